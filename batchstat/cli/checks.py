@@ -3,7 +3,7 @@
 from dataclasses import asdict, replace
 from datetime import UTC, datetime
 
-from batchstat.cli.current import alternatives, trained_samples
+from batchstat.cli.current import trained_samples, trainer_of
 from batchstat.cli.device import device_keywords, read_device
 from batchstat.cli.inputs import Inputs, read_configuration, read_inputs
 from batchstat.cli.options import Options
@@ -13,13 +13,18 @@ from batchstat.cli.records import Checks
 from batchstat.cli.results import warn_of_ignored
 from batchstat.cli.streams import say
 from batchstat.errors import InputError
-from batchstat.gate.check import CheckedReport, check, measure_report
+from batchstat.gate.check import DEFAULT_CURRENT, CheckedReport, check, measure_report
 from batchstat.gate.outcome import Check
 from batchstat.planning.strategies.spec import parse_strategies
 from batchstat.profiling.parquet import load_profile
 from batchstat.profiling.profile import Profile
 from batchstat.profiling.staleness import changes
 from batchstat.render.text import age
+
+_NOT_NAMED = (
+    f"the limits are held against {DEFAULT_CURRENT}, as nothing names what you train with: add "
+    "--current, or current to the configuration: a strategy, a trainer's name or its file"
+)
 
 
 def chosen_checks(options: Options) -> list[Inputs]:
@@ -40,7 +45,7 @@ def chosen_checks(options: Options) -> list[Inputs]:
     chosen = [read_inputs(options, each) for each in checks]
     for inputs in chosen:
         basis = inputs.settings.resolve(longest=1, stated_max=None)
-        parse_strategies([inputs.strategy], basis)
+        parse_strategies([inputs.trained], basis)
         _ = inputs.reading
         read_device(inputs)
     return chosen
@@ -55,29 +60,30 @@ def run_check(inputs: Inputs) -> Check:
     try:
         profile = _profile(inputs)
         samples, settings, found = trained_samples(inputs, profile)
-        is_trainers = inputs.setup is not None and inputs.strategy == inputs.setup.strategy
         checked = check(
             samples,
             inputs.limits_in_force,
-            strategy=inputs.strategy,
+            current=inputs.trained,
             baseline=inputs.get("baseline"),
             name=inputs.name,
-            written=lambda changes: written(inputs, changes),
-            alternatives=(lambda: alternatives(inputs, profile)) if is_trainers else None,
+            written=lambda trial: written(inputs, samples, trial, len(samples) == len(profile)),
+            trainer=trainer_of(inputs, profile),
             **device_keywords(inputs),
             **asdict(settings),
         )
-        messages = tuple(warning.message for warning in found)
+        messages = [warning.message for warning in found]
+        if inputs.current is None:
+            messages.insert(0, _NOT_NAMED)
         return replace(checked, warnings=(*messages, *checked.warnings))
     except InputError as error:
-        return Check(name=inputs.name, strategy=inputs.strategy, report=None, error=str(error))
+        return Check(name=inputs.name, strategy=inputs.trained, report=None, error=str(error))
 
 
 def measure_inputs(inputs: Inputs) -> CheckedReport:
     """Return the numbers of a check. Raises as `batchstat.gate.check.measure_report`."""
     samples, settings, found = trained_samples(inputs, _profile(inputs))
     limits, device = inputs.limits_in_force, read_device(inputs)
-    measured = measure_report(samples, inputs.strategy, settings, limits, device)
+    measured = measure_report(samples, inputs.trained, settings, limits, device)
     messages = tuple(warning.message for warning in found)
     return replace(measured, warnings=(*messages, *measured.warnings))
 

@@ -26,7 +26,7 @@ _FIELDS: dict[str, "Field[Any]"] = {
     each.name: each for record in (CorpusOptions, Settings) for each in fields(record)
 }
 KEYS = (
-    *("corpus", "tokenizer", "chat_template", "current", "framework", "strategy", "model"),
+    *("corpus", "tokenizer", "chat_template", "current", "framework", "model"),
     *("calibration", "cost_per_hour", "baseline", *_FIELDS),
 )
 """Keys of a check, as fields; written with `-` for `_`."""
@@ -312,6 +312,5 @@ def _validate(values: Mapping[str, Any]) -> None:
     if "sampler" in own:
         own["sampler"] = inlined(own["sampler"])
     settings = Settings(**own)
-    for key in ("current", "strategy"):
-        if key in values and not is_trainer_config(values[key]):
-            parse_strategies([values[key]], settings.resolve(longest=1, stated_max=None))
+    if "current" in values and not is_trainer_config(values["current"]):
+        parse_strategies([values["current"]], settings.resolve(longest=1, stated_max=None))

@@ -1,22 +1,21 @@
 """The current setup: a strategy, or what a trainer's own configuration means."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import fields
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from batchstat.cli.configuration import Setting
 from batchstat.corpus.options import CorpusOptions
-from batchstat.errors import InputError, OptionError
+from batchstat.errors import InputError
 from batchstat.planning.settings import Settings
 from batchstat.simulation.results import ReportWarning
 
 if TYPE_CHECKING:
     from batchstat.cli.inputs import Inputs
     from batchstat.frameworks.setup import TrainingSetup
-    from batchstat.gate.remedies import Alternative
     from batchstat.profiling.profile import Profile
-    from batchstat.simulation.results import StrategyResult
+    from batchstat.simulation.trainer_changes import Trainer
 
 _READING = ("corpus", "tokenizer", "chat_template", *(each.name for each in fields(CorpusOptions)))
 
@@ -50,56 +49,22 @@ def settings_of_setup(
     return found
 
 
-def alternatives(inputs: "Inputs", profile: "Profile") -> "Iterator[Alternative]":
-    """Yield other values for keys of the trainer's configuration, those that pack samples last.
+def trainer_of(inputs: "Inputs", profile: "Profile") -> "Trainer | None":
+    """Return the trainer whose configuration is the current setup; None where none is named.
 
     Args:
-        inputs: settings with a trainer's configuration.
+        inputs: the settings in force.
         profile: the whole corpus.
     """
-    from batchstat.gate.remedies import Alternative
-    from batchstat.planning.strategies.spec import request_row
-    from batchstat.simulation.preflight_changes import changed_setups
+    from batchstat.simulation.trainer_changes import Trainer
 
-    def packs(spec: str) -> bool:
-        return request_row(spec, inputs.settings.resolve(1, None)).strategy.packs_rows
-
-    setup = inputs.setup
-    assert setup is not None
+    if inputs.setup is None:
+        return None
     own = {each.name for each in fields(Settings)}
-    origin = setup.path.as_posix()
+    origin = inputs.setup.path.as_posix()
     values = inputs.values.items()
     given = {key: each.value for key, each in values if key in own and each.origin != origin}
-    now = packs(setup.strategy)
-    found = [(not now and packs(x.strategy), x) for x in changed_setups(setup, profile, given)]
-    for is_packed, each in sorted(found, key=lambda pair: pair[0]):
-        costs = ("it needs varlen attention",) if is_packed else ()
-        yield Alternative(each.keys, each.samples.profile, each.strategy, each.settings, costs)
-
-
-_PYTHON = ("transformers", "trl")
-"""Frameworks that the argument of a strategy is for."""
-
-
-def argument_for(setup: "TrainingSetup | None", row: "StrategyResult") -> str:
-    """Return what the user's trainer is to be passed for a strategy: keys where the user named its
-    configuration; empty if it has none.
-    """
-    argument = row.request.strategy.argument
-    if setup is None or setup.framework in _PYTHON or not argument:
-        return argument
-    from batchstat.frameworks import CONFIGURATIONS
-    from batchstat.frameworks.files import read_setup
-    from batchstat.render.text import key_values
-
-    for keys in CONFIGURATIONS[setup.framework].alternatives(setup):
-        try:
-            changed = read_setup(setup.path, setup.framework, keys)
-        except OptionError:  # they contradict other keys
-            continue
-        if changed.strategy.partition(":")[0] == row.name:
-            return key_values(keys)
-    return ""
+    return Trainer(setup=inputs.setup, profile=profile, settings=given)
 
 
 def trained_samples(

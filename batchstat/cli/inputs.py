@@ -21,7 +21,7 @@ from batchstat.cli.streams import say
 from batchstat.cli.weights import inlined
 from batchstat.corpus.options import CorpusOptions
 from batchstat.errors import OptionError
-from batchstat.gate.check import DEFAULT_STRATEGY
+from batchstat.gate.check import DEFAULT_CURRENT
 from batchstat.gate.limits import Limit, in_force, read_limits
 from batchstat.gate.named_limits import NAMED_LIMITS
 from batchstat.planning.settings import Settings
@@ -76,10 +76,9 @@ class Inputs:
         return self.get("current") if self.setup is None else self.setup.strategy
 
     @property
-    def strategy(self) -> str:
-        """The strategy of a command that simulates one: by default that of the current setup."""
-        named: str = self.get("strategy") or self.current or DEFAULT_STRATEGY
-        return named
+    def trained(self) -> str:
+        """What is trained, for a command that simulates one setup: the current one."""
+        return self.current or DEFAULT_CURRENT
 
     @property
     def is_configured(self) -> bool:
@@ -201,7 +200,7 @@ def _current_setup(values: Mapping[str, Setting]) -> "TrainingSetup | None":
 
 def _flags(options: Options) -> dict[str, Setting]:
     found = {}
-    for key in KEYS:
+    for key in (*KEYS, "strategy"):
         if key in options.given:
             value = options.given[key]
             value = _labels(value) if key == "keep_labels" else value

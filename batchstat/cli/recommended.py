@@ -27,11 +27,13 @@ class Recommendation:
         spec: the strategy.
         settings: what the comparison decided, as far as the strategy depends on it.
         origin: the comparison, and what changes for the learning rate.
+        argument: what the user's own trainer is to be passed for it; empty if it has no argument.
     """
 
     spec: str
     settings: Settings
     origin: Origin
+    argument: str = ""
 
 
 class _FewerSamplesError(Exception):
@@ -61,7 +63,8 @@ def find_recommendation(folder: Path, profile: Profile) -> Recommendation | None
             if kept != len(profile):
                 raise _FewerSamplesError(kept)
             hint = LearningRateHint(float(record["learning_rate"]["batch_ratio"]))
-            return Recommendation(best, settings, Origin(shown, current, hint))
+            argument = record["choice"]["argument"] or ""
+            return Recommendation(best, settings, Origin(shown, current, hint), argument)
     except FileNotFoundError:
         return None
     except _FewerSamplesError as error:

@@ -159,21 +159,6 @@ class Current:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Strategy(Current):
-    """The strategy of a command that simulates one."""
-
-    strategy: str | None = option(
-        None,
-        "One strategy: name or name:key=value,key=value.",
-        "Batching",
-        "SPEC",
-        names=strategy_names,
-        shown="current, else token-budget",
-        is_common=True,
-    )
-
-
-@dataclass(frozen=True, kw_only=True)
 class Model:
     """The transformer whose compute is estimated."""
 

@@ -8,7 +8,7 @@ from pydantic import AliasPath, Field
 from batchstat.documents.base import Document, File, head, one_of
 from batchstat.documents.comparison import Report
 
-SCHEMA = "batchstat.check/3"
+SCHEMA = "batchstat.check/4"
 
 _Bound = one_of(("max", "min", "max-increase", "max-decrease"))
 _Number = Annotated[int | float, Field(json_schema_extra={"type": "number"})]
@@ -26,7 +26,9 @@ class Remedy(Document):
     """A change that was tried and helps."""
 
     change: str
-    """As flags or lines of the configuration; of the corpus in words."""
+    """Of the training, as a line to paste; of the corpus in words."""
+    then: str
+    """What of the check's description follows it; empty where nothing does."""
     settings: dict[str, Any]
     """What it sets, by the names of settings; empty for a change of the corpus."""
     value: _Number

@@ -1,6 +1,5 @@
 """compare.json, and the report that limits are held against."""
 
-from dataclasses import fields
 from typing import Annotated, Any
 
 from pydantic import Field
@@ -29,7 +28,7 @@ from batchstat.planning.rules import (
 )
 from batchstat.profiling.profile import Profile
 
-SCHEMA = "batchstat.compare/4"
+SCHEMA = "batchstat.compare/5"
 
 
 class Basis(Document):
@@ -105,18 +104,22 @@ class Choice(Document):
     current: str
     """The setup that the others are compared to: --current, else static, else the first row."""
     best: str | None
-    """The least compute of the rows whose batches fit the budget and which lose at most half a
-    point more of the corpus than the current setup; of those within 10 %, the fewest steps. Null
-    where no row fits the budget."""
-    smaller_change: str | None
-    """A row nearer to the current setup's steps that saves at least 80 % of what the best one
-    saves. Null where the best one is as near."""
-    packed: str | None
-    """A row of less compute whose rows hold several samples: it needs attention that keeps them
-    apart. Null where there is none."""
-    ruled_out: str | None
-    """The row that would be the best if it did not exceed the budget or lose more of the corpus.
+    """What to train with: of the rows that fit, lose and repeat little more than the current setup
+    and save at least 5 % of its compute, and 80 % of what the fastest of them saves, the one that
+    changes the training least; the current setup where there is none. Null where that does not fit
+    either."""
+    argument: str | None
+    """What the user's own trainer is to be passed for it; null where that has no argument
+    for it."""
+    fastest: str | None
+    """The one of those rows with the least compute, where it is over 10 % faster than the best.
     Null where there is none."""
+    packed: str | None
+    """A strategy of less compute whose rows hold several samples: it needs attention that keeps
+    them apart. Null where there is none."""
+    ruled_out: str | None
+    """The row with the least compute, where it may not be recommended since it exceeds the budget,
+    or loses or repeats more of the corpus. Null where there is none."""
 
 
 class LearningRate(Document):
@@ -263,15 +266,19 @@ def comparison_document(comparison: Any) -> dict[str, Any]:
         "corpus": corpus_of(comparison.corpus, comparison.samples),
         "calibration": calibrated(comparison.device, comparison.basis.widest),
         "strategies": rows,
-        "choice": _labels(comparison.choice),
+        "choice": choice_of(comparison.changes),
         "bounds": _bounds(comparison.bounds),
     }
     return CompareFile.of(made, comparison).to_json()
 
 
-def _labels(choice: Any) -> dict[str, str | None]:
-    rows = {field.name: getattr(choice, field.name) for field in fields(choice)}
-    return {name: None if row is None else row.label for name, row in rows.items()}
+def choice_of(changes: Any) -> dict[str, str | None]:
+    """Return which rows are recommended, by their labels."""
+    named = {name: getattr(changes, name) for name in ("fastest", "packed")}
+    rows = {name: each and each.row for name, each in named.items()}
+    rows |= {name: getattr(changes, name) for name in ("current", "best", "ruled_out")}
+    line = changes.star.line if changes.star is not None else ""
+    return {name: row and row.label for name, row in rows.items()} | {"argument": line or None}
 
 
 def _bounds(bounds: Any) -> dict[str, Any]:

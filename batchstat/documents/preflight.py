@@ -2,13 +2,14 @@
 
 from typing import Any
 
-from batchstat.documents.base import Amount, Count, Document, File, Positive, head
+from batchstat.documents.base import Amount, Count, Document, File, Positive, head, one_of
 from batchstat.documents.comparison import Compared, Warned
 from batchstat.documents.corpus import corpus_of
 from batchstat.documents.device import Calibrated, calibrated
 from batchstat.documents.strategy import Strategy, strategy_of
 
-SCHEMA = "batchstat.preflight/2"
+SCHEMA = "batchstat.preflight/3"
+ROLES = ("best", "fastest", "packed")
 
 
 class TrainerConfig(Document):
@@ -44,13 +45,22 @@ class Schedule(Document):
     """How long training lasts."""
 
     epochs: Amount
-    """Epochs, if they decide; the last may be a part of one."""
+    """Epochs that all steps make; the last may be a part of one."""
     steps_per_epoch: Count
     """Optimizer steps of an epoch, as the trainer counts them: strategy may have an incomplete one
     more, and those beyond a maximum.
     """
     total_steps: Count
     """Optimizer steps of the whole training."""
+    samples_per_step: Amount
+    """Mean samples of an optimizer step, on all ranks together."""
+    tokens_per_step: Amount
+    """Mean real tokens of an optimizer step, on all ranks together."""
+    trained_samples: Count
+    """Samples that the whole training computes at least once."""
+    num_examples: Positive | None
+    """Rows that the trainer packs, before any is repeated: what it logs as the number of examples.
+    Null where it packs none."""
     warmup_steps: Count
     """Steps of the warm-up."""
     total_seconds: Amount | None
@@ -60,10 +70,13 @@ class Schedule(Document):
 
 
 class Change(Document):
-    """Other values for keys of the configuration, and what they give."""
+    """A setup that could replace the configuration's, and what it gives."""
 
-    keys: dict[str, Any]
-    """The keys with their values."""
+    role: one_of(ROLES)  # type: ignore[valid-type]
+    """Whether it is the best change, the fastest one, or one that packs several samples into a
+    row, which needs attention that keeps them apart."""
+    keys: dict[str, Any] | None
+    """Keys of the configuration with their values; null for a sampler of batchstat's."""
     speed_up: Amount
     """Compute of the configuration as it is / compute with the change: an estimate. With a
     calibration that has times, of time."""
@@ -86,9 +99,15 @@ class PreflightFile(Compared, File):
     strategy: Strategy
     """An epoch of it."""
     changes: list[Change]
-    """Changes of its keys that save compute, those that save most first."""
+    """What would help: at most one change of each role."""
     warnings: list[Warned]
     """What the report may not be true of, and what else to know about its numbers."""
+
+
+def roles(changes: Any) -> list[tuple[str, Any]]:
+    """Return the changes that there are, each with its role."""
+    found = zip(ROLES, (changes.star, changes.fastest, changes.packed), strict=True)
+    return [(role, change) for role, change in found if change is not None]
 
 
 def preflight_document(report: Any) -> dict[str, Any]:
@@ -116,9 +135,13 @@ def preflight_document(report: Any) -> dict[str, Any]:
             "truncated_tokens": counts.truncated_tokens,
         },
         "schedule": {
-            "epochs": setup.schedule.epochs,
+            "epochs": report.epochs,
             "steps_per_epoch": report.steps_per_epoch,
             "total_steps": report.total_steps,
+            "samples_per_step": report.samples_per_step,
+            "tokens_per_step": report.tokens_per_step,
+            "num_examples": report.num_examples,
+            "trained_samples": report.trained_samples,
             "warmup_steps": report.warmup_steps,
             "total_seconds": report.total_seconds,
             "total_cost": report.total_cost,
@@ -126,12 +149,13 @@ def preflight_document(report: Any) -> dict[str, Any]:
         "strategy": strategy_of(report.simulation.row),
         "changes": [
             {
-                "keys": dict(change.keys),
+                "role": role,
+                "keys": None if change.keys is None else dict(change.keys),
                 "speed_up": change.speed_up,
-                "steps_per_epoch": change.steps_per_epoch,
-                "strategy": strategy_of(change.simulation.row),
+                "steps_per_epoch": change.row.counts.steps,
+                "strategy": strategy_of(change.row),
             }
-            for change in report.changes
+            for role, change in roles(report.changes)
         ],
     }
     return PreflightFile.of(made, report).to_json()

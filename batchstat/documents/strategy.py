@@ -156,6 +156,8 @@ class Strategy(Document):
     """Whether seconds and peak_bytes are of batches beyond those that were measured."""
     max_batch_tokens: Count
     """Total tokens of the largest batch: what memory has to hold."""
+    largest_step: Positive
+    """Optimizer step with that batch, counted from 1."""
     over_budget_batches: Count
     """Batches with more than tokens_per_batch total tokens."""
     distinct_shapes: Positive
@@ -173,6 +175,9 @@ class Strategy(Document):
     """Tokens that no batch holds, those of samples dropped in part too."""
     dropped_ratio: Ratio
     """dropped_tokens / tokens of the epoch's samples."""
+    dropped_again: Count | None
+    """How many of dropped_samples the next epoch drops too: all of them are never trained. Null
+    where none is dropped, or not all of the corpus is drawn."""
     duplicated_samples: Count
     """Times that samples are computed beyond what the sampler draws: repeated to make the ranks
     even, or by ranks that draw for themselves."""

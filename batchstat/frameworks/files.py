@@ -21,15 +21,12 @@ _KNOWN_SHARE = 0.5
 """Share of a file's keys that a framework must know for it to be its configuration."""
 
 
-def read_setup(
-    path: str | Path, framework: str | None = None, changes: Mapping[str, Any] | None = None
-) -> TrainingSetup:
+def read_setup(path: str | Path, framework: str | None = None) -> TrainingSetup:
     """Return what a trainer's configuration means.
 
     Args:
         path: a .json or .yaml file.
         framework: the one that it is for; by default the one that knows most of its keys.
-        changes: values that replace those of the file.
 
     Raises:
         OptionError: the file is not a configuration of a known framework, has an unknown key or an
@@ -46,8 +43,23 @@ def read_setup(
     found = CONFIGURATIONS[name]
     if framework is not None:
         _check_framework(where, name, content)
-    given = {**_own(found, content), **(changes or {})}
+    given = _own(found, content)
     check_resolved(where, given, found.keys)
+    return setup_of(given, name, path)
+
+
+def setup_of(given: Mapping[str, Any], name: str, path: Path) -> TrainingSetup:
+    """Return what the keys of a trainer's configuration mean.
+
+    Args:
+        given: the keys with their values.
+        name: of the framework that they are for.
+        path: the configuration, for messages.
+
+    Raises:
+        OptionError: an unknown key or an invalid value, or batches that are not modelled.
+    """
+    found, where = CONFIGURATIONS[name], path.as_posix()
     values = read_values(where, given, found.keys, found.decides_nothing, found.unused)
     setup = found.read(
         values,
@@ -61,7 +73,7 @@ def read_setup(
         gradient_checkpointing=found.gradient_checkpointing(given),
         given=frozenset(given),
     )
-    setup = replace(setup, given=frozenset(given))
+    setup = replace(setup, given=frozenset(given), own=given)
     if other := found.other_version:
         message = (
             f"{found.package} {other} is installed, but these are the rules of {found.version}: "

@@ -1,5 +1,6 @@
 """`TrainingSetup`: what a trainer's configuration means in batchstat's settings."""
 
+import json
 import math
 import re
 from collections.abc import Callable, Iterator, Mapping
@@ -89,6 +90,7 @@ class TrainingSetup:
         path: the configuration.
         values: the keys that decide, with their values, defaults included.
         given: keys that the configuration has.
+        own: the same with their values, as they are written.
         unused: those of them that have no influence on batches.
         strategy: the strategy, as `compare` takes it.
         settings: fields of `Settings` that the configuration decides.
@@ -119,6 +121,7 @@ class TrainingSetup:
     path: Path
     values: Mapping[str, Any]
     given: frozenset[str] = frozenset()
+    own: Mapping[str, Any] = field(default_factory=dict)
     unused: tuple[str, ...]
     strategy: str
     settings: Mapping[str, Any]
@@ -169,6 +172,7 @@ class Framework:
         version: the version whose rules these are.
         package: the package whose version that is, as it is installed.
         checkpointing: the key for gradient checkpointing; empty if there is none.
+        python: its class in Python, for those who have no file; empty if it has none.
     """
 
     title: str
@@ -178,9 +182,29 @@ class Framework:
     read: Callable[..., TrainingSetup]
     package: str
     checkpointing: str = "gradient_checkpointing"
+    python: str = ""
     alternatives: Callable[[TrainingSetup], Iterator[dict[str, Any]]] = field(
         default=lambda _: iter(())
     )
+
+    def written(self, keys: Mapping[str, Any], path: Path | None = None) -> str:
+        """Return keys with their values as their user writes them: as lines of a file, or as the
+        arguments of a class in Python.
+        """
+        if path is not None and path.suffix == ".json":
+            as_json = (f"{json.dumps(key)}: {json.dumps(value)}" for key, value in keys.items())
+            return f"{', '.join(as_json)} in {path.as_posix()}"
+        if path is not None or not self.python:
+            lines = ", ".join(f"{key}: {_as_yaml(value)}" for key, value in keys.items())
+            return lines if path is None else f"{lines} in {path.as_posix()}"
+        arguments = ", ".join(
+            f"{key}={json.dumps(value) if isinstance(value, str) else repr(value)}"
+            for key, value in keys.items()
+        )
+        renamed = "  # group_by_length=True before transformers 5.2" * (
+            "train_sampling_strategy" in keys
+        )
+        return f"{self.python}({arguments}){renamed}"
 
     def dtype(self, given: Mapping[str, Any]) -> str | None:
         """Return what a configuration says that it computes in; None if it says nothing."""
@@ -207,3 +231,7 @@ class Framework:
     def knows(self, key: str) -> bool:
         """Whether it has a key."""
         return key in self.keys or key in self.unused
+
+
+def _as_yaml(value: Any) -> str:
+    return value if isinstance(value, str) else json.dumps(value)

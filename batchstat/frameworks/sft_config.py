@@ -276,6 +276,7 @@ SFT_CONFIG = Framework(
     title="TRL's SFTConfig",
     version="1.16",
     package="trl",
+    python="SFTConfig",
     keys=KEYS,
     unused=base.TRAINING_ARGUMENTS.unused | frozenset(_UNUSED.split()),
     read=read_config,

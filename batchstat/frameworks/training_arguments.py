@@ -243,6 +243,7 @@ TRAINING_ARGUMENTS = Framework(
     title="transformers' TrainingArguments",
     version="5.24",
     package="transformers",
+    python="TrainingArguments",
     keys=KEYS,
     unused=frozenset(_UNUSED.split()) | _OF_VERSION_4 - set(KEYS),
     read=read_arguments,

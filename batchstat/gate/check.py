@@ -1,27 +1,28 @@
 """`check`: the numbers of one strategy on one corpus, compared with limits."""
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
-from functools import cache
 from pathlib import Path
 from typing import Any, Unpack
 
 from batchstat.calibration.calibration import Calibration
-from batchstat.documents.comparison import report_document, simulation_document
+from batchstat.documents.comparison import report_document
 from batchstat.errors import InputError, OptionError
 from batchstat.gate.baseline import DEFAULT_NAME, Baseline, load_baseline
 from batchstat.gate.limits import Limit, in_force, read_limits
 from batchstat.gate.outcome import Check, Outcome
 from batchstat.gate.paths import value_at
-from batchstat.gate.remedies import Alternative, Failing, alternative_settings, find_remedy
-from batchstat.gate.setting_changes import Changes
+from batchstat.gate.remedies import Failing, Written, corpus_remedy, find_remedy
+from batchstat.gate.trials import Laboratory, Trial
 from batchstat.parameters import checks_keywords
 from batchstat.planning.settings import Settings, SettingsOptions
 from batchstat.profiling.profile import Profile
 from batchstat.simulation.compare import simulate
 from batchstat.simulation.device import Device, as_device
+from batchstat.simulation.trainer_changes import Trainer
 
-DEFAULT_STRATEGY = "token-budget"
+DEFAULT_CURRENT = "static"
+"""The current setup where none is named, as in a comparison."""
 
 
 @checks_keywords(Settings)
@@ -29,29 +30,29 @@ def check(
     profile: Profile,
     limits: Mapping[str, Any] | Sequence[Limit],
     *,
-    strategy: str = DEFAULT_STRATEGY,
+    current: str = DEFAULT_CURRENT,
     baseline: str | Path | None = None,
     name: str = DEFAULT_NAME,
-    written: Callable[[Changes], str] | None = None,
-    alternatives: Callable[[], Iterable[Alternative]] | None = None,
+    written: Written | None = None,
+    trainer: Trainer | None = None,
     calibration: Calibration | str | Path | None = None,
     cost_per_hour: float | None = None,
     **settings: Unpack[SettingsOptions],
 ) -> Check:
-    """Compare the numbers of a strategy on a whole corpus with limits.
+    """Compare the numbers of what is trained on a whole corpus with limits.
 
-    Each exceeded limit has a remedy: a change that was simulated and helps.
+    Each exceeded limit has a remedy: a change of the training that was simulated and helps.
 
     Args:
         profile: the corpus.
         limits: as in the configuration, such as `{"max-padding": "5%"}`.
-        strategy: `name` or `name:key=value,key=value`.
+        current: what is trained: `name` or `name:key=value,key=value`.
         baseline: a baseline file with a check of this name; padding must then not rise unless a
             limit allows it.
         name: the name of the check.
-        written: returns changed settings as the user writes them; defaults to `key=value`.
-        alternatives: returns the changes to try for a remedy; by default other settings and
-            strategies.
+        written: returns a change of the training as the user writes it, and what of the check
+            follows it; by default `key=value`.
+        trainer: the trainer's own configuration that is the current setup.
         calibration: the device that trains, or the file that `batchstat calibrate` wrote of it, for
             limits on `strategy.seconds`, `strategy.peak_bytes` and `strategy.cost`.
         cost_per_hour: of one such device.
@@ -78,7 +79,7 @@ def check(
         gradient_accumulation_steps=wanted.gradient_accumulation_steps,
     )
     before = None if baseline is None else load_baseline(Path(baseline), name)
-    now = measure_report(profile, strategy, wanted, limits, device)
+    now = measure_report(profile, current, wanted, limits, device)
     if before is not None and (other := before.difference(now.as_baseline(limits))):
         assert baseline is not None
         raise InputError(
@@ -88,9 +89,9 @@ def check(
     outcomes = judge(now.report, limits, before)
     return Check(
         name=name,
-        strategy=strategy,
+        strategy=current,
         report=now.report,
-        outcomes=_with_remedies(now, outcomes, written or _assigned, alternatives),
+        outcomes=_with_remedies(now, outcomes, written or _assigned, trainer),
         warnings=now.warnings,
     )
 
@@ -120,7 +121,7 @@ class CheckedReport:
         except the corpus.
         """
         read_as = asdict(self.profile.corpus.options)
-        settings = {"strategy": self.strategy, **asdict(self.settings), **read_as}
+        settings = {"current": self.strategy, **asdict(self.settings), **read_as}
         if self.device is not None:
             settings["calibration"] = self.device.identity
         return Baseline.of(self.report, settings, [limit.path for limit in limits])
@@ -214,33 +215,41 @@ def judge(
 def _with_remedies(
     now: CheckedReport,
     outcomes: tuple[Outcome, ...],
-    written: Callable[[Changes], str],
-    alternatives: Callable[[], Iterable[Alternative]] | None,
+    written: Written,
+    trainer: Trainer | None,
 ) -> tuple[Outcome, ...]:
-    @cache  # limits try the same changes
-    def simulated(profile: Profile, strategy: str, settings: Settings) -> dict[str, Any]:
-        simulation = simulate(profile, strategy, settings, now.device)
-        return {**now.report, **simulation_document(simulation)}
+    """Return the outcomes, those of exceeded limits with a remedy."""
+    ranked: list[Trial] = []
+    laboratory = Laboratory(
+        profile=now.profile,
+        current=now.strategy,
+        settings=now.settings,
+        trainer=trainer,
+        device=now.device,
+        report=now.report,
+    )
 
     def remedied(outcome: Outcome) -> Outcome:
+        limit = outcome.limit
+        if not limit.path.startswith("strategy."):
+            return replace(outcome, remedy=corpus_remedy(limit, now.profile))
         failing = Failing(
-            limit=outcome.limit,
+            limit=limit,
             value=outcome.value,
             before=outcome.before,
             kept=[(each.limit, each.before) for each in outcomes if each.kept],
-            profile=now.profile,
-            strategy=now.strategy,
-            settings=now.settings,
             report=now.report,
         )
-        tried = alternative_settings(failing) if given is None else given
-        return replace(outcome, remedy=find_remedy(failing, tried, simulated, written))
+        trials = laboratory.trials(limit, ranked)
+        return replace(outcome, remedy=find_remedy(failing, trials, written))
 
-    if all(each.kept for each in outcomes):
-        return outcomes
-    given = None if alternatives is None else tuple(alternatives())
     return tuple(outcome if outcome.kept else remedied(outcome) for outcome in outcomes)
 
 
-def _assigned(changes: Changes) -> str:
-    return ", ".join(f"{key}={value!r}" for key, value in changes.items())
+def _assigned(trial: Trial) -> tuple[str, str]:
+    changes = ", ".join(f"{key}={value!r}" for key, value in trial.changes.items())
+    line = trial.line.partition("  #")[0]
+    if not line:
+        return f"training with {changes}", "check with the same"
+    # Keys of a configuration are read again; a class in Python is described by a strategy.
+    return line, f"check with {changes}" if "current" in trial.changes else ""

@@ -102,6 +102,13 @@ NAMED_LIMITS: dict[str, NamedLimit] = {
         "Ratio of the largest class to the smallest.",
         "X",
     ),
+    "min-samples": NamedLimit(
+        "corpus.samples",
+        "min",
+        "the number of samples",
+        "Samples of the corpus: a file that was not downloaded has few.",
+        "N",
+    ),
     "max-p99": NamedLimit(
         "lengths.p99", "max", "the p99 length", "99th percentile of sample lengths.", "N"
     ),

@@ -10,8 +10,8 @@ Limits = Sequence[tuple[str, str, str]]
 
 def propose_limits(report: Mapping[str, Any], *, may_drop: bool = False) -> Limits:
     """Return limits with a margin over the measured values: half a percentage point for padding and
-    lost tokens, five for fill, a tenth for the ratio of classes and of token weights, none for
-    batches over budget.
+    lost tokens, five for fill, a tenth for the number of samples, the ratio of classes and of token
+    weights, none for batches over budget.
 
     Args:
         report: the numbers of a check.
@@ -27,6 +27,8 @@ def propose_limits(report: Mapping[str, Any], *, may_drop: bool = False) -> Limi
         limits.append(
             ("max-dropped", _above(row["dropped_ratio"]), _measured(row["dropped_ratio"]))
         )
+    samples = report["corpus"]["samples"]
+    limits.append(("min-samples", str(max(1, samples * 9 // 10)), f"measured {samples:,}"))
     over = row["over_budget_batches"]
     limits.append(("max-over-budget", str(over), f"measured {over:,}"))
     weights = row["trained"] and row["trained"]["token_weight"]

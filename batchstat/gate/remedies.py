@@ -1,7 +1,11 @@
-"""Remedies for an exceeded limit: changes simulated on the same corpus."""
+"""Remedies for an exceeded limit: changes of the training, simulated on the same corpus.
+
+A remedy never changes the description of the training alone: that would keep the limit and leave
+the training as it is.
+"""
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import Any
 
 from batchstat.errors import BatchstatError
@@ -9,11 +13,7 @@ from batchstat.gate.corpus_changes import adding_samples, leaving_out
 from batchstat.gate.limits import Limit
 from batchstat.gate.paths import value_at
 from batchstat.gate.quantities import Number
-from batchstat.gate.setting_changes import Changes, changes_of
-from batchstat.planning.settings import Settings
-from batchstat.profiling.profile import Profile
-
-Report = Mapping[str, Any]
+from batchstat.gate.trials import Report, Trial
 
 _MORE_LOST = 0.0005
 """Share of tokens truncated or dropped in addition that is worth mentioning."""
@@ -25,8 +25,10 @@ class Remedy:
     """One change and its effect.
 
     Attributes:
-        change: the change, as the user writes it; in words for a change to the corpus.
-        settings: the values it sets, by the names of settings and `strategy`, or of keys of the
+        change: the change of the training, as a line of the user's trainer or a recipe; in words
+            for a change to the corpus.
+        then: what of the check's description follows it; empty where nothing does.
+        settings: the values it sets, by the names of settings and `current`, or of keys of the
             trainer's configuration; empty for a change to the corpus.
         value: the limited number with this change.
         keeps: whether the limit is then met.
@@ -34,6 +36,7 @@ class Remedy:
     """
 
     change: str
+    then: str = ""
     settings: Mapping[str, Any] = field(default_factory=dict)
     value: Number
     keeps: bool
@@ -42,16 +45,13 @@ class Remedy:
 
 @dataclass(frozen=True, kw_only=True)
 class Failing:
-    """An exceeded limit, and the simulation that exceeds it.
+    """An exceeded limit, and the report that exceeds it.
 
     Attributes:
         limit: the limit.
         value: its number.
         before: its number in the baseline, if there is one.
         kept: the limits that are kept, with their numbers in the baseline.
-        profile: the corpus.
-        strategy: the strategy, as it is written.
-        settings: the settings, as given.
         report: the numbers of the simulation.
     """
 
@@ -59,133 +59,81 @@ class Failing:
     value: Number
     before: Number | None
     kept: Sequence[tuple[Limit, Number | None]] = ()
-    profile: Profile
-    strategy: str
-    settings: Settings
     report: Report
 
 
-@dataclass(frozen=True)
-class Alternative:
-    """A change to try, and what it leads to.
-
-    Attributes:
-        changes: the values that it sets.
-        profile: the samples that are then batched.
-        strategy: the strategy.
-        settings: the settings.
-        costs: what it needs, each in words.
-    """
-
-    changes: Changes
-    profile: Profile
-    strategy: str
-    settings: Settings
-    costs: tuple[str, ...] = ()
-
-
-Simulated = Callable[[Profile, str, Settings], Report]
-"""Returns the report of a strategy on some samples, with some settings."""
+Written = Callable[[Trial], tuple[str, str]]
+"""Returns a change of the training as its user writes it, and what of the check follows it."""
 
 
 @dataclass(frozen=True)
 class _Tried:
     """A change, how far it is beyond the limit, and the other limits that it breaks."""
 
-    alternative: Alternative
+    trial: Trial
     value: Number
     over: float
     breaks: tuple[Limit, ...]
-    report: Report
+
+    @property
+    def rank(self) -> tuple[bool, int, float]:
+        """The smaller, the better."""
+        return self.over > 0, len(self.breaks), max(self.over, 0)
 
 
-def find_remedy(
-    failing: Failing,
-    alternatives: Iterable[Alternative],
-    simulated: Simulated,
-    written: Callable[[Changes], str],
-) -> Remedy | None:
+def find_remedy(failing: Failing, trials: Iterable[Trial], written: Written) -> Remedy | None:
     """Return the first change that keeps a limit without breaking another; else one that keeps it,
-    or comes nearest.
-
-    None if none helps. No change is suggested whose batches exceed the budget or the present peak.
+    or comes nearest; None if none helps.
 
     Args:
-        failing: the exceeded limit.
-        alternatives: the changes to try.
-        simulated: returns the report of one.
-        written: returns changes as the user writes them.
+        failing: the exceeded limit, on a number of the strategy.
+        trials: the changes to try, the best first.
+        written: returns a change as the user writes it.
     """
-    limit = failing.limit
-    if limit.path.startswith("lengths.") and limit.bound == "max":
-        return _of_corpus(leaving_out(limit, failing.profile))
-    if limit.path == "class_ratio" and limit.bound == "max":
-        return _of_corpus(adding_samples(limit, failing.profile))
     best: _Tried | None = None
-    for tried in _all_tried(failing, alternatives, simulated):
+    for tried in _helping(failing, trials):
         if tried.over <= 0 and not tried.breaks:
             best = tried
             break
-        if best is None or _rank(tried) < _rank(best):
+        if best is None or tried.rank < best.rank:
             best = tried
     if best is None:
         return None
+    change, then = written(best.trial)
     return Remedy(
-        change=written(best.alternative.changes),
-        settings=best.alternative.changes,
+        change=change,
+        then=then,
+        settings=best.trial.changes,
         value=best.value,
         keeps=best.over <= 0,
         costs=tuple(_costs(failing, best)),
     )
 
 
-def _rank(tried: _Tried) -> tuple[bool, int, float]:
-    return tried.over > 0, len(tried.breaks), max(tried.over, 0)
-
-
-def _of_corpus(found: tuple[str, Number] | None) -> Remedy | None:
+def corpus_remedy(limit: Limit, profile: Any) -> Remedy | None:
+    """Return the change of the corpus that would keep a limit on its own numbers; None if there is
+    none.
+    """
+    found = None
+    if limit.path.startswith("lengths.") and limit.bound == "max":
+        found = leaving_out(limit, profile)
+    if limit.path == "class_ratio" and limit.bound == "max":
+        found = adding_samples(limit, profile)
     return None if found is None else Remedy(change=found[0], value=found[1], keeps=True)
 
 
-def alternative_settings(failing: Failing) -> Iterator[Alternative]:
-    """Yield other settings and strategies, none of which packs several samples per row."""
-    profile = failing.profile
-    for changes in changes_of(failing.limit, profile, failing.strategy, failing.settings):
-        others = {key: value for key, value in changes.items() if key != "strategy"}
-        try:
-            settings = replace(failing.settings, **others)
-        except BatchstatError:
-            continue  # mutually exclusive
-        strategy = changes.get("strategy", failing.strategy)
-        yield Alternative(changes, profile, strategy, settings)
-
-
-def _all_tried(
-    failing: Failing, alternatives: Iterable[Alternative], simulated: Simulated
-) -> Iterator[_Tried]:
-    """Yield each change that brings the number nearer to its limit without a higher peak."""
+def _helping(failing: Failing, trials: Iterable[Trial]) -> Iterator[_Tried]:
+    """Yield each change that brings the number nearer to its limit."""
     limit, before = failing.limit, failing.before
     now = limit.over(failing.value, before)
-    if not limit.path.startswith("strategy."):
-        return
-    for each in alternatives:
+    for trial in trials:
         try:
-            report = simulated(each.profile, each.strategy, each.settings)
-            value = value_at(report, limit.path)
+            value = value_at(trial.report, limit.path)
         except BatchstatError:
-            continue  # it leaves no batch
+            continue  # for example, a strategy's own parameter
         over = limit.over(value, before)
-        if over < now and not _is_larger(report, failing.report):
-            breaks = tuple(_broken(failing.kept, report))
-            yield _Tried(each, value, over, breaks, report)
-
-
-def _is_larger(report: Report, now: Report) -> bool:
-    """Return whether more batches exceed the budget, or one exceeds it and the present peak."""
-    new, old = report["strategy"], now["strategy"]
-    peak = max(now["basis"]["tokens_per_batch"], old["max_batch_tokens"])
-    more: bool = new["over_budget_batches"] > old["over_budget_batches"]
-    return more or new["max_batch_tokens"] > peak
+        if over < now:
+            yield _Tried(trial, value, over, tuple(_broken(failing.kept, trial.report)))
 
 
 def _broken(kept: Iterable[tuple[Limit, Number | None]], report: Report) -> Iterator[Limit]:
@@ -199,16 +147,25 @@ def _broken(kept: Iterable[tuple[Limit, Number | None]], report: Report) -> Iter
 
 def _costs(failing: Failing, tried: _Tried) -> Iterator[str]:
     """Yield side effects of the change that a user would not expect."""
-    yield from tried.alternative.costs
-    old, new = failing.report["strategy"], tried.report["strategy"]
+    old, new = failing.report["strategy"], tried.trial.report["strategy"]
+    if new["steps"] != old["steps"]:
+        yield f"{new['steps']:,} steps instead of {old['steps']:,}"
+    if new["max_batch_tokens"] >= _MORE_COMPUTED * old["max_batch_tokens"]:
+        yield (
+            f"a largest batch of {new['max_batch_tokens']:,} tokens instead of "
+            f"{old['max_batch_tokens']:,}"
+        )
     computed = new["total_tokens"] / old["total_tokens"]
     if computed >= _MORE_COMPUTED:
-        yield f"computes {computed:,.1f} times the tokens"
+        yield f"{computed:,.1f} times the tokens"
     for kind in ("truncated", "dropped"):
         more = new[f"{kind}_ratio"] - old[f"{kind}_ratio"]
         if more >= _MORE_LOST and not failing.limit.path.startswith(f"strategy.{kind}"):
-            yield f"{100 * new[f'{kind}_ratio']:.2f}% of the tokens are {kind}"
-    if "loss" in tried.alternative.changes:
-        yield "needs batch.token_weight in the training loop"
+            yield f"{100 * new[f'{kind}_ratio']:.2f}% of the tokens {kind}"
+    change = tried.trial.change
+    if change is not None and change.row.packs_rows and not change.current.packs_rows:
+        yield "varlen attention"
+    if "loss" in tried.trial.changes:
+        yield "batch.token_weight in the training loop"
     for limit in tried.breaks:
-        yield f"{limit.name} is exceeded"
+        yield f"{limit.name} exceeded"

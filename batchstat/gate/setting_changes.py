@@ -11,21 +11,21 @@ from batchstat.parameters import with_parameter
 from batchstat.planning.samplers.spec import sampler_name
 from batchstat.planning.settings import ResolvedSettings, Settings
 from batchstat.planning.strategies.base import Strategy
-from batchstat.planning.strategies.fixed import Fixed
 from batchstat.planning.strategies.spec import RowRequest, request_row
-from batchstat.planning.strategies.static import Static
 from batchstat.profiling.profile import Profile
 from batchstat.simulation.sweep import read_aheads
 
 Changes = Mapping[str, Any]
-"""Values by the names of settings, and `strategy`."""
+"""Values by the names of settings, and `current`."""
 
 _SEEN = ("coverage", "unique", "accuracy")
 _LOST = ("truncated", "dropped")
 _PEAK = ("over_budget_batches", "max_batch_tokens")
 
 
-def changes_of(limit: Limit, profile: Profile, spec: str, settings: Settings) -> Iterator[Changes]:
+def changes_of(
+    limit: Limit, profile: Profile, spec: str, settings: Settings, by_keys: bool = False
+) -> Iterator[Changes]:
     """Yield changes that affect the number of a limit, each by itself.
 
     Args:
@@ -33,10 +33,11 @@ def changes_of(limit: Limit, profile: Profile, spec: str, settings: Settings) ->
         profile: the corpus.
         spec: the strategy, as it is written.
         settings: the settings, as given.
+        by_keys: whether the setup is a trainer's configuration, whose keys decide its parameters.
     """
     number = limit.path.removeprefix("strategy.")
     basis = settings.resolve(profile.stats.max, profile.stated_max)
-    now = _Now(profile, request_row(spec, basis), settings, basis)
+    now = _Now(profile, request_row(spec, basis), settings, basis, by_keys)
     if number.startswith(_SEEN):
         yield from now.seeing_more()
     if number.startswith((*_SEEN, *_LOST)):
@@ -53,7 +54,16 @@ def changes_of(limit: Limit, profile: Profile, spec: str, settings: Settings) ->
         yield from now.smaller(limit)
     else:
         yield from now.looking_further()
-    yield from now.by_others()
+
+
+def helps_by_sorting(limit: Limit) -> bool:
+    """Return whether other batches may help, and not only which samples they have."""
+    return not limit.path.removeprefix("strategy.").startswith((*_SEEN, *_LOST))
+
+
+def may_grow(limit: Limit) -> bool:
+    """Return whether larger batches are the price of the remedy: of longer samples."""
+    return limit.path.removeprefix("strategy.").startswith(_LOST)
 
 
 @dataclass(frozen=True)
@@ -65,12 +75,14 @@ class _Now:
         request: the strategy.
         settings: the settings, as given.
         basis: the settings decided for this corpus.
+        by_keys: whether keys of a trainer's configuration decide its parameters.
     """
 
     profile: Profile
     request: RowRequest
     settings: Settings
     basis: ResolvedSettings
+    by_keys: bool
 
     @property
     def strategy(self) -> Strategy:
@@ -81,9 +93,9 @@ class _Now:
         """Return a parameter set in the strategy's own specification if it has it, since that
         overrides settings.
         """
-        if self.request.sets(key):
+        if self.request.sets(key) and not self.by_keys:
             written = str(value).lower() if isinstance(value, bool) else value
-            return {"strategy": with_parameter(self.request.spec, key, written)}
+            return {"current": with_parameter(self.request.spec, key, written)}
         return {key: value}
 
     def looking_further(self) -> Iterator[Changes]:
@@ -96,20 +108,6 @@ class _Now:
             for size in read_aheads(len(self.profile)):
                 if size > seen:
                     yield self.set("read_ahead", size)
-
-    def by_others(self) -> Iterator[Changes]:
-        """Yield strategies that sort, at the same peak; none if the sampler defines the batches."""
-        if self.settings.class_sampler.batch_size is not None:
-            return
-        if isinstance(self.strategy, Fixed | Static):
-            own = (
-                f":batch_size={self.strategy.batch_size}" if self.request.sets("batch_size") else ""
-            )
-            yield {"strategy": f"bucketed{own}"}
-        if self.request.name != "token-budget":
-            own = f":tokens_per_batch={self.budget}"
-            usual = self.budget == self.settings.tokens_per_batch
-            yield {"strategy": "token-budget" if usual else f"token-budget{own}"}
 
     def smaller(self, limit: Limit) -> Iterator[Changes]:
         """Yield fewer samples per batch, then fewer tokens per sample."""

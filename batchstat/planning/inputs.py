@@ -58,8 +58,9 @@ class PlanInputs(NamedTuple):
         size = loss = None
         multiple = 1
         if current is not None:
-            multiple = current.strategy.pad_to_multiple_of
             size = current.strategy.batch_capacity if current.sets("batch_size") else None
+            # A batch size that is given says nothing of a multiple, as for a sampler alone.
+            multiple = 1 if size is None else current.strategy.pad_to_multiple_of
             loss = None if self.samples.trained is None else current.strategy.loss
         return settings.resolve(self.stats.max, stated_max, size, loss, multiple)
 

@@ -10,7 +10,6 @@ import numpy as np
 from batchstat.corpus.chat import WRITTEN, Message
 from batchstat.corpus.content import Chats
 from batchstat.corpus.options import CorpusOptions
-from batchstat.corpus.reader import CorpusReader
 from batchstat.corpus.sources import STANDARD_INPUT, Source
 from batchstat.corpus.splits import splits_of
 from batchstat.errors import InputError
@@ -65,6 +64,9 @@ def _read(sources: tuple[Source, ...], options: CorpusOptions) -> ChatRows:
     for source in sources:
         in_file = 0
         for split in splits_of([source], options):
+            # Loads every format, which a configuration without such a corpus does not need.
+            from batchstat.corpus.reader import CorpusReader
+
             reader = CorpusReader([split], options)
             for block in reader.blocks():
                 if not isinstance(block.content, Chats):

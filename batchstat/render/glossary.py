@@ -42,6 +42,8 @@ WORDS: Mapping[str, str] = {
     "width": "Tokens to which the rows of a batch are padded.",
     "current": "The setup that the others are compared to: --current, else static, else the first "
     "row.",
+    "losses": "What a setup loses and repeats: samples dropped, truncated and repeated, each with "
+    "its share of the tokens; and whether the next epoch drops the same samples.",
     "varlen attention": "Attention that keeps the samples of a row apart, as FlashAttention's "
     "variable-length kernels and block masks do: packed rows need it.",
     "share": "How many of all samples.",

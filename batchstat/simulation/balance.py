@@ -24,13 +24,13 @@ from batchstat.planning.strategies.spec import request_row
 from batchstat.profiling.profile import Profile
 from batchstat.simulation.balance_report import BalanceReport, ClassDraw, SamplerResult
 from batchstat.simulation.device import Device, as_device, batch_cost
-from batchstat.simulation.device_warnings import device_warnings
 from batchstat.simulation.results import ReportWarning, StrategyResult
 from batchstat.simulation.rows import make_row
-from batchstat.simulation.warnings import comparison_warnings
+from batchstat.simulation.warnings import simulation_warnings
 
 DEFAULT_SAMPLERS = ("none", "downsampling", "upsampling", "weighted-random", "dynamic")
 DEFAULT_EPOCHS = 10
+DEFAULT_STRATEGY = "token-budget"
 
 
 @checks_keywords(Settings)
@@ -39,7 +39,7 @@ def balance(
     *,
     labels: Iterable[object] | None = None,
     samplers: Sequence[str] | str = DEFAULT_SAMPLERS,
-    strategy: str = "token-budget",
+    strategy: str = DEFAULT_STRATEGY,
     epochs: int = DEFAULT_EPOCHS,
     calibration: Calibration | str | Path | None = None,
     cost_per_hour: float | None = None,
@@ -88,6 +88,9 @@ def balance(
         raise InputError("balance needs labels, but none were loaded; pass --label-column")
     natural = inputs.resolve(wanted)
     without = _without_sampler(inputs.samples, natural, strategy, device)
+    # One budget for all: a sampler with a batch size of its own would else have another, and its
+    # batches would be as full as the others' by that alone.
+    rows = [replace(each, tokens_per_batch=natural.tokens_per_batch) for each in rows]
     made = [_row(inputs, each, strategy, epochs, without, device) for each in rows]
     return BalanceReport(
         created=datetime.now(UTC).isoformat(),
@@ -153,10 +156,7 @@ def _row(
         row=row,
         without=without,
     )
-    warned = (
-        *comparison_warnings([row], shares.epoch, basis, inputs.stats),
-        *device_warnings([row], device, basis.widest),
-    )
+    warned = simulation_warnings([row], shares.epoch, basis, inputs.stats, device)
     named = [ReportWarning(w.code, f"{basis.sampler}: {w.message}") for w in warned]
     return found, named
 

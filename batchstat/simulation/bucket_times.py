@@ -57,6 +57,11 @@ def batch_time(device: Device, basis: ResolvedSettings, epochs: int) -> BatchTim
         InputError: the calibration has no time, or none that depends on batches.
     """
     calibration = device.calibration
+    if device.is_noisy:
+        raise InputError(
+            f"the times of the calibration are ±{device.time_residual:.0%}, too noisy to minimise: "
+            "measure again on an idle device"
+        )
     if not device.is_timed:
         raise InputError(
             f"the calibration of {calibration.setup.model} is an estimate of memory and has no "

@@ -10,33 +10,26 @@ import numpy.typing as npt
 
 from batchstat.calibration.calibration import Calibration
 from batchstat.calibration.cost_model import CostModel, as_model
-from batchstat.errors import InputError, OptionError
+from batchstat.errors import OptionError
 from batchstat.parameters import MAX_INT, checks_keywords, whole_number
 from batchstat.planning.epoch import concatenate_epochs
-from batchstat.planning.inputs import PlanInputs, resolve_inputs
+from batchstat.planning.inputs import resolve_inputs
 from batchstat.planning.settings import ResolvedSettings, Settings, SettingsOptions
 from batchstat.planning.shares import EpochShares, make_shares
 from batchstat.planning.strategies import OWN_STRATEGIES
 from batchstat.planning.strategies.base import Strategy
-from batchstat.planning.strategies.spec import parse_strategies, request_row
-from batchstat.planning.strategies.static import Static
+from batchstat.planning.strategies.spec import request_row
 from batchstat.profiling.profile import Profile
 from batchstat.simulation.bounds import Bounds, min_packed_rows
+from batchstat.simulation.candidates import resolve_settings, simulate_candidates
 from batchstat.simulation.comparison import Comparison
 from batchstat.simulation.device import Device, as_device, batch_cost
-from batchstat.simulation.device_warnings import device_warnings
-from batchstat.simulation.estimate import check_share, draw
-from batchstat.simulation.first_batches import first_batches
 from batchstat.simulation.measure import measure
-from batchstat.simulation.recommendation import choose, current_row
 from batchstat.simulation.results import Simulation
-from batchstat.simulation.rows import EpochCache, estimated, make_row, make_rows, over_seeds
+from batchstat.simulation.rows import make_row
 from batchstat.simulation.sweep import sweep
-from batchstat.simulation.warnings import comparison_warnings
-
-DEFAULT_STRATEGIES = ("fixed", "static", "bucketed", "token-budget", "packed")
-_BY_BATCH_SIZE = "hf-group-by-length"
-"""The smallest change for many who train with a batch size: an argument of their trainer."""
+from batchstat.simulation.trainer_changes import Trainer
+from batchstat.simulation.warnings import simulation_warnings
 
 
 @checks_keywords(Settings)
@@ -46,6 +39,7 @@ def compare(
     labels: Iterable[object] | None = None,
     strategies: Sequence[str] | str | None = None,
     current: str | None = None,
+    trainer: Trainer | None = None,
     model: CostModel | str | None = None,
     seeds: int = 1,
     subsample: float | None = None,
@@ -64,6 +58,8 @@ def compare(
             distribution that belong to it.
         current: the setup that the others are compared to, written as a strategy; its batch size
             sets the budget. By default the first row of `static`, else the first row.
+        trainer: the trainer's own configuration that is the current setup; by default that of the
+            trainer that `current` names, with its defaults.
         model: the transformer whose compute is estimated for each row: its shape, or what
             `load_model` takes, such as `llama-3-8b`.
         seeds: number of seeds to try, counting up from that of the settings; the rows show the
@@ -78,7 +74,7 @@ def compare(
     Example:
         >>> comparison = batchstat.compare([5, 90, 12, 100, 7, 8], batch_size=2)
         >>> comparison.best.label
-        'token-budget'
+        'bucketed'
         >>> round(comparison["bucketed"].counts.padding_ratio, 3)
         0.067
 
@@ -95,34 +91,24 @@ def compare(
     )
     check_seeds(wanted, seeds)
     inputs = resolve_inputs(lengths, labels, wanted.keep_labels)
-    if strategies is None:
-        strategies = default_strategies(wanted, current)
-    elif isinstance(strategies, str):
+    if isinstance(strategies, str):
         strategies = (strategies,)
-    if current is not None:
-        strategies = (current, *strategies)
-    basis = resolve_settings(wanted, inputs, strategies, current)
-    requests = parse_strategies(strategies, basis)
-    drawn = None
-    if subsample is not None:
-        windows = [request.strategy.looks_ahead or 0 for request in requests]
-        drawn = draw(inputs.samples, check_share(subsample, wanted), basis, max(windows))
-    epochs = EpochCache(inputs.samples if drawn is None else drawn.samples)
-    rows, empty = make_rows(requests, epochs, batch_cost(shape, device), device)
-    if seeds > 1:
-        rows = over_seeds(rows, epochs.samples, seeds)
-    if drawn is not None:
-        rows = estimated(rows, drawn)
-    if current is not None and rows[0].label != current:
-        raise InputError(empty[0].message)
-    rows = [
-        replace(row, first_batches=first_batches(row.request, epochs.of(row.request.settings)))
-        for row in rows
-    ]
-    choice = choose(rows, basis.tokens_per_batch, current)
-    best = choice.best or choice.current
+    found = simulate_candidates(
+        inputs,
+        wanted,
+        strategies=strategies,
+        current=current,
+        trainer=None if trainer is None else trainer.changes,
+        model=shape,
+        device=device,
+        seeds=seeds,
+        subsample=subsample,
+        with_batches=True,
+    )
+    basis, epochs, changes = found.basis, found.epochs, found.changes
+    best = changes.best or changes.current
     shares = epochs.of(basis)
-    shown = {row.name for row in rows}
+    shown = {row.name for row in found.rows}
     return Comparison(
         created=datetime.now(UTC).isoformat(),
         samples=len(epochs.samples),
@@ -131,39 +117,19 @@ def compare(
         basis=basis,
         model=shape,
         seeds=seeds,
-        strategies=tuple(rows),
+        strategies=found.rows,
         not_shown=tuple(name for name in OWN_STRATEGIES if name not in shown),
-        choice=choice,
+        changes=changes,
         bounds=_bounds(best.request.strategy, shares, basis),
         sweep=sweep(best.request, basis, epochs.of),
         warnings=(
-            *empty,
-            *comparison_warnings(rows, shares.epoch, basis, inputs.stats),
-            *device_warnings(rows, device, basis.widest),
+            *found.empty,
+            *simulation_warnings(found.rows, shares.epoch, basis, inputs.stats, device),
         ),
         source=inputs.samples,
-        subsample=None if drawn is None else drawn.facts,
+        subsample=None if found.drawn is None else found.drawn.facts,
         device=device,
     )
-
-
-def default_strategies(settings: Settings, current: str | None = None) -> tuple[str, ...]:
-    """Return the strategies that are compared unless some are named: `DEFAULT_STRATEGIES` but for
-    that of the current setup, and the Trainer's own length grouping where there is a batch size.
-
-    Raises:
-        OptionError: a current setup that is wrong by itself.
-    """
-    names: tuple[str, ...] = DEFAULT_STRATEGIES
-    size, without = settings.batch_size, ""
-    if current is not None:
-        row = request_row(current, settings.resolve(longest=1, stated_max=None))
-        without = "static" if isinstance(row.strategy, Static) else row.name
-        size = size or (row.strategy.batch_capacity if row.sets("batch_size") else None)
-    if size is not None:
-        place = names.index("token-budget")
-        names = (*names[:place], _BY_BATCH_SIZE, *names[place:])
-    return tuple(name for name in names if name != without)
 
 
 def simulate(
@@ -185,27 +151,8 @@ def simulate(
     request = request_row(spec, resolve_settings(settings, inputs, [spec]))
     shares = make_shares(inputs.samples, request.settings)
     row = make_row(request, shares, batch_cost(None, device), device)
-    warnings = (
-        *comparison_warnings([row], shares.epoch, request.settings, profile.stats),
-        *device_warnings([row], device, request.settings.widest),
-    )
+    warnings = simulation_warnings([row], shares.epoch, request.settings, profile.stats, device)
     return Simulation(request.settings, row, warnings, device)
-
-
-def resolve_settings(
-    settings: Settings,
-    inputs: PlanInputs,
-    strategies: Sequence[str],
-    current: str | None = None,
-) -> ResolvedSettings:
-    """Return the settings of a comparison; the batch size of the current setup sets the budget, and
-    its loss the weight of a trained token.
-
-    Raises:
-        OptionError: a strategy that is wrong by itself.
-    """
-    rows = parse_strategies(strategies, inputs.resolve(settings))
-    return inputs.resolve(settings, current_row(rows, current))
 
 
 def check_seeds(settings: Settings, seeds: int) -> int:

@@ -11,6 +11,7 @@ from batchstat.planning.samples import Samples
 from batchstat.planning.settings import ResolvedSettings
 from batchstat.profiling.profile import CorpusFacts, TokenizerFacts
 from batchstat.simulation.bounds import Bounds
+from batchstat.simulation.changes import Changes
 from batchstat.simulation.device import Device
 from batchstat.simulation.estimate import SampleFacts
 from batchstat.simulation.learning_rate import LearningRateHint
@@ -26,29 +27,6 @@ _SHOWN = (
     *("samples_per_batch_min", "samples_per_batch_max", "shuffling"),
 )
 """The first columns of a frame."""
-
-
-@dataclass(frozen=True, kw_only=True)
-class Choice:
-    """The recommended rows of a comparison.
-
-    Attributes:
-        current: the setup that the others are compared to.
-        best: the row with the least compute among those eligible; None if every row has batches
-            over the budget.
-        smaller_change: a row with a number of steps nearer to the current setup's that saves at
-            least 80 % of what the best one saves; None if the best one is as near.
-        packed: a row with less compute that packs several samples per row, which the attention of
-            the current setup may not keep apart; None if there is none.
-        ruled_out: the row that would be the best if it did not exceed the budget or lose more of
-            the corpus; None if that is the best one.
-    """
-
-    current: StrategyResult
-    best: StrategyResult | None
-    smaller_change: StrategyResult | None
-    packed: StrategyResult | None
-    ruled_out: StrategyResult | None
 
 
 @dataclass(frozen=True, kw_only=True, repr=False)
@@ -73,7 +51,7 @@ class Comparison:
         seeds: number of seeds tried for each row.
         strategies: the rows, in the order requested.
         not_shown: names of the strategies that are not shown.
-        choice: the recommended rows.
+        changes: what would help.
         bounds: lower bounds, and the sorted epoch.
         sweep: padding against `read_ahead`.
         warnings: warnings about the results.
@@ -91,7 +69,7 @@ class Comparison:
     seeds: int
     strategies: tuple[StrategyResult, ...]
     not_shown: tuple[str, ...]
-    choice: Choice
+    changes: Changes
     bounds: Bounds
     sweep: Sweep
     warnings: tuple[ReportWarning, ...]
@@ -119,21 +97,21 @@ class Comparison:
     @property
     def current(self) -> StrategyResult:
         """The setup that the others are compared to: `static`, or the first row."""
-        return self.choice.current
+        return self.changes.current
 
     @property
     def best(self) -> StrategyResult:
-        """The row to look at first: the best one, or the current setup if none is eligible."""
-        return self.choice.best or self.choice.current
+        """The row to train with: the star's, or the current setup if there is nothing to change."""
+        return self.changes.best or self.changes.current
 
     @property
     def learning_rate(self) -> LearningRateHint | None:
-        """How the learning rate may scale from the current setup to the best row; None if no row is
-        eligible.
+        """How the learning rate may scale from the current setup to the best row; None if no row
+        fits.
         """
-        if self.choice.best is None:
+        if self.changes.best is None:
             return None
-        return LearningRateHint.of(self.current.counts, self.choice.best.counts)
+        return LearningRateHint.of(self.current.counts, self.changes.best.counts)
 
     def speed_up(self, row: StrategyResult) -> float:
         """Return the estimated compute of the current setup / that of a row."""
@@ -180,7 +158,7 @@ class Comparison:
         return f"<p>{escape(self._heading())}</p>{table}"
 
     def _heading(self) -> str:
-        best = "none" if self.choice.best is None else self.choice.best.label
+        best = "none" if self.changes.best is None else self.changes.best.label
         return (
             f"{self.samples:,} samples, at most {self.basis.tokens_per_batch:,} tokens per batch: "
             f"current {self.current.label}, best {best}"

@@ -20,7 +20,8 @@ class PlanCounts:
     `squared_tokens` is what attention computes: the sum over rows of the squared width, or over
     samples of the squared length if attention stays within samples. `real_squared_tokens` is always
     the latter. `row_tokens` is how many tokens fit in all rows of `max_length`; None if rows have
-    no such length. `reducible_peak` is the most total tokens in a batch that could be smaller: one
+    no such length. `largest_step` is the step, from 1, with the first batch of `max_batch_tokens`.
+    `reducible_peak` is the most total tokens in a batch that could be smaller: one
     of several samples, or one padded beyond its only sample. `peak_bytes` is the
     most memory that a batch takes; None where that is not known.
     """
@@ -37,6 +38,7 @@ class PlanCounts:
     real_squared_tokens: int
     row_tokens: int | None
     max_batch_tokens: int
+    largest_step: int
     reducible_peak: int
     peak_bytes: int | None
     over_budget_batches: int
@@ -93,6 +95,16 @@ class PlanCounts:
     def duplicated_ratio(self) -> float:
         """Duplicated tokens / real tokens."""
         return self.duplicated_tokens / self.real_tokens
+
+    @property
+    def lost_share(self) -> float:
+        """Share of the corpus that is lost: of its tokens, or of its samples where that is more."""
+        return max(self.lost_ratio, self.dropped_samples / self.drawn_samples)
+
+    @property
+    def repeated_share(self) -> float:
+        """Share of the samples computed that are duplicates."""
+        return self.duplicated_samples / self.samples
 
     @property
     def compute(self) -> int:

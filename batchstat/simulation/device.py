@@ -19,6 +19,10 @@ if TYPE_CHECKING:
     from batchstat.frameworks.setup import TrainingSetup
 
 _SECONDS_PER_HOUR = 3600
+_MOST_NOISE = 0.2
+"""Residual of the fitted times above which they are not used: a speed-up of 1.3 would be as likely
+one of 1.
+"""
 _MOST_DIFFERING = 3
 """Sizes of two models that a message compares."""
 
@@ -64,7 +68,12 @@ class Device:
     @property
     def is_timed(self) -> bool:
         """Whether it says how long batches take; else only what they need in memory."""
-        return self.calibration.time is not None
+        return self.calibration.time is not None and not self.is_noisy
+
+    @property
+    def is_noisy(self) -> bool:
+        """Whether measured times differ too much from the fitted ones to be used."""
+        return (self.time_residual or 0) > _MOST_NOISE
 
     @property
     def time_residual(self) -> float | None:
@@ -211,12 +220,18 @@ def as_device(
         )
     if trainer is not None:
         _check_trainer(trainer, found.setup, named)
-    return Device(
+    device = Device(
         calibration=found,
         file=file,
         cost_per_hour=cost_per_hour,
         accumulates=gradient_accumulation_steps > 1,
     )
+    if cost_per_hour is not None and device.is_noisy:
+        raise InputError(
+            f"cost_per_hour={cost_per_hour} needs the time of an epoch, but the times of {named} "
+            f"are ±{device.time_residual:.0%}, too noisy: measure again on an idle device"
+        )
+    return device
 
 
 def _check_trainer(trainer: "TrainingSetup", own: Setup, named: str) -> None:

@@ -24,6 +24,13 @@ def device_warnings(
     """
     if device is None:
         return
+    if device.is_noisy:
+        name = device.file or "the calibration"
+        yield ReportWarning(
+            "noisy_calibration",
+            f"the times of {name} are ±{device.time_residual:.0%}, too noisy to say how long an "
+            "epoch takes or what is faster: measure again on an idle device",
+        )
     large = [row for row in rows if row.on_device.fits_memory is False]
     if large:
         what, remedy = unfitting(large, device), _remedy(device, max_length)

@@ -58,6 +58,7 @@ class EpochMeter:
         self._grouping = GroupingMeter()
         self._sums: Counter[str] = Counter()
         self._samples = self._planned_units = 0
+        self._turns, self._largest_turn = 0, 0
         self._largest = self._reducible = self._most_samples = 0
         self._fewest_samples: int | None = None
         self._planned = DistinctCounts(0, 0)
@@ -81,12 +82,14 @@ class EpochMeter:
         first = numbers == self._planned_units + np.arange(batches.n_units)
         self._note_planned(batches, units, first)
         if len(units) == 0:
+            self._turns += len(turns)
             return
         distributed = batches.take_all(units)
         linear = self._ranks.add(turns, batches, self._attention(batches))
         if self._settings.world_size > 1:
             self._steps.append(linear)
         self._units.add(batches, turns, numbers)
+        self._note_largest(distributed, turns)
         self._note_batches(distributed)
         tokens = self._of_steps(turns, batches.sum_by_unit(batches.tokens))
         entries = self._of_steps(turns, batches.sum_by_unit(batches.entries))
@@ -116,6 +119,18 @@ class EpochMeter:
             return batches.padded_squares
         return product(batches.total_tokens, batches.widths)
 
+    def _note_largest(self, distributed: BatchTable, turns: Ints) -> None:
+        """Note in which turn the largest batch comes."""
+        place = int(np.argmax(distributed.total_tokens))
+        tokens = int(distributed.total_tokens[place])
+        if tokens > self._largest:
+            unit = int(np.searchsorted(distributed.unit_offsets, place, side="right")) - 1
+            self._largest = tokens
+            self._largest_turn = (
+                self._turns + int(np.flatnonzero(turns.ravel() >= 0)[unit]) // (turns.shape[1])
+            )
+        self._turns += len(turns)
+
     def _note_batches(self, distributed: BatchTable) -> None:
         whole, pairs = distributed.total_tokens, self._attention(distributed)
         if self._memory is not None:
@@ -135,7 +150,6 @@ class EpochMeter:
         fewest = int(distributed.entries.min())
         self._fewest_samples = min(self._fewest_samples or fewest, fewest)
         self._most_samples = max(self._most_samples, int(distributed.entries.max()))
-        self._largest = max(self._largest, int(whole.max()))
         own = round_up(distributed.tokens, self._strategy.sample_multiple)
         padded = round_up(own, self._strategy.pad_to_multiple_of)
         alone = (distributed.entries == 1) & (whole == padded)
@@ -180,6 +194,7 @@ class EpochMeter:
             steps=ranks.max_steps,
             row_tokens=None if row_length is None else self._sums["rows"] * row_length,
             max_batch_tokens=self._largest,
+            largest_step=self._largest_turn // self._settings.gradient_accumulation_steps + 1,
             reducible_peak=self._reducible,
             peak_bytes=None if self._memory is None else self._memory.peak(self._varying),
             distinct_shapes=len(self._shapes),

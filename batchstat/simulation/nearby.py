@@ -103,7 +103,7 @@ class _Place:
     @property
     def spec(self) -> str:
         """The strategy, as it is written; as in the comparison if the size is its own."""
-        key, own = size_of(self.of)
+        key, own = self.of.size
         if self.size is None or self.size == own:
             return self.of.label
         return with_parameter(self.of.label, key, self.size)
@@ -115,14 +115,6 @@ class _Place:
         if self.of.trained is not None or not (is_whole and settings.distribute in FROM_ONE_PLAN):
             rate = min(rate, _FOLLOWED_PER_SECOND)
         return samples / rate
-
-
-def size_of(row: StrategyResult) -> tuple[str, int | None]:
-    """Return the name of a row's batch size or budget, and its value; None if it has neither."""
-    strategy = row.request.strategy
-    if strategy.budget is not None:
-        return "tokens_per_batch", strategy.budget
-    return "batch_size", strategy.batch_capacity
 
 
 def nearby(comparison: Comparison) -> Nearby:
@@ -165,7 +157,7 @@ def _places(comparison: Comparison) -> list[_Place]:
     ranks = sorted({max(1, now // 2), now, min(2 * now, MOST_RANKS)})
     found = []
     for row in comparison.strategies:
-        own = size_of(row)[1]
+        own = row.size[1]
         sizes: Sequence[int | None] = [None] if own is None else _sizes(own)
         for size, world_size in product(sizes, ranks):
             steps = abs(log2(world_size / now)) + abs(log2((size or 1) / (own or 1)))

@@ -1,5 +1,6 @@
 """`preflight`: what a trainer's own configuration does to a corpus."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
@@ -11,20 +12,27 @@ from batchstat.frameworks.files import read_setup
 from batchstat.frameworks.samples import TrainedSamples
 from batchstat.frameworks.setup import EpochSize, TrainingSetup
 from batchstat.parameters import checks_keywords
+from batchstat.planning.inputs import resolve_inputs
 from batchstat.planning.settings import Settings, SettingsOptions
+from batchstat.planning.shares import EpochShares
+from batchstat.planning.strategies.packed_rows import ShuffledRows
+from batchstat.planning.strategies.spec import RowRequest
 from batchstat.profiling.build import profile as count
 from batchstat.profiling.profile import Profile
-from batchstat.simulation.compare import simulate
+from batchstat.simulation.candidates import Candidates, simulate_candidates
+from batchstat.simulation.changes import Changes
 from batchstat.simulation.device import Device, as_device
-from batchstat.simulation.preflight_changes import Change, change_of, changed_setups
 from batchstat.simulation.preflight_corpus import profile_keywords
 from batchstat.simulation.preflight_samples import as_trained, epoch_size
 from batchstat.simulation.preflight_warnings import (
     configuration_warnings,
+    epoch_warnings,
+    own_warnings,
     schedule_warnings,
-    simulation_warnings,
 )
-from batchstat.simulation.results import ReportWarning, Simulation
+from batchstat.simulation.results import ReportWarning, Simulation, StrategyResult
+from batchstat.simulation.trainer_changes import Trainer, TrainerChange
+from batchstat.simulation.warnings import simulation_warnings
 
 
 @dataclass(frozen=True, kw_only=True, repr=False)
@@ -42,7 +50,9 @@ class Preflight:
         profile: the corpus, before the trainer drops anything.
         samples: what it keeps of it.
         simulation: an epoch of it.
-        changes: changes that save compute, those that save most first.
+        changes: what would help.
+        num_examples: rows that the trainer packs, before any is repeated: what it logs as the
+            number of examples; None where it packs none, or logs samples.
     """
 
     created: str
@@ -50,7 +60,8 @@ class Preflight:
     profile: Profile
     samples: TrainedSamples
     simulation: Simulation
-    changes: tuple[Change, ...]
+    changes: Changes
+    num_examples: int | None
 
     def __repr__(self) -> str:
         """Return the setup, its padding and its steps on one line."""
@@ -70,6 +81,40 @@ class Preflight:
     def total_steps(self) -> int:
         """Optimizer steps of the whole training."""
         return self.setup.schedule.total_steps(self._epoch)
+
+    @property
+    def epochs(self) -> float:
+        """How often the whole training goes through the samples."""
+        if self.setup.schedule.max_steps is None:
+            return self.setup.schedule.epochs
+        return self.total_steps / self.steps_per_epoch if self.steps_per_epoch else 0.0
+
+    @property
+    def samples_per_step(self) -> float:
+        """Mean samples of an optimizer step, on all ranks together."""
+        counts = self.simulation.row.counts
+        return counts.samples / counts.steps if counts.steps else 0.0
+
+    @property
+    def tokens_per_step(self) -> float:
+        """Mean real tokens of an optimizer step, on all ranks together."""
+        counts = self.simulation.row.counts
+        return counts.real_tokens / counts.steps if counts.steps else 0.0
+
+    @property
+    def trained_samples(self) -> int:
+        """Samples that the whole training computes at least once."""
+        counts, request = self.simulation.row.counts, self.simulation.row.request
+        distinct = counts.samples - counts.duplicated_samples
+        if self.epochs >= 1:
+            return distinct
+        mean = self.samples_per_step
+        if (
+            size := request.strategy.batch_capacity
+        ) is not None and not self.simulation.row.packs_rows:
+            settings = request.settings
+            mean = size * settings.gradient_accumulation_steps * settings.world_size
+        return min(round(self.total_steps * mean), distinct)
 
     @property
     def warmup_steps(self) -> int:
@@ -103,7 +148,8 @@ class Preflight:
         return (
             *configuration_warnings(self.setup, self.samples, self.profile.tokenizer),
             *schedule_warnings(self.warmup_steps, self.total_steps),
-            *simulation_warnings(self.setup, self.simulation),
+            *epoch_warnings(self.epochs, self.trained_samples, len(self.samples.profile)),
+            *own_warnings(self.setup, self.simulation),
         )
 
 
@@ -135,8 +181,8 @@ def preflight(
         >>> report = batchstat.preflight("sample_data/sft.yaml", world_size=4)
         >>> report.total_steps, report.warmup_steps
         (12, 1)
-        >>> report.changes[0].keys
-        {'packing': True}
+        >>> report.changes.star.row.label
+        'token-budget'
 
     Raises:
         OptionError: a configuration with an unknown key, an invalid value, or one whose batches are
@@ -151,28 +197,56 @@ def preflight(
     samples, wanted = as_trained(setup, profile, settings)
     if device is not None:
         device = device.accumulating(wanted.gradient_accumulation_steps)
-    simulation = _simulated(setup, samples, wanted, device)
-    found = (change_of(each, simulation) for each in changed_setups(setup, profile, settings))
-    changes = [change for change in found if change is not None]
+    trainer = Trainer(setup=setup, profile=profile, settings=settings).changes
+    found = _simulated(setup, samples, wanted, trainer, device)
+    row = found.changes.current
+    shares = found.epochs.of(row.request.settings)
     return Preflight(
         created=datetime.now(UTC).isoformat(),
         setup=setup,
         profile=profile,
         samples=samples,
-        simulation=simulation,
-        changes=tuple(sorted(changes, key=lambda each: -each.speed_up)),
+        simulation=_simulation(row, shares, samples.profile, device),
+        changes=found.changes,
+        num_examples=_num_examples(row.request, shares),
     )
 
 
 def _simulated(
-    setup: TrainingSetup, samples: TrainedSamples, settings: Settings, device: Device | None
-) -> Simulation:
-    """Return an epoch; what is wrong with the settings is said of the configuration's own keys."""
+    setup: TrainingSetup,
+    samples: TrainedSamples,
+    settings: Settings,
+    trainer: Sequence[TrainerChange],
+    device: Device | None,
+) -> Candidates:
+    """Return an epoch, and what would help; what is wrong with the settings is said of the
+    configuration's own keys.
+    """
+    inputs = resolve_inputs(samples.profile, keep=settings.keep_labels)
     try:
-        return simulate(samples.profile, setup.strategy, settings, device)
+        return simulate_candidates(
+            inputs, settings, current=setup.strategy, trainer=trainer, device=device
+        )
     except (InputError, OptionError) as error:
         message = setup.with_own_keys(str(error))
         if message == str(error):
             raise
         kind = OptionError if isinstance(error, OptionError) else InputError
         raise kind(message) from None
+
+
+def _simulation(
+    row: StrategyResult, shares: EpochShares, profile: Profile, device: Device | None
+) -> Simulation:
+    settings = row.request.settings
+    warnings = simulation_warnings([row], shares.epoch, settings, profile.stats, device)
+    return Simulation(settings, row, warnings, device)
+
+
+def _num_examples(request: RowRequest, shares: EpochShares) -> int | None:
+    """Return how many rows a trainer packs whose examples these are."""
+    strategy, epoch = request.strategy, shares.epoch.whole()
+    if not isinstance(strategy, ShuffledRows):
+        return None
+    rows = strategy.count_rows(epoch.lengths, epoch.starts)
+    return None if rows == epoch.sample_count else rows

@@ -53,7 +53,17 @@ def schedule_warnings(warmup: int, steps: int) -> Iterator[ReportWarning]:
         )
 
 
-def simulation_warnings(setup: TrainingSetup, simulation: Simulation) -> Iterator[ReportWarning]:
+def epoch_warnings(epochs: float, trained: int, samples: int) -> Iterator[ReportWarning]:
+    """Yield a warning about a training that does not see all samples."""
+    if 0 < epochs < 1:
+        yield ReportWarning(
+            "less_than_an_epoch",
+            f"the training is {epochs:.2f} epochs: it computes {trained:,} of "
+            f"{counted(samples, 'sample')}, and never the others: raise the steps for all of them",
+        )
+
+
+def own_warnings(setup: TrainingSetup, simulation: Simulation) -> Iterator[ReportWarning]:
     """Yield the warnings of a simulation, in the words of the configuration's own keys.
 
     The remedy for unequal weights is a setting that a trainer does not have.

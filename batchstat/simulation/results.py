@@ -69,6 +69,8 @@ class StrategyResult:
         trained: its trained tokens and their weights; None if these are unknown.
         steps: (n_steps, world_size) total tokens of each rank in each step; None for one rank.
         first_batches: the first batches of its plan; None outside of a comparison.
+        dropped_again: how many of the samples that it drops the next epoch drops too; None where it
+            drops none, or does not draw all of the corpus.
         on_device: what it takes on the device that was calibrated.
     """
 
@@ -80,6 +82,7 @@ class StrategyResult:
     trained: TrainedCounts | None = None
     steps: "npt.NDArray[np.integer] | None" = field(default=None, compare=False, repr=False)
     first_batches: BatchPlan | None = field(default=None, compare=False, repr=False)
+    dropped_again: int | None = None
     on_device: OnDevice = field(default_factory=OnDevice)
 
     def __repr__(self) -> str:
@@ -103,6 +106,13 @@ class StrategyResult:
     def params(self) -> dict[str, Any]:
         """All parameters of the strategy."""
         return self.request.params
+
+    @property
+    def size(self) -> tuple[str, int | None]:
+        """The name of its batch size or budget, and its value; None if it has neither."""
+        if (budget := self.request.strategy.budget) is not None:
+            return "tokens_per_batch", budget
+        return "batch_size", self.request.strategy.batch_capacity
 
     @property
     def packs_rows(self) -> bool:

@@ -15,6 +15,7 @@ from batchstat.planning.strategies.spec import RowRequest
 from batchstat.simulation.counts import PlanCounts
 from batchstat.simulation.device import Device, OnDevice
 from batchstat.simulation.estimate import Drawn
+from batchstat.simulation.lost_again import count_dropped_again
 from batchstat.simulation.measure import measure
 from batchstat.simulation.results import ReportWarning, SeedSpread, StrategyResult
 from batchstat.simulation.token_weights import measure_trained
@@ -95,6 +96,7 @@ def make_row(
         widths=widths.histogram(log_edges(widths.min, widths.max, per_octave=4)),
         steps=steps if request.settings.world_size > 1 else None,
         trained=trained,
+        dropped_again=count_dropped_again(request, shares, counts),
         on_device=on_device,
     )
 

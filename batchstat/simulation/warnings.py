@@ -11,6 +11,8 @@ from batchstat.planning.epoch import Epoch
 from batchstat.planning.rules import SHUFFLED
 from batchstat.planning.samplers.per_batch import PerBatch
 from batchstat.planning.settings import DEFAULT_BUDGET, ResolvedSettings
+from batchstat.simulation.device import Device
+from batchstat.simulation.device_warnings import device_warnings
 from batchstat.simulation.results import ReportWarning, StrategyResult
 from batchstat.simulation.weight_warnings import weight_warnings
 
@@ -21,7 +23,23 @@ _CERTAIN = 3
 """Standard errors, of about 1 / √steps, above which a correlation is not chance."""
 
 
-def comparison_warnings(
+def simulation_warnings(
+    rows: Sequence[StrategyResult],
+    epoch: Epoch,
+    basis: ResolvedSettings,
+    stats: LengthStats,
+    device: Device | None,
+) -> tuple[ReportWarning, ...]:
+    """Return what else to know about the numbers of rows, on a calibrated device where there is
+    one.
+    """
+    return (
+        *_of_rows(rows, epoch, basis, stats),
+        *device_warnings(rows, device, basis.widest),
+    )
+
+
+def _of_rows(
     rows: Sequence[StrategyResult], epoch: Epoch, basis: ResolvedSettings, stats: LengthStats
 ) -> Iterator[ReportWarning]:
     """Yield warnings: long samples, batches over budget, different peaks, batches of one, problems

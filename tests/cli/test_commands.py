@@ -286,12 +286,12 @@ def test_what_the_verdict_denies_is_not_recommended(run, tmp_path):
     equal = ["compare", "a.csv", "--length-column", "n", "--tokens-per-batch", 1000, "--no-plots"]
     told = " ".join(run(*equal).stdout.split())
     assert told.endswith(
-        "result Keep static: no other row saves over 10% of its compute, or has fewer steps "
-        "for the same compute. By total tokens; calibrate for time. More: --details, --all, "
+        "result Keep static: no other way of batching that fits, and loses and repeats no more, "
+        "saves 5% of its compute. By total tokens; calibrate for time. More: --details, --all, "
         "--model"
     )
     above = run(*equal, "--strategy", "bucketed:batch_size=100").stdout
-    assert "--tokens-per-batch 5000 to fit one" in above
+    assert "--tokens-per-batch 5000, which bucketed:batch_size=100 needs" in above
     assert "\nuse " not in above
     raised = [*equal[:-3], "--tokens-per-batch", 5000, "--strategy", "bucketed:batch_size=100"]
     assert "\nuse " in run(*raised).stdout

@@ -38,7 +38,7 @@ WRONG = {
     "tokenizer = ''": "tokenizer='': must be text",
     "order = 'shufled'": "did you mean 'shuffled'?",
     "on-error = 'stop'": "unknown on_error 'stop'",
-    "strategy = 'token-budget:read_ahed=1'": "did you mean 'read_ahead'?",
+    "current = 'token-budget:read_ahed=1'": "did you mean 'read_ahead'?",
     "text-column = 'a'\nlength-column = 'b'": "are mutually exclusive",
     "limits = 5": "limits: must be a table",
     "limits.max-padding = 15": r"\[limits\]: max-padding='15': did you mean 15%\?",
@@ -178,34 +178,36 @@ def test_a_flag_for_text_takes_the_place_of_what_is_for_chats(folder, run: Run):
 
 def test_flags_beat_the_file_and_the_file_beats_defaults(folder, run: Run):
     (folder / "batchstat.toml").write_text(
-        "corpus = 'a.txt'\ntokens-per-batch = 64\nseed = 5\nstrategy = 'static:batch_size=3'\n"
+        "corpus = 'a.txt'\ntokens-per-batch = 64\nseed = 5\ncurrent = 'static:batch_size=3'\n"
     )
     basis = json.loads(run("compare", "--json", "--no-plots", "--seed", 7).stdout)
     assert basis["basis"]["tokens_per_batch"] == 64
     assert basis["basis"]["seed"] == 7
     assert basis["basis"]["read_ahead"] == 10_000
     names = [row["name"] for row in basis["strategies"]]
-    assert names == ["fixed", "static", "bucketed", "token-budget", "packed", "static"]
-    assert basis["strategies"][-1]["params"]["batch_size"] == 3
+    grouped = "hf-group-by-length"
+    assert names == ["static", "fixed", "bucketed", grouped, "token-budget", "packed"]
+    assert basis["strategies"][0]["params"]["batch_size"] == 3
     rows = json.loads(run("compare", "--json", "--no-plots", "--strategy", "fixed").stdout)
-    assert [row["name"] for row in rows["strategies"]] == ["fixed"]
+    assert [row["name"] for row in rows["strategies"]] == ["static", "fixed"]
     assert run("profile", "--no-plots").returncode == 0
     assert run("compare", "--no-config", "--no-plots").stderr.count("settings from") == 0
 
 
 def test_init_proposes_limits_that_hold(folder, run: Run):
     (folder / "pyproject.toml").write_text("[project]\nname = 'x'")
-    result = run("init", "a.txt", "--tokens-per-batch", 64, "--strategy", "token-budget")
+    result = run("init", "a.txt", "--tokens-per-batch", 64, "--current", "token-budget")
     assert result.returncode == 0, result.stderr
     assert result.stderr.startswith("wrote to pyproject.toml: max-padding ")
     text = (folder / "pyproject.toml").read_text()
     assert text.startswith("[project]\nname = 'x'\n\n[tool.batchstat]\ncorpus = \"a.txt\"\n")
     own = tomllib.loads(text)["tool"]["batchstat"]
     assert own["tokens-per-batch"] == 64
-    assert set(own["limits"]) == {"max-padding", "min-fill", "max-truncated", "max-over-budget"}
+    limits = {"max-padding", "min-fill", "max-truncated", "min-samples", "max-over-budget"}
+    assert set(own["limits"]) == limits
     check = run("check")
     assert check.returncode == 0, check.stdout
-    assert "all 4 limits are kept" in check.stdout
+    assert "all 5 limits are kept" in check.stdout
     again = run("init", "a.txt")
     assert again.returncode == 3
     assert "already has settings for batchstat" in again.stderr
@@ -277,7 +279,7 @@ def test_init_keeps_line_ends_links_and_modes(folder, run: Run):
 
 @pytest.mark.usefixtures("folder")
 def test_init_proposes_no_fill_above_what_can_be_written(run: Run):
-    result = run("init", "a.txt", "--strategy", "static:batch_size=5000", "--tokens-per-batch", 16)
+    result = run("init", "a.txt", "--current", "static:batch_size=5000", "--tokens-per-batch", 16)
     assert result.returncode == 0
     assert run("check").returncode in (0, 1)
 

@@ -388,7 +388,68 @@ def test_one_bucket_where_all_lengths_are_equal(cli: Cli, files: Path):
     assert "1 bucket" in shown
 
 
-def test_init_pins_max_length(cli: Cli, files: Path):
+def test_init_writes_a_length_only_where_one_truncates(cli: Cli, files: Path):
+    """Today's longest sample as a limit lets no remedy lengthen what is truncated tomorrow."""
     (files / "long.csv").write_text("n\n" + "7\n" * 20 + "90\n")
     assert cli("init", "long.csv", "--length-column", "n")[0] == 0
-    assert "max-length = 90\n" in (files / "batchstat.toml").read_text()
+    assert "max-length" not in (files / "batchstat.toml").read_text()
+    (files / "batchstat.toml").unlink()
+    assert cli("init", "long.csv", "--length-column", "n", "--max-length", "50")[0] == 0
+    assert "max-length = 50\n" in (files / "batchstat.toml").read_text()
+    (files / "batchstat.toml").unlink()
+    (files / "long.txt").write_text("word " * 100 + "\n" + "word " * 520 + "\n")
+    assert cli("init", "long.txt")[0] == 0
+    assert "max-length = 512\n" in (files / "batchstat.toml").read_text()  # the tokenizer's
+
+
+def test_init_asks_how_long_samples_are_where_many_are_truncated(cli: Cli, files: Path):
+    (files / "long.txt").write_text("word " * 5000 + "\n")
+    code, _, err = cli("init", "long.txt")
+    assert code == 3
+    assert "89.8% of the tokens are truncated to 512 tokens per sample" in err
+    assert err.endswith("pass the length that you train with, --max-length\n")
+    assert not (files / "batchstat.toml").exists()
+    assert cli("init", "long.txt", "--max-length", "512")[0] == 0
+
+
+def test_a_longer_corpus_has_a_remedy(cli: Cli, files: Path):
+    """A limit on truncated tokens names a larger max_length, and what that costs."""
+    (files / "a.csv").write_text("n\n" + "7\n" * 200 + "90\n" * 20)
+    assert cli("init", "a.csv", "--length-column", "n", "--max-length", "90")[0] == 0
+    (files / "a.csv").write_text("n\n" + "7\n" * 200 + "90\n" * 20 + "400\n" * 20)
+    code, shown, _ = cli("check")
+    assert code == 1
+    remedy = next(line for line in shown.splitlines() if "max_length=400" in line)
+    assert "training with max_length=400 gives 0.00%" in remedy
+    assert "a largest batch of" in remedy
+    assert "times the tokens" in remedy
+    assert remedy.endswith("then set max-length = 400 in batchstat.toml")
+
+
+def test_a_shard_that_was_not_downloaded_is_noticed(cli: Cli, files: Path):
+    (files / "a.txt").write_text("some words\n" * 500)
+    assert cli("init", "a.txt")[0] == 0
+    pointer = "version https://git-lfs.github.com/spec/v1\noid sha256:4d7a\nsize 12345\n"
+    (files / "a.txt").write_text(pointer)
+    code, shown, _ = cli("check")
+    assert code == 1
+    assert "FAIL     min-samples: the number of samples is 3" in shown
+
+
+def test_init_and_check_say_what_they_limit_and_what_would_help(cli: Cli, files: Path):
+    (files / "a.csv").write_text("n\n" + "\n".join(str(7 + i * i % 90) for i in range(500)) + "\n")
+    flags = ["a.csv", "--length-column", "n"]
+    _, _, err = cli("init", *flags)
+    assert "the limits are of static, " in err
+    assert "as nothing names what you train with: add --current, a strategy" in err
+    assert 'current = "static"\n' in (files / "batchstat.toml").read_text()
+    assert "nothing names" not in cli("check")[2]
+    (files / "batchstat.toml").unlink()
+    _, _, err = cli("init", *flags, "--current", "hf-trainer")
+    assert re.search(r"the limits are of hf-trainer, [\d.]+% padding\n", err)
+    argument = r'TrainingArguments\(train_sampling_strategy="group_by_length"\)'
+    assert re.search(argument + r".* would be 1\.\d\dx faster: see batchstat compare\n", err)
+    assert "batch-size" not in (files / "batchstat.toml").read_text()
+    code, _, err = cli("check", *flags, "--no-config", "--max-padding", "99%")
+    assert code == 0
+    assert "the limits are held against static, as nothing names what you train with" in err

@@ -332,6 +332,6 @@ def test_the_library_takes_a_check_too():
     )
     [outcome] = checked.outcomes
     row = batchstat.compare(
-        profile, strategies="token-budget", tokens_per_batch=4096, calibration=known
+        profile, strategies="static", tokens_per_batch=4096, calibration=known
     ).best
     assert outcome.value == row.on_device.seconds

@@ -9,6 +9,7 @@ import pytest
 from conftest import Run, resealed, two_words_definition
 
 SETTINGS = ["--tokens-per-batch", 64, "--read-ahead", 20, "--max-length", 64]
+SETTINGS += ["--current", "token-budget"]
 
 
 def corpus(path: Path, spread: int) -> None:
@@ -99,7 +100,7 @@ def test_difference_and_limit_differ_on_screen_where_they_differ(folder, run: Ru
     result = run(*CHECK, "--max-increase", "0.5pp")
     assert result.returncode == 1
     assert re.search(r"\+0\.500 pp .* \+0\.503 pp +fail", result.stdout)
-    assert "with other settings, rerun" in result.stdout or "no change of settings" in result.stdout
+    assert "rerun batchstat baseline save" in result.stdout or "nothing that was" in result.stdout
 
 
 def test_saving_one_check_keeps_the_others(folder, run: Run):
@@ -119,7 +120,7 @@ def test_saving_one_check_keeps_the_others(folder, run: Run):
 NOT_COMPARABLE = {
     "seed": (["--seed", 1], "seed 0 then, 1 now"),
     "budget": (["--tokens-per-batch", 65], "tokens_per_batch 64 then, 65 now"),
-    "strategy": (["--strategy", "static"], 'strategy "token-budget" then, "static" now'),
+    "current": (["--current", "static"], 'current "token-budget" then, "static" now'),
     "reading": (["--strip"], "strip false then, true now"),
     "tokenizer": (["--tokenizer", "t.json"], "tokenizer 'builtin' then, 't.json' now"),
 }

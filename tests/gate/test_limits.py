@@ -11,7 +11,7 @@ import pytest
 from hypothesis import assume, given
 
 import batchstat
-from batchstat.documents.comparison import report_document, simulation_document
+from batchstat.documents.comparison import report_document
 from batchstat.documents.schema import schema
 from batchstat.errors import InputError, OptionError
 from batchstat.gate.baseline import save_baselines
@@ -20,7 +20,6 @@ from batchstat.gate.limits import read_limits
 from batchstat.gate.named_limits import NAMED_LIMITS
 from batchstat.gate.paths import kind_at, numbers, value_at
 from batchstat.gate.quantities import parse_quantity, shown, shown_apart
-from batchstat.gate.remedies import Failing, alternative_settings, find_remedy
 from batchstat.planning.settings import Settings
 from batchstat.simulation.compare import simulate
 
@@ -241,12 +240,13 @@ def test_uneven_weights_of_trained_tokens_can_be_limited(run, tmp_path):
     frame = pd.DataFrame({"n": SKEWED, "trained": SKEWED // 2})
     frame.to_parquet(tmp_path / "counted.parquet")
     read = ["counted.parquet", "--length-column", "n", "--trained-column", "trained"]
-    settings = ["--strategy", "bucketed", "--batch-size", 8, "--world-size", 4]
+    settings = ["--current", "bucketed", "--batch-size", 8, "--world-size", 4]
     limit = ["--max-weight-spread", 1.5]
     failed = run("check", *read, *settings, *limit)
     assert failed.returncode == 1, failed.stderr
-    assert "--loss token-sum gives 1.00" in " ".join(failed.stdout.split())
-    assert "needs batch.token_weight in the training loop" in " ".join(failed.stdout.split())
+    shown = " ".join(failed.stdout.split())
+    assert "training with loss=token-sum gives 1.00, with batch.token_weight in the" in shown
+    assert "then pass --loss token-sum" in shown
     assert run("check", *read, *settings, *limit, "--loss", "token-sum").returncode == 0
     unknown = run("check", "counted.parquet", "--length-column", "n", *settings, *limit)
     assert unknown.returncode == 3
@@ -293,26 +293,10 @@ def test_what_a_report_does_not_have():
     assert value_at(report, "corpus.skipped.chat") == 0
 
 
-def remedy_of(table, profile, strategy="token-budget", **given):
-    [limit] = read_limits(table, "here").values()
-    settings = Settings(**given)
-    report = report_of(profile, strategy, settings)
-    [outcome] = judge(report, [limit])
+def remedy_of(table, profile, current="token-budget", **given):
+    [outcome] = batchstat.check(profile, table, current=current, **given).outcomes
     assert not outcome.kept
-
-    def simulated(profile, other, changed):
-        return {**report, **simulation_document(simulate(profile, other, changed))}
-
-    failing = Failing(
-        limit=limit,
-        value=outcome.value,
-        before=None,
-        profile=profile,
-        strategy=strategy,
-        settings=settings,
-        report=report,
-    )
-    return outcome, find_remedy(failing, alternative_settings(failing), simulated, str)
+    return outcome, outcome.remedy
 
 
 @pytest.mark.parametrize(
@@ -323,21 +307,20 @@ def remedy_of(table, profile, strategy="token-budget", **given):
             {"max-padding": "25%"},
             "token-budget:read_ahead=100",
             {},
-            {"strategy": "token-budget:read_ahead=1000"},
+            {"current": "token-budget:read_ahead=1000"},
         ),
-        ({"max-padding": "30%"}, "static", {}, {"strategy": "bucketed"}),
-        ({"min-fill": "90%"}, "static", {}, {"strategy": "token-budget"}),
         (
-            {"min-fill": "90%"},
-            "bucketed:batch_size=7",
-            {"max_length": 256},
-            {"strategy": "token-budget:tokens_per_batch=1792"},
+            {"max-padding": "30%"},
+            "static",
+            {},
+            {"current": "hf-group-by-length:batch_size=20"},
         ),
+        ({"min-fill": "90%"}, "static", {}, {"current": "token-budget"}),
         (
             {"max-batches": 40},
             "bucketed",
             {"tokens_per_batch": 4096},
-            {"strategy": "token-budget"},
+            {"current": "token-budget"},
         ),
         ({"max-truncated": "1%"}, "token-budget", {"max_length": 64}, {"max_length": 256}),
         ({"max-truncated": "0%"}, "token-budget", {"max_length": 64}, {"max_length": 404}),
@@ -345,7 +328,7 @@ def remedy_of(table, profile, strategy="token-budget", **given):
             {"max-dropped": "0%"},
             "static:drop_last=true,batch_size=7",
             {},
-            {"strategy": "static:batch_size=7,drop_last=false"},
+            {"current": "static:batch_size=7,drop_last=false"},
         ),
         (
             {"max-dropped": "1%"},
@@ -354,7 +337,7 @@ def remedy_of(table, profile, strategy="token-budget", **given):
             {"overflow": "truncate"},
         ),
         ({"max-over-budget": 0}, "token-budget", {"tokens_per_batch": 128}, {"max_length": 128}),
-        ({"max-over-budget": 0}, "static:batch_size=64", {}, {"strategy": "static:batch_size=20"}),
+        ({"max-over-budget": 0}, "static:batch_size=64", {}, {"current": "static:batch_size=20"}),
         (
             {"strategy.max_batch_tokens": {"max": 4000}},
             "token-budget",
@@ -372,7 +355,7 @@ def test_remedies_do_what_they_say(table, strategy, given, change):
     assert (remedy.settings, remedy.keeps) == (change, True)
     assert outcome.limit.over(remedy.value, None) <= 0 < outcome.over
     again = settings | remedy.settings
-    report = report_of(profile, again.pop("strategy", strategy), Settings(**again))
+    report = report_of(profile, again.pop("current", strategy), Settings(**again))
     assert value_at(report, outcome.limit.path) == remedy.value
 
 
@@ -383,7 +366,8 @@ def test_the_nearest_remedy_where_none_keeps_the_limit():
     assert not remedy.keeps
     assert remedy.value < 0.2
     _, remedy = remedy_of({"max-padding": "0.1%"}, profile, tokens_per_batch=8192)
-    assert remedy is None  # all of the corpus is looked at together already
+    assert not remedy.keeps
+    assert remedy.value > 0.001
 
 
 @given(st.lists(st.integers(1, 50), min_size=2, max_size=60), st.integers(1, 49))
@@ -441,21 +425,22 @@ def test_a_check_in_one_call(tmp_path):
     """The library's check: limits, a remedy, a baseline."""
     profile = profile_of(SKEWED)
     settings = {"tokens_per_batch": 8192}
-    found = batchstat.check(profile, {"max-padding": "30%"}, strategy="static", **settings)
+    found = batchstat.check(profile, {"max-padding": "30%"}, current="static", **settings)
     assert found.status == "fail"
     [failure] = found.failures
     assert failure.remedy is not None
-    assert failure.remedy.change == "strategy='bucketed'"
-    mended = batchstat.check(profile, {"max-padding": "30%"}, strategy="bucketed")
+    assert 'TrainingArguments(train_sampling_strategy="group_by_' in failure.remedy.change
+    assert failure.remedy.then == "check with current='hf-group-by-length:batch_size=20'"
+    mended = batchstat.check(profile, {"max-padding": "30%"}, current="bucketed")
     assert mended.status == "pass"
     file = tmp_path / "baseline.json"
     numbers_now = measure_report(profile, "static", Settings(**settings), []).as_baseline([])
     file.write_text(save_baselines({"default": numbers_now}))
-    same = batchstat.check(profile, {}, strategy="static", **settings, baseline=file)
+    same = batchstat.check(profile, {}, current="static", **settings, baseline=file)
     assert [outcome.limit.name for outcome in same.outcomes] == ["max-increase"]
     assert same.status == "pass"
     with pytest.raises(InputError, match="not comparable"):
-        batchstat.check(profile, {}, strategy="bucketed", **settings, baseline=file)
+        batchstat.check(profile, {}, current="bucketed", **settings, baseline=file)
     with pytest.raises(OptionError, match="has no limits"):
         batchstat.check(profile, {})
     with pytest.raises(OptionError, match="max-paddin"):

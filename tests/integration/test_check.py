@@ -21,6 +21,7 @@ name = "models"
 
 [tool.batchstat]
 corpus = "data/train.jsonl"
+current = "token-budget"
 tokens-per-batch = 1024
 read-ahead = 200
 max-length = 512
@@ -53,11 +54,12 @@ def test_a_change_of_data_breaks_the_check(repository: Path, run: Run):
     parts = re.search(
         r"FAIL     max-padding: padding is (\S+)%, which is (\S+) pp over the limit of 6.00%\n"
         r"set in   pyproject.toml \[tool.batchstat.limits\]\n"
-        r"remedy   read-ahead = (\d+) in pyproject.toml \[tool.batchstat\] gives (\S+)%\n",
+        r"remedy   training with read_ahead=(\d+) gives (\S+)%, with 29 steps instead of 38; then "
+        r"set read-ahead\s+= (\d+) in pyproject.toml \[tool.batchstat\]\n",
         broken.stdout,
     )
     assert parts is not None, broken.stdout
-    value, over, read_ahead, remedied = parts.groups()
+    value, over, read_ahead, remedied, _ = parts.groups()
     assert float(value) - 6 == pytest.approx(float(over), abs=0.011)
     assert "1 of 2 limits is exceeded" in broken.stdout
     mended = run("check", "--read-ahead", read_ahead)
@@ -138,7 +140,7 @@ def test_every_format_at_once(repository: Path, run: Run, tmp_path_factory):
     assert (level, properties) == ("error", {"title": "batchstat: max-padding"})
     sentence, set_in, remedy = message.split("\n")
     assert set_in == "set in: pyproject.toml [tool.batchstat.limits]"
-    assert remedy.startswith("remedy: read-ahead = ")
+    assert remedy.startswith("remedy: training with read_ahead=")
     assert root.find(".//failure").get("message") == sentence
     screen = (out / "check.txt").read_text(encoding="utf-8")
     assert sentence in " ".join(screen.split())
@@ -204,7 +206,7 @@ def harmful_repositories(tmp_path: Path) -> Iterator[tuple[Path, str]]:
         corpus = json.dumps(file, ensure_ascii=True)
         (folder / "batchstat.toml").write_text(
             f"corpus = {corpus}\ntext-column = 'text'\nlabel-column = 'label'\n"
-            "tokens-per-batch = 64\nread-ahead = 10\nmax-length = 1000\n"
+            "tokens-per-batch = 64\nread-ahead = 10\nmax-length = 1000\ncurrent = 'token-budget'\n"
             f"[limits]\nmax-padding = '1%'\nmax-class-ratio = 1.5\n"
             f"'classes[label=b].share' = {{min = 0.9, level = 'warn'}}\n"
             f"[checks]\n{corpus} = {{}}\n",
@@ -307,7 +309,7 @@ WRONG = {
         "given twice",
     ),
     "a strategy": (
-        ["good.txt", "--max-padding", "5%", "--strategy", "token-budge"],
+        ["good.txt", "--max-padding", "5%", "--current", "token-budge"],
         "did you mean 'token-budget'?",
     ),
     "a check": (["--check", "x", "--max-padding", "5%"], "unknown check 'x'"),

@@ -91,7 +91,7 @@ def test_weights_on_several_ranks(run: Run, oracle):
     assert {row["trained"]["token_weight"]["p95"] for row in found["token-sum"]} == {1}
     shown = run("compare", "--no-plots", *ranks, *rows, "--loss", "mean-per-batch")
     assert "multiply each batch's mean loss by batch.token_weight" in shown.stderr
-    limit = ["--max-weight-spread", 2, "--strategy", "bucketed"]
+    limit = ["--max-weight-spread", 2, "--current", "bucketed"]
     assert run("check", *ranks, *limit, "--loss", "mean-per-batch").returncode == 1
     assert run("check", *ranks, *limit, "--loss", "token-sum").returncode == 0
 
@@ -102,7 +102,7 @@ def test_checks_and_comparisons_have_the_same_numbers_of_trained_tokens(run: Run
     [row] = json.loads(compared.stdout)["strategies"]
     limit = ("--max-padding", "100%", "--format", "json")
     flags = [flag for flag in FLAGS if flag != "--no-plots"]
-    checked = run("check", CONVERSATIONS, *flags, *setting, "--strategy", "static", *limit)
+    checked = run("check", CONVERSATIONS, *flags, *setting, "--current", "static", *limit)
     [check] = json.loads(checked.stdout)["checks"]
     assert check["report"]["strategy"]["trained"] == row["trained"]
     assert row["trained"]["token_weight"] is not None

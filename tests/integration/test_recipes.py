@@ -902,14 +902,32 @@ def test_a_recipe_is_for_what_compare_recommends(run, tmp_path):
     assert f"by {ratio**0.5:.3g} (square root" in said
 
 
-@pytest.mark.parametrize("flags", [["--strategy", "static"], ["--read-ahead", 70]])
-def test_settings_of_the_command_line_are_taken_before_a_recommendation(run, flags):
+def test_a_named_strategy_is_taken_before_a_recommendation(run):
     compared_in(run, "--strategy", "bucketed", "--batch-size", 3)
-    printed = run("recipe", *flags)
+    printed = run("recipe", "--strategy", "static")
     assert printed.stderr == ""
     assert "batch_size=3" not in printed.stdout
     assert "Recommended by" not in printed.stdout
-    assert str(flags[-1]) in printed.stdout
+    assert '"static"' in printed.stdout
+
+
+def test_options_that_agree_with_a_comparison_keep_its_recommendation(run):
+    """With any option, the recipe was once for another strategy, without a word."""
+    rows = ["--strategy", "static", "--strategy", "bucketed"]
+    options = ["--world-size", 4, "--tokens-per-batch", 4096]
+    compared_in(run, *rows, *options)
+    plain, agreeing = (run("recipe", "--snippet", *each) for each in ([], options))
+    assert plain.stdout == agreeing.stdout
+    assert agreeing.stderr.startswith("recipe for bucketed, recommended by ")
+    other = run("recipe", "--snippet", "--world-size", 4, "--read-ahead", 70)
+    assert other.stderr == (
+        "warning: recipe for bucketed, which batchstat-results/compare.json recommends for "
+        "read_ahead=10000: run batchstat compare with these options to know what is best with "
+        "them\n"
+    )
+    assert '"bucketed"' in other.stdout
+    assert "read_ahead=70" in other.stdout
+    assert "Recommended by" not in other.stdout
 
 
 def test_settings_of_the_configuration_are_those_of_the_comparison(run, tmp_path):
@@ -947,7 +965,10 @@ def test_a_recipe_without_a_comparison_says_so(run, tmp_path):
         ({"basis": {}}, "cannot be used"),
         ({"learning_rate": None}, "cannot be used"),
         ({"schema": "batchstat.compare/1"}, "cannot be used"),
-        ({"choice": {"current": "static", "best": "asym"}}, "which Trainer does not support"),
+        (
+            {"choice": {"current": "static", "best": "asym", "argument": None}},
+            "which Trainer does not support",
+        ),
     ],
 )
 def test_a_comparison_that_recommends_nothing(run, tmp_path, changes, message):

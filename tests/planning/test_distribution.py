@@ -292,11 +292,11 @@ def test_the_command_shows_the_ranks_and_check_holds_them(run, tmp_path):
     assert "rank idle" in shown
     detailed = run("compare", *lengths, "--world-size", 4, "--no-plots", "--details").stdout
     assert any(line.startswith("ranks    rank idle") for line in detailed.splitlines())
-    static = [*lengths, "--strategy", "static", "--world-size", 4]
+    static = [*lengths, "--current", "static", "--world-size", 4]
     failed = run("check", *static, "--max-rank-idle", "1%", "--max-duplicated", "0%")
     assert failed.returncode == 1
     assert "the share of time that ranks wait is" in failed.stdout
-    budget = [*lengths, "--world-size", 4, "--equal-steps"]
+    budget = [*lengths, "--current", "token-budget", "--world-size", 4, "--equal-steps"]
     assert run("check", *budget).returncode == 0
     uneven = run("check", *budget, "--distribute", "samples")
     assert uneven.returncode == 1
@@ -474,16 +474,16 @@ def test_each_framework_has_its_own_way_to_the_ranks():
 def test_remedies_for_what_ranks_wait_for_and_repeat(run, tmp_path):
     (tmp_path / "a.csv").write_text("n\n" + "\n".join(map(str, SKEWED)) + "\n")
     check = ["check", "a.csv", "--length-column", "n", "--tokens-per-batch", 2048]
-    check += ["--world-size", 4, "--strategy", "bucketed"]
+    check += ["--world-size", 4, "--current", "bucketed"]
     waiting = run(*check, "--max-rank-idle", "8%")
     assert waiting.returncode == 1
-    assert "distribute balanced gives" in waiting.stdout
-    hanging = run(*check, "--distribute", "samples", "--strategy", "token-budget", "--equal-steps")
+    assert "distribute=balanced gives" in waiting.stdout
+    hanging = run(*check, "--distribute", "samples", "--current", "token-budget", "--equal-steps")
     assert hanging.returncode == 1
-    assert "distribute batches gives 0" in hanging.stdout
+    assert "distribute=batches gives 0" in hanging.stdout
     repeated = run(*check, "--max-duplicated", "0%")
     assert repeated.returncode == 1
-    assert "distribute samples gives 0.00%" in repeated.stdout
+    assert "distribute=samples gives 0.00%" in repeated.stdout
 
 
 @pytest.mark.parametrize("distribute", ["samples", "independent", "chunks"])

@@ -103,6 +103,8 @@ def test_the_numbers_are_those_of_the_batches(name, data):
     )
     assert counts.batches == len(batches)
     assert counts.max_batch_tokens == max(sizes)
+    largest = (b.step for b, size in zip(batches, sizes, strict=True) if size == max(sizes))
+    assert counts.largest_step == min(largest) + 1
     assert counts.total_tokens == sum(sizes) == counts.real_tokens + counts.padding_tokens
     assert counts.real_tokens == sum((b - a) * times for (_, a, b), times in parts.items())
     assert counts.real_squared_tokens == sum(

@@ -662,7 +662,9 @@ def test_the_command_and_the_check(run, tmp_path):
     failed = run("check", *reviews, *kept, "50%")
     assert failed.returncode == 1
     assert "the share of the corpus that is computed is 11.9" in failed.stdout
-    assert "--sampler upsampling gives 100.00%, but then computes" in failed.stdout
+    shown = " ".join(failed.stdout.split())
+    assert "training with sampler=upsampling gives 100.00%, with " in shown
+    assert "then pass --sampler upsampling" in shown
 
 
 def test_labels_to_keep_on_the_command_line(run):
@@ -797,3 +799,17 @@ def test_many_samples_of_few():
     assert len(set(drawn[1])) == 100
     assert set(drawn[0]) <= set(range(5))
     assert len(drawn[2]) == 100
+
+
+def test_samplers_are_as_full_as_one_budget_says():
+    """One with a batch size of its own had another budget, and so another fill."""
+    labels = ["a", "b"] * 200
+    found = batchstat.balance(
+        SKEWED[:400],
+        labels=labels,
+        samplers=["none", "per-batch:classes=2,samples=2"],
+        strategy="static",
+    )
+    rows = [each.row.counts for each in found.samplers]
+    assert {row.tokens_per_batch for row in rows} == {found.basis.tokens_per_batch}
+    assert rows[1].fill == rows[1].total_tokens / (rows[1].batches * rows[0].tokens_per_batch)

@@ -57,7 +57,9 @@ def test_every_column_of_a_comparison_is_explained():
     )
     tables = [
         part
-        for part in comparison_screen(made, lambda row: row.label, details=True).renderables
+        for part in comparison_screen(
+            made, lambda change: change.row.label, details=True
+        ).renderables
         if isinstance(part, Rows | Fitting)
     ]
     headings = {heading for table in tables for heading in table.columns}
@@ -85,7 +87,7 @@ def test_every_column_of_ranks_and_samplers_is_explained():
     made = batchstat.compare(lengths, labels=labels, world_size=2)
     report = batchstat.balance(lengths, labels=labels, world_size=2)
     screens = (
-        comparison_screen(made, lambda row: row.label, details=True),
+        comparison_screen(made, lambda change: change.row.label, details=True),
         balance_screen(report, str, details=True),
     )
     tables = [

@@ -115,7 +115,8 @@ def test_names_are_not_parsed_as_formulas(tmp_path):
 
 def test_the_two_charts_of_ranks_have_titles_side_by_side():
     current = "hf-trainer:batch_size=8,pad_to_multiple_of=64,drop_last=true"
-    made = batchstat.compare([*range(1, 99)] * 9, current=current, world_size=4)
+    lengths = [*range(1, 99), *range(400, 420)] * 40
+    made = batchstat.compare(lengths, current=current, world_size=4)
     figure = rank_plots(made)["ranks"].figure()
     figure.draw_without_rendering()
     first, second = (axes._left_title.get_window_extent() for axes in figure.axes)
@@ -271,7 +272,7 @@ def test_no_row_is_marked_best_where_none_fits_the_budget():
     lengths = np.random.default_rng(0).integers(1, 300, 800)
     specs = ["static:batch_size=64", "token-budget:tokens_per_batch=9000"]
     made = batchstat.compare(lengths, strategies=specs, tokens_per_batch=600)
-    assert made.choice.best is None
+    assert made.changes.best is None
     for name in ("padding", "batches", "tradeoff"):
         assert not any("best" in text for text in texts(comparison_plots(made)[name].figure()))
     written = texts(comparison_plots(made)["padding"].figure())

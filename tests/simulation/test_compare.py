@@ -19,7 +19,7 @@ from batchstat.planning.settings import Settings
 from batchstat.planning.shares import make_shares
 from batchstat.planning.strategies import OWN_STRATEGIES, STRATEGIES
 from batchstat.planning.strategies.spec import parse_strategies, parse_strategy
-from batchstat.simulation.compare import DEFAULT_STRATEGIES
+from batchstat.simulation.candidates import DEFAULT_STRATEGIES
 from batchstat.simulation.measure import measure
 from conftest import check_schema, plan_epoch
 
@@ -156,7 +156,7 @@ def test_no_column_is_lost_on_a_narrow_screen():
     )
     for width in (80, 60, 120):
         on = Console(width=width, color_system=None, record=True, file=io.StringIO())
-        on.print(comparison_screen(made, lambda row: row.label, details=True), crop=False)
+        on.print(comparison_screen(made, lambda change: change.row.label, details=True), crop=False)
         lines = on.export_text().splitlines()
         assert all(len(line) <= width for line in lines)
         for heading in ("padding", "speed-up", "shuffling", "shapes", "model", "correlation"):
@@ -175,7 +175,7 @@ def test_the_screen_fits_a_terminal():
         made = batchstat.compare(SKEWED, **settings)
         on = console(plain=True)
         on.width = 80
-        lines = render(comparison_screen(made, lambda row: row.label), on).splitlines()
+        lines = render(comparison_screen(made, lambda change: change.row.label), on).splitlines()
         assert len(lines) <= 25 - 2, settings
         assert max(map(len, lines)) <= 80
         for sign in ("★", "●"):
@@ -190,9 +190,9 @@ def test_what_is_recommended_beside_packing_does_not_pack(packed):
 
 
 def test_a_point_of_the_sweep_is_what_the_table_shows_for_it():
-    sweep = batchstat.compare(SKEWED, tokens_per_batch=4096).sweep
-    for point in sweep.points:
-        spec = f"token-budget:read_ahead={point.read_ahead}"
+    made = batchstat.compare(SKEWED, tokens_per_batch=4096)
+    for point in made.sweep.points:
+        spec = f"{made.best.name}:read_ahead={point.read_ahead}"
         row = batchstat.compare(SKEWED, strategies=[spec], tokens_per_batch=4096).strategies[0]
         assert row.counts.padding_tokens == point.padding_tokens
 

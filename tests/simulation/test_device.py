@@ -9,6 +9,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 
 import batchstat
+from batchstat.documents.comparison import choice_of
 from batchstat.errors import InputError, OptionError
 from batchstat.planning.samples import Samples
 from batchstat.planning.shares import make_shares
@@ -98,9 +99,7 @@ def test_with_time_per_token_only_a_comparison_is_that_of_total_tokens(lengths, 
     for before, after in zip(plain, timed, strict=True):
         assert timed.speed_up(after) == plain.speed_up(before)
         assert after.on_device.rank_idle_time == pytest.approx(before.counts.rank_idle)
-    for name in ("current", "best", "smaller_change", "packed", "ruled_out"):
-        labels = [getattr(each.choice, name) for each in (plain, timed)]
-        assert len({None if row is None else row.label for row in labels}) == 1
+    assert choice_of(plain.changes) == choice_of(timed.changes)
 
 
 @settings(max_examples=15, deadline=None)
@@ -129,9 +128,8 @@ def test_nothing_that_does_not_fit_is_recommended(lengths, budget, fitting):
         tokens = Epoch(row, lengths, constants).most_tokens
         if tokens != fitting:  # at the edge itself, the fit's last digits decide
             assert row.on_device.fits_memory == (tokens < fitting)
-    choice = comparison.choice
-    for row in (choice.best, choice.smaller_change, choice.packed):
-        assert row is None or row.on_device.fits_memory
+    for change in comparison.changes.advised:
+        assert change.row.on_device.fits_memory
     large = [row.label for row in comparison if not row.on_device.fits_memory]
     warned = [each for each in comparison.warnings if each.code == "does_not_fit"]
     assert len(warned) == bool(large)
@@ -328,3 +326,25 @@ def test_balance_weighs_samplers_by_time():
         assert row.relative_compute == pytest.approx(
             device.seconds / without.best.on_device.seconds
         )
+
+
+def test_times_that_are_too_noisy_are_not_used():
+    """Measured beside other work: rows rank by what they compute, and nothing has a time."""
+    lengths = np.random.default_rng(0).integers(1, 300, 200)
+    quiet = calibration(CHEAP)
+    noisy = replace(quiet, time=replace(quiet.time, residual=0.21))
+    plain = batchstat.compare(lengths, current="hf-trainer")
+    made = batchstat.compare(lengths, current="hf-trainer", calibration=noisy)
+    assert not made.is_timed
+    assert choice_of(made.changes) == choice_of(plain.changes)
+    assert all(row.on_device.seconds is None for row in made)
+    assert all(row.counts.peak_bytes for row in made)
+    [warning] = [each.message for each in made.warnings if each.code == "noisy_calibration"]
+    assert "are ±21%, too noisy" in warning
+    assert warning.endswith("measure again on an idle device")
+    with pytest.raises(InputError, match="too noisy: measure again on an idle device"):
+        batchstat.compare(lengths, calibration=noisy, cost_per_hour=2)
+    with pytest.raises(InputError, match="too noisy to minimise"):
+        batchstat.find_buckets(lengths, buckets=3, cost="time", calibration=noisy)
+    close = replace(quiet, time=replace(quiet.time, residual=0.2))
+    assert batchstat.compare(lengths, calibration=close).is_timed

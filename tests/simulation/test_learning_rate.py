@@ -15,7 +15,7 @@ LENGTHS = np.random.default_rng(0).integers(2, 300, 500)
 @pytest.mark.parametrize("world_size", [1, 3])
 @pytest.mark.parametrize("accumulate", [1, 4])
 def test_the_ratio_is_that_of_mean_steps(world_size, accumulate):
-    settings = {"tokens_per_batch": 2000, "world_size": world_size, "read_ahead": 100}
+    settings = {"tokens_per_batch": 2000, "world_size": world_size}
     settings["gradient_accumulation_steps"] = accumulate
     names = ["static:batch_size=4", "token-budget"]
     made = batchstat.compare(LENGTHS, strategies=names, **settings)
@@ -40,7 +40,7 @@ def test_without_a_change_the_learning_rate_stays():
 
 def test_without_a_best_strategy_there_is_no_hint():
     made = batchstat.compare(LENGTHS, strategies=["static:batch_size=50"], tokens_per_batch=300)
-    assert made.choice.best is None
+    assert made.changes.best is None
     assert made.learning_rate is None
 
 

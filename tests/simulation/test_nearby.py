@@ -8,7 +8,7 @@ import pytest
 import batchstat
 from batchstat.simulation import nearby as module
 from batchstat.simulation.comparison import Comparison
-from batchstat.simulation.nearby import Nearby, NearbyRow, nearby, size_of
+from batchstat.simulation.nearby import Nearby, NearbyRow, nearby
 from conftest import SPECS
 
 LENGTHS = np.clip(np.random.default_rng(5).lognormal(3, 1, 700), 1, 120).astype(int)
@@ -37,7 +37,7 @@ def test_a_row_is_that_of_a_comparison(spec):
     own = [near for near in found.rows if near.of.label == spec]
     sizes = {near.size for near in own}
     assert {near.world_size for near in own} == {1, 2, 4}
-    assert len(sizes) == (1 if size_of(comparison[spec])[1] is None else 5)
+    assert len(sizes) == (1 if comparison[spec].size[1] is None else 5)
     for near in own[::7]:
         check_row(near, found, again(near, "static:batch_size=8", LENGTHS, **settings))
 
@@ -99,7 +99,7 @@ def test_where_there_is_little_time_the_nearest_rows_are_there(monkeypatch):
     assert every.too_slow == every.without_batch == 0
     for row in comparison:
         sizes = {near.size for near in few.rows if near.of is row and near.world_size == 4}
-        own = size_of(row)[1]
+        own = row.size[1]
         assert {own // 2, own, own * 2} <= sizes
     known = {(near.result.label, near.world_size): near.result.counts for near in every.rows}
     for near in few.rows:

@@ -4,7 +4,15 @@ from dataclasses import dataclass
 
 from batchstat.cli.device import Calibrated
 from batchstat.cli.options import Options, takes
-from batchstat.cli.records import READING, ConfigFile, Details, OptionalCorpus, Output, Strategy
+from batchstat.cli.records import (
+    READING,
+    ConfigFile,
+    Current,
+    Details,
+    OptionalCorpus,
+    Output,
+    strategy_names,
+)
 from batchstat.parameters import option
 from batchstat.planning.settings import Settings, sampler_names
 
@@ -26,6 +34,21 @@ class Samplers:
     )
     epochs: int = option(
         10, "Number of epochs over which coverage is tracked.", "Classes", "N", is_common=True
+    )
+
+
+@dataclass(frozen=True, kw_only=True)
+class Strategy(Current):
+    """What batches the samples of each sampler."""
+
+    strategy: str | None = option(
+        None,
+        "One strategy: name or name:key=value,key=value.",
+        "Batching",
+        "SPEC",
+        names=strategy_names,
+        shown="current, else token-budget",
+        is_common=True,
     )
 
 
@@ -62,13 +85,18 @@ def command(options: Options) -> None:
     from batchstat.planning.strategies.spec import parse_strategies
     from batchstat.render.html.pages import balance_page
     from batchstat.render.screens.balance import balance_screen
-    from batchstat.simulation.balance import DEFAULT_SAMPLERS, balance, check_epochs
+    from batchstat.simulation.balance import (
+        DEFAULT_SAMPLERS,
+        DEFAULT_STRATEGY,
+        balance,
+        check_epochs,
+    )
 
     inputs, asked, output = read_inputs(options), options.read(Samplers), options.read(Output)
     settings = inputs.settings
     usual = tuple(dict.fromkeys((*DEFAULT_SAMPLERS, settings.sampler)))
     samplers = tuple(map(inlined, asked.samplers or usual))
-    strategy = inputs.strategy
+    strategy = inputs.get("strategy") or inputs.current or DEFAULT_STRATEGY
     check_epochs(settings, asked.epochs)
     for spec in samplers:
         basis = replace(settings, sampler=spec).resolve(longest=1, stated_max=None)

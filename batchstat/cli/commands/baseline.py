@@ -7,7 +7,7 @@ import typer
 
 from batchstat.cli.device import Calibrated
 from batchstat.cli.options import Options, takes
-from batchstat.cli.records import READING, Checks, ConfigFile, Folder, OptionalCorpus, Strategy
+from batchstat.cli.records import READING, Checks, ConfigFile, Current, Folder, OptionalCorpus
 from batchstat.cli.usage import Command, Group, Help
 from batchstat.parameters import option
 from batchstat.planning.settings import Settings
@@ -41,7 +41,7 @@ class BaselineFile:
 
 @app.command("save", cls=Command, add_help_option=False)
 @takes(
-    *(OptionalCorpus, BaselineFile, Strategy, Settings, Calibrated, *READING),
+    *(OptionalCorpus, BaselineFile, Current, Settings, Calibrated, *READING),
     *(Folder, Checks, ConfigFile),
 )
 def save(options: Options) -> None:

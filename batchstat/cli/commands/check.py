@@ -9,10 +9,10 @@ from batchstat.cli.records import (
     READING,
     Checks,
     ConfigFile,
+    Current,
     Folder,
     Limits,
     OptionalCorpus,
-    Strategy,
 )
 from batchstat.errors import InputError
 from batchstat.parameters import option
@@ -50,24 +50,26 @@ class Gate:
 
 
 @takes(
-    *(OptionalCorpus, Limits, Strategy, Settings, Calibrated, *READING),
+    *(OptionalCorpus, Limits, Current, Settings, Calibrated, *READING),
     *(Folder, Gate, Checks, ConfigFile),
 )
 def command(options: Options) -> None:
-    """Check padding and other numbers against limits, for CI.
+    """Check padding and other numbers of what you train against limits, for CI.
+
+    `--current` names that, or `current` in the configuration; else it is static.
 
     Exit code 0: all limits are kept. 1: a limit is exceeded. 2: the arguments or the configuration
     are wrong. 3: there is no answer.
 
     Examples:
-        # At most 5% padding
-        batchstat check data/train.jsonl --tokens-per-batch 16k --max-padding 5%
+        # At most 40% padding, of what the Trainer does by default
+        batchstat check data/train.jsonl --current hf-trainer --max-padding 40%
 
         # The checks of the configuration, as annotations of a GitHub workflow
         batchstat check --format github
 
         # What your trainer's configuration does, with a page to share
-        batchstat check --current sft.yaml --max-padding 5% --format html=report.html
+        batchstat check --current sft.yaml --max-padding 40% --format html=report.html
     """
     from datetime import UTC, datetime
 

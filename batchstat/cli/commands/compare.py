@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from batchstat.cli.device import Calibrated
 from batchstat.cli.options import Options, takes
@@ -27,8 +27,9 @@ if TYPE_CHECKING:
     from batchstat.cli.inputs import Inputs
     from batchstat.cli.results import CommandResult
     from batchstat.profiling.profile import Profile
+    from batchstat.simulation.changes import Change
     from batchstat.simulation.comparison import Comparison
-    from batchstat.simulation.results import StrategyResult
+    from batchstat.simulation.trainer_changes import Trainer
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -119,7 +120,7 @@ def _compared(options: Options, check: "CheckSettings | None") -> "Compared":
     from dataclasses import asdict, replace
 
     from batchstat.calibration.cost_model import as_model
-    from batchstat.cli.current import trained_samples
+    from batchstat.cli.current import trained_samples, trainer_of
     from batchstat.cli.device import device_keywords, read_device
     from batchstat.cli.inputs import read_inputs
     from batchstat.cli.profiles import find_profile
@@ -132,11 +133,10 @@ def _compared(options: Options, check: "CheckSettings | None") -> "Compared":
     if table.export is not None and table.export.suffix != ".parquet":
         raise OptionError(f"export={table.export.as_posix()}: must end in .parquet")
     settings = inputs.settings
-    strategies = _strategies(inputs, table)
     check_seeds(settings, table.seeds)
     current = inputs.current
-    requested = strategies if current is None else (current, *strategies)
-    parse_strategies(requested, settings.resolve(longest=1, stated_max=None))
+    if named := (*table.strategy, *([] if current is None else [current])):
+        parse_strategies(named, settings.resolve(longest=1, stated_max=None))
     share = None
     if table.subsample is not None:
         share = read_share(table.subsample)
@@ -147,10 +147,12 @@ def _compared(options: Options, check: "CheckSettings | None") -> "Compared":
     read_device(inputs, model)
     found = find_profile(inputs)
     samples, settings, warnings = trained_samples(inputs, found.profile)
+    trainer = trainer_of(inputs, found.profile)
     comparison = compare(
         samples,
-        strategies=strategies,
+        strategies=_strategies(inputs, table, trainer),
         current=current,
+        trainer=trainer,
         model=model,
         seeds=table.seeds,
         subsample=share,
@@ -164,14 +166,15 @@ def _compared(options: Options, check: "CheckSettings | None") -> "Compared":
 def _result(
     inputs: "Inputs", whole: "Profile", profile: "Profile", comparison: "Comparison"
 ) -> "CommandResult":
+    from batchstat.cli.pasted import line_of
     from batchstat.cli.results import CommandResult
     from batchstat.documents.comparison import comparison_document
     from batchstat.render.screens.comparison import comparison_screen
     from batchstat.storage.result_files import COMPARE_FILE
 
-    def to_use(row: "StrategyResult") -> str:
+    def to_use(change: "Change") -> str:
         is_whole = len(profile) == len(whole)
-        return _to_use(inputs, profile, comparison, row, is_whole=is_whole)
+        return line_of(inputs, profile, comparison.basis, change, is_whole=is_whole)
 
     return CommandResult(
         COMPARE_FILE,
@@ -187,7 +190,7 @@ def _page(
     inputs: "Inputs",
     profile: "Profile",
     comparison: "Comparison",
-    to_use: "Callable[[StrategyResult], str]",
+    to_use: "Callable[[Change], str]",
 ) -> str:
     """Return the page, whose commands name the files that this command was given."""
     from batchstat.cli.pasted import where
@@ -204,42 +207,6 @@ def _page(
     return comparison_page(
         comparison, profile, to_use, what_if(comparison, nearby(comparison), words, given)
     )
-
-
-def _to_use(
-    inputs: "Inputs",
-    profile: "Profile",
-    comparison: "Comparison",
-    row: "StrategyResult",
-    *,
-    is_whole: bool,
-) -> str:
-    """Return what the user's trainer is to be passed for a row; or the command that trains with it,
-    by a whole script or, for a corpus that no script can read, by lines to paste; or that simulates
-    it where neither can reproduce its batches. Empty where a recipe would train on samples that the
-    trainer leaves out.
-    """
-    from batchstat.cli.current import argument_for
-    from batchstat.cli.pasted import command_line
-    from batchstat.render.recipes.writing import holds_text, refusal
-
-    if argument := argument_for(inputs.setup, row):
-        return argument
-    decided = {
-        "strategy": row.label,
-        "tokens_per_batch": comparison.basis.tokens_per_batch,
-        "max_length": comparison.basis.max_length,
-        "batch_size": None if row.request.sets("batch_size") else row.params.get("batch_size"),
-    }
-    if refusal("torch", row.request):
-        return command_line(inputs, "compare", **decided)
-    if not is_whole:
-        return ""
-    how: dict[str, Any] = {"snippet": True}
-    if holds_text(profile):
-        template = inputs.get("chat_template")
-        how = {} if template is None else {"chat_template": template.as_posix()}
-    return command_line(inputs, "recipe", **decided, epoch=None, **how)
 
 
 def _export(profile: "Profile", comparison: "Comparison", path: Path) -> None:
@@ -261,17 +228,19 @@ def _export(profile: "Profile", comparison: "Comparison", path: Path) -> None:
     )
 
 
-def _strategies(inputs: "Inputs", table: Table) -> tuple[str, ...]:
-    """Return the strategies of the rows: those of the flags, or the default ones and the
-    configuration's; with `--all`, all others of batchstat's own too.
+def _strategies(
+    inputs: "Inputs", table: Table, trainer: "Trainer | None"
+) -> tuple[str, ...] | None:
+    """Return the strategies of the rows: those of the flags, else None for the default ones; with
+    `--all`, all others of batchstat's own too.
     """
     from batchstat.planning.strategies import OWN_STRATEGIES
-    from batchstat.simulation.compare import default_strategies
+    from batchstat.simulation.candidates import default_strategies
 
-    usual = default_strategies(inputs.settings, inputs.current)
-    wanted = inputs.get("strategy", usual)
-    if isinstance(wanted, str):
-        wanted = tuple(dict.fromkeys((*usual, wanted)))
+    if not table.every:
+        return table.strategy or None
+    wanted = table.strategy or default_strategies(
+        inputs.settings, inputs.current, () if trainer is None else trainer.changes
+    )
     named = {spec.partition(":")[0] for spec in (*wanted, inputs.current or "")}
-    others = [name for name in OWN_STRATEGIES if name not in named] if table.every else []
-    return (*wanted, *others)
+    return (*wanted, *(name for name in OWN_STRATEGIES if name not in named))

@@ -7,9 +7,9 @@ from batchstat.cli.options import Options, takes
 from batchstat.cli.records import (
     Checks,
     ConfigFile,
+    Current,
     Limits,
     OptionalCorpus,
-    Strategy,
     Tokenization,
 )
 from batchstat.corpus.options import CorpusOptions
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from batchstat.cli.inputs import Inputs
 
 
-@takes(OptionalCorpus, Limits, Strategy, Settings, Tokenization, CorpusOptions, Checks, ConfigFile)
+@takes(OptionalCorpus, Limits, Current, Settings, Tokenization, CorpusOptions, Checks, ConfigFile)
 def command(options: Options) -> None:
     """Print the settings of the checks, and where each is set.
 
@@ -48,7 +48,7 @@ def _rows(inputs: "Inputs") -> list[tuple[str, str, str]]:
     from batchstat.cli.configuration import KEYS
     from batchstat.tokenization.builtin import NAME
 
-    defaults: dict[str, Any] = {"tokenizer": NAME, "strategy": inputs.strategy}
+    defaults: dict[str, Any] = {"tokenizer": NAME, "current": inputs.trained}
     for record in (CorpusOptions, Settings):
         defaults |= {each.name: each.default for each in fields(record)}
     rows = []
@@ -58,10 +58,7 @@ def _rows(inputs: "Inputs") -> list[tuple[str, str, str]]:
             setting = inputs.values[key]
             rows.append((name, _shown(setting.value), setting.origin))
         elif defaults.get(key) not in (None, (), MISSING):
-            origin = "default"
-            if key == "strategy" and inputs.current is not None:
-                origin = inputs.values["current"].origin
-            rows.append((name, _shown(defaults[key]), origin))
+            rows.append((name, _shown(defaults[key]), "default"))
         else:
             rows.append((name, "", "not set"))
     for limit in inputs.limits_in_force:

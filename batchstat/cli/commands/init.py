@@ -5,13 +5,19 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from batchstat.cli.options import Options, takes
-from batchstat.cli.records import READING, Strategy
+from batchstat.cli.records import READING, Current
 from batchstat.parameters import option
 from batchstat.planning.settings import Settings
 
 if TYPE_CHECKING:
     from batchstat.cli.inputs import Inputs
     from batchstat.gate.proposal import Limits
+    from batchstat.profiling.profile import Profile
+    from batchstat.simulation.changes import Changes
+    from batchstat.simulation.results import StrategyResult
+
+_MUCH_TRUNCATED = 0.05
+"""Share of the tokens above which nobody means to truncate by default."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -23,16 +29,18 @@ class Corpus:
     )
 
 
-@takes(Corpus, Strategy, Settings, *READING)
+@takes(Corpus, Current, Settings, *READING)
 def command(options: Options) -> None:
-    """Measure a corpus, write limits for it, print a CI workflow.
+    """Measure what you train on a corpus, write limits for it, print a CI workflow.
+
+    `--current` names what you train with; else it is static, as in compare.
 
     Writes the limits, which have a margin, and the settings to [tool.batchstat] of pyproject.toml
     if there is one, else to batchstat.toml.
 
     Examples:
-        # Settings and limits
-        batchstat init data/train.jsonl --tokens-per-batch 16k
+        # What the Trainer does by default
+        batchstat init data/train.jsonl --current hf-trainer
 
         # Of what the trainer's own configuration does; every check reads it again
         batchstat init --current sft.yaml --world-size 8
@@ -41,7 +49,7 @@ def command(options: Options) -> None:
         batchstat init data/train.jsonl > .github/workflows/batchstat.yml
     """
     from batchstat.cli.configuration import DEFAULT_CHECK, CheckSettings
-    from batchstat.cli.current import trained_samples
+    from batchstat.cli.current import trained_samples, trainer_of
     from batchstat.cli.inputs import read_inputs
     from batchstat.cli.profiles import count
     from batchstat.cli.streams import emit, say
@@ -49,29 +57,88 @@ def command(options: Options) -> None:
     from batchstat.documents.comparison import report_document
     from batchstat.errors import OptionError
     from batchstat.gate.proposal import propose_limits
+    from batchstat.planning.inputs import resolve_inputs
     from batchstat.planning.strategies.spec import parse_strategies
     from batchstat.render.recipes.writing import workflow
-    from batchstat.simulation.compare import simulate
+    from batchstat.simulation.candidates import simulate_candidates
+    from batchstat.simulation.results import Simulation
 
     inputs = read_inputs(options, CheckSettings(DEFAULT_CHECK))
     if not inputs.corpus or STANDARD_INPUT in map(str, inputs.corpus):
         raise OptionError("no corpus: name the files that the check reads")
-    parse_strategies([inputs.strategy], inputs.settings.resolve(longest=1, stated_max=None))
+    parse_strategies([inputs.trained], inputs.settings.resolve(longest=1, stated_max=None))
     path, before = _target()
-    samples, settings, found = trained_samples(inputs, count(inputs)[0])
+    whole = count(inputs)[0]
+    samples, settings, found = trained_samples(inputs, whole)
     for warning in found:
         say(f"warning: {warning.message}")
-    simulation = simulate(samples, inputs.strategy, settings)
-    report = report_document(samples, simulation)
-    limits = propose_limits(report, may_drop=inputs.setup is not None)
-    _write(path, before, inputs, limits, simulation.basis.max_length)
+    trainer = trainer_of(inputs, whole)
+    simulated = simulate_candidates(
+        resolve_inputs(samples, keep=settings.keep_labels),
+        settings,
+        current=inputs.trained,
+        trainer=None if trainer is None else trainer.changes,
+    )
+    row = simulated.changes.current
+    _check_truncation(inputs, row)
+    simulation = Simulation(row.request.settings, row, ())
+    limits = propose_limits(report_document(samples, simulation), may_drop=inputs.setup is not None)
+    _write(path, before, inputs, limits, _decided(inputs, samples, row))
     named = [inputs.get(key) for key in ("tokenizer", "current")]
     named = [*inputs.corpus, *filter(None, named)]
     if absolute := [str(each) for each in named if Path(each).is_absolute()]:
         say(f"warning: absolute paths, which other machines may not have: {', '.join(absolute)}")
     say(f"wrote to {path}: {', '.join(f'{name} {limit}' for name, limit, _ in limits)}")
+    _say_current(inputs, simulated.changes)
     say("next: batchstat check; put the following into .github/workflows/batchstat.yml")
     emit(workflow())
+
+
+def _check_truncation(inputs: "Inputs", row: "StrategyResult") -> None:
+    """Raise InputError if much of the corpus is truncated to a length that nobody named."""
+    from batchstat.errors import InputError
+
+    ratio, longest = row.counts.truncated_ratio, row.request.settings.max_length
+    if "max_length" in inputs.values or ratio <= _MUCH_TRUNCATED:
+        return
+    raise InputError(
+        f"{ratio:.1%} of the tokens are truncated to {longest:,} tokens per sample, the "
+        "tokenizer's maximum: pass the length that you train with, --max-length"
+    )
+
+
+def _decided(inputs: "Inputs", profile: "Profile", row: "StrategyResult") -> dict[str, int]:
+    """Return what the limits depend on and nobody gave, and what would else follow the data: the
+    tokenizer's maximum where it cuts samples, and the batch size.
+    """
+    decided = {}
+    given = {key.replace("_", "-") for key in inputs.values}
+    if profile.stated_max is not None and profile.stats.max > profile.stated_max:
+        decided["max-length"] = profile.stated_max
+    if row.size[0] == "batch_size" and row.request.settings.given_batch_size is None:
+        decided["batch-size"] = row.request.settings.batch_size
+    return {key: value for key, value in decided.items() if key not in given}
+
+
+def _say_current(inputs: "Inputs", changes: "Changes") -> None:
+    """Say what is limited, and what would help it."""
+    from batchstat.cli.streams import say
+    from batchstat.render.text import percent
+
+    counts, label = changes.current.counts, changes.current.label
+    named = ""
+    if inputs.current is None:
+        named = (
+            ", as nothing names what you train with: add --current, a strategy, a trainer's name "
+            "or its file"
+        )
+    say(f"the limits are of {label}, {percent(counts.padding_ratio)} padding{named}")
+    if changes.star is not None:
+        star = changes.star
+        say(
+            f"{star.line or star.row.label} would be {star.speed_up:.2f}x faster: see batchstat "
+            "compare"
+        )
 
 
 def _target() -> tuple[Path, str]:
@@ -92,8 +159,10 @@ def _target() -> tuple[Path, str]:
     return Path(OWN_FILE), ""
 
 
-def _write(path: Path, before: str, inputs: "Inputs", limits: "Limits", max_length: int) -> None:
-    """Write the settings and limits; `max_length` is written too, which would else follow the data.
+def _write(
+    path: Path, before: str, inputs: "Inputs", limits: "Limits", decided: "dict[str, int]"
+) -> None:
+    """Write the settings and limits, and what was decided that they depend on.
 
     Raises:
         InputError: the file would not be TOML.
@@ -108,7 +177,7 @@ def _write(path: Path, before: str, inputs: "Inputs", limits: "Limits", max_leng
 
     table = "tool.batchstat" if path.name == SHARED_FILE else ""
     values = {key.replace("_", "-"): setting.value for key, setting in inputs.values.items()}
-    values |= {"corpus": inputs.corpus, "max-length": max_length}
+    values |= {"corpus": inputs.corpus, "current": inputs.get("current", inputs.trained), **decided}
     if inputs.setup is not None:  # each check reads it again
         origin = inputs.setup.path.as_posix()
         read = [key for key, setting in inputs.values.items() if setting.origin == origin]

@@ -1,12 +1,16 @@
 """batchstat preflight"""
 
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 from batchstat.cli.device import Calibrated
 from batchstat.cli.options import Options, takes
 from batchstat.cli.records import READING, Current, Details, Folder, Output
 from batchstat.parameters import option, options_of
 from batchstat.planning.settings import Settings
+
+if TYPE_CHECKING:
+    from batchstat.simulation.changes import Change
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -57,7 +61,7 @@ def command(options: Options) -> None:
     from batchstat.cli.device import device_keywords, read_device
     from batchstat.cli.inputs import read_inputs
     from batchstat.cli.pages import check_outputs
-    from batchstat.cli.pasted import repeated
+    from batchstat.cli.pasted import line_of, repeated
     from batchstat.cli.profiles import FoundProfile, count
     from batchstat.cli.results import CommandResult, publish
     from batchstat.documents.preflight import preflight_document
@@ -90,10 +94,16 @@ def command(options: Options) -> None:
     kept = {"corpus", *(name for record in records for name in options_of(record))}
     asked = {key: value for key, value in options.given.items() if key in kept}
     compare = repeated(Options(asked), "compare", current=trainer.trainer_config)
+    is_whole = len(report.samples.profile) == len(profile)
+
+    def to_use(change: "Change") -> str:
+        basis = report.simulation.basis
+        return line_of(inputs, report.samples.profile, basis, change, is_whole=is_whole)
+
     result = CommandResult(
         PREFLIGHT_FILE,
         preflight_document(report),
-        preflight_screen(report, compare, options.read(Details).details),
+        preflight_screen(report, compare, to_use, options.read(Details).details),
         None,
         str,
         [warning.message for warning in report.warnings],

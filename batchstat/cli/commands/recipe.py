@@ -2,7 +2,7 @@
 
 import sys
 from collections.abc import Iterable
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, fields, replace
 from typing import TYPE_CHECKING
 
 from batchstat.cli.options import Options, takes
@@ -16,6 +16,10 @@ if TYPE_CHECKING:
     from batchstat.cli.inputs import Inputs
     from batchstat.profiling.profile import Profile
     from batchstat.render.recipes.writing import Origin
+
+
+_WITHOUT_COMPARISON = "token-budget"
+"""The strategy of a recipe where there is neither a comparison nor a name."""
 
 
 def _frameworks() -> Iterable[str]:
@@ -89,7 +93,6 @@ def command(options: Options) -> None:
     script = options.read(Script)
     framework = one_of("framework", script.framework, FRAMEWORKS)
     inputs = read_inputs(options)
-    given = _given(inputs)
     folder = inputs.output
     profile = load_profile(folder, "run batchstat profile CORPUS first, or pass its folder with -o")
     if not (script.snippet or holds_text(profile)):
@@ -97,7 +100,7 @@ def command(options: Options) -> None:
             "the script tokenizes whole texts, but the profile was made from lengths or token ids, "
             "or with --tokenize-apart: add --snippet for the lines that read none of these"
         )
-    spec, settings, origin = given or _recommended(inputs, profile)
+    spec, settings, origin = _chosen(inputs, profile)
     request = request_row(spec, resolve_inputs(profile).resolve(settings))
     if origin is not None and (refused := refusal(framework, request)) is not None:
         raise InputError(f"{origin.path} recommends {refused}, or name another with --strategy")
@@ -131,35 +134,39 @@ def _check_template(profile: "Profile", template: "Path | None") -> None:
     )
 
 
-def _given(inputs: "Inputs") -> "tuple[str, Settings, None] | None":
-    """Return the strategy and the settings in force; None if no flag sets one, and the
-    configuration names no strategy.
-    """
-    from batchstat.gate.check import DEFAULT_STRATEGY
-    from batchstat.planning.strategies.spec import parse_strategies
-
-    settable = {"strategy", *(each.name for each in fields(Settings))}
-    if "strategy" not in inputs.values and not settable & set(inputs.options.given):
-        return None
-    spec, settings = inputs.get("strategy", DEFAULT_STRATEGY), inputs.settings
-    parse_strategies([spec], settings.resolve(longest=1, stated_max=None))
-    return spec, settings, None
-
-
-def _recommended(inputs: "Inputs", profile: "Profile") -> "tuple[str, Settings, Origin | None]":
-    """Return the strategy and the settings that the comparison in the folder recommends, or the
-    default strategy with the settings in force, and report which.
+def _chosen(inputs: "Inputs", profile: "Profile") -> "tuple[str, Settings, Origin | None]":
+    """Return the strategy and the settings: those that are named, else what the comparison in the
+    folder recommends; report which, and where options differ from those that were compared.
     """
     from batchstat.cli.recommended import find_recommendation
     from batchstat.cli.streams import say
-    from batchstat.gate.check import DEFAULT_STRATEGY
+    from batchstat.planning.strategies.spec import parse_strategies
 
+    settings = inputs.settings
+    if (spec := inputs.get("strategy")) is not None:
+        parse_strategies([spec], settings.resolve(longest=1, stated_max=None))
+        return spec, settings, None
     found = find_recommendation(inputs.output, profile)
     if found is None:
         say(
-            f"recipe for {DEFAULT_STRATEGY}, as {inputs.output.as_posix()} has no comparison of "
+            f"recipe for {_WITHOUT_COMPARISON}, as {inputs.output.as_posix()} has no comparison of "
             "this profile: run batchstat compare for a recommendation"
         )
-        return DEFAULT_STRATEGY, inputs.settings, None
-    say(f"recipe for {found.spec}, recommended by {found.origin.path}")
-    return found.spec, found.settings, found.origin
+        return _WITHOUT_COMPARISON, settings, None
+    given = [each.name for each in fields(Settings) if each.name in inputs.options.given]
+    others = {
+        name: getattr(settings, name)
+        for name in given
+        if getattr(settings, name) != getattr(found.settings, name)
+    }
+    if not others:
+        say(f"recipe for {found.spec}, recommended by {found.origin.path}")
+        if found.argument:
+            say(f"your trainer needs no recipe for it: {found.argument}")
+        return found.spec, found.settings, found.origin
+    compared = ", ".join(f"{name}={getattr(found.settings, name)}" for name in others)
+    say(
+        f"warning: recipe for {found.spec}, which {found.origin.path} recommends for {compared}: "
+        "run batchstat compare with these options to know what is best with them"
+    )
+    return found.spec, replace(found.settings, **others), None

@@ -31,7 +31,6 @@ class Strategy(ABC):
         in_short: what the strategy does, in a few words.
         own_parameters: names of parameters that are not taken from the shared settings.
         usual_batch_size: `batch_size` where nobody gives one; None for that of the settings.
-        argument: what to pass to the framework that batches like this; empty if there is none.
         order: the order of samples that belongs to the strategy; None for that of the settings.
         shuffles_as: the order to which its batches amount, if it shuffles what `order` does not.
         distribute: the same for how it reaches the ranks.
@@ -39,6 +38,7 @@ class Strategy(ABC):
         loss: how its framework makes the losses of tokens that of a step, by name.
         packs_rows: whether a row may hold several samples, which attention must keep apart.
         packed_by: the parameter without which a framework does not pack; empty if there is none.
+        drops_per: of what it drops the end; empty for the end of the epoch.
         unpacked: the strategy that its name means without that parameter.
         needs_epoch: whether a window alone does not determine its batches.
         varies_steps: whether its steps have different numbers of batches.
@@ -52,7 +52,6 @@ class Strategy(ABC):
     in_short: ClassVar[str] = ""
     own_parameters: ClassVar[tuple[str, ...]] = ()
     usual_batch_size: ClassVar[int | None] = None
-    argument: ClassVar[str] = ""
     order: ClassVar[str | None] = None
     shuffles_as: ClassVar[str | None] = None
     distribute: ClassVar[str | None] = None
@@ -61,6 +60,7 @@ class Strategy(ABC):
     packs_rows: ClassVar[bool] = False
     packed_by: ClassVar[str] = ""
     unpacked: ClassVar["type[Strategy] | None"] = None
+    drops_per: ClassVar[str] = ""
     needs_epoch: ClassVar[bool] = False
     varies_steps: ClassVar[bool] = False
     samples_per_second: ClassVar[int] = 1_000_000

@@ -45,6 +45,7 @@ class Boundaries(Strategy):
 
     in_short: ClassVar[str] = "fixed edges"
     own_parameters: ClassVar[tuple[str, ...]] = ("read_ahead",)
+    drops_per: ClassVar[str] = "bucket"
 
     tokens_per_batch: int
     boundaries: tuple[int, ...] = parameter(

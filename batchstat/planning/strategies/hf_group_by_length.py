@@ -35,10 +35,6 @@ class HfGroupByLength(Strategy):
     remainder: ClassVar[str | None] = "fill"
     usual_batch_size: ClassVar[int | None] = 8
     loss: ClassVar[str] = "num-items-in-batch"
-    argument: ClassVar[str] = (
-        'TrainingArguments(train_sampling_strategy="group_by_length")  '
-        "# group_by_length=True before transformers 5.2"
-    )
     needs_epoch: ClassVar[bool] = True
 
     batch_size: int

@@ -75,10 +75,9 @@ class PackedRows(Strategy):
             InputError: a sample is longer than `max_length`, or more rows than fit into memory.
         """
         check_longest(self.name, int(window.lengths.max(initial=0)), self.max_length)
-        begins = np.arange(len(window.lengths))
-        if window.starts is not None:  # of several parts, a sample still counts as one
-            begins = np.flatnonzero(window.starts == 0)
-        samples, lengths, starts, packing = self.packed(window.lengths, begins)
+        samples, lengths, starts, packing = self.packed(
+            window.lengths, _begins(window.lengths, window.starts)
+        )
         whole = offsets_from_sizes(packing.totals[1])
         placed = np.empty(len(samples), dtype=np.int64)
         for some, places in packing.places(whole[:-1]):
@@ -134,6 +133,12 @@ class ShuffledRows(PackedRows):
             rows = np.resize(rows, self.room_for(round_up(n_rows, of_turn)))
         return rows, cut_every(len(rows), self.batch_size)
 
+    def count_rows(self, lengths: Ints, starts: Ints | None) -> int:
+        """Return the number of rows before any is repeated or dropped: what trainers log as the
+        number of examples.
+        """
+        return self.packed(lengths, _begins(lengths, starts)).packing.n_rows
+
     def sequence(self, n_rows: int, window: Window) -> Ints:
         """Return (n_rows,) the rows as they are shuffled."""
         return torch_permutation(n_rows, window.torch_seed)
@@ -142,3 +147,8 @@ class ShuffledRows(PackedRows):
         """Return `rows`. Raises InputError: more than fit into memory."""
         check_room(f"{self.name} with batch_size={self.batch_size} makes", rows, "lower batch_size")
         return rows
+
+
+def _begins(lengths: Ints, starts: Ints | None) -> Ints:
+    """Return where each sample begins; of several parts, it still counts as one."""
+    return np.arange(len(lengths)) if starts is None else np.flatnonzero(starts == 0)

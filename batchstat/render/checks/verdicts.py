@@ -140,13 +140,20 @@ def _sentence(outcome: Outcome) -> str:
 def _remedy(outcome: Outcome) -> str:
     remedy = outcome.remedy
     if remedy is None:
-        return "no change of settings helps: change the corpus or the limit"
+        if not outcome.limit.path.startswith("strategy."):
+            return "none but the corpus: if that was meant to change, set a new limit"
+        way = "raises" if outcome.limit.bound == "min" else "lowers"
+        return (
+            f"nothing that was tried {way} it: if the corpus was meant to change, set a new limit"
+        )
     value, _ = shown_apart(remedy.value, outcome.limit.threshold, outcome.limit.kind)
     gives = f"{printable(remedy.change)} gives {value}"
     if remedy.costs:
-        gives += f", but then {' and '.join(one_line(each) for each in remedy.costs)}"
+        gives += f", with {', '.join(one_line(each) for each in remedy.costs)}"
+    if remedy.then:
+        gives += f"; then {printable(remedy.then)}"
     if outcome.before is not None and remedy.settings:
-        gives += "; with other settings, rerun batchstat baseline save"
+        gives += ", and rerun batchstat baseline save"
     return gives if remedy.keeps else f"no change that was tried keeps the limit; {gives}"
 
 

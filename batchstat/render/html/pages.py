@@ -18,7 +18,6 @@ from batchstat.render.html.blocks import Block, Chart, Folded, Table, blocks
 from batchstat.render.html.embedding import MOST_ENTRIES
 from batchstat.render.html.page import Page, Section
 from batchstat.render.html.what_if import WhatIf
-from batchstat.render.screens.advice import advice
 from batchstat.render.screens.balance import balance_facts, recommendation, sampler_table
 from batchstat.render.screens.balance_details import balance_details
 from batchstat.render.screens.buckets import (
@@ -28,7 +27,11 @@ from batchstat.render.screens.buckets import (
     rule_details,
     time_table,
 )
-from batchstat.render.screens.comparison import comparison_facts, strategy_table
+from batchstat.render.screens.comparison import (
+    comparison_advice,
+    comparison_facts,
+    strategy_table,
+)
 from batchstat.render.screens.comparison_details import (
     batch_details,
     cost_details,
@@ -49,6 +52,7 @@ from batchstat.render.screens.trained_details import trained_details
 from batchstat.render.text import class_name, corpus_name, decimal, one_line, percent
 from batchstat.simulation.balance_report import BalanceReport
 from batchstat.simulation.bucket_report import BucketReport
+from batchstat.simulation.changes import Change
 from batchstat.simulation.comparison import Comparison
 from batchstat.simulation.results import StrategyResult
 
@@ -77,7 +81,7 @@ def profile_page(profile: Profile, padding: float | None, next_command: str) -> 
 def comparison_page(
     comparison: Comparison,
     profile: Profile | None,
-    command: Callable[[StrategyResult], str],
+    command: Callable[[Change], str],
     panel: WhatIf,
 ) -> str:
     """Return the page of a comparison, with the what-if panel.
@@ -85,13 +89,12 @@ def comparison_page(
     Args:
         comparison: the rows.
         profile: the corpus; None if lengths were given.
-        command: returns what a trainer is to be passed for a row's strategy, or the command that
-            uses it with the same settings.
+        command: returns the line to paste for a change, with the same settings.
         panel: the rows near these.
     """
     chart = Chart("padding", "Real tokens and padding of an epoch")
     result = (
-        *blocks(*advice(comparison, command)),
+        *blocks(*comparison_advice(comparison, command)),
         *blocks(strategy_table(comparison), chart),
     )
     shown = [comparison.current]

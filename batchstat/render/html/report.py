@@ -11,9 +11,9 @@ from batchstat.render.html.pages import balance_page, buckets_page, comparison_p
 from batchstat.render.html.what_if import what_if
 from batchstat.simulation.balance_report import BalanceReport
 from batchstat.simulation.bucket_report import BucketReport
+from batchstat.simulation.changes import Change
 from batchstat.simulation.comparison import Comparison
 from batchstat.simulation.nearby import nearby
-from batchstat.simulation.results import StrategyResult
 
 Result = Profile | Comparison | BalanceReport | BucketReport
 
@@ -39,7 +39,7 @@ def to_html(result: Result, profile: Profile | None = None) -> str:
         case Comparison():
             basis = result.basis
             panel = what_if(result, nearby(result), (), {})
-            return comparison_page(result, profile, lambda row: _to_use(basis, row), panel)
+            return comparison_page(result, profile, lambda change: _to_use(basis, change), panel)
         case BalanceReport():
             basis, strategy = result.basis, result.samplers[0].row.label
             return balance_page(
@@ -54,8 +54,8 @@ def to_html(result: Result, profile: Profile | None = None) -> str:
     )
 
 
-def _to_use(basis: ResolvedSettings, row: StrategyResult) -> str:
-    return row.request.strategy.argument or _command(basis, row.label)
+def _to_use(basis: ResolvedSettings, change: Change) -> str:
+    return change.line or _command(basis, change.row.label)
 
 
 def _command(basis: ResolvedSettings, strategy: str, **changes: str) -> str:

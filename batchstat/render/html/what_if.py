@@ -13,7 +13,7 @@ from batchstat.render.html.blocks import Table
 from batchstat.render.screens.comparison import strategy_columns
 from batchstat.render.text import percent
 from batchstat.simulation.comparison import Comparison
-from batchstat.simulation.nearby import Nearby, NearbyRow, size_of
+from batchstat.simulation.nearby import Nearby, NearbyRow
 
 NO_ROWS = (
     "This page has no other settings to choose from: which part of a corpus in file order is drawn "
@@ -78,7 +78,7 @@ def _size(near: NearbyRow) -> str:
     """Return the batch size or budget of a row, to choose it by."""
     if near.size is None:
         return "its own"
-    key, own = size_of(near.of)
+    key, own = near.of.size
     return f"{key} {near.size:,}{' (now)' if near.size == own else ''}"
 
 

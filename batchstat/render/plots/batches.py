@@ -72,16 +72,14 @@ def _drawn(comparison: Comparison) -> list[StrategyResult]:
     """Return the rows to draw: the current setup, the recommended ones, one that packs; if these
     are the same, also others.
     """
-    choice = comparison.choice
+    changes = comparison.changes
+    advised = [each.row for each in (changes.fastest, changes.packed) if each is not None]
     packing = [row for row in comparison.strategies if row.packs_rows]
     others = [row for row in comparison.strategies if row.name != "fixed" and not row.packs_rows]
-    wanted = (
-        *(comparison.current, comparison.best, choice.smaller_change),
-        *(choice.packed, *packing[:1], *others),
-    )
+    wanted = (*(comparison.current, comparison.best, *advised, *packing[:1], *others),)
     rows: list[StrategyResult] = []
     for row in wanted:
-        if row is not None and row not in rows and _fits(row, comparison.current):
+        if row not in rows and _fits(row, comparison.current):
             rows.append(row)
     return sorted(rows[:_MOST_PANELS], key=lambda row: row is not rows[0] and row.packs_rows)
 

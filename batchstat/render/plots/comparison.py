@@ -14,8 +14,8 @@ from batchstat.render.plots.style import Picture
 from batchstat.render.plots.subtitles import compared, marks, measure
 from batchstat.render.plots.tradeoff import tradeoff_plots
 from batchstat.render.text import one_line, percent
+from batchstat.simulation.changes import MOST_LOST
 from batchstat.simulation.comparison import Comparison
-from batchstat.simulation.recommendation import MOST_LOST
 from batchstat.simulation.results import StrategyResult
 
 _LABEL_WIDTH = 40
@@ -45,7 +45,7 @@ def spends(comparison: Comparison) -> str:
     """Return the result of a comparison: what the current setup and the best one pad."""
     current, best = comparison.current, comparison.best
     mine = f"{one_line(current.label, 44)} spends {percent(current.counts.padding_ratio)} of its "
-    if comparison.choice.best is None:
+    if comparison.changes.best is None:
         return f"{mine}compute on padding; no strategy fits the budget"
     if best is current:
         return f"{mine}compute on padding, and is the best here"
@@ -69,8 +69,8 @@ def _padding(figure: Figure, comparison: Comparison, rows: list[StrategyResult])
     for place, row in enumerate(rows):
         _bar(axes, place, row, limit, strong=row in (comparison.current, comparison.best))
         _words(axes, place, row, comparison)
-    if comparison.choice.best is not None:
-        place = rows.index(comparison.choice.best)
+    if comparison.changes.best is not None:
+        place = rows.index(comparison.changes.best)
         band = axes.axhspan(place - 0.46, place + 0.46, -1, 2, color=style.BAND, clip_on=False)
         band.set_zorder(-1)
         band.set_in_layout(False)
@@ -139,7 +139,7 @@ def _bar(axes: Axes, place: int, row: StrategyResult, limit: float, *, strong: b
 
 def _words(axes: Axes, place: int, row: StrategyResult, comparison: Comparison) -> None:
     """Write a row's name to the left of its bar, and its numbers to the right."""
-    is_best, is_current = row is comparison.choice.best, row is comparison.current
+    is_best, is_current = row is comparison.changes.best, row is comparison.current
     beside = marks(comparison, row)
     beside += ["needs varlen attention"] if row.packs_rows else []
     if row.counts.reducible_peak > comparison.basis.tokens_per_batch:

@@ -38,7 +38,7 @@ def measure(comparison: Comparison) -> str:
 def marks(comparison: Comparison, row: StrategyResult) -> list[str]:
     """Return what to write beside a row's name: whether it is the current setup, the best one."""
     found = ["current"] if row is comparison.current else []
-    return found + (["best"] if row is comparison.choice.best else [])
+    return found + (["best"] if row is comparison.changes.best else [])
 
 
 def marked(comparison: Comparison, row: StrategyResult, most: int) -> str:

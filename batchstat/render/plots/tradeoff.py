@@ -28,7 +28,7 @@ def tradeoff_plots(comparison: Comparison) -> dict[str, Picture]:
 def _title(comparison: Comparison) -> str:
     current, best = comparison.current, comparison.best
     names = one_line(current.label, 36), one_line(best.label, 36)
-    if comparison.choice.best is None:
+    if comparison.changes.best is None:
         return f"No strategy fits {comparison.basis.tokens_per_batch:,} tokens per batch"
     if best is current:
         takes = "takes much less time" if comparison.is_timed else "computes much less"
@@ -60,7 +60,7 @@ def _tradeoff(figure: Figure, comparison: Comparison) -> None:
     shown = [min(each, top + 0.1 * space) for each in relative]
     texts = []
     for row, compute, y in zip(rows, relative, shown, strict=True):
-        is_best, is_marked = row is comparison.choice.best, bool(marks(comparison, row))
+        is_best, is_marked = row is comparison.changes.best, bool(marks(comparison, row))
         axes.plot(
             *(_homogeneity(row), y),
             "^" if compute > top else "s" if row.packs_rows else "o",

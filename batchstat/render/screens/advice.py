@@ -1,170 +1,203 @@
-"""What `compare` says below its table: how much faster, and what to change."""
+"""What would help, in words: how much faster, and what to change."""
 
 from collections.abc import Callable, Iterator
+from dataclasses import dataclass
 
 from rich.console import RenderableType
 
 from batchstat.errors import counted
+from batchstat.planning.settings import ResolvedSettings
 from batchstat.render.device import gib, margin, time_of
 from batchstat.render.screens.layout import Line, Pasted, batch_size
-from batchstat.render.text import batches, percent
-from batchstat.simulation.comparison import Comparison
-from batchstat.simulation.learning_rate import LearningRateHint
-from batchstat.simulation.results import StrategyResult
+from batchstat.render.screens.losses import loses, repeats
+from batchstat.render.text import percent
+from batchstat.simulation.changes import LEAST_SAVED, Change, Changes, Keeps
+from batchstat.simulation.device import Device
 
 _NOTICED_FACTOR = 0.05
 """A learning rate that scales by less than this from 1 stays as it is."""
+_NOTICED_PEAK = 1.1
+"""A largest batch of more than this times today's is a cost of a change."""
 
-_ABOUT_EQUAL = 1.1
-"""Speed-ups below this are within the error of an estimate."""
 
+@dataclass(frozen=True, kw_only=True)
+class Advisor:
+    """Says what would help.
 
-def advice(
-    comparison: Comparison, command: Callable[[StrategyResult], str]
-) -> Iterator[RenderableType]:
-    """Yield the result in a sentence, then at most two recommendations, each with its trade-off and
-    a line to paste, and what packing would give.
-
-    Args:
-        comparison: the rows.
-        command: returns what a trainer is to be passed for a row's strategy, or the command that
-            uses it with the same settings; empty if there is neither.
+    Attributes:
+        changes: what would help.
+        basis: the settings that all rows share.
+        device: the calibrated device that trains; None without one.
+        command: returns the line to paste for a change; empty if there is none.
     """
-    choice, current = comparison.choice, comparison.current
-    yield Line("result", _result(comparison))
-    if choice.best is not None and choice.best is not current:
-        yield Line("best", f"{choice.best.label}: {_trade_off(choice.best, current)}")
-        yield from _pasted("", command(choice.best))
-    elif choice.best is not None and len(comparison.strategies) == 1:
-        yield from _pasted("use", command(choice.best))
-    if choice.smaller_change is not None:
-        row = choice.smaller_change
-        faster = f"{comparison.speed_up(row):.2f}x"
-        yield Line("or", f"{row.label}: {faster} with {_trade_off(row, current)}")
-        yield from _pasted("", command(row))
-    if choice.best is not None and choice.packed is not None:
-        row = choice.packed
-        yield Line(
-            "packing",
-            f"{row.label}: {comparison.speed_up(row):.2f}x, if attention keeps samples apart",
-        )
 
+    changes: Changes
+    basis: ResolvedSettings
+    device: Device | None
+    command: Callable[[Change], str]
 
-def _pasted(word: str, line: str) -> Iterator[Pasted]:
-    if line:
-        yield Pasted(word, line)
+    def lines(self) -> Iterator[RenderableType]:
+        """Yield the result in a sentence, then at most two changes, each with its trade-off and a
+        line to paste, and what packing would give.
+        """
+        changes = self.changes
+        yield Line("result", self._result())
+        if changes.star is not None:
+            yield Line("best", f"{self._name(changes.star)}: {_trade_off(changes.star)}")
+            yield from self._pasted(changes.star)
+        if changes.fastest is not None:
+            faster = self.speed_up(changes.fastest)
+            yield Line(
+                "or", f"{self._name(changes.fastest)}: {faster} with {_trade_off(changes.fastest)}"
+            )
+            yield from self._pasted(changes.fastest)
+        if changes.packed is not None and changes.best is not None:
+            name, faster = self._name(changes.packed), self.speed_up(changes.packed)
+            yield Line("packing", f"{name}: {faster}, if attention keeps samples apart")
 
+    def speed_up(self, change: Change) -> str:
+        """Return how many times faster a change is, with how far that may be off where times were
+        measured: of two times, each off by the calibration's residual.
+        """
+        residual = self.device.time_residual if self.device and self.device.is_timed else None
+        off = "" if residual is None else f" ±{change.speed_up * residual * 2**0.5:.2f}"
+        return f"{change.speed_up:.2f}x{off}"
 
-def _result(comparison: Comparison) -> str:
-    choice, current, best = comparison.choice, comparison.current, comparison.best
-    padding = percent(best.counts.padding_ratio)
-    if choice.best is None and all(
-        row.on_device.fits_memory is False for row in comparison.strategies
-    ):
-        return f"no strategy in the table fits the device{_to_fit(comparison)}"
-    if choice.best is None:
-        needed = min(row.counts.reducible_peak for row in comparison.strategies)
+    def _name(self, change: Change) -> str:
         return (
-            f"no strategy in the table keeps its batches within {_budget(comparison)}: set "
-            f"--tokens-per-batch {needed} to fit one"
+            change.line.partition("  #")[0]
+            if change.row.packs_rows and change.line
+            else (change.row.label)
         )
-    if len(comparison.strategies) == 1:
-        return f"{best.label}: {padding} padding in {batches(best.counts.batches)}."
-    if best is current:
-        text = (
-            f"Keep {current.label}: no other row saves over 10% of its {_measure(comparison)}, or "
-            f"has fewer steps for the same {_measure(comparison)}."
-        )
-    else:
-        text = _compared(comparison, best)
-    smaller = choice.smaller_change
-    if smaller is not None and comparison.speed_up(smaller) > comparison.speed_up(best):
-        text += " Rows within 10% of each other count as equal, and then the fewest steps win."
-    return text + _ruled_out(comparison)
 
+    def _pasted(self, change: Change) -> Iterator[Pasted]:
+        if line := self.command(change):
+            yield Pasted("", line)
 
-def _to_fit(comparison: Comparison) -> str:
-    """Return the budget that fits the calibrated device, after what does not."""
-    most = comparison.tokens_that_fit
-    if most is None:
-        return ": lower --tokens-per-batch"
-    if not most:
-        return ", nor does any other batch"
-    if most < comparison.basis.widest:
-        return ": lower --max-length"
-    return f": set --tokens-per-batch {most} to fit all of them"
-
-
-def _compared(comparison: Comparison, best: StrategyResult) -> str:
-    """Return how much less compute the best row takes than the current setup."""
-    current, factor = comparison.current, comparison.speed_up(best)
-    before, after = (percent(row.counts.padding_ratio) for row in (current, best))
-    if 1 / _ABOUT_EQUAL < factor < _ABOUT_EQUAL:
+    def _result(self) -> str:
+        changes, current = self.changes, self.changes.current
+        if changes.star is not None:
+            return self._compared(changes.star) + self._ruled_out()
+        if changes.current_fits:
+            return (
+                f"Keep {current.label}: no other way of batching that fits, and loses and repeats "
+                f"no more, saves {percent(LEAST_SAVED, 0)} of its {self._measure}."
+                f"{self._ruled_out()}"
+            )
+        if current.on_device.fits_memory is False:
+            return f"no strategy in the table fits the device{self._to_fit()}"
         return (
-            f"An epoch with {best.label} takes about as much {_measure(comparison)} as with "
-            f"{current.label} ({factor:.2f}x), in {_steps(best, current)}."
+            f"no strategy in the table keeps its batches within {self._budget}: set "
+            f"--tokens-per-batch {current.counts.reducible_peak}, which {current.label} needs"
         )
-    padding = f"{after} padding" + (f" instead of {before}" if before != after else "")
-    if comparison.device is not None and comparison.is_timed:
-        times = [time_of(row.on_device) for row in (best, current)]
-        error = margin(comparison.device.time_residual)
+
+    def _compared(self, star: Change) -> str:
+        """Return how much less compute the recommended change takes."""
+        row, current = star.row, star.current
+        before, after = (percent(each.counts.padding_ratio) for each in (current, row))
+        padding = f"{after} padding" + (f" instead of {before}" if before != after else "")
+        padding += self._fewer_repeats(star)
+        if not self.changes.current_fits:
+            padding += f"; the batches of {current.label} do not fit"
+        if self.device is not None and self.device.is_timed:
+            times = [time_of(each.on_device) for each in (row, current)]
+            return (
+                f"An epoch with {row.label} takes {times[0]}{margin(self.device.time_residual)} "
+                f"instead of {times[1]} with {current.label}, {self.speed_up(star)} faster: "
+                f"{padding}."
+            )
         return (
-            f"An epoch with {best.label} takes {times[0]}{error} instead of {times[1]} with "
-            f"{current.label}, {factor:.2f}x faster: {padding}."
+            f"An epoch with {row.label} is an estimated {self.speed_up(star)} faster than with "
+            f"{current.label}: {padding}."
         )
-    return (
-        f"An epoch with {best.label} is an estimated {factor:.2f}x faster than with "
-        f"{current.label}: {padding}."
-    )
+
+    @staticmethod
+    def _fewer_repeats(star: Change) -> str:
+        """Return how much of what is saved is samples that were computed more than once."""
+        repeated, before = star.row.counts.repeated_share, star.current.counts.repeated_share
+        if before - repeated < LEAST_SAVED:
+            return ""
+        return f", and {percent(repeated)} of the samples repeated instead of {percent(before)}"
+
+    @property
+    def _measure(self) -> str:
+        return "time" if self.device is not None and self.device.is_timed else "compute"
+
+    @property
+    def _budget(self) -> str:
+        return f"tokens_per_batch={self.basis.tokens_per_batch:,}"
+
+    def _to_fit(self) -> str:
+        """Return the budget that fits the calibrated device, after what does not."""
+        most = None if self.device is None else self.device.tokens_that_fit(self.basis.widest)
+        if most is None:
+            return ": lower --tokens-per-batch"
+        if not most:
+            return ", nor does any other batch"
+        if most < self.basis.widest:
+            return ": lower --max-length"
+        return f": set --tokens-per-batch {most} to fit all of them"
+
+    def _ruled_out(self) -> str:
+        """Return why a row with less compute than the best one is not recommended."""
+        row = self.changes.ruled_out
+        if row is None:
+            return ""
+        counts = row.counts
+        if counts.reducible_peak > self.basis.tokens_per_batch:
+            over = counts.over_budget_batches
+            which = (
+                f"{over:,} of its {counts.batches:,} batches exceed" if over else "batches exceed"
+            )
+            why = f"{which} {self._budget} (the largest has {counts.max_batch_tokens:,} tokens)"
+        elif row.on_device.fits_memory is False:
+            why = f"its peak of {gib(counts.peak_bytes or 0)} does not fit the device"
+            why += self._to_fit()
+        else:
+            why = "; ".join(
+                [
+                    *loses(counts, self.changes.current.counts),
+                    *repeats(counts, self.changes.current.counts),
+                ]
+            )
+        return f" {row.label} would come first, but {why}."
 
 
-def _measure(comparison: Comparison) -> str:
-    return "time" if comparison.is_timed else "compute"
-
-
-def _budget(comparison: Comparison) -> str:
-    return f"tokens_per_batch={comparison.basis.tokens_per_batch:,}"
-
-
-def _steps(row: StrategyResult, current: StrategyResult) -> str:
-    steps, before = row.counts.steps, current.counts.steps
-    return f"{counted(steps, 'step')}" + ("" if steps == before else f" instead of {before:,}")
-
-
-def _ruled_out(comparison: Comparison) -> str:
-    """Return why a row with less compute than the best one is not recommended."""
-    row, budget = comparison.choice.ruled_out, comparison.basis.tokens_per_batch
-    if row is None:
-        return ""
-    counts = row.counts
-    if counts.reducible_peak > budget:
-        over = counts.over_budget_batches
-        which = f"{over:,} of its {counts.batches:,} batches exceed" if over else "batches exceed"
-        why = f"{which} {_budget(comparison)} (the largest has {counts.max_batch_tokens:,} tokens)"
-    elif row.on_device.fits_memory is False:
-        why = f"its peak of {gib(counts.peak_bytes or 0)} does not fit the device"
-        why += _to_fit(comparison)
-    else:
-        why = f"it loses {percent(counts.lost_ratio)} of the tokens"
-    return f" {row.label} would come first, but {why}."
-
-
-def _trade_off(row: StrategyResult, current: StrategyResult) -> str:
-    size, before = batch_size(row), batch_size(current)
-    if row.counts.steps == current.counts.steps and size == before:
-        words = ["the same steps and batch size"]
-    else:
-        words = [_steps(row, current), f"{size} samples per batch"]
-    hint = LearningRateHint.of(current.counts, row.counts)
-    if abs(hint.square_root - 1) >= _NOTICED_FACTOR:
+def _trade_off(change: Change) -> str:
+    """Return what a change does to the training, in words."""
+    row, current = change.row, change.current
+    words = [*_size(change)]
+    factors = change.learning_rate
+    if abs(factors.square_root - 1) >= _NOTICED_FACTOR:
         words.append(
-            f"learning rate x{hint.square_root:.2f} (square root) or x{hint.linear:.2f} (linear)"
+            f"learning rate x{factors.square_root:.2f} (square root) or x{factors.linear:.2f} "
+            "(linear)"
         )
     if row.shuffling != current.shuffling:
         words.append(_SHUFFLING[row.shuffling])
-    if row.packs_rows:
+    if row.counts.max_batch_tokens > _NOTICED_PEAK * current.counts.max_batch_tokens:
+        words.append(
+            f"largest batch {row.counts.max_batch_tokens:,} tokens instead of "
+            f"{current.counts.max_batch_tokens:,}"
+        )
+    words += loses(row.counts, current.counts)
+    if row.packs_rows and not current.packs_rows:
         words.append("needs varlen attention")
     return ", ".join(words)
+
+
+def _size(change: Change) -> Iterator[str]:
+    """Yield what happens to steps and batch sizes."""
+    row, current = change.row, change.current
+    steps, before = row.counts.steps, current.counts.steps
+    size = batch_size(row)
+    if change.keeps is Keeps.EVERY_STEP:
+        yield "the same samples in every step"
+    elif steps == before and size == batch_size(current):
+        yield "the same steps and batch size"
+    else:
+        yield counted(steps, "step") + ("" if steps == before else f" instead of {before:,}")
+        yield f"{size} samples per batch"
 
 
 _SHUFFLING = {

@@ -8,11 +8,12 @@ from rich.text import Text
 from batchstat.calibration.cost_model import CostModel
 from batchstat.errors import counted
 from batchstat.render.device import EXTRAPOLATED, TOO_LARGE, device_columns
-from batchstat.render.screens.advice import advice
+from batchstat.render.screens.advice import Advisor
 from batchstat.render.screens.comparison_details import comparison_details
 from batchstat.render.screens.layout import (
     Fitting,
     Line,
+    Pasted,
     Rows,
     basis_line,
     batch_size,
@@ -20,7 +21,9 @@ from batchstat.render.screens.layout import (
     folded,
     rank_idle,
 )
-from batchstat.render.text import percent
+from batchstat.render.screens.losses import loss_lines
+from batchstat.render.text import batches, percent
+from batchstat.simulation.changes import Change
 from batchstat.simulation.comparison import Comparison
 from batchstat.simulation.device import Device
 from batchstat.simulation.estimate import SampleFacts
@@ -30,27 +33,50 @@ _LONGEST_NAME = 28
 
 
 def comparison_screen(
-    comparison: Comparison, command: Callable[[StrategyResult], str], details: bool = False
+    comparison: Comparison, command: Callable[[Change], str], details: bool = False
 ) -> RenderableType:
     """Return what `compare` prints: the basis, the table and the recommendations.
 
     Args:
         comparison: the rows.
-        command: returns the command that uses a row's strategy with the same settings.
+        command: returns the line to paste for a change, with the same settings.
         details: whether the tables of all other numbers follow.
     """
     parts: list[RenderableType] = [*comparison_facts(comparison, details)]
-    parts += [Text(), strategy_table(comparison), Text(), *advice(comparison, command)]
+    parts += [Text(), strategy_table(comparison), Text(), *comparison_advice(comparison, command)]
     if details:
         parts += [Text(), *comparison_details(comparison)]
     parts.append(Line("", _more(comparison, details)))
     return Group(*parts)
 
 
+def comparison_advice(
+    comparison: Comparison, command: Callable[[Change], str]
+) -> Iterator[RenderableType]:
+    """Yield what the rows lose, and what would help."""
+    changes = comparison.changes
+    advised = [each.row for each in (changes.star, changes.fastest) if each is not None]
+    yield from loss_lines([changes.current, *advised])
+    if len(comparison.strategies) == 1 and changes.current_fits:
+        row = comparison.current
+        padding = percent(row.counts.padding_ratio)
+        yield Line("result", f"{row.label}: {padding} padding in {batches(row.counts.batches)}.")
+        if line := command(Change(row=row, current=row)):
+            yield Pasted("use", line)
+        return
+    advisor = Advisor(
+        changes=changes,
+        basis=comparison.basis,
+        device=comparison.device,
+        command=command,
+    )
+    yield from advisor.lines()
+
+
 def comparison_facts(comparison: Comparison, every: bool = True) -> Iterator[Line]:
     """Yield what all rows share; `every` also has the main settings at their defaults."""
     basis = basis_line(comparison.basis, every)
-    yield Line("basis", basis + _lost_by_all(comparison))
+    yield Line("basis", basis)
     if comparison.subsample is not None:
         yield Line("ESTIMATE", _sample(comparison.subsample))
     if comparison.model is not None:
@@ -104,8 +130,10 @@ def strategy_columns(
     found["shuffling"] = lambda row: row.shuffling
     if any(row.counts.over_budget_batches for row in rows):
         found["over budget"] = lambda row: _or_nothing(row.counts.over_budget_batches)
-    if len({row.counts.lost_tokens for row in rows}) > 1:
-        found["lost"] = lambda row: percent(row.counts.lost_ratio, 2)
+    if len({row.counts.lost_share for row in rows}) > 1:
+        found["lost"] = lambda row: _share(row.counts.lost_share)
+    if len({row.counts.repeated_share for row in rows}) > 1:
+        found["repeated"] = lambda row: _share(row.counts.repeated_share)
     if any(row.request.settings.world_size > 1 for row in rows):
         found["rank idle"] = lambda row: percent(rank_idle(row))
     if {weight_range(row) for row in rows} - {"", "1.00"}:
@@ -128,6 +156,10 @@ def _or_nothing(count: int) -> str:
     return f"{count:,}" if count else ""
 
 
+def _share(share: float) -> str:
+    return percent(share, 2) if share else ""
+
+
 def _spread(seeds: SeedSpread | None) -> str:
     if seeds is None:
         return ""
@@ -139,25 +171,25 @@ _SIGNS = {
     "current": ("●", "bold cyan"),
     "over budget": ("!", "red"),
     "does not fit": (TOO_LARGE, "red"),
-    "smaller change": ("+", "green"),
+    "fastest": ("+", "green"),
     "needs varlen attention": ("†", ""),
 }
 
 
 def _standing(row: StrategyResult, comparison: Comparison) -> str:
     """Return what is to be known of a row first; empty if there is nothing."""
-    choice = comparison.choice
-    if row is choice.best:
+    changes = comparison.changes
+    if changes.star is not None and row is changes.star.row:
         return "best"
-    if row is choice.current:
+    if row is changes.current:
         return "current"
     if row.counts.reducible_peak > comparison.basis.tokens_per_batch:
         return "over budget"
     if row.on_device.fits_memory is False:
         return "does not fit"
-    if row is choice.smaller_change:
-        return "smaller change"
-    return "needs varlen attention" if row.packs_rows and not choice.current.packs_rows else ""
+    if changes.fastest is not None and row is changes.fastest.row:
+        return "fastest"
+    return "needs varlen attention" if row.packs_rows and not changes.current.packs_rows else ""
 
 
 def _legend(comparison: Comparison) -> str:
@@ -168,16 +200,6 @@ def _legend(comparison: Comparison) -> str:
     if any(row.on_device.is_extrapolated for row in comparison.strategies):
         signs.append(f"{EXTRAPOLATED} extrapolated")
     return "   ".join(signs)
-
-
-def _lost_by_all(comparison: Comparison) -> str:
-    """Return what the rows lose to `max_length`, where that is the same for all of them."""
-    counts = comparison.current.counts
-    is_shared = len({row.counts.lost_tokens for row in comparison.strategies}) == 1
-    if not counts.truncated_samples or not is_shared:
-        return ""
-    samples = counted(counts.truncated_samples, "sample")
-    return f" · {samples} truncated, {percent(counts.truncated_ratio, 2)} of the tokens"
 
 
 def _more(comparison: Comparison, details: bool) -> str:

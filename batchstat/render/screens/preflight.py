@@ -1,6 +1,6 @@
 """The screen of `preflight`."""
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 
 import numpy as np
 from rich.console import Group, RenderableType
@@ -8,6 +8,7 @@ from rich.text import Text
 
 from batchstat.errors import counted
 from batchstat.render.device import cost_of, duration, margin, money, peak_of, time_of
+from batchstat.render.screens.advice import Advisor
 from batchstat.render.screens.layout import (
     Line,
     Pasted,
@@ -16,21 +17,31 @@ from batchstat.render.screens.layout import (
     device_lines,
     rank_idle,
 )
-from batchstat.render.text import decimal, key_value, key_values, one_line, percent, span
+from batchstat.render.screens.losses import loss_lines
+from batchstat.render.text import decimal, key_value, one_line, percent, span
+from batchstat.simulation.changes import Change
 from batchstat.simulation.preflight import Preflight
-from batchstat.simulation.preflight_changes import Change
 from batchstat.simulation.results import Simulation
 
 
-def preflight_screen(report: Preflight, compare: str, details: bool = False) -> RenderableType:
+def preflight_screen(
+    report: Preflight, compare: str, command: Callable[[Change], str], details: bool = False
+) -> RenderableType:
     """Return what `preflight` prints: what the trainer does, and what to change.
 
     Args:
         report: the results.
         compare: the command that compares all strategies with this configuration.
+        command: returns the line to paste for a change.
         details: whether every key of the configuration is listed.
     """
-    parts = [*_what_it_does(report), Text(), *_changes(report), Pasted("more", compare)]
+    advisor = Advisor(
+        changes=report.changes,
+        basis=report.simulation.basis,
+        device=report.simulation.device,
+        command=command,
+    )
+    parts = [*_what_it_does(report), Text(), *advisor.lines(), Pasted("more", compare)]
     if details:
         parts += [Text(), *_keys(report)]
     return Group(*parts)
@@ -43,7 +54,10 @@ def _what_it_does(report: Preflight) -> Iterator[RenderableType]:
     yield Line("basis", f"{row.label} · {_basis(report)}")
     yield from device_lines(report.simulation.device, report.simulation.basis)
     yield Line("samples", " · ".join(_samples(report)))
+    yield from loss_lines([row])
     yield Line("steps", " · ".join(_steps(report)))
+    if report.num_examples is not None:
+        yield Line("rows", _packed_rows(report, report.num_examples))
     yield Line("padding", " · ".join(_padding(report)))
     if row.counts.ranks.world_size > 1:
         yield Line("ranks", _ranks(report))
@@ -101,11 +115,6 @@ def _samples(report: Preflight) -> Iterator[str]:
     yield from _dropped(report)
     if samples.held_out:
         yield f"{samples.held_out:,} held out for evaluation"
-    if counts.truncated_samples:
-        share = percent(counts.truncated_ratio, 2)
-        yield f"{counts.truncated_samples:,} truncated, {share} of the tokens"
-    if counts.duplicated_samples:
-        yield f"{counts.duplicated_samples:,} repeated to fill up ranks"
     trained = report.simulation.row.trained
     if trained is not None and trained.untrained_samples:
         yield f"{trained.untrained_samples:,} trained on without a trained token"
@@ -115,9 +124,22 @@ def _steps(report: Preflight) -> Iterator[str]:
     counts, schedule = report.simulation.row.counts, report.setup.schedule
     yield f"{report.steps_per_epoch:,} per epoch of {counts.batches:,} batches"
     lasts = f"{report.total_steps:,} in all"
-    epochs = "1 epoch" if schedule.epochs == 1 else f"{schedule.epochs:g} epochs"
-    yield lasts if schedule.max_steps else f"{lasts} ({epochs})"
+    if schedule.max_steps is None:
+        epochs = "1 epoch" if schedule.epochs == 1 else f"{schedule.epochs:g} epochs"
+        yield f"{lasts} ({epochs})"
+    else:
+        kept = counted(len(report.samples.profile), "sample")
+        yield f"{lasts} = {report.epochs:,.2f} epochs, {report.trained_samples:,} of {kept}"
     yield f"{report.warmup_steps:,} of warm-up"
+    yield (
+        f"{decimal(report.samples_per_step)} samples and {report.tokens_per_step:,.0f} tokens each"
+    )
+
+
+def _packed_rows(report: Preflight, rows: int) -> str:
+    """Return how many rows are packed."""
+    each = decimal(len(report.samples.profile) / rows)
+    return f"{counted(rows, 'packed row')}, {each} samples each: the trainer's Num examples"
 
 
 def _padding(report: Preflight) -> Iterator[str]:
@@ -129,7 +151,10 @@ def _padding(report: Preflight) -> Iterator[str]:
 def _largest(simulation: Simulation) -> str:
     """Return the largest batch, and the memory that it needs where that is known."""
     row, device = simulation.row, simulation.device
-    words = f"largest batch {counted(row.counts.max_batch_tokens, 'token')}"
+    words = (
+        f"largest batch {counted(row.counts.max_batch_tokens, 'token')}, in step "
+        f"{row.counts.largest_step:,} of {row.counts.steps:,}"
+    )
     peak = peak_of(row.on_device, row.counts.peak_bytes)
     if not peak or device is None:
         return words
@@ -161,29 +186,6 @@ def _time(report: Preflight) -> Iterator[str]:
     if report.total_cost is not None:
         yield f"cost {cost_of(row.on_device)}{after} per epoch"
         yield f"{money(report.total_cost)} in all"
-
-
-def _changes(report: Preflight) -> Iterator[RenderableType]:
-    if not report.changes:
-        yield Line("result", "no key of this configuration saves 5 % or more")
-        return
-    for word, change in zip(("change", "or", "or", "or"), report.changes, strict=False):
-        is_timed = change.simulation.row.on_device.seconds is not None
-        by = "by the calibration" if is_timed else "estimate"
-        speed = f"{decimal(change.speed_up)}x the speed ({by})"
-        yield Line(word, f"{key_values(change.keys)}: {speed}")
-        yield Line("", " · ".join(_gives(change)))
-
-
-def _gives(change: Change) -> Iterator[str]:
-    row = change.simulation.row
-    if row.on_device.seconds is not None:
-        yield f"{time_of(row.on_device)} per epoch"
-    yield f"{percent(row.counts.padding_ratio)} padding"
-    yield f"{counted(change.steps_per_epoch, 'step')} per epoch"
-    yield _largest(change.simulation)
-    if row.packs_rows:
-        yield "needs varlen attention"
 
 
 def _keys(report: Preflight) -> Iterator[RenderableType]:

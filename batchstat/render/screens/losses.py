@@ -1,0 +1,85 @@
+"""What strategies lose and repeat, in words: it is never only a number further down."""
+
+from collections.abc import Iterator, Sequence
+
+from batchstat.errors import counted
+from batchstat.render.screens.layout import Line, folded
+from batchstat.render.text import percent
+from batchstat.simulation.changes import MOST_LOST
+from batchstat.simulation.counts import PlanCounts
+from batchstat.simulation.results import StrategyResult
+
+_LONGEST_NAME = 40
+
+
+def loses(new: PlanCounts, now: PlanCounts) -> list[str]:
+    """Return in words that a setup drops or truncates noticeably more than the current one."""
+    if new.lost_share <= now.lost_share + MOST_LOST:
+        return []
+    return [f"it loses {' and '.join(_lost(new))}"]
+
+
+def repeats(new: PlanCounts, now: PlanCounts) -> list[str]:
+    """Return in words that a setup repeats noticeably more than the current one."""
+    if new.repeated_share <= now.repeated_share + MOST_LOST:
+        return []
+    return [f"it repeats {_repeated(new)}"]
+
+
+def loss_lines(rows: Sequence[StrategyResult]) -> Iterator[Line]:
+    """Yield what rows lose and repeat: first what they have in common, then each by itself; nothing
+    where nothing is lost and nothing repeated.
+    """
+    facts = {folded(row.label, _LONGEST_NAME): list(losses(row)) for row in rows}
+    shared = [fact for fact in losses(rows[0]) if all(fact in each for each in facts.values())]
+    texts = [" · ".join(shared)] if shared else []
+    for name, own in facts.items():
+        if left := [fact for fact in own if fact not in shared]:
+            texts.append(f"{name}: {' · '.join(left)}")
+    for word, text in zip(["losses", *[""] * len(texts)], texts, strict=False):
+        yield Line(word, text)
+
+
+def losses(row: StrategyResult) -> Iterator[str]:
+    """Yield what a row drops, truncates and repeats, as samples and as share of the tokens."""
+    counts = row.counts
+    if counts.dropped_samples or counts.dropped_tokens:
+        yield _dropped(row)
+    if counts.truncated_samples:
+        truncated = counted(counts.truncated_samples, "sample")
+        yield f"{truncated} truncated, {_share(counts.truncated_ratio)}"
+    if counts.duplicated_samples:
+        yield _repeated(counts)
+
+
+def _dropped(row: StrategyResult) -> str:
+    counts, again = row.counts, row.dropped_again
+    per = row.request.strategy.drops_per
+    text = (
+        f"{counts.dropped_samples:,} of {counted(counts.drawn_samples, 'sample')} dropped"
+        f"{f' per {per}' if per else ''}, {_share(counts.dropped_ratio)}"
+    )
+    if again is None:
+        return text
+    if again == counts.dropped_samples:
+        return f"{text}, the same in every epoch"
+    which = f"{again:,} of them" if again else "none of them"
+    return f"{text}, {which} in the next epoch too"
+
+
+def _lost(counts: PlanCounts) -> Iterator[str]:
+    if counts.dropped_samples:
+        yield f"{counts.dropped_samples:,} samples, {_share(counts.dropped_ratio)}"
+    if counts.truncated_tokens:
+        yield f"{_share(counts.truncated_ratio)} by truncating {counts.truncated_samples:,} samples"
+
+
+def _repeated(counts: PlanCounts) -> str:
+    return (
+        f"{counts.duplicated_samples:,} of {counted(counts.samples, 'sample')} repeated, "
+        f"{_share(counts.duplicated_ratio)}"
+    )
+
+
+def _share(ratio: float) -> str:
+    return f"{percent(ratio, 2)} of the tokens"

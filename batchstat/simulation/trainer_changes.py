@@ -1,0 +1,188 @@
+"""Changes of the user's own trainer: other values for keys of its configuration."""
+
+from collections.abc import Iterator, Mapping
+from dataclasses import asdict, dataclass
+from functools import cached_property
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from batchstat.errors import BatchstatError, OptionError
+from batchstat.parameters import with_parameter
+from batchstat.planning.inputs import PlanInputs, resolve_inputs
+from batchstat.planning.settings import ResolvedSettings, Settings
+from batchstat.planning.strategies.spec import RowRequest, request_row
+from batchstat.profiling.profile import Profile
+
+if TYPE_CHECKING:
+    from batchstat.frameworks.setup import TrainingSetup
+
+_BY_NAME = {
+    "static": "transformers",  # nothing is known of its trainer: that of most
+    "hf-trainer": "transformers",
+    "trl": "trl",
+    "axolotl": "axolotl",
+    "llama-factory": "llama-factory",
+}
+"""Frameworks whose configuration a strategy stands for."""
+
+_SIZES = {"axolotl": "micro_batch_size"}
+_NEEDED: dict[str, dict[str, Any]] = {"llama-factory": {"do_train": True}}
+_LENGTHS = {"trl": "max_length", "axolotl": "sequence_len", "llama-factory": "cutoff_len"}
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class TrainerChange:
+    """Other values for some keys of a trainer's configuration.
+
+    Attributes:
+        keys: the keys with their values.
+        line: the same as a line to paste.
+        strategy: the strategy that they make.
+        settings: its settings.
+        profile: the samples that the trainer then keeps; None for those of the current setup.
+    """
+
+    keys: Mapping[str, Any]
+    line: str
+    strategy: str
+    settings: Settings
+    profile: Profile | None = None
+
+    def spec(self, shared: Settings) -> str:
+        """Return the strategy as a row of a table has it whose settings are these."""
+        spec = self.strategy
+        if (multiple := self.settings.pad_to_multiple_of) != shared.pad_to_multiple_of:
+            spec = with_parameter(spec, "pad_to_multiple_of", multiple)
+        if self.settings.drop_last != shared.drop_last:
+            spec = with_parameter(spec, "drop_last", str(self.settings.drop_last).lower())
+        return spec
+
+    def inputs(self, current: PlanInputs) -> PlanInputs:
+        """Return the samples, where those of the current setup are known."""
+        return current if self.profile is None else resolve_inputs(self.profile)
+
+    def request(self, inputs: PlanInputs) -> RowRequest:
+        """Return the strategy with its own settings."""
+        alone = request_row(self.strategy, inputs.resolve(self.settings))
+        return request_row(self.strategy, inputs.resolve(self.settings, alone))
+
+    def makes(self, request: RowRequest, current: PlanInputs) -> bool:
+        """Return whether these keys make the batches of a row of a comparison."""
+        own = self.inputs(current)
+        made = self.request(own)
+        if made.strategy != request.strategy or _distribution(made) != _distribution(request):
+            return False
+        return own is current or np.array_equal(own.samples.lengths, current.samples.lengths)
+
+
+def _distribution(request: RowRequest) -> tuple[object, ...]:
+    settings = request.settings
+    return (
+        *(settings.order, settings.distribute, settings.remainder, settings.overflow),
+        *(settings.max_length, settings.gradient_accumulation_steps, settings.drop_last),
+    )
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Trainer:
+    """A trainer's own configuration, and the corpus that it trains on.
+
+    Attributes:
+        setup: what the configuration means as it is.
+        profile: the corpus, before the trainer leaves out any of it.
+        settings: fields of `batchstat.Settings` that override the configuration.
+    """
+
+    setup: "TrainingSetup"
+    profile: Profile
+    settings: Mapping[str, Any]
+
+    @cached_property
+    def changes(self) -> tuple[TrainerChange, ...]:
+        """The changes of its keys that may save compute."""
+        from batchstat.frameworks import CONFIGURATIONS
+
+        wanted = CONFIGURATIONS[self.setup.framework].alternatives(self.setup)
+        found = (self.with_keys(keys) for keys in wanted)
+        return tuple(each for each in found if each is not None)
+
+    def with_keys(self, keys: Mapping[str, Any]) -> TrainerChange | None:
+        """Return what other values for some keys make; None where they contradict others, or do not
+        go with this corpus.
+        """
+        from batchstat.frameworks import CONFIGURATIONS
+        from batchstat.frameworks.files import setup_of
+        from batchstat.simulation.preflight_samples import as_trained
+
+        setup, framework = self.setup, CONFIGURATIONS[self.setup.framework]
+        try:
+            changed = setup_of({**setup.own, **keys}, setup.framework, setup.path)
+            samples, wanted = as_trained(changed, self.profile, self.settings)
+        except BatchstatError:
+            return None
+        return TrainerChange(
+            keys=keys,
+            line=framework.written(keys, setup.path),
+            strategy=changed.strategy,
+            settings=wanted,
+            profile=samples.profile,
+        )
+
+    def with_settings(self, changes: Mapping[str, Any]) -> TrainerChange | None:
+        """Return the same of settings, by the keys that decide these; None where one of them has no
+        key, or is overridden.
+        """
+        from batchstat.frameworks import CONFIGURATIONS
+
+        known = CONFIGURATIONS[self.setup.framework].keys
+        keys = {self.setup.own_keys.get(name, name): value for name, value in changes.items()}
+        if not known.keys() >= keys.keys() or self.settings.keys() & changes.keys():
+            return None
+        return self.with_keys(keys)
+
+
+def changes_of_name(
+    current: RowRequest, settings: Settings, basis: ResolvedSettings
+) -> Iterator[TrainerChange]:
+    """Yield the changes of a trainer that is named as a strategy; of one that packs, none.
+
+    Args:
+        current: the current setup.
+        settings: the settings, as given.
+        basis: the settings that are decided.
+    """
+    name, size = _BY_NAME.get(current.name), current.strategy.batch_capacity
+    if name is None or current.strategy.packs_rows or size is None:
+        return
+    # What trainers do to a corpus loads its readers, which most commands do not need.
+    from batchstat.frameworks import CONFIGURATIONS
+    from batchstat.frameworks.files import setup_of
+
+    framework = CONFIGURATIONS[name]
+    own: dict[str, Any] = {
+        _SIZES.get(name, "per_device_train_batch_size"): size,
+        "gradient_accumulation_steps": basis.gradient_accumulation_steps,
+        **_NEEDED.get(name, {}),
+    }
+    if name in _LENGTHS:
+        own[_LENGTHS[name]] = basis.max_length
+    try:
+        setup = setup_of(own, name, Path(framework.title))
+    except OptionError:  # such as a length that it does not take
+        return
+    for keys in framework.alternatives(setup):
+        try:
+            changed = setup_of({**own, **keys}, name, setup.path)
+        except BatchstatError:
+            continue
+        multiple = changed.settings.get("pad_to_multiple_of", current.strategy.pad_to_multiple_of)
+        drops = current.strategy.drop_last
+        others = {**asdict(settings), "pad_to_multiple_of": multiple, "drop_last": drops}
+        yield TrainerChange(
+            keys=keys,
+            line=framework.written(keys),
+            strategy=changed.strategy,
+            settings=Settings(**others),
+        )
