@@ -130,17 +130,18 @@ def default_strategies(
         OptionError: a current setup that is wrong by itself.
     """
     names: tuple[str, ...] = DEFAULT_STRATEGIES
-    size, without = settings.batch_size, ""
+    size, without, packs = settings.batch_size, "", False
     basis = settings.resolve(longest=1, stated_max=None)
     if current is not None:
         row = request_row(current, basis)
         without = "static" if isinstance(row.strategy, Static) else row.name
         size = size or (row.strategy.batch_capacity if row.sets("batch_size") else None)
-        basis = settings.resolve(1, None, size)
-    by_argument = []
-    for each in trainer:
-        if not request_row(each.strategy, basis).strategy.packs_rows or each.strategy == current:
-            by_argument.append(_shortest(each.spec(settings), basis))
+        basis, packs = settings.resolve(1, None, size), row.strategy.packs_rows
+    by_argument = [
+        _shortest(each.spec(settings), basis)
+        for each in trainer
+        if packs or not request_row(each.strategy, basis).strategy.packs_rows
+    ]
     if not trainer and size is not None:
         by_argument = [_BY_BATCH_SIZE]
     place = names.index("token-budget")

@@ -43,16 +43,18 @@ class Advisor:
         changes = self.changes
         yield Line("result", self._result())
         if changes.star is not None:
-            yield Line("best", f"{self._name(changes.star)}: {_trade_off(changes.star)}")
+            yield Line("best", f"{changes.star.row.label}: {_trade_off(changes.star)}")
             yield from self._pasted(changes.star)
         if changes.fastest is not None:
             faster = self.speed_up(changes.fastest)
             yield Line(
-                "or", f"{self._name(changes.fastest)}: {faster} with {_trade_off(changes.fastest)}"
+                "or", f"{changes.fastest.row.label}: {faster} with {_trade_off(changes.fastest)}"
             )
             yield from self._pasted(changes.fastest)
         if changes.packed is not None and changes.best is not None:
-            name, faster = self._name(changes.packed), self.speed_up(changes.packed)
+            packed = changes.packed
+            name = packed.line.partition("  #")[0] or packed.row.label
+            faster = self.speed_up(packed)
             yield Line("packing", f"{name}: {faster}, if attention keeps samples apart")
 
     def speed_up(self, change: Change) -> str:
@@ -62,13 +64,6 @@ class Advisor:
         residual = self.device.time_residual if self.device and self.device.is_timed else None
         off = "" if residual is None else f" ±{change.speed_up * residual * 2**0.5:.2f}"
         return f"{change.speed_up:.2f}x{off}"
-
-    def _name(self, change: Change) -> str:
-        return (
-            change.line.partition("  #")[0]
-            if change.row.packs_rows and change.line
-            else (change.row.label)
-        )
 
     def _pasted(self, change: Change) -> Iterator[Pasted]:
         if line := self.command(change):
