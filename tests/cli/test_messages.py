@@ -282,7 +282,7 @@ def test_examples_of_the_help(cli: Cli, files: Path, name: str, line: str):
     "arguments",
     [
         [*N, "--tokens-per-batch", "500"],
-        [*CLASSES, "--sampler", "upsampling", "--strategy", "static:batch_size=3"],
+        [*CLASSES, "--sampler", "upsampling", "--current", "static:batch_size=3"],
         [*CLASSES, "--sampler", "weights=weights.json,length=30", "--max-length", "60"],
         [*CLASSES, "--keep-labels", "a", "--drop-last", "--tokens-per-batch", "300"],
         ["a.csv", "--text-column", "body", "--label-column", "label", "--world-size", "2"],

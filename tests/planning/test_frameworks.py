@@ -123,7 +123,7 @@ def test_trls_batches_have_its_tokens_with_torch(method, drop_last):
                 expected = [sorted(token for i in batch for token in packed[i]) for batch in own]
                 sampler = batchstat.BatchSampler(
                     lengths,
-                    f"trl:batch_size={size},packing={method}",
+                    f"trl:batch_size={size},packing={method.removesuffix('_split')}",
                     rank=rank,
                     world_size=ranks,
                     drop_last=drop_last,
