@@ -62,8 +62,12 @@ FILES = {
         "group_by_length": True,
     },
     "packed.yaml": {
-        **{"micro_batch_size": 1, "sequence_len": 300, "seed": 5, "sample_packing": True},
-        **{"attn_implementation": "flash_attention_2", "sample_packing_bin_size": 1},
+        "micro_batch_size": 1,
+        "sequence_len": 300,
+        "seed": 5,
+        "sample_packing": True,
+        "attn_implementation": "flash_attention_2",
+        "sample_packing_bin_size": 1,
     },
     "factory.yaml": {"do_train": True, "stage": "sft", "per_device_train_batch_size": 4},
 }
