@@ -33,6 +33,7 @@ if TYPE_CHECKING:
     from batchstat.simulation.bucket_search import find_buckets
     from batchstat.simulation.compare import compare
     from batchstat.simulation.comparison import Comparison
+    from batchstat.simulation.measured import measure
     from batchstat.simulation.preflight import Preflight, preflight
     from batchstat.tokenization.token_lengths import token_lengths
     from batchstat.training.batch_sampler import BatchSampler
@@ -67,6 +68,7 @@ __all__ = [
     "find_buckets",
     "load_calibration",
     "load_model",
+    "measure",
     "merge",
     "plot",
     "preflight",
@@ -101,6 +103,7 @@ _HOMES = {
     "Preflight": "batchstat.simulation.preflight",
     "load_calibration": "batchstat.calibration.calibration",
     "load_model": "batchstat.calibration.cost_model",
+    "measure": "batchstat.simulation.measured",
     "merge": "batchstat.profiling.shards",
     "plot": "batchstat.render.plots.pictures",
     "preflight": "batchstat.simulation.preflight",

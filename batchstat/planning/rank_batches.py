@@ -177,7 +177,12 @@ def plan_ranks(shares: EpochShares, request: RowRequest) -> RankBatches:
     settings, samples = request.settings, shares.samples
     planned = [list(plans) for plans in plan_shares(request.strategy, shares, settings)]
     trained_in = trained_to_balance(shares, settings)
-    rounds = distribute([[BatchTable.of(plans, trained_in)] for plans in planned], shares, settings)
+    rounds = distribute(
+        [[BatchTable.of(plans, trained_in)] for plans in planned],
+        shares,
+        settings,
+        request.strategy.turns,
+    )
     none = np.empty((0, settings.world_size), dtype=np.int64)
     units = np.concatenate([none, *(each.units for each in rounds)])
     if not (units >= 0).any():

@@ -71,7 +71,10 @@ class RankRound(NamedTuple):
 
 
 def distribute(
-    planned: Iterable[Iterable[BatchTable]], shares: EpochShares, settings: ResolvedSettings
+    planned: Iterable[Iterable[BatchTable]],
+    shares: EpochShares,
+    settings: ResolvedSettings,
+    turns: Ints | None = None,
 ) -> Iterator[RankRound]:
     """Yield the units of all ranks as they are distributed, in whole steps except for the last.
 
@@ -79,13 +82,19 @@ def distribute(
         planned: the batches of each share, in pieces.
         shares: the epoch.
         settings: the settings.
+        turns: (n_turns, world_size) the unit of each rank, where that is given.
     """
+    if turns is not None:
+        (tables,) = planned
+        every = BatchTable.concatenate(list(tables))
+        yield RankRound(every, turns, np.arange(every.n_units))
+        return
     if shares.is_distributed:
         (tables,) = planned
         yield from distribute_stream(tables, settings)
         return
     own = [BatchTable.concatenate([BatchTable.of([]), *tables]) for tables in planned]
-    turns = _side_by_side([table.n_units for table in own])
+    turns = side_by_side([table.n_units for table in own])
     every = BatchTable.concatenate(own)
     yield RankRound(every, turns, np.arange(every.n_units))
 
@@ -125,6 +134,8 @@ ROUND_UNITS = 1 << 16
 
 def rebatches(strategy: Strategy, settings: ResolvedSettings) -> bool:
     """Return whether the last batches of an epoch change so that they divide over the ranks."""
+    if strategy.turns is not None:
+        return False
     fills = settings.remainder == "fill" and strategy.batch_capacity is not None
     return (fills or settings.remainder == "spread") and settings.world_size > 1
 
@@ -150,7 +161,13 @@ def _rebatched(
     yield plan
 
 
-def _side_by_side(units: Sequence[int]) -> Ints:
+def side_by_side(units: Sequence[int]) -> Ints:
+    """Return (n_turns, world_size) the unit of each rank, where those of the first come first; −1
+    where a rank has none left.
+
+    Args:
+        units: number of each rank's.
+    """
     turns = np.full((max(units), len(units)), -1)
     first = 0
     for rank, size in enumerate(units):

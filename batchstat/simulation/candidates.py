@@ -10,12 +10,13 @@ from batchstat.errors import BatchstatError, InputError
 from batchstat.planning.inputs import PlanInputs
 from batchstat.planning.settings import ResolvedSettings, Settings
 from batchstat.planning.shares import make_shares
-from batchstat.planning.strategies.spec import RowRequest, parse_strategies, request_row
+from batchstat.planning.strategies.spec import RowRequest, request_row
 from batchstat.planning.strategies.static import Static
 from batchstat.simulation.changes import Change, Changes, find_changes
 from batchstat.simulation.device import Device, batch_cost
 from batchstat.simulation.estimate import Drawn, check_share, draw
 from batchstat.simulation.first_batches import first_batches
+from batchstat.simulation.named_rows import NamedRows, Row
 from batchstat.simulation.results import ReportWarning, StrategyResult
 from batchstat.simulation.rows import EpochCache, estimated, make_row, make_rows, over_seeds
 from batchstat.simulation.trainer_changes import TrainerChange, changes_of_name
@@ -50,8 +51,8 @@ def simulate_candidates(
     inputs: PlanInputs,
     settings: Settings,
     *,
-    strategies: Sequence[str] | None = None,
-    current: str | None = None,
+    strategies: Sequence[Row] | None = None,
+    current: Row | None = None,
     trainer: Sequence[TrainerChange] | None = None,
     model: CostModel | None = None,
     device: Device | None = None,
@@ -64,7 +65,8 @@ def simulate_candidates(
     Args:
         inputs: the corpus.
         settings: the settings, as given.
-        strategies: the rows; by default those of `default_strategies`.
+        strategies: the rows, each a strategy, or a name and batches of sample numbers; by default
+            those of `default_strategies`.
         current: the current setup; by default the first row of `static`, else the first row.
         trainer: the changes of the user's own trainer; by default those of the trainer that
             `current` names, if it names one.
@@ -78,17 +80,21 @@ def simulate_candidates(
         OptionError: a strategy that is wrong by itself.
         InputError: no row has a batch, or the current setup has none.
     """
-    settings = _padded_as(settings, current)
+    rows_of = NamedRows(inputs, settings, strategies, current)
+    current, settings = rows_of.current, rows_of.settings
     if trainer is None:
-        trainer = _named_trainer(inputs, settings, strategies, current)
-    if strategies is None:
-        strategies = default_strategies(settings, current, trainer)
+        trainer = _named_trainer(rows_of)
+    names = rows_of.names
+    if names is None:
+        names = default_strategies(settings, rows_of.named_current, trainer)
     if current is not None:
-        strategies = (current, *strategies)
-    basis = resolve_settings(settings, inputs, strategies, current)
-    requests = parse_strategies(strategies, basis)
+        names = (current, *names)
+    now = current_row(rows_of.requests(names, inputs.resolve(settings)), current)
+    basis = inputs.resolve(settings, now)
+    requests = rows_of.requests(names, basis)
     drawn = None
     if subsample is not None:
+        rows_of.refuse("subsample")
         windows = [request.strategy.looks_ahead or 0 for request in requests]
         share = check_share(subsample, settings)
         drawn = draw(inputs.samples, share, basis, max(windows))
@@ -149,18 +155,6 @@ def default_strategies(
     return tuple(name for name in dict.fromkeys(names) if name not in (without, current))
 
 
-def _padded_as(settings: Settings, current: str | None) -> Settings:
-    """Return the settings with what the collator of a named trainer pads to a multiple of: it does
-    so whatever batches it is given.
-    """
-    if current is None or settings.pad_to_multiple_of > 1:
-        return settings
-    strategy = request_row(current, settings.resolve(longest=1, stated_max=None)).strategy
-    if "pad_to_multiple_of" not in strategy.own_parameters:
-        return settings
-    return replace(settings, pad_to_multiple_of=strategy.pad_to_multiple_of)
-
-
 def _shortest(spec: str, basis: ResolvedSettings) -> str:
     """Return a strategy by its name alone where that means the same."""
     name = spec.partition(":")[0]
@@ -180,36 +174,16 @@ def current_row(rows: Sequence[RowRequest], current: str | None) -> RowRequest:
     return next((row for row in rows if isinstance(row.strategy, Static)), rows[0])
 
 
-def resolve_settings(
-    settings: Settings,
-    inputs: PlanInputs,
-    strategies: Sequence[str],
-    current: str | None = None,
-) -> ResolvedSettings:
-    """Return the settings of a comparison; the batch size of the current setup sets the budget, and
-    its loss the weight of a trained token.
-
-    Raises:
-        OptionError: a strategy that is wrong by itself.
-    """
-    rows = parse_strategies(strategies, inputs.resolve(settings))
-    return inputs.resolve(settings, current_row(rows, current))
-
-
-def _named_trainer(
-    inputs: PlanInputs,
-    settings: Settings,
-    strategies: Sequence[str] | None,
-    current: str | None,
-) -> list[TrainerChange]:
+def _named_trainer(rows_of: NamedRows) -> list[TrainerChange]:
     """Return the changes of the trainer that the current setup names."""
-    rows = [current] if current is not None else strategies or default_strategies(settings)
-    now = current_row(parse_strategies(rows, inputs.resolve(settings)), current)
+    inputs, settings, current = rows_of.inputs, rows_of.settings, rows_of.current
+    rows = [current] if current is not None else rows_of.names or default_strategies(settings)
+    now = current_row(rows_of.requests(rows, inputs.resolve(settings)), current)
     basis = inputs.resolve(settings, now)
-    found = list(changes_of_name(request_row(now.spec, basis), settings, basis))
+    found = list(changes_of_name(rows_of.request(now.spec, basis), settings, basis))
     if current is None and settings.batch_size is None:
         # The batch size of `static` follows from the budget then, and is nobody's argument.
-        return [each for each in found if strategies is not None]
+        return [each for each in found if rows_of.names is not None]
     return found
 
 

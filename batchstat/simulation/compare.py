@@ -21,10 +21,11 @@ from batchstat.planning.strategies.base import Strategy
 from batchstat.planning.strategies.spec import request_row
 from batchstat.profiling.profile import Profile
 from batchstat.simulation.bounds import Bounds, min_packed_rows
-from batchstat.simulation.candidates import resolve_settings, simulate_candidates
+from batchstat.simulation.candidates import simulate_candidates
 from batchstat.simulation.comparison import Comparison
 from batchstat.simulation.device import Device, as_device, batch_cost
 from batchstat.simulation.measure import measure
+from batchstat.simulation.named_rows import Row
 from batchstat.simulation.results import Simulation
 from batchstat.simulation.rows import make_row
 from batchstat.simulation.sweep import sweep
@@ -37,7 +38,7 @@ def compare(
     lengths: Profile | npt.ArrayLike,
     *,
     labels: Iterable[object] | None = None,
-    strategies: Sequence[str] | str | None = None,
+    strategies: Sequence[Row] | str | None = None,
     current: str | None = None,
     trainer: Trainer | None = None,
     model: CostModel | str | None = None,
@@ -55,7 +56,8 @@ def compare(
         strategies: the rows, each `name` or `name:key=value,key=value`; by default those of
             `default_strategies`. A parameter that is not given is taken from the settings. A
             framework's name, such as `fairseq`, is a strategy too, with the order and the
-            distribution that belong to it.
+            distribution that belong to it. `("mine", batches)` is a row of your own batches: a
+            sampler, or lists of record numbers, as `batchstat.measure` takes them.
         current: the setup that the others are compared to, written as a strategy; its batch size
             sets the budget. By default the first row of `static`, else the first row.
         trainer: the trainer's own configuration that is the current setup; by default that of the
@@ -148,7 +150,8 @@ def simulate(
         InputError: the settings leave no samples.
     """
     inputs = resolve_inputs(profile, keep=settings.keep_labels)
-    request = request_row(spec, resolve_settings(settings, inputs, [spec]))
+    request = request_row(spec, inputs.resolve(settings))
+    request = request_row(spec, inputs.resolve(settings, request))
     shares = make_shares(inputs.samples, request.settings)
     row = make_row(request, shares, batch_cost(None, device), device)
     warnings = simulation_warnings([row], shares.epoch, request.settings, profile.stats, device)

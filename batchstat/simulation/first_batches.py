@@ -21,7 +21,8 @@ def first_batches(request: RowRequest, shares: EpochShares) -> BatchPlan:
     """
     strategy, settings = request.strategy, request.settings
     size = min(strategy.window_size or _MOST_SAMPLES, _MOST_SAMPLES)
-    begin = next(shares.shares[0].pieces(size))
+    share = shares.shares[0]
+    begin = share.whole() if strategy.is_given else next(share.pieces(size))
     plan = next(plan_windows(strategy, begin, seed=settings.seed, epoch=settings.epoch))
     return _head(plan)
 

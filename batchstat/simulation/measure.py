@@ -63,7 +63,7 @@ def measure(
         ]
     else:
         planned = list(tabulate_shares(strategy, shares, settings))
-    for each in distribute(planned, shares, settings):
+    for each in distribute(planned, shares, settings, strategy.turns):
         meter.add(*each)
         if by_sample:
             rounds.append(each)

@@ -20,6 +20,8 @@ if TYPE_CHECKING:
     import numpy as np
     import numpy.typing as npt
 
+    from batchstat.recording.collated import LoaderFacts
+
 _NOTICED, _SORTED = 0.1, 0.5
 """Length homogeneity above which batches are not quite random, and above which they hold similar
 lengths.
@@ -72,6 +74,7 @@ class StrategyResult:
         dropped_again: how many of the samples that it drops the next epoch drops too; None where it
             drops none, or does not draw all of the corpus.
         on_device: what it takes on the device that was calibrated.
+        reading: how the batches of a loader were read; None for others.
     """
 
     request: RowRequest
@@ -84,6 +87,7 @@ class StrategyResult:
     first_batches: BatchPlan | None = field(default=None, compare=False, repr=False)
     dropped_again: int | None = None
     on_device: OnDevice = field(default_factory=OnDevice)
+    reading: "LoaderFacts | None" = None
 
     def __repr__(self) -> str:
         """Return the strategy, its padding and its batches on one line."""

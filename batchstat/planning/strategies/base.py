@@ -1,8 +1,8 @@
 """Base class of all strategies: parameters are fields, the data is given to `plan`."""
 
 from abc import ABC, abstractmethod
-from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, ClassVar
+from dataclasses import asdict, dataclass, replace
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 
@@ -41,6 +41,7 @@ class Strategy(ABC):
         drops_per: of what it drops the end; empty for the end of the epoch.
         unpacked: the strategy that its name means without that parameter.
         needs_epoch: whether a window alone does not determine its batches.
+        is_given: whether its batches were made elsewhere.
         varies_steps: whether its steps have different numbers of batches.
         samples_per_second: samples that it plans, and that are measured, in a second on one core,
             to the order of magnitude: what there is time for.
@@ -62,6 +63,7 @@ class Strategy(ABC):
     unpacked: ClassVar["type[Strategy] | None"] = None
     drops_per: ClassVar[str] = ""
     needs_epoch: ClassVar[bool] = False
+    is_given: ClassVar[bool] = False
     varies_steps: ClassVar[bool] = False
     samples_per_second: ClassVar[int] = 1_000_000
 
@@ -70,6 +72,16 @@ class Strategy(ABC):
 
     def __post_init__(self) -> None:
         check_fields(self)
+
+    @property
+    def parameters(self) -> dict[str, Any]:
+        """All parameters, by their names."""
+        return asdict(self)
+
+    @property
+    def turns(self) -> Ints | None:
+        """(n_turns, world_size) the unit of each rank; None where the settings decide that."""
+        return None
 
     @property
     def window_size(self) -> int | None:

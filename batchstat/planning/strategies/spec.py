@@ -1,7 +1,7 @@
 """Strategies as users write them: `name` or `name:key=value,key=value`."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import MISSING, asdict, dataclass, fields, replace
+from dataclasses import MISSING, dataclass, fields, replace
 from typing import Any
 
 from batchstat.errors import OptionError, unknown
@@ -34,7 +34,7 @@ class RowRequest:
     @property
     def params(self) -> dict[str, Any]:
         """All parameters of the strategy."""
-        return asdict(self.strategy)
+        return self.strategy.parameters
 
     def sets(self, key: str) -> bool:
         """Return whether the strategy sets a parameter itself, whatever the shared settings are."""
@@ -55,10 +55,14 @@ def parse_strategies(specs: Sequence[str], basis: ResolvedSettings) -> list[RowR
 
 def request_row(spec: str, basis: ResolvedSettings) -> RowRequest:
     """Return the strategy that `spec` names, with its settings. Raises as `parse_strategy`."""
-    strategy = parse_strategy(spec, vars(basis))
+    return with_own_settings(spec, parse_strategy(spec, vars(basis)), basis)
+
+
+def with_own_settings(name: str, strategy: Strategy, basis: ResolvedSettings) -> RowRequest:
+    """Return a strategy with the settings, and the order and distribution that belong to it."""
     own = {key: getattr(strategy, key) for key in ("order", "distribute", "remainder")}
     changed = {key: value for key, value in own.items() if value not in (None, vars(basis)[key])}
-    return RowRequest(spec, strategy, replace(basis, **changed) if changed else basis)
+    return RowRequest(name, strategy, replace(basis, **changed) if changed else basis)
 
 
 def parse_strategy(spec: str, settings: Mapping[str, Any]) -> Strategy:

@@ -1,0 +1,153 @@
+"""Collated batches of a loader: their rows as samples, and the batches as a strategy."""
+
+from collections import Counter
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from itertools import islice
+from typing import Any
+
+import numpy as np
+
+from batchstat.errors import InputError, short
+from batchstat.lengths.arrays import Ints, offsets_from_sizes
+from batchstat.lengths.token_ranges import TokenRanges
+from batchstat.planning.samples import Samples
+from batchstat.recording.given_batches import GivenBatches
+from batchstat.recording.reading import TIME_MAJOR, ReadBatch, guess_padding, read_batch
+
+_MOST_WITHOUT_LENGTH = 1_000_000
+"""Batches of an iterable without a length before it is taken to never end."""
+
+
+@dataclass(frozen=True)
+class LoaderFacts:
+    """How the batches of a loader were read.
+
+    Attributes:
+        by: what said which tokens are real, with the number of batches.
+        loss: how labels and tokens belong together, with the number of batches.
+        widths: (n_batches, 2) the widths of encoder and decoder; None without a decoder.
+        trained_padding: tokens that are padding and carry loss.
+    """
+
+    by: Mapping[str, int]
+    loss: Mapping[str, int]
+    widths: Ints | None
+    trained_padding: int
+
+
+@dataclass(frozen=True)
+class CollatedBatches:
+    """The batches of a loader.
+
+    Attributes:
+        samples: their rows, or the samples of packed rows, in their sequence.
+        batches: the batches of these samples.
+        facts: how they were read.
+    """
+
+    samples: Samples
+    batches: GivenBatches
+    facts: LoaderFacts
+
+
+def collated_batches(
+    name: str, batches: Iterable[Any], *, steps: int | None = None, pad_token_id: int | None = None
+) -> CollatedBatches:
+    """Return the batches of a loader, or of any iterable of dicts, tuples or token ids.
+
+    Args:
+        name: what they are called, for messages.
+        batches: of torch tensors, NumPy arrays or lists.
+        steps: how many to take; by default all.
+        pad_token_id: what pads where no mask says so.
+
+    Raises:
+        InputError: no batch, one without token ids, one whose padding is unknown, or no end.
+    """
+    try:
+        each = iter(batches)
+    except TypeError:
+        raise InputError(
+            f"{name}={short(batches)}: must be batches, such as a DataLoader, or sample numbers "
+            "with their lengths"
+        ) from None
+    found = []
+    for number, batch in enumerate(islice(each, steps)):
+        if number >= _MOST_WITHOUT_LENGTH and not hasattr(batches, "__len__"):
+            raise InputError(
+                f"{name}: has no end after {number:,} batches: pass steps=N for the first N"
+            )
+        found.append(_read(name, number, batch, pad_token_id))
+    if not found:
+        raise InputError(f"{name}: there is no batch")
+    guess_padding(found)
+    _check_known(name, found)
+    return _as_plan(found)
+
+
+def _read(name: str, number: int, batch: Any, pad_token_id: int | None) -> ReadBatch:
+    read = read_batch(_as_arrays(batch), pad_token_id)
+    if read is None:
+        raise InputError(
+            f"{name}: batch {number} has no token ids, which are whole numbers in rows of equal "
+            "length: pass lists of sample numbers with their lengths instead"
+        )
+    return read
+
+
+def _check_known(name: str, found: list[ReadBatch]) -> None:
+    """Raise InputError if it is unknown what is padding in a batch."""
+    for number, read in enumerate(found):
+        if read.real is None:
+            what = "is time-major" if read.by == TIME_MAJOR else "says nothing of its padding"
+            raise InputError(
+                f"{name}: padding unknown: batch {number} {what}, as it has no attention_mask, "
+                "lengths or position_ids by rows: pass pad_token_id, the tokenizer's"
+            )
+
+
+def _as_arrays(batch: Any) -> Any:
+    """Return a batch whose lists of equal lists are arrays."""
+    if hasattr(batch, "_asdict"):
+        batch = batch._asdict()
+    if isinstance(batch, Mapping):
+        return {key: _as_arrays(value) for key, value in batch.items()}
+    if not isinstance(batch, list | tuple) or not batch:
+        return batch
+    if isinstance(batch[0], int):
+        return np.array(batch) if all(isinstance(each, int) for each in batch) else batch
+    is_nested = all(isinstance(each, list | tuple) and each for each in batch)
+    if is_nested and isinstance(batch[0][0], int) and len({len(each) for each in batch}) == 1:
+        return np.array(batch)
+    return [_as_arrays(each) for each in batch]
+
+
+def _as_plan(found: list[ReadBatch]) -> CollatedBatches:
+    rows = [row for batch in found for row in batch.real or ()]
+    lengths = np.array([n for row in rows for n in row], dtype=np.int64)
+    per_row = np.array([len(row) for row in rows], dtype=np.int64)
+    places = np.arange(len(lengths))
+    trained = None
+    if all(each.trained is not None for each in found):
+        each_trained = [n for batch in found for row in batch.trained or () for n in row]
+        counts = np.array(each_trained, dtype=np.int64)
+        # From the second token, since the first one never counts: labels that stand where they are
+        # predicted may have one for every token.
+        edges = np.stack([np.ones_like(counts), counts + 1], axis=1).reshape(-1)
+        trained = TokenRanges(edges, np.arange(len(counts) + 1) * 2)
+    batches = GivenBatches(
+        places=places,
+        row_offsets=offsets_from_sizes(per_row),
+        batch_offsets=offsets_from_sizes(np.array([batch.rows for batch in found])),
+        widths=np.array([each.width for each in found], dtype=np.int64),
+        within_samples=len(lengths) > len(per_row),
+    )
+    both = [each.widths for each in found]
+    facts = LoaderFacts(
+        by=Counter(each.by for each in found),
+        loss=Counter(each.loss for each in found),
+        widths=np.array(both) if all(len(each) > 1 for each in both) else None,
+        trained_padding=sum(each.trained_padding for each in found),
+    )
+    return CollatedBatches(Samples(lengths, places, trained=trained), batches, facts)

@@ -1,0 +1,112 @@
+"""`GivenBatches`: batches that were made elsewhere, as a strategy whose plan they are."""
+
+from dataclasses import dataclass, replace
+from typing import Any, ClassVar
+
+import numpy as np
+
+from batchstat.lengths.arrays import Ints, round_up
+from batchstat.lengths.exact import sums
+from batchstat.planning.plan import BatchPlan, Window
+from batchstat.planning.settings import Settings
+from batchstat.planning.strategies.base import Strategy
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class GivenBatches(Strategy):
+    """Batches of a sampler, a loader or a run, whatever made them.
+
+    Attributes:
+        places: (n_entries,) the place of each entry's sample in the sequence of the corpus.
+        row_offsets: (n_rows + 1,) entries of each row.
+        batch_offsets: (n_batches + 1,) rows of each batch.
+        widths: (n_batches,) tokens to which rows are padded; None for the longest row of each.
+        of_ranks: (n_turns, world_size) the batch of each rank in each turn, −1 where it has none;
+            None where the ranks get the batches in turn.
+        within_samples: whether attention stays within the samples of a row.
+    """
+
+    order: ClassVar[str | None] = "file"
+    distribute: ClassVar[str | None] = "batches"
+    needs_epoch: ClassVar[bool] = True
+    is_given: ClassVar[bool] = True
+
+    places: Ints
+    row_offsets: Ints
+    batch_offsets: Ints
+    widths: Ints | None = None
+    of_ranks: Ints | None = None
+    within_samples: bool = False
+
+    @property
+    def packs_rows(self) -> bool:  # type: ignore[override]
+        """Whether a row holds several samples."""
+        return len(self.places) > len(self.row_offsets) - 1
+
+    @property
+    def attends_within_samples(self) -> bool:
+        """Whether attention stays within the samples of a row."""
+        return self.within_samples
+
+    @property
+    def repeats_samples(self) -> bool:
+        """Whether two batches may hold the same sample: nobody says that they do not."""
+        return True
+
+    @property
+    def turns(self) -> Ints | None:
+        """(n_turns, world_size) the batch of each rank; None where they get them in turn."""
+        return self.of_ranks
+
+    @property
+    def parameters(self) -> dict[str, Any]:
+        """None: what made the batches is not known."""
+        return {}
+
+    @property
+    def batch_capacity(self) -> int:
+        """Most rows in a batch."""
+        return int(np.diff(self.batch_offsets).max())
+
+    def largest_batch(self, lengths: Ints) -> int:
+        """Return the most total tokens in a batch.
+
+        Args:
+            lengths: (n,) tokens of each sample of the corpus.
+        """
+        plan = self._with_lengths(lengths)
+        return int((plan.widths * np.diff(plan.batch_offsets)).max())
+
+    def as_current(self, settings: Settings, lengths: Ints) -> Settings:
+        """Return settings whose batch size and budget, where they have none, are those of these
+        batches: the most rows and the most total tokens in one.
+
+        Args:
+            settings: the settings, as given.
+            lengths: (n,) tokens of each sample of the corpus.
+        """
+        size = settings.batch_size or (None if self.packs_rows else self.batch_capacity)
+        whole = lengths if settings.max_length is None else np.minimum(lengths, settings.max_length)
+        budget = settings.tokens_per_batch or self.largest_batch(whole)
+        return replace(settings, batch_size=size, tokens_per_batch=budget)
+
+    def plan(self, window: Window) -> BatchPlan:
+        """Return the batches, with the lengths of the whole epoch in the sequence of the corpus."""
+        return self._with_lengths(window.lengths)
+
+    def _with_lengths(self, of_samples: Ints) -> BatchPlan:
+        lengths = of_samples[self.places].astype(np.int64)
+        widths = self.widths
+        if widths is None:
+            rows = sums(lengths, self.row_offsets)
+            widths = round_up(
+                np.maximum.reduceat(rows, self.batch_offsets[:-1]), self.pad_to_multiple_of
+            )
+        return BatchPlan(
+            samples=self.places,
+            lengths=lengths,
+            row_offsets=self.row_offsets,
+            batch_offsets=self.batch_offsets,
+            step_offsets=np.arange(len(self.batch_offsets)),
+            widths=widths,
+        )

@@ -1,0 +1,143 @@
+"""Batches as sample numbers: what a sampler yields, or lists of lists."""
+
+from collections.abc import Iterable, Iterator, Sequence
+from itertools import chain, islice
+from typing import Any
+
+import numpy as np
+
+from batchstat.errors import InputError, OptionError, short
+from batchstat.lengths.arrays import Ints, offsets_from_sizes
+from batchstat.planning.rank_plans import side_by_side
+from batchstat.planning.samples import Samples
+from batchstat.recording.given_batches import GivenBatches
+
+_MOST_PASSES = 1000
+"""Times that all samples may come before batches are taken to never end."""
+
+
+def given_batches(
+    name: str,
+    batches: Iterable[Any] | None,
+    samples: Samples,
+    *,
+    per_rank: Sequence[Iterable[Any]] | None = None,
+    batch_size: int | None = None,
+    steps: int | None = None,
+    pad_to_multiple_of: int = 1,
+) -> GivenBatches:
+    """Return batches of sample numbers as a strategy.
+
+    Args:
+        name: what they are called, for messages.
+        batches: each a sequence of sample numbers, or of rows that are such sequences; or single
+            numbers, which are cut every `batch_size`.
+        samples: the corpus whose records the numbers are.
+        per_rank: the batches of each rank instead.
+        batch_size: of a sampler that yields single numbers.
+        steps: how many batches to take; by default all.
+        pad_to_multiple_of: widths are rounded up to a multiple of this.
+
+    Raises:
+        OptionError: neither batches nor those of each rank, or both.
+        InputError: no batch, an empty one, something else than numbers, a sample that the corpus
+            does not have, or batches that do not end.
+    """
+    if (batches is None) == (per_rank is None):
+        raise OptionError(f"{name}: pass batches, or per_rank with those of each rank")
+    most = _MOST_PASSES * max(len(samples), 1)
+    ranks = [batches] if per_rank is None else per_rank
+    listed = [_listed(name, each, batch_size, steps, most) for each in ranks]
+    every = list(chain.from_iterable(listed))
+    if not every:
+        raise InputError(f"{name}: there is no batch")
+    records, row_offsets, batch_offsets = _flattened(name, every)
+    return GivenBatches(
+        places=_places(name, records, samples),
+        row_offsets=row_offsets,
+        batch_offsets=batch_offsets,
+        of_ranks=None if per_rank is None else side_by_side(list(map(len, listed))),
+        pad_to_multiple_of=pad_to_multiple_of,
+    )
+
+
+def _listed(
+    name: str, batches: Any, batch_size: int | None, steps: int | None, most: int
+) -> list[Sequence[Any]]:
+    """Return batches as lists, of at most `most` samples."""
+    try:
+        each = iter(batches)
+    except TypeError:
+        raise InputError(
+            f"{name}={short(batches)}: must be batches of sample numbers, such as a batch_sampler "
+            "or a list of lists"
+        ) from None
+    found = list(_until(name, map(_plain, each), steps, most))
+    if found and not isinstance(found[0], list):
+        if batch_size is None:
+            raise InputError(
+                f"{name}: yields single numbers, such as {short(found[0])}: pass batch_size for "
+                "batches of them"
+            )
+        return [found[first : first + batch_size] for first in range(0, len(found), batch_size)]
+    return found
+
+
+def _until(name: str, batches: Iterator[Any], steps: int | None, most: int) -> Iterator[Any]:
+    """Yield batches, until there are as many as wanted."""
+    seen = 0
+    for batch in islice(batches, steps):
+        seen += len(batch) if isinstance(batch, list) else 1
+        if seen > most:
+            raise InputError(
+                f"{name}: has no end after {seen:,} samples: pass steps=N for the first N batches"
+            )
+        yield batch
+
+
+def _plain(value: Any) -> Any:
+    """Return a batch as a list: an array or a tensor, a tuple, a list of arrays."""
+    if hasattr(value, "tolist"):
+        return value.tolist()
+    return list(value) if isinstance(value, tuple | set | range) else value
+
+
+def _flattened(name: str, batches: list[Any]) -> tuple[Ints, Ints, Ints]:
+    """Return the numbers of all entries, the entries of each row, and the rows of each batch."""
+    for number, batch in enumerate(batches):
+        if not isinstance(batch, list) or not batch:
+            what = "is empty" if isinstance(batch, list) else f"is {short(batch)}, not a list"
+            raise InputError(f"{name}: batch {number} {what}")
+    batch_offsets = offsets_from_sizes(np.fromiter(map(len, batches), np.int64, len(batches)))
+    entries: list[Any] = list(chain.from_iterable(batches))
+    row_offsets: Ints = np.arange(len(entries) + 1)
+    if isinstance(entries[0], list | tuple) or hasattr(entries[0], "tolist"):
+        rows = [_plain(row) for row in entries]
+        if not all(isinstance(row, list) and row for row in rows):
+            raise InputError(f"{name}: some rows are sequences of sample numbers, others are not")
+        row_offsets = offsets_from_sizes(np.fromiter(map(len, rows), np.int64, len(rows)))
+        entries = list(chain.from_iterable(rows))
+    try:
+        numbers = np.asarray(entries)
+    except ValueError:
+        numbers = np.empty(0)
+    if numbers.ndim != 1 or numbers.dtype.kind not in "iu":
+        odd = next((each for each in entries if not isinstance(each, int)), entries[0])
+        raise InputError(f"{name}: {short(odd)} is not a sample number")
+    return numbers.astype(np.int64), row_offsets, batch_offsets
+
+
+def _places(name: str, records: Ints, samples: Samples) -> Ints:
+    """Return where each record stands among the samples."""
+    known = samples.records
+    places = samples.places(records)
+    missing = (records < 0) | (places >= len(known))
+    missing[~missing] = known[places[~missing]] != records[~missing]
+    if missing.any():
+        number = int(records[np.argmax(missing)])
+        skips = "" if samples.is_contiguous else " with gaps: take the numbers from profile.records"
+        raise InputError(
+            f"{name}: has sample {number:,}, but there are {len(samples):,} samples, numbered "
+            f"{int(known.min()):,} to {int(known.max()):,}{skips}"
+        )
+    return places

@@ -1,0 +1,104 @@
+"""`measure`: any batches, in the numbers of a comparison's row."""
+
+from collections.abc import Iterable, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any, Unpack
+
+import numpy.typing as npt
+
+from batchstat.calibration.calibration import Calibration
+from batchstat.calibration.cost_model import CostModel, as_model
+from batchstat.errors import OptionError
+from batchstat.parameters import checks_keywords
+from batchstat.planning.inputs import PlanInputs, resolve_inputs
+from batchstat.planning.settings import Settings, SettingsOptions
+from batchstat.planning.shares import make_shares
+from batchstat.planning.strategies.spec import with_own_settings
+from batchstat.profiling.profile import Profile
+from batchstat.recording.collated import collated_batches
+from batchstat.recording.sample_numbers import given_batches
+from batchstat.simulation.device import as_device, batch_cost
+from batchstat.simulation.results import StrategyResult
+from batchstat.simulation.rows import make_row
+
+
+@checks_keywords(Settings)
+def measure(
+    batches: Iterable[Any] | None = None,
+    lengths: Profile | npt.ArrayLike | None = None,
+    *,
+    per_rank: Sequence[Iterable[Any]] | None = None,
+    name: str = "measured",
+    steps: int | None = None,
+    pad_token_id: int | None = None,
+    model: CostModel | str | None = None,
+    calibration: Calibration | str | Path | None = None,
+    cost_per_hour: float | None = None,
+    **settings: Unpack[SettingsOptions],
+) -> StrategyResult:
+    """Return what batches compute, pad, repeat and never show: what a row of `compare` has.
+
+    Args:
+        batches: with `lengths`, of sample numbers: a sampler, a batch_sampler or nested lists; a
+            row of several samples is a list of its own, and a sampler of single numbers is cut
+            every `batch_size`. Without, collated ones: a DataLoader, or any iterable of dicts,
+            tuples or token ids, of torch, NumPy or lists. Ranks get them in turn.
+        lengths: a `Profile`, whose records the numbers are, or (n,) tokens per sample.
+        per_rank: the batches of each rank, instead of `batches`; of sample numbers.
+        name: what they are called, for messages.
+        steps: how many batches to take of each sequence; by default all.
+        pad_token_id: what pads collated batches where no mask, lengths or positions say so; a guess
+            is made, and said in `row.reading`, where at least a quarter of the rows end in it.
+        model: the transformer whose compute is estimated, as `compare` takes it.
+        calibration: the device that trains, or the file that `batchstat calibrate` wrote of it.
+        cost_per_hour: of one such device.
+        settings: the fields of `batchstat.Settings`, such as `world_size=8`.
+
+    Example:
+        >>> row = batchstat.measure([[0, 3], [1, 2]], [5, 90, 12, 100])
+        >>> row.counts.padding_tokens, row.counts.max_batch_tokens
+        (173, 200)
+
+    Raises:
+        OptionError: a setting that is wrong by itself, or does not go with given batches.
+        InputError: something else than batches of these samples, or batches whose padding is
+            unknown.
+    """
+    if per_rank is not None:
+        settings["world_size"] = len(per_rank)
+    wanted, shape = Settings(**settings), as_model(model)
+    if not (wanted.draws_all and wanted.overflow == "truncate"):
+        raise OptionError(
+            f"{name}: batches hold samples of the whole corpus: remove sampler, keep_labels and an "
+            "overflow other than truncate"
+        )
+    device = as_device(
+        calibration,
+        cost_per_hour,
+        shape,
+        gradient_accumulation_steps=wanted.gradient_accumulation_steps,
+    )
+    facts = None
+    if lengths is None:
+        if per_rank is not None or batches is None:
+            raise OptionError(f"{name}: per_rank needs the lengths of the samples: pass lengths")
+        collated = collated_batches(name, batches, steps=steps, pad_token_id=pad_token_id)
+        given, facts = collated.batches, collated.facts
+        inputs = PlanInputs(collated.samples, None)
+    else:
+        inputs = resolve_inputs(lengths)
+        given = given_batches(
+            name,
+            batches,
+            inputs.samples,
+            per_rank=per_rank,
+            batch_size=wanted.batch_size,
+            steps=steps,
+            pad_to_multiple_of=wanted.pad_to_multiple_of,
+        )
+    basis = inputs.resolve(given.as_current(wanted, inputs.samples.lengths))
+    request = with_own_settings(name, given, basis)
+    shares = make_shares(inputs.samples, request.settings)
+    row = make_row(request, shares, batch_cost(shape, device), device)
+    return replace(row, reading=facts)
