@@ -29,6 +29,7 @@ if TYPE_CHECKING:
     from batchstat.profiling.shards import merge
     from batchstat.render.html.report import to_html
     from batchstat.render.plots.pictures import plot
+    from batchstat.render.printed import show
     from batchstat.simulation.balance import balance
     from batchstat.simulation.bucket_search import find_buckets
     from batchstat.simulation.compare import compare
@@ -74,6 +75,7 @@ __all__ = [
     "preflight",
     "profile",
     "read_samples",
+    "show",
     "to_html",
     "token_lengths",
 ]
@@ -109,6 +111,7 @@ _HOMES = {
     "preflight": "batchstat.simulation.preflight",
     "profile": "batchstat.profiling.build",
     "read_samples": "batchstat.training.reading",
+    "show": "batchstat.render.printed",
     "to_html": "batchstat.render.html.report",
     "token_lengths": "batchstat.tokenization.token_lengths",
 }

@@ -6,7 +6,7 @@ The examples of a page run in their sequence, in one temporary folder that holds
 `sample_data` and `docs/device.json`: ```console blocks are commands after `$` with their standard
 output, ```sh blocks are scripts, ```python blocks are programs, and ```pycon blocks are sessions:
 statements after `>>>` with what they print. The output of a command that ends with … is shown up to
-that line.
+that line. Examples that need torch run where it is installed.
 """
 
 import os
@@ -16,6 +16,7 @@ import subprocess
 import sys
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from importlib.util import find_spec
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
@@ -32,7 +33,8 @@ PAGES = [
 CUT = "…"
 _BLOCK = re.compile(r"^```(console|sh|python|pycon)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 _NEEDS_TORCH = re.compile(
-    r"^(?:from|import) (?:torch|torchdata|accelerate)\b|^from transformers import .*\bTrainer\b",
+    r"^(?:>>> )?(?:(?:from|import) (?:torch|torchdata|accelerate)\b"
+    r"|from transformers import .*\bTrainer\b)",
     re.MULTILINE,
 )
 
@@ -66,7 +68,7 @@ class Example:
     @property
     def needs_torch(self) -> bool:
         """Whether it imports what only training needs."""
-        return self.kind == "python" and _NEEDS_TORCH.search(self.text) is not None
+        return _NEEDS_TORCH.search(self.text) is not None
 
     def commands(self) -> Iterator[tuple[str, list[str]]]:
         """Yield the commands of a console, each with the lines shown below it."""
@@ -141,6 +143,8 @@ def refreshed(page: str, folder: Path, *, torch: bool, run_command: RunCommand =
     shutil.copy(ROOT / "docs/device.json", folder)
     parts, end = [], 0
     for example in examples(page):
+        if example.needs_torch and not torch:
+            continue
         if example.kind == "console":
             parts += [page[end : example.start], console(example, folder, run_command)]
             end = example.start + len(example.text)
@@ -150,7 +154,7 @@ def refreshed(page: str, folder: Path, *, torch: bool, run_command: RunCommand =
             end = example.start + len(example.text)
         elif example.kind == "sh":
             run(["sh", "-euc", example.text], folder)
-        elif torch or not example.needs_torch:
+        else:
             run([sys.executable, "-c", example.text], folder)
     return "".join([*parts, page[end:]])
 
@@ -162,7 +166,7 @@ def main(names: list[str]) -> int:
         page = path.read_text(encoding="utf-8")
         try:
             with TemporaryDirectory() as folder:
-                made = refreshed(page, Path(folder), torch=False)
+                made = refreshed(page, Path(folder), torch=find_spec("torch") is not None)
         except RuntimeError as error:
             print(f"{path}: {error}", file=sys.stderr)
             failed = 1

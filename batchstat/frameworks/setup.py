@@ -194,7 +194,8 @@ class Framework:
         if path is not None and path.suffix == ".json":
             as_json = (f"{json.dumps(key)}: {json.dumps(value)}" for key, value in keys.items())
             return f"{', '.join(as_json)} in {path.as_posix()}"
-        if path is not None or not self.python:
+        in_file = path is not None and path.suffix != ""  # that of an object is its class
+        if in_file or not self.python:
             lines = ", ".join(f"{key}: {_as_yaml(value)}" for key, value in keys.items())
             return lines if path is None else f"{lines} in {path.as_posix()}"
         arguments = ", ".join(

@@ -88,9 +88,9 @@ def _hint(path: str) -> str:
         return f": name {_ON_DEVICE[path]}"
     if "trained" in path:
         return (
-            ": which tokens are trained is unknown; profile the corpus with --prompt-column and "
-            "--completion-column, --assistant-only-loss or --trained-column, or pass --loss to "
-            "take all tokens as trained"
+            ": which tokens are trained is unknown, or their loss; profile the corpus with "
+            "--prompt-column and --completion-column, --assistant-only-loss or --trained-column, "
+            "or pass --loss to take all tokens as trained"
         )
     return ""
 

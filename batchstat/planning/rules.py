@@ -70,5 +70,6 @@ LOSSES: Mapping[str, str] = {
     "axolotl": "As mean-per-batch, but divided by the number of batches that the step has: axolotl "
     "for models whose backbone does not name num_items_in_batch in its forward; checked against "
     "0.19. Also transformers' Trainer for models that do not take it; checked against 5.24.",
+    "unknown": "A loss of the user's own: nothing is said of weights.",
 }
 """How the losses of tokens become that of a step."""

@@ -159,8 +159,8 @@ class Settings:
     loss: str | None = option(
         None,
         "How the losses of tokens become that of a step, for the weight of a trained token: "
-        "mean-per-batch, num-items-in-batch, num-items-per-rank, token-sum, sequence-mean, trl or "
-        "axolotl.",
+        "mean-per-batch, num-items-in-batch, num-items-per-rank, token-sum, sequence-mean, trl, "
+        "axolotl or unknown.",
         "Ranks",
         "NAME",
         shown="that of the current setup, where it is known which tokens are trained",

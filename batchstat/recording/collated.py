@@ -13,9 +13,9 @@ from batchstat.lengths.arrays import Ints, offsets_from_sizes
 from batchstat.lengths.token_ranges import TokenRanges
 from batchstat.planning.samples import Samples
 from batchstat.recording.given_batches import GivenBatches
-from batchstat.recording.reading import TIME_MAJOR, ReadBatch, guess_padding, read_batch
+from batchstat.recording.reading import TIME_MAJOR, ReadBatch, read_batch, settle
 
-_MOST_WITHOUT_LENGTH = 1_000_000
+_MOST_WITHOUT_LENGTH = 100_000
 """Batches of an iterable without a length before it is taken to never end."""
 
 
@@ -50,17 +50,35 @@ class CollatedBatches:
     batches: GivenBatches
     facts: LoaderFacts
 
+    @property
+    def constant_width(self) -> int | None:
+        """Tokens to which every row of every batch is padded, where not one batch alone has a row
+        that is shorter than that; None if widths differ, or rows need them.
+        """
+        widths = self.batches.widths
+        if widths is None or self.facts.widths is not None or self.batches.packs_rows:
+            return None
+        longest = np.maximum.reduceat(self.samples.lengths, self.batches.batch_offsets[:-1])
+        same = len(widths) > 1 and bool((widths == widths[0]).all())
+        return int(widths[0]) if same and bool((longest < widths[0]).any()) else None
+
 
 def collated_batches(
-    name: str, batches: Iterable[Any], *, steps: int | None = None, pad_token_id: int | None = None
+    name: str,
+    batches: Iterable[Any],
+    *,
+    limit: int | None = None,
+    pad_token_id: int | None = None,
+    has_decoder: bool = False,
 ) -> CollatedBatches:
     """Return the batches of a loader, or of any iterable of dicts, tuples or token ids.
 
     Args:
         name: what they are called, for messages.
         batches: of torch tensors, NumPy arrays or lists.
-        steps: how many to take; by default all.
+        limit: how many to take; by default all.
         pad_token_id: what pads where no mask says so.
+        has_decoder: whether the model is known to have an encoder and a decoder.
 
     Raises:
         InputError: no batch, one without token ids, one whose padding is unknown, or no end.
@@ -73,17 +91,27 @@ def collated_batches(
             "with their lengths"
         ) from None
     found = []
-    for number, batch in enumerate(islice(each, steps)):
-        if number >= _MOST_WITHOUT_LENGTH and not hasattr(batches, "__len__"):
+    for number, batch in enumerate(islice(each, limit)):
+        if number >= _MOST_WITHOUT_LENGTH and not _has_length(batches):
             raise InputError(
                 f"{name}: has no end after {number:,} batches: pass steps=N for the first N"
             )
         found.append(_read(name, number, batch, pad_token_id))
     if not found:
         raise InputError(f"{name}: there is no batch")
-    guess_padding(found)
+    settle(found, has_decoder)
     _check_known(name, found)
+    _check_same(name, found)
     return _as_plan(found)
+
+
+def _has_length(batches: Any) -> bool:
+    """Return whether batches have a number: a DataLoader has one only if its data set has."""
+    try:
+        len(batches)
+    except TypeError:
+        return False
+    return True
 
 
 def _read(name: str, number: int, batch: Any, pad_token_id: int | None) -> ReadBatch:
@@ -104,6 +132,19 @@ def _check_known(name: str, found: list[ReadBatch]) -> None:
             raise InputError(
                 f"{name}: padding unknown: batch {number} {what}, as it has no attention_mask, "
                 "lengths or position_ids by rows: pass pad_token_id, the tokenizer's"
+            )
+
+
+def _check_same(name: str, found: list[ReadBatch]) -> None:
+    """Raise InputError if batches are of several kinds, whose numbers have several meanings."""
+    first, *others = found
+    for number, read in enumerate(others, start=1):
+        kinds = [(each.by, len(each.widths)) for each in (first, read)]
+        if kinds[0] != kinds[1]:
+            said = [by if widths == 1 else f"{by} and a decoder" for by, widths in kinds]
+            raise InputError(
+                f"{name}: batches of several kinds: batch 0 has {said[0]}, batch {number} has "
+                f"{said[1]}: pass one kind at a time"
             )
 
 

@@ -10,6 +10,7 @@ from batchstat.lengths.exact import sums
 from batchstat.planning.plan import BatchPlan, Window
 from batchstat.planning.settings import Settings
 from batchstat.planning.strategies.base import Strategy
+from batchstat.planning.strategies.spec import RowRequest
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -24,6 +25,8 @@ class GivenBatches(Strategy):
         of_ranks: (n_turns, world_size) the batch of each rank in each turn, −1 where it has none;
             None where the ranks get the batches in turn.
         within_samples: whether attention stays within the samples of a row.
+        origin: the strategy that would make the same batches of rows that are not padded before;
+            None where there is none, or it is not known.
     """
 
     order: ClassVar[str | None] = "file"
@@ -37,6 +40,7 @@ class GivenBatches(Strategy):
     widths: Ints | None = None
     of_ranks: Ints | None = None
     within_samples: bool = False
+    origin: RowRequest | None = None
 
     @property
     def packs_rows(self) -> bool:  # type: ignore[override]

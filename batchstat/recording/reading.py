@@ -18,6 +18,12 @@ TIME_MAJOR = "time-major"
 NOTHING = "nothing"
 """What is said of token ids whose columns are the samples, and of those without any mask."""
 
+POSITIONS = "position_ids"
+"""What says which tokens are real where samples begin again in a row."""
+
+GUESS = "a guess"
+"""How what is said of a token that is taken for padding begins."""
+
 _DEEPEST = 3
 """Mappings in sequences in mappings that are looked into."""
 _GUESSED = 0.25
@@ -37,8 +43,10 @@ class ReadBatch:
         trained: tokens that carry loss, of the same; None where that is not known.
         loss: how labels and tokens belong together: "shifted" by the model, "as they are", or
             "unknown".
+        labelled: labels of each row that are not ignored; empty without labels of tokens.
         decoder: real tokens of each row in a decoder; None without one.
         by: what says which tokens are real.
+        is_straight: whether it is one row whose positions count its tokens.
         ends: the last token of each row and how often it stands there in a row, where nothing says
             which are padding.
         trained_padding: tokens that are padding and carry loss.
@@ -50,7 +58,9 @@ class ReadBatch:
         self.widths: tuple[int, ...] = (width,)
         self.real: list[list[int]] | None = None
         self.trained: list[list[int]] | None = None
+        self.labelled: list[int] = []
         self.decoder: list[int] | None = None
+        self.is_straight = False
         self.ends: list[tuple[int, int]] = []
         self.loss, self.by, self.trained_padding = "unknown", NOTHING, 0
 
@@ -69,8 +79,29 @@ def read_batch(batch: Any, pad_token_id: int | None = None) -> ReadBatch | None:
     return parts[0] if len(parts) == 1 else _joined(parts)
 
 
-def guess_padding(batches: Iterable[ReadBatch]) -> None:
-    """Settle what is padding where no batch says so: the token that a quarter of their rows end in.
+def settle(batches: Iterable[ReadBatch], has_decoder: bool = False) -> None:
+    """Settle what a batch does not say by itself, but others that belong to it do.
+
+    Args:
+        batches: of one loader.
+        has_decoder: whether the model is known to have an encoder and a decoder.
+    """
+    batches = list(batches)
+    if any(batch.by == POSITIONS for batch in batches):
+        # Where others hold several samples in a row, this one holds a single one.
+        for batch in batches:
+            if batch.is_straight:
+                batch.by, batch.real, batch.ends = POSITIONS, [[batch.width]], []
+    _guess_padding(batches)
+    if has_decoder or any(len(batch.widths) > 1 for batch in batches):
+        # The widths of both may be equal by chance, or since both are padded to the same.
+        for batch in batches:
+            if len(batch.widths) == 1 and batch.labelled:
+                _set_decoder(batch, batch.width, batch.labelled, batch.labelled)
+
+
+def _guess_padding(batches: list[ReadBatch]) -> None:
+    """Take for padding, where no batch says what is, the token that a quarter of the rows end in.
 
     A text may end in a token too. One that ends every row is taken for padding only if it always
     stands there more than once.
@@ -88,10 +119,11 @@ def guess_padding(batches: Iterable[ReadBatch]) -> None:
     if always or count < 2 or count < _GUESSED * len(ends):
         return
     for batch in unknown:
-        batch.by = "a guess: token %d, in which %d of %d rows end" % (token, count, len(ends))
+        batch.by = "%s: token %d, in which %d of %d rows end" % (GUESS, token, count, len(ends))
         runs = [run if last == token else 0 for last, run in batch.ends]
         batch.real = [[batch.widths[0] - run] for run in runs]
-        _add_decoder(batch)
+        if batch.decoder is not None:
+            _add_decoder(batch, batch.decoder)
 
 
 # --- token ids -----------------------------------------------------------------------------------
@@ -202,8 +234,9 @@ def _by_ends(named: Mapping[Any, Any], made: ReadBatch) -> bool:
 def _by_positions(positions: list[list[int]] | None, made: ReadBatch) -> bool:
     """Note the samples of rows whose positions begin again; return whether any do."""
     if positions is None or not any(row.count(0) > 1 for row in positions):
+        made.is_straight = positions == [list(range(made.width))]
         return False
-    made.by, made.real = "position_ids", _each([made.width] * made.rows)
+    made.by, made.real = POSITIONS, _each([made.width] * made.rows)
     _split_rows(positions, made)
     return True
 
@@ -247,14 +280,11 @@ def _note_trained(
     shape = _shape(labels)
     if len(shape) != 2 or shape[0] != made.rows or not _is_whole(labels):
         return
-    if shape != _shape(ids):
-        has_loss = labels[:, 0:] != IGNORED
-        made.trained, made.loss = _each(has_loss.sum(-1).tolist()), "as they are"
+    made.labelled = (labels != IGNORED).sum(-1).tolist()
+    if shape != _shape(ids) or "decoder_input_ids" in named:
         mask: Any = named.get("decoder_attention_mask")
-        in_decoder: Any = has_loss if _shape(mask) != shape else mask != 0
-        made.decoder = in_decoder.sum(-1).tolist()
-        made.widths, made.width = (made.width, shape[1]), made.width + shape[1]
-        _add_decoder(made)
+        real = made.labelled if _shape(mask) != shape else (mask != 0).sum(-1).tolist()
+        _set_decoder(made, shape[1], made.labelled, real)
         return
     # A causal model is given its own tokens as labels, and shifts them by itself; where labels are
     # others, they stand where they are predicted.
@@ -281,10 +311,18 @@ def _trained_of(has_loss: Any, first: int, made: ReadBatch) -> list[list[int]]:
     return found
 
 
-def _add_decoder(made: ReadBatch) -> None:
+def _set_decoder(made: ReadBatch, width: int, trained: list[int], real: list[int]) -> None:
+    """Take the labels of a batch for those of a decoder of its own."""
+    made.trained, made.loss, made.trained_padding = _each(trained), "as they are", 0
+    made.widths, made.width = (made.width, width), made.width + width
+    made.decoder = real
+    _add_decoder(made, real)
+
+
+def _add_decoder(made: ReadBatch, decoder: list[int]) -> None:
     """Add what is real in a decoder to what is in the encoder of the same row."""
-    if made.real is not None and made.decoder is not None:
-        made.real = [[row[0] + more] for row, more in zip(made.real, made.decoder)]
+    if made.real is not None:
+        made.real = [[row[0] + more] for row, more in zip(made.real, decoder)]
 
 
 def _joined(parts: list[ReadBatch]) -> ReadBatch:

@@ -23,7 +23,7 @@ def given_batches(
     *,
     per_rank: Sequence[Iterable[Any]] | None = None,
     batch_size: int | None = None,
-    steps: int | None = None,
+    limit: int | None = None,
     pad_to_multiple_of: int = 1,
 ) -> GivenBatches:
     """Return batches of sample numbers as a strategy.
@@ -35,7 +35,7 @@ def given_batches(
         samples: the corpus whose records the numbers are.
         per_rank: the batches of each rank instead.
         batch_size: of a sampler that yields single numbers.
-        steps: how many batches to take; by default all.
+        limit: batches to take of each sequence; by default all.
         pad_to_multiple_of: widths are rounded up to a multiple of this.
 
     Raises:
@@ -47,7 +47,7 @@ def given_batches(
         raise OptionError(f"{name}: pass batches, or per_rank with those of each rank")
     most = _MOST_PASSES * max(len(samples), 1)
     ranks = [batches] if per_rank is None else per_rank
-    listed = [_listed(name, each, batch_size, steps, most) for each in ranks]
+    listed = [_listed(name, each, batch_size, limit, most) for each in ranks]
     every = list(chain.from_iterable(listed))
     if not every:
         raise InputError(f"{name}: there is no batch")
@@ -62,35 +62,43 @@ def given_batches(
 
 
 def _listed(
-    name: str, batches: Any, batch_size: int | None, steps: int | None, most: int
+    name: str, batches: Any, batch_size: int | None, limit: int | None, most: int
 ) -> list[Sequence[Any]]:
     """Return batches as lists, of at most `most` samples."""
     try:
-        each = iter(batches)
+        each = map(_plain, iter(batches))
     except TypeError:
         raise InputError(
             f"{name}={short(batches)}: must be batches of sample numbers, such as a batch_sampler "
             "or a list of lists"
         ) from None
-    found = list(_until(name, map(_plain, each), steps, most))
-    if found and not isinstance(found[0], list):
-        if batch_size is None:
-            raise InputError(
-                f"{name}: yields single numbers, such as {short(found[0])}: pass batch_size for "
-                "batches of them"
-            )
-        return [found[first : first + batch_size] for first in range(0, len(found), batch_size)]
-    return found
+    return list(_until(name, islice(_batched(name, each, batch_size), limit), most))
 
 
-def _until(name: str, batches: Iterator[Any], steps: int | None, most: int) -> Iterator[Any]:
-    """Yield batches, until there are as many as wanted."""
+def _batched(name: str, each: Iterator[Any], batch_size: int | None) -> Iterator[Any]:
+    """Yield batches as they are; single numbers, cut every `batch_size`."""
+    first = list(islice(each, 1))
+    every = chain(first, each)
+    if not first or isinstance(first[0], list):
+        yield from every
+        return
+    if batch_size is None:
+        raise InputError(
+            f"{name}: yields single numbers, such as {short(first[0])}: pass batch_size for "
+            "batches of them"
+        )
+    while batch := list(islice(every, batch_size)):
+        yield batch
+
+
+def _until(name: str, batches: Iterator[Any], most: int) -> Iterator[Any]:
+    """Yield batches, as long as they have no more samples than can be."""
     seen = 0
-    for batch in islice(batches, steps):
+    for batch in batches:
         seen += len(batch) if isinstance(batch, list) else 1
         if seen > most:
             raise InputError(
-                f"{name}: has no end after {seen:,} samples: pass steps=N for the first N batches"
+                f"{name}: has no end after {seen:,} samples: pass steps=N for the first N steps"
             )
         yield batch
 

@@ -114,12 +114,12 @@ def simulate_candidates(
     now = current_row([row.request for row in rows], current)
     current_result = next(row for row in rows if row.request is now)
     named = [_named(row, current_result, trainer, inputs) for row in rows]
-    packing = () if drawn else _packing(trainer, current_result, inputs, model, device)
+    others = () if drawn else _of_own_samples(trainer, current_result, inputs, model, device)
     return Candidates(
         basis=basis,
         rows=tuple(rows),
         empty=tuple(empty),
-        changes=find_changes([*packing, *named], current_result, basis.tokens_per_batch),
+        changes=find_changes([*others, *named], current_result, basis.tokens_per_batch),
         epochs=epochs,
         drawn=drawn,
     )
@@ -200,21 +200,23 @@ def _named(
     return Change(row=row, current=current)
 
 
-def _packing(
+def _of_own_samples(
     trainer: Sequence[TrainerChange],
     current: StrategyResult,
     inputs: PlanInputs,
     model: CostModel | None,
     device: Device | None,
 ) -> Iterator[Change]:
-    """Yield the packing that the user's trainer has itself, which may keep other samples."""
+    """Yield changes of samples of their own: the packing that the user's trainer has itself, and
+    padding taken out of a data set in which it counts as text.
+    """
     if current.packs_rows:
         return
     for each in trainer:
         own = each.inputs(inputs)
         try:
             request = each.request(own)
-            if not request.strategy.packs_rows:
+            if not (request.strategy.packs_rows or _differ(own, inputs)):
                 continue
             # It accumulates as many batches, whose gradients take memory.
             steps = request.settings.gradient_accumulation_steps
@@ -224,3 +226,8 @@ def _packing(
         except BatchstatError:  # this corpus does not go with it
             continue
         yield Change(row=row, current=current, keys=each.keys, line=each.line)
+
+
+def _differ(some: PlanInputs, others: PlanInputs) -> bool:
+    lengths, before = some.samples.lengths, others.samples.lengths
+    return some is not others and len(lengths) == len(before) and bool((lengths != before).any())

@@ -14,7 +14,9 @@ from enum import IntEnum
 from typing import Any
 
 from batchstat.planning.strategies.fixed import Fixed
+from batchstat.planning.strategies.spec import RowRequest
 from batchstat.planning.strategies.static import Static
+from batchstat.recording.given_batches import GivenBatches
 from batchstat.simulation.learning_rate import LearningRateHint
 from batchstat.simulation.results import StrategyResult
 
@@ -95,7 +97,7 @@ class Change:
         """Whether both cut the same order every `batch_size` samples, and differ only in the width
         of rows.
         """
-        both = [each.request for each in (self.row, self.current)]
+        both = [_as_planned(each.request) for each in (self.row, self.current)]
         if not all(isinstance(each.strategy, Static | Fixed) for each in both):
             return False
         made, before = (
@@ -148,6 +150,13 @@ class Changes:
         if self.star is not None:
             return self.star.row
         return self.current if self.current_fits else None
+
+
+def _as_planned(request: RowRequest) -> RowRequest:
+    """Return the strategy that makes the same batches, where these were given."""
+    strategy = request.strategy
+    origin = strategy.origin if isinstance(strategy, GivenBatches) else None
+    return request if origin is None else origin
 
 
 def find_changes(candidates: Iterable[Change], current: StrategyResult, budget: int) -> Changes:

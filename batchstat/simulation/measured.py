@@ -47,7 +47,7 @@ def measure(
         lengths: a `Profile`, whose records the numbers are, or (n,) tokens per sample.
         per_rank: the batches of each rank, instead of `batches`; of sample numbers.
         name: what they are called, for messages.
-        steps: how many batches to take of each sequence; by default all.
+        steps: optimizer steps to take; by default all.
         pad_token_id: what pads collated batches where no mask, lengths or positions say so; a guess
             is made, and said in `row.reading`, where at least a quarter of the rows end in it.
         model: the transformer whose compute is estimated, as `compare` takes it.
@@ -79,11 +79,14 @@ def measure(
         shape,
         gradient_accumulation_steps=wanted.gradient_accumulation_steps,
     )
-    facts = None
+    facts, limit = None, None
+    if steps is not None:
+        in_turn = 1 if per_rank is not None else wanted.world_size
+        limit = steps * wanted.gradient_accumulation_steps * in_turn
     if lengths is None:
         if per_rank is not None or batches is None:
             raise OptionError(f"{name}: per_rank needs the lengths of the samples: pass lengths")
-        collated = collated_batches(name, batches, steps=steps, pad_token_id=pad_token_id)
+        collated = collated_batches(name, batches, limit=limit, pad_token_id=pad_token_id)
         given, facts = collated.batches, collated.facts
         inputs = PlanInputs(collated.samples, None)
     else:
@@ -94,7 +97,7 @@ def measure(
             inputs.samples,
             per_rank=per_rank,
             batch_size=wanted.batch_size,
-            steps=steps,
+            limit=limit,
             pad_to_multiple_of=wanted.pad_to_multiple_of,
         )
     basis = inputs.resolve(given.as_current(wanted, inputs.samples.lengths))

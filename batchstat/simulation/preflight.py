@@ -1,10 +1,10 @@
 """`preflight`: what a trainer's own configuration does to a corpus."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Unpack
+from typing import Any, Unpack, cast
 
 from batchstat.calibration.calibration import Calibration
 from batchstat.errors import InputError, OptionError
@@ -19,14 +19,19 @@ from batchstat.planning.strategies.packed_rows import ShuffledRows
 from batchstat.planning.strategies.spec import RowRequest
 from batchstat.profiling.build import profile as count
 from batchstat.profiling.profile import Profile
+from batchstat.recording.given_batches import GivenBatches
 from batchstat.simulation.candidates import Candidates, simulate_candidates
 from batchstat.simulation.changes import Changes
 from batchstat.simulation.device import Device, as_device
+from batchstat.simulation.named_rows import Row
+from batchstat.simulation.observed import WITHOUT_LABELS, Observed, observe
+from batchstat.simulation.observed_changes import changes_of_object
 from batchstat.simulation.preflight_corpus import profile_keywords
-from batchstat.simulation.preflight_samples import as_trained, epoch_size
+from batchstat.simulation.preflight_samples import ALL_TRAINED, as_trained, epoch_size
 from batchstat.simulation.preflight_warnings import (
     configuration_warnings,
     epoch_warnings,
+    observed_warnings,
     own_warnings,
     schedule_warnings,
 )
@@ -53,6 +58,7 @@ class Preflight:
         changes: what would help.
         num_examples: rows that the trainer packs, before any is repeated: what it logs as the
             number of examples; None where it packs none, or logs samples.
+        observed: the trainer's object or the loader; None for a configuration in a file.
     """
 
     created: str
@@ -62,12 +68,13 @@ class Preflight:
     simulation: Simulation
     changes: Changes
     num_examples: int | None
+    observed: Observed | None = None
 
     def __repr__(self) -> str:
         """Return the setup, its padding and its steps on one line."""
         counts = self.simulation.row.counts
         return (
-            f"Preflight({self.setup.strategy!r}, {counts.padding_ratio:.1%} padding, "
+            f"Preflight({self.simulation.row.label!r}, {counts.padding_ratio:.1%} padding, "
             f"{self.steps_per_epoch:,} steps per epoch, "
             f"{self.total_steps:,} in all)"
         )
@@ -147,6 +154,7 @@ class Preflight:
         """What the report may not be true of, and what else to know about its numbers."""
         return (
             *configuration_warnings(self.setup, self.samples, self.profile.tokenizer),
+            *observed_warnings(self.observed),
             *schedule_warnings(self.warmup_steps, self.total_steps),
             *epoch_warnings(self.epochs, self.trained_samples, len(self.samples.profile)),
             *own_warnings(self.setup, self.simulation),
@@ -155,22 +163,32 @@ class Preflight:
 
 @checks_keywords(Settings)
 def preflight(
-    config: str | Path,
+    config: str | Path | Any,
     profile: Profile | None = None,
     *,
     framework: str | None = None,
+    steps: int | None = None,
+    pad_token_id: int | None = None,
     calibration: Calibration | str | Path | None = None,
     cost_per_hour: float | None = None,
     **settings: Unpack[SettingsOptions],
 ) -> Preflight:
-    """Report what a trainer's own configuration does to a corpus.
+    """Report what a trainer does to a corpus: by its configuration, or by its object in Python.
+
+    Of a Trainer, the prepared data set is read, and nothing is trained. Its own loader is read for
+    an epoch instead where it is the user's own, streams, or collates by the user's own function;
+    random numbers are then as they were before. The report of an object is printed too, by the
+    first of its ranks.
 
     Args:
         config: a JSON or YAML file of transformers' `TrainingArguments`, TRL's `SFTConfig`,
-            the configuration of axolotl, or the arguments of LLaMA-Factory.
-        profile: the corpus, counted as `profile_keywords` says; by default the one that the
-            configuration names.
-        framework: the one that it is for; by default the one that knows most of its keys.
+            the configuration of axolotl, or the arguments of LLaMA-Factory; a `Trainer`, an
+            `SFTTrainer` or one of a subclass; or a loader of batches, such as a DataLoader.
+        profile: the corpus of a file, counted as `profile_keywords` says; by default the one that
+            the configuration names.
+        framework: the one that a file is for; by default the one that knows most of its keys.
+        steps: how many steps of a loader to read; by default an epoch.
+        pad_token_id: what pads the batches of a loader, where no mask says so.
         calibration: the device that trains, or the file that `batchstat calibrate` wrote of it:
             compute is time then, also in the speed-up of a change.
         cost_per_hour: of one such device.
@@ -190,18 +208,31 @@ def preflight(
         InputError: a configuration, corpus or tokenizer that is not available, or a calibration of
             another dtype or gradient checkpointing than the configuration trains with.
     """
-    setup = read_setup(config, framework)
+    observed, given = None, cast("Mapping[str, Any]", settings)
+    if isinstance(config, str | Path):
+        setup = read_setup(config, framework)
+    else:
+        observed = observe(config, settings, steps, pad_token_id)
+        setup, profile, given = observed.setup, observed.profile, observed.settings
     device = as_device(calibration, cost_per_hour, trainer=setup)
     if profile is None:
         profile = count(**profile_keywords(setup))
-    samples, wanted = as_trained(setup, profile, settings)
+    unmarked = ALL_TRAINED if observed is None else WITHOUT_LABELS
+    samples, wanted = as_trained(setup, profile, given, unmarked)
     if device is not None:
         device = device.accumulating(wanted.gradient_accumulation_steps)
-    trainer = Trainer(setup=setup, profile=profile, settings=settings).changes
-    found = _simulated(setup, samples, wanted, trainer, device)
+    trainer = Trainer(setup=setup, profile=profile, settings=given).changes
+    current: Row = setup.strategy
+    if observed is not None:
+        trainer = changes_of_object(observed, wanted, trainer)
+        if observed.batches is not None:
+            current = (observed.kind, observed.batches)
+    # Which samples meet decides two widths then, of which a strategy plans one.
+    strategies = () if observed is not None and observed.has_decoder else None
+    found = _simulated(setup, samples, wanted, current, trainer, device, strategies)
     row = found.changes.current
     shares = found.epochs.of(row.request.settings)
-    return Preflight(
+    report = Preflight(
         created=datetime.now(UTC).isoformat(),
         setup=setup,
         profile=profile,
@@ -209,15 +240,23 @@ def preflight(
         simulation=_simulation(row, shares, samples.profile, device),
         changes=found.changes,
         num_examples=_num_examples(row.request, shares),
+        observed=observed,
     )
+    if observed is not None and observed.is_main:
+        import batchstat
+
+        batchstat.show(report)
+    return report
 
 
 def _simulated(
     setup: TrainingSetup,
     samples: TrainedSamples,
     settings: Settings,
+    current: Row,
     trainer: Sequence[TrainerChange],
     device: Device | None,
+    strategies: Sequence[Row] | None,
 ) -> Candidates:
     """Return an epoch, and what would help; what is wrong with the settings is said of the
     configuration's own keys.
@@ -225,7 +264,12 @@ def _simulated(
     inputs = resolve_inputs(samples.profile, keep=settings.keep_labels)
     try:
         return simulate_candidates(
-            inputs, settings, current=setup.strategy, trainer=trainer, device=device
+            inputs,
+            settings,
+            strategies=strategies,
+            current=current,
+            trainer=trainer,
+            device=device,
         )
     except (InputError, OptionError) as error:
         message = setup.with_own_keys(str(error))
@@ -246,6 +290,8 @@ def _simulation(
 def _num_examples(request: RowRequest, shares: EpochShares) -> int | None:
     """Return how many rows a trainer packs whose examples these are."""
     strategy, epoch = request.strategy, shares.epoch.whole()
+    if isinstance(strategy, GivenBatches) and strategy.packs_rows:
+        return len(strategy.row_offsets) - 1
     if not isinstance(strategy, ShuffledRows):
         return None
     rows = strategy.count_rows(epoch.lengths, epoch.starts)

@@ -12,19 +12,28 @@ from batchstat.simulation.results import Simulation
 
 _UNMARKED = ("tokens", "length")
 """Contents that do not say by themselves which tokens carry loss."""
-_ALL_TRAINED = (
+ALL_TRAINED = (
     "every token is taken as trained: where only some carry loss, pass token ids with labels, "
     "--trained-column"
 )
 
 
 def as_trained(
-    setup: TrainingSetup, profile: Profile, settings: Mapping[str, Any]
+    setup: TrainingSetup,
+    profile: Profile,
+    settings: Mapping[str, Any],
+    all_trained: str = ALL_TRAINED,
 ) -> tuple[TrainedSamples, Settings]:
     """Return what a trainer keeps of a corpus, and the settings for it; those given override its.
 
     A corpus that is not known to have untrained tokens has none: all but the first of each sample
     carry loss, which nothing predicts.
+
+    Args:
+        setup: what the trainer's configuration means.
+        profile: the corpus.
+        settings: fields of `batchstat.Settings` that override it.
+        all_trained: what is said where a corpus does not say which tokens carry loss.
 
     Raises:
         OptionError: settings that contradict each other.
@@ -34,7 +43,7 @@ def as_trained(
     limit = wanted.resolve(longest=profile.stats.max, stated_max=profile.stated_max).max_length
     samples = setup.prepare(profile, limit)
     if samples.profile.trained is None and profile.corpus.options.content in _UNMARKED:
-        samples = replace(samples, warnings=(*samples.warnings, _ALL_TRAINED))
+        samples = replace(samples, warnings=(*samples.warnings, all_trained))
     return replace(samples, profile=replace(samples.profile, lost=samples.lost)), wanted
 
 

@@ -7,8 +7,10 @@ from batchstat.errors import counted
 from batchstat.frameworks.samples import TrainedSamples
 from batchstat.frameworks.setup import TrainingSetup
 from batchstat.profiling.profile import TokenizerFacts
+from batchstat.recording.reading import GUESS
 from batchstat.simulation.device import Device
 from batchstat.simulation.device_warnings import DOES_NOT_FIT, fixed_excess, unfitting
+from batchstat.simulation.observed import Observed
 from batchstat.simulation.results import ReportWarning, Simulation
 from batchstat.tokenization.builtin import NAME as BUILTIN
 
@@ -33,6 +35,25 @@ def configuration_warnings(
         )
     for message in found:
         yield ReportWarning("configuration", message)
+
+
+def observed_warnings(observed: Observed | None) -> Iterator[ReportWarning]:
+    """Yield what a trainer's object or a loader does wrong, and what was not read of it."""
+    if observed is None:
+        return
+    for message in observed.warnings:
+        yield ReportWarning("observed", message)
+    facts = observed.loader
+    if facts is None:
+        return
+    guess = next((by for by in facts.by if by.startswith(GUESS)), "")
+    if guess:
+        yield ReportWarning("observed", f"what is padding is {guess}: pass pad_token_id")
+    if facts.trained_padding:
+        yield ReportWarning(
+            "observed",
+            f"{facts.trained_padding:,} tokens of padding carry loss: set their labels to -100",
+        )
 
 
 def schedule_warnings(warmup: int, steps: int) -> Iterator[ReportWarning]:

@@ -14,6 +14,9 @@ from batchstat.planning.strategies.spec import RowRequest
 EXACT = ("num-items-in-batch", "token-sum", "trl")
 """Losses under which every trained token of a step weighs the same."""
 
+UNKNOWN = "unknown"
+"""A loss of which no weights are known."""
+
 TENTH = 10
 
 
@@ -90,7 +93,7 @@ class TrainedCounts:
         untrained_batches: batches without a trained token.
         per_step: trained tokens of a step, over all ranks.
         per_rank: trained tokens of one rank in one step.
-        weights: how much each of them weighs; None if there are none.
+        weights: how much each of them weighs; None if there are none, or the loss is unknown.
     """
 
     tokens: int
@@ -113,7 +116,7 @@ def measure_trained(batches: RankBatches, request: RowRequest, samples: Samples)
     of_batch = _sums(trained, batches.entry_offsets)
     filled = np.diff(batches.entry_offsets) > 0
     weights = None
-    if trained.any():
+    if trained.any() and request.settings.loss != UNKNOWN:
         weights = _weights(batches, samples, *token_weights(batches, request))
     return TrainedCounts(
         tokens=total(trained),

@@ -104,6 +104,8 @@ class Trainer:
         """The changes of its keys that may save compute."""
         from batchstat.frameworks import CONFIGURATIONS
 
+        if self.setup.framework not in CONFIGURATIONS:  # a loader
+            return ()
         wanted = CONFIGURATIONS[self.setup.framework].alternatives(self.setup)
         found = (self.with_keys(keys) for keys in wanted)
         return tuple(each for each in found if each is not None)

@@ -207,7 +207,7 @@ def test_the_change_is_for_the_trainer_of_the_configuration(run, tmp_path, value
     saved(tmp_path / "a.json", values)
     columns = ("--tokens-column", "input_ids", "--trained-column", "labels")
     done = run("compare", "ids.jsonl", *columns, "--current", "a.json")
-    [begin] = [each for each in done.stdout.splitlines() if each.startswith("best ")]
+    [begin] = [each for each in done.stdout.splitlines() if each.startswith("change ")]
     assert "hf-group-by-length" in begin
     assert f" {json.dumps(keys)[1:-1]} in a.json\n" in done.stdout
 

@@ -92,7 +92,7 @@ def advised(cli: Cli, *arguments: object) -> Iterator[tuple[dict[str, Any], str,
     choice, rows = report["choice"], {row["label"]: row for row in report["strategies"]}
     code, shown, err = cli("compare", *CORPUS, *arguments)
     assert code == 0, err
-    found = re.findall(r"^(?:best|or) +(\S+): .*\n {9}(\S.*)$", shown, re.MULTILINE)
+    found = re.findall(r"^(?:change|or) +(\S+): .*\n {9}(\S.*)$", shown, re.MULTILINE)
     named = [choice["best"]] * (choice["best"] != choice["current"])
     named += [choice["fastest"]] if choice["fastest"] is not None else []
     assert [name for name, _ in found] == named

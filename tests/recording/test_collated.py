@@ -13,8 +13,8 @@ from hypothesis import given
 
 import batchstat
 from batchstat import InputError
-from batchstat.recording import reading
-from conftest import needs
+from batchstat.recording import ownership, reading
+from conftest import ROOT, needs
 
 ROWS = st.lists(st.lists(st.integers(1, 99), min_size=1, max_size=9), min_size=1, max_size=5)
 PAD = 0
@@ -191,9 +191,48 @@ def test_answers_that_are_computed_together():
     assert (row.counts.rows, row.counts.total_tokens, row.counts.real_tokens) == (4, 12, 8)
 
 
+def flat(*lengths: int) -> dict[str, Any]:
+    """Samples laid end to end in one row, as a padding-free collator makes it."""
+    positions = [place for length in lengths for place in range(length)]
+    return {"input_ids": np.array([[7] * len(positions)]), "position_ids": np.array([positions])}
+
+
+def test_a_single_sample_of_a_padding_free_loader_is_one_too():
+    row = batchstat.measure([flat(3, 4), flat(5), flat(1, 1)])
+    assert (row.counts.real_tokens, row.counts.padding_tokens) == (14, 0)
+    assert row.counts.samples == 5
+    with pytest.raises(InputError, match="padding unknown"):  # any row may count its tokens
+        batchstat.measure([flat(5)])
+
+
+def both(encoder: int, decoder: int) -> dict[str, Any]:
+    return {
+        "input_ids": np.full((2, encoder), 7),
+        "attention_mask": np.ones((2, encoder), dtype=np.int64),
+        "labels": np.full((2, decoder), 8),
+    }
+
+
+def test_an_encoder_and_a_decoder_that_are_equally_wide_once():
+    row = batchstat.measure([both(6, 3), both(4, 4), both(2, 5)])
+    assert row.counts.total_tokens == 2 * (9 + 8 + 7)
+    assert row.reading.widths.tolist() == [[6, 3], [4, 4], [2, 5]]
+    named = {**both(4, 4), "decoder_input_ids": np.full((2, 4), 8)}
+    assert batchstat.measure([named]).counts.total_tokens == 2 * 8
+    assert batchstat.measure([both(4, 4)]).counts.total_tokens == 2 * 4
+
+
 @pytest.mark.parametrize(
     ("batches", "message"),
     [
+        (
+            [KINDS["a mask"]([[1]]), KINDS["lengths"]([[1]])],
+            "several kinds: batch 0 has attention_mask, batch 1 has lengths",
+        ),
+        (
+            [both(4, 3), KINDS["a mask"]([[1]])],
+            "batch 0 has attention_mask and a decoder, batch 1 has attention_mask",
+        ),
         (7, "must be batches, such as a DataLoader, or sample numbers with their lengths"),
         ([], "there is no batch"),
         ([{"text": ["a", "b"]}], "batch 0 has no token ids"),
@@ -228,6 +267,12 @@ def test_the_reading_of_batches_stands_alone():
         if isinstance(node, ast.Import | ast.ImportFrom)
     }
     assert modules == {"__future__", "collections", "collections.abc", "typing"}
+
+
+def test_what_a_trainer_needs_beside_it_is_what_the_package_needs():
+    text = (ROOT / "pyproject.toml").read_text(encoding="utf-8")
+    for name, least in ownership.LEAST.items():
+        assert f'"{name}>={".".join(map(str, least))}"' in text
 
 
 def loaders(torch: Any, rows: list[list[int]]) -> dict[str, Any]:

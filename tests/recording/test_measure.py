@@ -160,5 +160,13 @@ def test_what_does_not_go_together():
         OptionError, match=r"batches of your own \(mine\) hold samples of the whole"
     ):
         batchstat.compare(LENGTHS, strategies=[("mine", [[0]])], overflow="split")
-    assert batchstat.measure(cycle([[1, 2]]), LENGTHS, steps=7).counts.batches == 7
+    endless = cycle([[1, 2]])
+    assert batchstat.measure(endless, LENGTHS, steps=7).counts.batches == 7
+    settings = {"steps": 5, "world_size": 3, "gradient_accumulation_steps": 2}
+    assert batchstat.measure(endless, LENGTHS, **settings).counts.batches == 5 * 3 * 2
+    assert batchstat.measure(endless, LENGTHS, **settings).counts.steps == 5
+    each = batchstat.measure(None, LENGTHS, per_rank=[endless] * 3, **settings).counts
+    assert (each.batches, each.steps) == (5 * 3 * 2, 5)
+    numbers = batchstat.measure(cycle(range(20)), LENGTHS, steps=3, batch_size=4).counts
+    assert (numbers.batches, numbers.samples) == (3, 12)
     assert batchstat.measure(range(9), LENGTHS, batch_size=4).counts.batches == 3

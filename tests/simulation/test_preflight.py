@@ -363,7 +363,7 @@ def test_exit_codes_and_streams(run, tmp_path):
     assert done.returncode == 0
     assert "result   " in done.stdout
     assert "key that decides" in done.stdout
-    assert "weight   of a trained token" in done.stdout
+    assert "loss     ok: every trained token counts the same" in done.stdout
     document = json.loads(run("preflight", config.name, "--json").stdout)
     assert document["strategy"]["trained"]["token_weight"]["spread"] == 1
     assert document["config"]["keys"]["max_length"] == 64

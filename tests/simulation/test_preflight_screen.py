@@ -39,7 +39,7 @@ def reported(folder: Path, values: dict[str, Any], **given: Any) -> Preflight:
 def lines_of(report: Preflight) -> dict[str, str]:
     """The lines of the screen by the word before them."""
     console = Console(width=1000, file=(text := StringIO()))
-    console.print(preflight_screen(report, "batchstat compare", lambda change: change.line))
+    console.print(preflight_screen(report, lambda change: change.line, "batchstat compare"))
     found = (line.partition(" ") for line in text.getvalue().splitlines())
     return {word: rest.strip() for word, _, rest in found}
 
@@ -87,7 +87,7 @@ def test_all_truncated_samples_are_one_number(tmp_path, mode):
 )
 def test_dropped_samples_have_a_reason(tmp_path, values, reason):
     report = reported(tmp_path, values, world_size=4)
-    first, *others = lines_of(report)["samples"].split(" · ")
+    first, *others = lines_of(report)["data"].split(" · ")
     kept = int(re.search(r"([\d,]+) per epoch", first)[1].replace(",", ""))
     dropped = dict(re.fullmatch(r"(\d+) dropped (.+)", each).group(2, 1) for each in others[:1])
     assert dropped == {reason: str(len(LENGTHS) - kept)}
@@ -99,7 +99,7 @@ def test_samples_that_are_too_long_are_dropped_for_that_reason(tmp_path):
     too_long = sum(n > 40 for n in LENGTHS)
     left = (len(LENGTHS) - too_long) % 8
     said = [f"{too_long} dropped longer than max_length", f"{left} dropped with the last batches"]
-    assert lines_of(report)["samples"].split(" · ")[1:] == said
+    assert lines_of(report)["data"].split(" · ")[1:-1] == said
     assert "(drop)" in lines_of(report)["basis"]
 
 

@@ -1,6 +1,7 @@
 """Trained tokens of steps and their weights, against gradients computed token by token."""
 
 from collections import defaultdict
+from dataclasses import replace
 from itertools import chain, pairwise
 
 import numpy as np
@@ -84,7 +85,7 @@ def gradients(step: list[list], loss: str, divided_by: int | None) -> list[tuple
     return found
 
 
-@pytest.mark.parametrize("loss", LOSSES)
+@pytest.mark.parametrize("loss", [name for name in LOSSES if name != "unknown"])
 @pytest.mark.parametrize(("world_size", "accumulation"), [(1, 1), (1, 3), (3, 2)])
 @pytest.mark.parametrize("strategy", STRATEGIES)
 def test_weights_are_gradients_against_one_mean(profile, strategy, world_size, accumulation, loss):
@@ -116,6 +117,15 @@ def test_weights_are_gradients_against_one_mean(profile, strategy, world_size, a
         by_class[LABELS[record]].append(weight)
     classes = {each.label: each.weight for each in found.weights.classes}
     assert classes == pytest.approx({label: np.mean(each) for label, each in by_class.items()})
+
+
+def test_an_unknown_loss_has_counts_and_no_weights(profile):
+    known, unknown = (
+        simulate(profile, "static", Settings(**SETTINGS, loss=loss)).row.trained
+        for loss in ("token-sum", "unknown")
+    )
+    assert known.weights is not None
+    assert unknown == replace(known, weights=None)
 
 
 @pytest.mark.parametrize("strategy", ["static", "token-budget"])

@@ -103,7 +103,7 @@ def command(options: Options) -> None:
     result = CommandResult(
         PREFLIGHT_FILE,
         preflight_document(report),
-        preflight_screen(report, compare, to_use, options.read(Details).details),
+        preflight_screen(report, to_use, compare, options.read(Details).details),
         None,
         str,
         [warning.message for warning in report.warnings],

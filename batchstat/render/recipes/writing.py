@@ -160,7 +160,7 @@ def _sampler(
 def _lines_of(origin: Origin) -> list[str]:
     """Return where a strategy comes from, and what it means for the learning rate, as lines."""
     hint = origin.hint
-    said = f"Recommended by {_literal(origin.path)}."
+    said = f"Recommended by {literal(origin.path)}."
     if hint.batch_ratio != 1:
         said += (
             f" A step has {hint.batch_ratio:.3g} times the samples of {origin.current}: the "
@@ -239,7 +239,7 @@ def _template(name: str) -> Template:
         trim_blocks=True,
         undefined=StrictUndefined,
     )
-    environment.filters["literal"] = _literal
+    environment.filters["literal"] = literal
     environment.globals["import_of"] = _import_of
     return environment.get_template(name)
 
@@ -262,12 +262,12 @@ def _padding(strategy: Strategy) -> str:
     return padding
 
 
-def _literal(value: object) -> str:
+def literal(value: object) -> str:
     """Return a value as a Python literal, text in double quotes."""
     if isinstance(value, str):
         return json.dumps(value, ensure_ascii=False)
     if isinstance(value, list | tuple):
-        return f"[{', '.join(map(_literal, value))}]"
+        return f"[{', '.join(map(literal, value))}]"
     if isinstance(value, dict):
-        return f"{{{', '.join(f'{_literal(k)}: {_literal(v)}' for k, v in value.items())}}}"
+        return f"{{{', '.join(f'{literal(k)}: {literal(v)}' for k, v in value.items())}}}"
     return repr(value)

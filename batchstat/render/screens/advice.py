@@ -43,7 +43,7 @@ class Advisor:
         changes = self.changes
         yield Line("result", self._result())
         if changes.star is not None:
-            yield Line("best", f"{changes.star.row.label}: {_trade_off(changes.star)}")
+            yield Line("change", f"{changes.star.row.label}: {_trade_off(changes.star)}")
             yield from self._pasted(changes.star)
         if changes.fastest is not None:
             faster = self.speed_up(changes.fastest)
@@ -91,6 +91,9 @@ class Advisor:
         row, current = star.row, star.current
         before, after = (percent(each.counts.padding_ratio) for each in (current, row))
         padding = f"{after} padding" + (f" instead of {before}" if before != after else "")
+        if row.counts.padding_ratio > current.counts.padding_ratio:
+            tokens = [each.counts.total_tokens for each in (row, current)]
+            padding = f"{tokens[0]:,} tokens computed instead of {tokens[1]:,}"
         padding += self._fewer_repeats(star)
         if not self.changes.current_fits:
             padding += f"; the batches of {current.label} do not fit"
@@ -168,7 +171,7 @@ def _trade_off(change: Change) -> str:
             f"learning rate x{factors.square_root:.2f} (square root) or x{factors.linear:.2f} "
             "(linear)"
         )
-    if row.shuffling != current.shuffling:
+    if row.shuffling != current.shuffling and change.keeps is not Keeps.EVERY_STEP:
         words.append(_SHUFFLING[row.shuffling])
     if row.counts.max_batch_tokens > _NOTICED_PEAK * current.counts.max_batch_tokens:
         words.append(
@@ -188,6 +191,8 @@ def _size(change: Change) -> Iterator[str]:
     size = batch_size(row)
     if change.keeps is Keeps.EVERY_STEP:
         yield "the same samples in every step"
+        if row.counts.max_batch_tokens <= current.counts.max_batch_tokens:
+            yield "no more memory"
     elif steps == before and size == batch_size(current):
         yield "the same steps and batch size"
     else:

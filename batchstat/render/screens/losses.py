@@ -23,7 +23,7 @@ def repeats(new: PlanCounts, now: PlanCounts) -> list[str]:
     """Return in words that a setup repeats noticeably more than the current one."""
     if new.repeated_share <= now.repeated_share + MOST_LOST:
         return []
-    return [f"it repeats {_repeated(new)}"]
+    return [f"it repeats {_repeated(new)}, {_share(new.duplicated_ratio)}"]
 
 
 def loss_lines(rows: Sequence[StrategyResult]) -> Iterator[Line]:
@@ -49,7 +49,7 @@ def losses(row: StrategyResult) -> Iterator[str]:
         truncated = counted(counts.truncated_samples, "sample")
         yield f"{truncated} truncated, {_share(counts.truncated_ratio)}"
     if counts.duplicated_samples:
-        yield _repeated(counts)
+        yield f"{_repeated(counts)} repeated, {_share(counts.duplicated_ratio)}"
 
 
 def _dropped(row: StrategyResult) -> str:
@@ -75,10 +75,7 @@ def _lost(counts: PlanCounts) -> Iterator[str]:
 
 
 def _repeated(counts: PlanCounts) -> str:
-    return (
-        f"{counts.duplicated_samples:,} of {counted(counts.samples, 'sample')} repeated, "
-        f"{_share(counts.duplicated_ratio)}"
-    )
+    return f"{counts.duplicated_samples:,} of {counted(counts.samples, 'sample')}"
 
 
 def _share(ratio: float) -> str:

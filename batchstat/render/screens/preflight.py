@@ -1,6 +1,7 @@
 """The screen of `preflight`."""
 
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 
 import numpy as np
 from rich.console import Group, RenderableType
@@ -22,17 +23,24 @@ from batchstat.render.text import decimal, key_value, one_line, percent, span
 from batchstat.simulation.changes import Change
 from batchstat.simulation.preflight import Preflight
 from batchstat.simulation.results import Simulation
+from batchstat.simulation.token_weights import UNKNOWN
+from batchstat.simulation.weight_warnings import weight_remedy
+
+_WITH_DECODER = (
+    "What would help is not simulated where an encoder and a decoder have widths of their own. Pad "
+    "to the longest row of a batch, and batch samples of similar lengths."
+)
 
 
 def preflight_screen(
-    report: Preflight, compare: str, command: Callable[[Change], str], details: bool = False
+    report: Preflight, command: Callable[[Change], str], more: str = "", details: bool = False
 ) -> RenderableType:
     """Return what `preflight` prints: what the trainer does, and what to change.
 
     Args:
         report: the results.
-        compare: the command that compares all strategies with this configuration.
         command: returns the line to paste for a change.
+        more: the command that compares all strategies with this configuration, if there is one.
         details: whether every key of the configuration is listed.
     """
     advisor = Advisor(
@@ -41,47 +49,87 @@ def preflight_screen(
         device=report.simulation.device,
         command=command,
     )
-    parts = [*_what_it_does(report), Text(), *advisor.lines(), Pasted("more", compare)]
+    what_helps = advisor.lines()
+    if report.observed is not None and report.observed.has_decoder:
+        what_helps = iter([Line("result", _WITH_DECODER)])
+    parts = [*_what_it_does(report), Text(), *what_helps]
+    if more:
+        parts.append(Pasted("more", more))
     if details:
         parts += [Text(), *_keys(report)]
     return Group(*parts)
 
 
 def _what_it_does(report: Preflight) -> Iterator[RenderableType]:
-    setup, row = report.setup, report.simulation.row
-    path = one_line(setup.path.as_posix())
-    yield Line("config", f"{path} · {setup.title}, by the rules of {setup.version}")
-    yield Line("basis", f"{row.label} · {_basis(report)}")
+    row = report.simulation.row
+    yield _source(report)
+    yield Line("data", " · ".join(_data(report)))
+    yield Line("basis", _basis(report))
     yield from device_lines(report.simulation.device, report.simulation.basis)
-    yield Line("samples", " · ".join(_samples(report)))
     yield from loss_lines([row])
+    yield Line("padding", " · ".join(_padding(report)))
     yield Line("steps", " · ".join(_steps(report)))
     if report.num_examples is not None:
         yield Line("rows", _packed_rows(report, report.num_examples))
-    yield Line("padding", " · ".join(_padding(report)))
     if row.counts.ranks.world_size > 1:
         yield Line("ranks", _ranks(report))
     if row.on_device.seconds is not None:
         yield Line("time", " · ".join(_time(report)))
-    if (trained := row.trained) is not None and trained.weights is not None:
-        weights = trained.weights
-        yield Line(
-            "weight",
-            f"of a trained token in its step's gradient {decimal(weights.p5)} to "
-            f"{decimal(weights.p95)} under loss {row.request.settings.loss} (1 is exact)",
-        )
+    if loss := _loss(report):
+        yield Line("loss", loss)
+
+
+def _source(report: Preflight) -> Line:
+    """Return where the batches come from."""
+    observed, setup = report.observed, report.setup
+    if observed is None:
+        path = one_line(setup.path.as_posix())
+        return Line("config", f"{path} · {setup.title}, by the rules of {setup.version}")
+    if observed.trainer is None:
+        batches = report.simulation.row.counts.batches
+        return Line("loader", f"{observed.kind} · {batches:,} batches were read")
+    own = observed.trainer.why_loader
+    read = f"its own loader was read, since {own}" if own else "its prepared data set was read"
+    return Line("trainer", f"{observed.kind} · {setup.path.name} · {read}")
 
 
 def _basis(report: Preflight) -> str:
     """Return the settings; those of what does not happen to these samples are left out."""
-    profile, basis = report.samples.profile, report.simulation.row.request.settings
+    profile, row, observed = report.samples.profile, report.simulation.row, report.observed
+    basis = replace(row.request.settings, loss=None)  # it has a line of its own
     longer = profile.stats.max > basis.max_length
-    return basis_line(basis, every=False, order=_order(report), overflows=longer)
+    words = [row.label, basis_line(basis, every=False, order=_order(report), overflows=longer)]
+    if observed is not None and observed.batches is not None:
+        words = words[1:] if observed.rows is None else [report.setup.strategy, *words[1:]]
+        words += [observed.padded] if observed.padded else []
+    return " · ".join(words)
+
+
+def _loss(report: Preflight) -> str:
+    """Return how much trained tokens weigh; empty where none is known."""
+    row, observed = report.simulation.row, report.observed
+    if row.request.settings.loss == UNKNOWN:
+        if observed is None or observed.trainer is None:
+            return "the loop's own: not known"
+        return f"the script's own ({', '.join(observed.trainer.own_loss)}): not known"
+    if observed is not None and not observed.has_token_labels:
+        return "not known, since its labels are not of tokens"
+    if row.trained is None or (weights := row.trained.weights) is None:
+        return ""
+    least, most = decimal(weights.p5), decimal(weights.p95)
+    if least == most == decimal(1):
+        return "ok: every trained token counts the same"
+    return (
+        f"a trained token weighs {least} to {most} in the gradient of its step (1 is exact)"
+        f"{weight_remedy(row.request.settings.loss, report.setup.framework)}"
+    )
 
 
 def _order(report: Preflight) -> str:
     """Return how samples are shuffled; nothing if `order` says so."""
-    request = report.simulation.row.request
+    request, observed = report.simulation.row.request, report.observed
+    if observed is not None and observed.batches is not None:
+        return "in the order of its loader"
     as_order = request.strategy.shuffles_as
     if as_order is not None:
         what = "packed rows" if as_order == "blocks" else "samples"
@@ -106,18 +154,28 @@ def _dropped(report: Preflight) -> Iterator[str]:
         yield f"{number:,} dropped with the last batches"
 
 
-def _samples(report: Preflight) -> Iterator[str]:
-    counts = report.simulation.row.counts
-    samples = report.samples
+def _data(report: Preflight) -> Iterator[str]:
+    """Yield how many samples there are, what the trainer does not batch, and their tokens."""
+    counts, samples, stats = report.simulation.row.counts, report.samples, report.profile.stats
     dropped = counts.dropped_samples - samples.lost.dropped_samples
     kept = len(samples.profile) - dropped
-    yield f"{counted(len(report.profile), 'sample')}, {kept:,} per epoch"
+    found = counted(len(report.profile), "sample")
+    if report.observed is None:
+        yield f"{found}, {kept:,} per epoch"
+    else:
+        yield f"{found} as the script tokenizes them" + (
+            f", {kept:,} per epoch" if kept < len(report.profile) else ""
+        )
     yield from _dropped(report)
     if samples.held_out:
         yield f"{samples.held_out:,} held out for evaluation"
     trained = report.simulation.row.trained
     if trained is not None and trained.untrained_samples:
         yield f"{trained.untrained_samples:,} trained on without a trained token"
+    yield f"{stats.sum:,} tokens"
+    longest = int(np.count_nonzero(report.profile.lengths == stats.max))
+    if report.observed is not None and longest > 1:
+        yield f"{longest:,} end at exactly {stats.max:,}"
 
 
 def _steps(report: Preflight) -> Iterator[str]:
@@ -151,10 +209,10 @@ def _padding(report: Preflight) -> Iterator[str]:
 def _largest(simulation: Simulation) -> str:
     """Return the largest batch, and the memory that it needs where that is known."""
     row, device = simulation.row, simulation.device
-    words = (
-        f"largest batch {counted(row.counts.max_batch_tokens, 'token')}, in step "
-        f"{row.counts.largest_step:,} of {row.counts.steps:,}"
-    )
+    where = f"in step {row.counts.largest_step:,} of {row.counts.steps:,}"
+    if row.counts.total_tokens == row.counts.batches * row.counts.max_batch_tokens:
+        where = "in every step"
+    words = f"largest batch {counted(row.counts.max_batch_tokens, 'token')}, {where}"
     peak = peak_of(row.on_device, row.counts.peak_bytes)
     if not peak or device is None:
         return words

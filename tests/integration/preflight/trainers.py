@@ -96,30 +96,34 @@ def _dataset(corpus: Path) -> Any:
     return Dataset.from_list([json.loads(line) for line in lines])
 
 
-def _found(trainer: Any, ranks: int) -> Found:
+def loaders_of(trainer: Any, ranks: int) -> list[Any]:
+    """The trainer's own loader, as each of so many ranks has it."""
     from accelerate.data_loader import prepare_data_loader
 
-    whole = trainer.get_train_dataloader()
-    loaders = [whole]
-    if ranks > 1:
-        plain = before_accelerate(trainer)
-        loaders = [
-            prepare_data_loader(
-                plain,
-                num_processes=ranks,
-                process_index=rank,
-                put_on_device=False,
-                use_seedable_sampler=True,
-                data_seed=trainer.args.data_seed,
-                even_batches=trainer.args.accelerator_config.even_batches,
-            )
-            for rank in range(ranks)
-        ]
+    if ranks == 1:
+        return [trainer.get_train_dataloader()]
+    plain = before_accelerate(trainer)
+    return [
+        prepare_data_loader(
+            plain,
+            num_processes=ranks,
+            process_index=rank,
+            put_on_device=False,
+            use_seedable_sampler=True,
+            data_seed=trainer.args.data_seed,
+            even_batches=trainer.args.accelerator_config.even_batches,
+        )
+        for rank in range(ranks)
+    ]
+
+
+def _found(trainer: Any, ranks: int) -> Found:
+    loaders = loaders_of(trainer, ranks)
     args, pad = trainer.args, getattr(trainer.processing_class, "pad_token_id", -1)
     steps = trainer.set_initial_training_values(args, loaders[0])[-1]
     return Found(
         samples=len(trainer.train_dataset),
-        batches=[list(_batches(loader, pad)) for loader in loaders],
+        batches=[list(batches_in(loader, pad)) for loader in loaders],
         steps=steps,
         warmup=args.get_warmup_steps(steps),
     )
@@ -135,7 +139,8 @@ def before_accelerate(trainer: Any) -> Any:
     return made[0]
 
 
-def _batches(loader: Any, pad: int) -> Iterator[Batch]:
+def batches_in(loader: Any, pad: int) -> Iterator[Batch]:
+    """The batches of a loader, read token by token."""
     for batch in loader:
         ids = batch["input_ids"]
         labels = batch.get("labels")

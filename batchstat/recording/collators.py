@@ -1,0 +1,79 @@
+"""What a collator of transformers or TRL does to rows of token ids, read from its own fields."""
+
+from dataclasses import dataclass
+from typing import Any, Literal
+
+from batchstat.recording.ownership import is_library
+
+Labels = Literal["column", "column or ids", "ids but padding", "random"]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Collating:
+    """What a collator does.
+
+    Attributes:
+        pads: to the longest row of the batch, to `width`, or not at all.
+        width: tokens to which every row is padded; None for the longest row.
+        multiple: widths are rounded up to a multiple of it.
+        labels: where those of a token come from: a column of the data set, the token ids where
+            there is none, the token ids without the padding token, or drawn again in each batch.
+        pad_token_id: what it pads with; None if it does not say.
+        reads_mask: whether a mask of the data set says which tokens are real.
+        end_to_end: whether the rows of a batch become one.
+    """
+
+    pads: bool = True
+    width: int | None = None
+    multiple: int = 1
+    labels: Labels = "column"
+    pad_token_id: int | None = None
+    reads_mask: bool = True
+    end_to_end: bool = False
+
+
+_PADDING = (
+    "DataCollatorWithPadding",
+    "DataCollatorForSeq2Seq",
+    "DataCollatorForTokenClassification",
+)
+_WITHOUT = ("default_data_collator", "DefaultDataCollator")
+
+
+def read_collator(collator: Any) -> Collating | None:
+    """Return what a collator does; None if it is not one whose rules are known.
+
+    Checked against transformers 5.24 (src/transformers/data/data_collator.py) and TRL 1.16
+    (`DataCollatorForLanguageModeling` in trl/trainer/sft_trainer.py).
+    """
+    kind = collator if callable(collator) and hasattr(collator, "__name__") else type(collator)
+    name, module = kind.__name__, kind.__module__
+    if not is_library(module):
+        return None
+    if name in _WITHOUT:
+        return Collating(pads=False)
+    multiple = getattr(collator, "pad_to_multiple_of", None) or 1
+    if name == "DataCollatorForLanguageModeling" and module.startswith("trl."):
+        if hasattr(collator, "completion_only_loss"):  # TRL before 1.0, by masks of its own
+            return None
+        return Collating(
+            multiple=multiple,
+            labels="column or ids",
+            pad_token_id=collator.pad_token_id,
+            reads_mask=False,  # it makes a mask of its own, of ones
+            end_to_end=collator.padding_free,
+        )
+    pad = getattr(getattr(collator, "tokenizer", None), "pad_token_id", None)
+    if name == "DataCollatorForLanguageModeling":
+        labels: Labels = "random" if collator.mlm else "ids but padding"
+        return Collating(multiple=multiple, labels=labels, pad_token_id=pad)
+    if name in _PADDING:
+        # False, "do_not_pad", "longest", "max_length", or one of the library's names for these.
+        padding = str(getattr(collator.padding, "value", collator.padding))
+        return Collating(
+            pads=padding in ("True", "longest", "max_length"),
+            width=collator.max_length if padding == "max_length" else None,
+            multiple=multiple,
+            pad_token_id=pad,
+        )
+    return None

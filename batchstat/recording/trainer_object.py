@@ -1,0 +1,153 @@
+"""A trainer's object in Python: its arguments, its data set, and what of it is the user's own."""
+
+import json
+import random
+import sys
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from batchstat.recording.collators import Collating, read_collator
+from batchstat.recording.ownership import overridden
+from batchstat.recording.prepared_rows import PreparedRows, prepared_rows, why_unreadable
+
+_LOADERS = ("get_train_dataloader", "_get_train_sampler", "_get_dataloader")
+_LOSSES = ("compute_loss", "training_step", "get_batch_samples")
+_ALREADY_DONE = ("packing", "padding_free", "shuffle_dataset", "dataset_num_proc")
+"""Arguments of SFTConfig that the prepared data set and its collator hold already."""
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class TrainerObject:
+    """What a trainer's object says of itself.
+
+    Attributes:
+        kind: its class.
+        framework: whose arguments it has: transformers or trl.
+        arguments: those, by their names; without those that are done already.
+        arguments_class: the class of the arguments.
+        world_size: number of ranks that train.
+        is_main: whether this process is the first of them.
+        rows: the rows of its data set; None where its own loader must be read.
+        collating: what its collator does; None if that is not known.
+        why_loader: why its own loader must be read; empty where it need not.
+        samples_by_arguments: whether its arguments decide which samples meet in a batch.
+        own_loss: what of the loss is the user's own, by name.
+        has_decoder: whether its model has an encoder and a decoder.
+        takes_count: whether the model's loss is divided by the tokens of the whole step.
+    """
+
+    kind: str
+    framework: str
+    arguments: Mapping[str, Any]
+    arguments_class: str
+    world_size: int
+    is_main: bool
+    rows: PreparedRows | None
+    collating: Collating | None
+    why_loader: str
+    samples_by_arguments: bool
+    own_loss: tuple[str, ...]
+    has_decoder: bool
+    takes_count: bool
+
+    @property
+    def packs(self) -> bool:
+        """Whether the data set is packed already, or its collator lays rows end to end."""
+        laid = self.collating is not None and self.collating.end_to_end
+        return laid or (self.rows is not None and self.rows.is_packed)
+
+
+def is_trainer(target: Any) -> bool:
+    """Return whether an object is a Trainer of transformers, or of a subclass."""
+    names = ("args", "train_dataset", "data_collator", "get_train_dataloader")
+    return all(hasattr(target, name) for name in names)
+
+
+def read_trainer(target: Any) -> TrainerObject:
+    """Return what a Trainer says of itself; nothing of it is changed.
+
+    Raises:
+        InputError: its data set has no row.
+    """
+    kinds = [each.__name__ for each in type(target.args).__mro__]
+    framework = "trl" if "SFTConfig" in kinds else "transformers"
+    arguments = json.loads(target.args.to_json_string())
+    if framework == "trl":
+        arguments = {key: arguments[key] for key in arguments if key not in _ALREADY_DONE}
+    collating = read_collator(target.data_collator)
+    rows, why = None, _why_loader(target, collating)
+    has_decoder = bool(getattr(getattr(target.model, "config", None), "is_encoder_decoder", False))
+    if has_decoder:
+        why = why or "an encoder and a decoder have widths of their own"
+    if not why and collating is not None:
+        rows = prepared_rows(target.train_dataset, collating)
+        if rows is None:
+            why = "labels and tokens of its rows differ in number"
+        elif not collating.pads and not bool((rows.widths == rows.widths[0]).all()):
+            why = "its rows have several widths, which the collator does not pad"
+    own_loss = overridden(target, _LOSSES)
+    if getattr(target, "compute_loss_func", None) is not None:
+        own_loss.append("compute_loss_func")
+    return TrainerObject(
+        kind=type(target).__name__,
+        framework=framework,
+        arguments=arguments,
+        arguments_class=type(target.args).__name__,
+        world_size=_world_size(target),
+        is_main=bool(target.is_world_process_zero()),
+        rows=None if why else rows,
+        collating=collating,
+        why_loader=why,
+        samples_by_arguments=not overridden(target, _LOADERS) and _has_length(target),
+        own_loss=tuple(own_loss),
+        has_decoder=has_decoder,
+        takes_count=bool(getattr(target, "model_accepts_loss_kwargs", False)),
+    )
+
+
+def _world_size(target: Any) -> int:
+    accelerator = getattr(target, "accelerator", None)
+    return int(getattr(accelerator, "num_processes", 0) or getattr(target.args, "world_size", 1))
+
+
+def _has_length(target: Any) -> bool:
+    """Return whether the data set has one: a stream is batched as it comes."""
+    return hasattr(target.train_dataset, "__len__")
+
+
+def _why_loader(target: Any, collating: Collating | None) -> str:
+    """Return why the batches are not those of the library's own rules; empty if they are."""
+    if own := overridden(target, _LOADERS):
+        return f"{type(target).__name__} has its own {own[0]}"
+    if why := why_unreadable(target.train_dataset):
+        return why
+    if collating is None:
+        collator = target.data_collator
+        name = getattr(collator, "__name__", type(collator).__name__)
+        return f"the collator {name} is the script's own"
+    return ""
+
+
+@contextmanager
+def unchanged_random_state(loader: Any = None) -> Iterator[None]:
+    """Leave the random numbers of Python, NumPy and torch as they were: reading a loader draws
+    some, and training must not depend on whether it was looked at.
+    """
+    torch = sys.modules.get("torch")
+    own: Any = getattr(loader, "generator", None)
+    python, numpy = random.getstate(), np.random.get_state()
+    of_torch = None if torch is None else torch.get_rng_state()
+    of_loader = own.get_state() if hasattr(own, "get_state") else None
+    try:
+        yield
+    finally:
+        random.setstate(python)
+        np.random.set_state(numpy)
+        if torch is not None:
+            torch.set_rng_state(of_torch)
+        if own is not None and of_loader is not None:
+            own.set_state(of_loader)

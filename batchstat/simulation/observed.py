@@ -1,0 +1,311 @@
+"""What a trainer's object or a loader trains on: its samples, and its batches."""
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from batchstat.errors import InputError, counted, short
+from batchstat.frameworks import CONFIGURATIONS
+from batchstat.frameworks.files import setup_of
+from batchstat.frameworks.samples import keep_all
+from batchstat.frameworks.setup import Schedule, TrainingSetup
+from batchstat.lengths.arrays import Ints
+from batchstat.lengths.token_ranges import TokenRanges
+from batchstat.planning.inputs import PlanInputs
+from batchstat.planning.settings import Settings
+from batchstat.planning.strategies.spec import request_row
+from batchstat.profiling.build import profile as count
+from batchstat.profiling.profile import Profile
+from batchstat.recording.collated import CollatedBatches, LoaderFacts, collated_batches
+from batchstat.recording.given_batches import GivenBatches
+from batchstat.recording.ownership import check_versions
+from batchstat.recording.prepared_batches import (
+    batches_of_rows,
+    faults_of_padding,
+    padding_before_batching,
+)
+from batchstat.recording.prepared_rows import PreparedRows
+from batchstat.recording.trainer_object import (
+    TrainerObject,
+    is_trainer,
+    read_trainer,
+    unchanged_random_state,
+)
+from batchstat.simulation.token_weights import UNKNOWN
+
+_PAD_LESS = "pad to the longest row of a batch, where you tokenize or collate"
+
+WITHOUT_LABELS = (
+    "no labels of tokens were seen: all but the first token of a sample count as trained"
+)
+"""What is said where neither the data set nor its batches have labels that stay the same."""
+_WITHOUT_COUNT = "axolotl"
+"""The loss of a Trainer whose model is not given the number of trained tokens."""
+
+_LOADER = TrainingSetup(
+    framework="loader",
+    title="a loader",
+    version="",
+    path=Path("loader"),
+    values={},
+    unused=(),
+    strategy="static",
+    settings={},
+    reading={},
+    schedule=Schedule(epochs=1),
+)
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Observed:
+    """What a trainer's object or a loader trains on.
+
+    Attributes:
+        kind: the class of the object.
+        setup: what its arguments mean.
+        profile: the samples as they are trained on.
+        settings: the settings of the training.
+        batches: the batches, where they are not those that the strategy of the setup makes.
+        trainer: the trainer's object; None for a loader.
+        rows: the rows of its data set; None where its own loader was read.
+        loader: how its batches were read; None where its data set was.
+        padded: what is padded before rows are batched, in words; empty where nothing is.
+        repair: what takes that padding out; empty where nothing is known to.
+        unpadded: the strategy that makes the same batches then.
+        without_padding: the samples without padding that counts as real; None where there is none.
+        warnings: what the report may not be true of.
+        rank: of a loader, whose sampler may know it.
+    """
+
+    kind: str
+    setup: TrainingSetup
+    profile: Profile
+    settings: Mapping[str, Any]
+    batches: GivenBatches | None = None
+    trainer: TrainerObject | None = None
+    rows: PreparedRows | None = None
+    loader: LoaderFacts | None = None
+    padded: str = ""
+    repair: str = ""
+    unpadded: str = ""
+    without_padding: Profile | None = None
+    warnings: tuple[str, ...] = ()
+    rank: int = 0
+
+    @property
+    def is_main(self) -> bool:
+        """Whether this process speaks for all ranks."""
+        if self.trainer is None:
+            return self.rank == 0
+        return self.trainer.is_main
+
+    @property
+    def has_token_labels(self) -> bool:
+        """Whether labels are of tokens; those that are drawn again in each batch are."""
+        collating = None if self.trainer is None else self.trainer.collating
+        is_random = collating is not None and collating.labels == "random"
+        return self.profile.trained is not None or is_random
+
+    @property
+    def is_indexed(self) -> bool:
+        """Whether the records of the profile index the data set that trains."""
+        if self.rows is None or self.rows.is_packed or self.without_padding is not None:
+            return False
+        return bool(self.rows.lengths.all())  # no sampler draws a sample without tokens
+
+    @property
+    def has_decoder(self) -> bool:
+        """Whether its batches have widths of an encoder and of a decoder."""
+        return self.loader is not None and self.loader.widths is not None
+
+
+def observe(
+    target: Any, settings: Mapping[str, Any], steps: int | None, pad_token_id: int | None
+) -> Observed:
+    """Return what an object trains on.
+
+    Args:
+        target: a Trainer of transformers or of a subclass, or a loader.
+        settings: fields of `batchstat.Settings` that override it.
+        steps: how many steps of its own loader to read; by default an epoch.
+        pad_token_id: what pads the batches of its loader, where no mask says so.
+
+    Raises:
+        InputError: something else, no batch, or an environment that is too old.
+    """
+    if is_trainer(target):
+        check_versions()
+        return _of_trainer(target, settings, steps, pad_token_id)
+    if not hasattr(target, "__iter__"):
+        raise InputError(
+            f"{short(target)} is neither a trainer's configuration, a Trainer nor a loader of "
+            "batches: pass the file, the object or the DataLoader"
+        )
+    kind, wanted = type(target).__name__, Settings(**settings)
+    per_step = wanted.gradient_accumulation_steps * wanted.world_size
+    found = _read(kind, target, steps and steps * per_step, pad_token_id)
+    own = {"loss": UNKNOWN, "order": "file", **settings}
+    batches, unpadded = _unpadded(found, Settings(**own))
+    return Observed(
+        kind=kind,
+        setup=replace(_LOADER, path=Path(kind)),
+        profile=_profile_of(found),
+        settings=own,
+        batches=batches,
+        loader=found.facts,
+        warnings=_of_part(steps),
+        padded=_width(found),
+        repair=_PAD_LESS if unpadded else "",
+        unpadded=unpadded,
+        rank=getattr(getattr(target, "sampler", None), "rank", 0),
+    )
+
+
+def _of_trainer(
+    target: Any, settings: Mapping[str, Any], steps: int | None, pad_token_id: int | None
+) -> Observed:
+    trainer = read_trainer(target)
+    setup = _setup(trainer)
+    own: dict[str, Any] = {**settings}
+    own.setdefault("world_size", trainer.world_size)
+    # Batches of a data set that is packed already have no size in the strategy.
+    own.setdefault("batch_size", setup.values["per_device_train_batch_size"])
+    if trainer.own_loss:
+        own.setdefault("loss", UNKNOWN)
+    elif not trainer.takes_count:
+        own.setdefault("loss", _WITHOUT_COUNT)
+    if trainer.rows is not None:
+        return _of_rows(trainer, trainer.rows, setup, own)
+    accumulation = {**setup.settings, **own}.get("gradient_accumulation_steps", 1)
+    # A stream may have no end, and a Trainer takes one only with a number of steps.
+    most = setup.schedule.max_steps if steps is None else steps
+    with unchanged_random_state():
+        loader = target.get_train_dataloader()
+        limit = most and most * accumulation
+        found = _read(trainer.kind, loader, limit, pad_token_id, trainer.has_decoder)
+    profile, warnings = _profile_of(found), [*_of_part(steps)]
+    if own["world_size"] > 1:
+        warnings.append(
+            f"the loader of one rank was read: {own['world_size']} train, each with batches of its "
+            "own"
+        )
+    own |= {"world_size": 1, "max_length": profile.stats.max, "order": "file"}
+    batches, unpadded = _unpadded(found, Settings(**{**setup.settings, **own}))
+    return Observed(
+        kind=trainer.kind,
+        setup=setup,
+        profile=profile,
+        settings=own,
+        batches=batches,
+        trainer=trainer,
+        loader=found.facts,
+        padded=_width(found),
+        repair=_PAD_LESS if unpadded else "",
+        unpadded=unpadded,
+        warnings=tuple(warnings),
+    )
+
+
+def _setup(trainer: TrainerObject) -> TrainingSetup:
+    """Return what the arguments of a Trainer mean; those that no rule knows decide nothing that is
+    not seen in its data set or its batches.
+    """
+    known = CONFIGURATIONS[trainer.framework].knows
+    given = {key: value for key, value in trainer.arguments.items() if known(key)}
+    setup = setup_of(given, trainer.framework, Path(trainer.arguments_class))
+    # Samples are prepared: truncated, dropped and shuffled already.
+    return replace(setup, prepare=keep_all)
+
+
+def _read(
+    name: str,
+    loader: Iterable[Any],
+    limit: int | None,
+    pad_token_id: int | None,
+    has_decoder: bool = False,
+) -> CollatedBatches:
+    with unchanged_random_state(loader):
+        return collated_batches(
+            name, loader, limit=limit, pad_token_id=pad_token_id, has_decoder=has_decoder
+        )
+
+
+def _of_part(steps: int | None) -> tuple[str, ...]:
+    if steps is None:
+        return ()
+    return (f"{counted(steps, 'step')} read: what an epoch has and loses is of these alone",)
+
+
+def _width(found: CollatedBatches) -> str:
+    """Return in words how wide rows are, where that does not follow from their samples."""
+    if (both := found.facts.widths) is not None:
+        most = both.max(axis=0)
+        is_same = len(both) > 1 and bool((both == most).all())
+        how = "every row is padded to" if is_same else "rows are padded to at most"
+        return f"{how} {most[0]:,} in the encoder and {most[1]:,} in the decoder"
+    width = found.constant_width
+    return "" if width is None else f"every row is padded to {width:,}"
+
+
+def _unpadded(found: CollatedBatches, settings: Settings) -> tuple[GivenBatches, str]:
+    """Return the batches of a loader that pads every row to one width, and the strategy that makes
+    the same ones with less padding; empty where there is none, or their sizes differ.
+    """
+    sizes = np.diff(found.batches.batch_offsets)
+    if found.constant_width is None or (sizes[:-1] != sizes[0]).any() or sizes[-1] > sizes[0]:
+        return found.batches, ""
+    spec = f"static:batch_size={sizes[0]}"
+    origin = request_row(spec, PlanInputs(found.samples, None).resolve(settings))
+    return replace(found.batches, origin=origin), spec
+
+
+def _profile_of(found: CollatedBatches) -> Profile:
+    return _profile(found.samples.lengths, found.samples.trained)
+
+
+def _profile(lengths: Ints, trained: TokenRanges | None) -> Profile:
+    """Return the profile of samples that a trainer has tokenized."""
+    import pandas as pd
+
+    found = count(pd.DataFrame({"tokens": lengths}), length_column="tokens")
+    return found if trained is None else replace(found, kinds={"trained": trained})
+
+
+def _of_rows(
+    trainer: TrainerObject, rows: PreparedRows, setup: TrainingSetup, own: Mapping[str, Any]
+) -> Observed:
+    """Return what a prepared data set is: its own batches where rows are padded or packed before
+    they are batched, else those of the strategy.
+    """
+    trained = None
+    if rows.trained is not None:
+        edges = np.stack([np.ones_like(rows.trained), rows.trained + 1], axis=1).reshape(-1)
+        trained = TokenRanges(edges, np.arange(len(rows.trained) + 1) * 2)
+    collating = trainer.collating
+    assert collating is not None
+    if collating.multiple > 1:
+        setup = replace(
+            setup, settings={**setup.settings, "pad_to_multiple_of": collating.multiple}
+        )
+    batches = None
+    if rows.padded_tokens or trainer.packs or collating.width is not None:
+        settings = Settings(**{**setup.settings, **own})
+        batches = batches_of_rows(rows, collating, setup.strategy, settings)
+    padded, repair = padding_before_batching(rows, collating)
+    return Observed(
+        kind=trainer.kind,
+        setup=setup,
+        profile=_profile(rows.lengths, trained),
+        settings=own,
+        batches=batches,
+        trainer=trainer,
+        rows=rows,
+        padded=padded,
+        repair=repair,
+        unpadded=setup.strategy,
+        without_padding=_profile(rows.text_lengths, None) if rows.ends_in_padding else None,
+        warnings=tuple(faults_of_padding(rows)),
+    )

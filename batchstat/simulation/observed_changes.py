@@ -1,0 +1,46 @@
+"""What would help a trainer's object: what its data set has done before, and its own arguments."""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+
+from batchstat.planning.settings import Settings
+from batchstat.simulation.observed import Observed
+from batchstat.simulation.trainer_changes import TrainerChange
+
+
+def changes_of_object(
+    observed: Observed, settings: Settings, changes: Sequence[TrainerChange]
+) -> tuple[TrainerChange, ...]:
+    """Return what would help a trainer's object or a loader: padding taken out before rows are
+    batched, and with that the arguments of the trainer, where these decide. Nothing where it packs
+    already, or has an encoder and a decoder.
+
+    Args:
+        observed: the object.
+        settings: its settings.
+        changes: other arguments, for samples that are not padded.
+    """
+    trainer = observed.trainer
+    if observed.has_decoder or (trainer is not None and trainer.packs):
+        return ()
+    decide = trainer is not None and trainer.samples_by_arguments
+    return tuple(_without_padding(observed, settings, changes if decide else ()))
+
+
+def _without_padding(
+    observed: Observed, settings: Settings, changes: Sequence[TrainerChange]
+) -> Iterator[TrainerChange]:
+    if not observed.repair:
+        yield from changes
+        return
+    samples = observed.without_padding
+    yield TrainerChange(
+        keys={},
+        line=observed.repair,
+        strategy=observed.unpadded,
+        settings=settings,
+        profile=samples,
+    )
+    for each in changes:
+        line = f"{observed.repair}, and {each.line}"
+        yield replace(each, line=line, profile=each.profile if samples is None else samples)
