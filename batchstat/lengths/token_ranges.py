@@ -67,6 +67,17 @@ class TokenRanges:
         return cls(edges, offsets_from_sizes(2 * some))
 
     @classmethod
+    def of_counts(cls, counts: Ints) -> "TokenRanges":
+        """Return as many tokens of each sample, from its second one on: the first never counts, and
+        labels that stand where they are predicted may have one for every token.
+
+        Args:
+            counts: (n,) tokens of each.
+        """
+        edges = np.stack([np.ones_like(counts), counts + 1], axis=1).reshape(-1)
+        return cls(edges, np.arange(len(counts) + 1) * 2)
+
+    @classmethod
     def concatenate(cls, parts: Sequence["TokenRanges"]) -> "TokenRanges":
         """Concatenate samples."""
         none = np.zeros(0, dtype=np.int64)

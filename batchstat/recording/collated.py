@@ -172,11 +172,7 @@ def _as_plan(found: list[ReadBatch]) -> CollatedBatches:
     trained = None
     if all(each.trained is not None for each in found):
         each_trained = [n for batch in found for row in batch.trained or () for n in row]
-        counts = np.array(each_trained, dtype=np.int64)
-        # From the second token, since the first one never counts: labels that stand where they are
-        # predicted may have one for every token.
-        edges = np.stack([np.ones_like(counts), counts + 1], axis=1).reshape(-1)
-        trained = TokenRanges(edges, np.arange(len(counts) + 1) * 2)
+        trained = TokenRanges.of_counts(np.array(each_trained, dtype=np.int64))
     batches = GivenBatches(
         places=places,
         row_offsets=offsets_from_sizes(per_row),

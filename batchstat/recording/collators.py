@@ -21,6 +21,7 @@ class Collating:
         pad_token_id: what it pads with; None if it does not say.
         reads_mask: whether a mask of the data set says which tokens are real.
         end_to_end: whether the rows of a batch become one.
+        is_left: whether it pads on the left.
     """
 
     pads: bool = True
@@ -30,6 +31,7 @@ class Collating:
     pad_token_id: int | None = None
     reads_mask: bool = True
     end_to_end: bool = False
+    is_left: bool = False
 
 
 _PADDING = (
@@ -63,10 +65,12 @@ def read_collator(collator: Any) -> Collating | None:
             reads_mask=False,  # it makes a mask of its own, of ones
             end_to_end=collator.padding_free,
         )
-    pad = getattr(getattr(collator, "tokenizer", None), "pad_token_id", None)
+    tokenizer = getattr(collator, "tokenizer", None)
+    pad = getattr(tokenizer, "pad_token_id", None)
+    is_left = getattr(tokenizer, "padding_side", "right") == "left"
     if name == "DataCollatorForLanguageModeling":
         labels: Labels = "random" if collator.mlm else "ids but padding"
-        return Collating(multiple=multiple, labels=labels, pad_token_id=pad)
+        return Collating(multiple=multiple, labels=labels, pad_token_id=pad, is_left=is_left)
     if name in _PADDING:
         # False, "do_not_pad", "longest", "max_length", or one of the library's names for these.
         padding = str(getattr(collator.padding, "value", collator.padding))
@@ -75,5 +79,6 @@ def read_collator(collator: Any) -> Collating | None:
             width=collator.max_length if padding == "max_length" else None,
             multiple=multiple,
             pad_token_id=pad,
+            is_left=is_left,
         )
     return None

@@ -90,9 +90,16 @@ def padding_before_batching(rows: PreparedRows, collating: Collating) -> tuple[s
     return "", ""
 
 
-def faults_of_padding(rows: PreparedRows) -> Sequence[str]:
-    """Return what is wrong with the padding in a data set."""
+def faults_of_padding(rows: PreparedRows, collating: Collating) -> Sequence[str]:
+    """Return what is wrong with the padding in a data set, or by its collator."""
     found = []
+    if collating.is_left and rows.is_shifted and rows.trained is not None:
+        # A causal model predicts it from the padding before it; which rows are padded, and so have
+        # one more, is decided batch by batch.
+        found.append(
+            "the tokenizer pads on the left: the first token of a row that a collator pads carries "
+            "loss too, and is not counted as trained here; set padding_side='right' for training"
+        )
     if rows.trained_padding:
         found.append(
             f"{rows.trained_padding:,} tokens of padding carry loss: set their labels to -100"

@@ -9,7 +9,7 @@ import numpy as np
 from batchstat.errors import InputError
 from batchstat.lengths.arrays import Ints, offsets_from_sizes
 from batchstat.recording.collators import Collating
-from batchstat.recording.reading import IGNORED
+from batchstat.recording.reading import GUESSED, IGNORED
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -54,8 +54,11 @@ class PreparedRows:
 
     @property
     def ends_in_padding(self) -> int:
-        """Rows that end in padding tokens which the mask calls real."""
-        return int(np.count_nonzero(self.text_lengths < self.widths)) if not self.is_masked else 0
+        """Rows that end in padding tokens which the mask calls real; 0 where few do: a text may end
+        in several tokens that pad elsewhere.
+        """
+        rows = int(np.count_nonzero(self.text_lengths < self.widths))
+        return 0 if self.is_masked or rows < GUESSED * len(self.widths) else rows
 
     @property
     def is_masked(self) -> bool:

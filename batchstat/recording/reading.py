@@ -26,7 +26,7 @@ GUESS = "a guess"
 
 _DEEPEST = 3
 """Mappings in sequences in mappings that are looked into."""
-_GUESSED = 0.25
+GUESSED = 0.25
 """Share of the rows that must end in a token before that is taken for padding."""
 _NOT_TOKENS = ("label", "mask", "position", "type_ids", "len", "offset", "index", "idx", "target")
 """Parts of names that token ids do not have."""
@@ -116,7 +116,7 @@ def _guess_padding(batches: list[ReadBatch]) -> None:
     token = counts.most_common(1)[0][0]
     count = sum(last == token for last, _ in ends)
     always = count == len(ends) and min(run for _, run in ends) == 1
-    if always or count < 2 or count < _GUESSED * len(ends):
+    if always or count < 2 or count < GUESSED * len(ends):
         return
     for batch in unknown:
         batch.by = "%s: token %d, in which %d of %d rows end" % (GUESS, token, count, len(ends))

@@ -16,6 +16,7 @@ from batchstat.recording.prepared_rows import PreparedRows, prepared_rows, why_u
 
 _LOADERS = ("get_train_dataloader", "_get_train_sampler", "_get_dataloader")
 _LOSSES = ("compute_loss", "training_step", "get_batch_samples")
+_BATCH_SIZE = "per_device_train_batch_size"
 _ALREADY_DONE = ("packing", "padding_free", "shuffle_dataset", "dataset_num_proc")
 """Arguments of SFTConfig that the prepared data set and its collator hold already."""
 
@@ -76,6 +77,8 @@ def read_trainer(target: Any) -> TrainerObject:
     kinds = [each.__name__ for each in type(target.args).__mro__]
     framework = "trl" if "SFTConfig" in kinds else "transformers"
     arguments = json.loads(target.args.to_json_string())
+    # One process with several devices, as in a notebook, gives each its part of a batch.
+    arguments[_BATCH_SIZE] = int(getattr(target, "_train_batch_size", arguments[_BATCH_SIZE]))
     if framework == "trl":
         arguments = {key: arguments[key] for key in arguments if key not in _ALREADY_DONE}
     collating = read_collator(target.data_collator)

@@ -147,19 +147,12 @@ def observe(
     kind, wanted = type(target).__name__, Settings(**settings)
     per_step = wanted.gradient_accumulation_steps * wanted.world_size
     found = _read(kind, target, steps and steps * per_step, pad_token_id)
-    own = {"loss": UNKNOWN, "order": "file", **settings}
-    batches, unpadded = _unpadded(found, Settings(**own))
-    return Observed(
+    return _of_batches(
+        found,
         kind=kind,
         setup=replace(_LOADER, path=Path(kind)),
-        profile=_profile_of(found),
-        settings=own,
-        batches=batches,
-        loader=found.facts,
+        settings={"loss": UNKNOWN, **settings},
         warnings=_of_part(steps),
-        padded=_width(found),
-        repair=_PAD_LESS if unpadded else "",
-        unpadded=unpadded,
         rank=getattr(getattr(target, "sampler", None), "rank", 0),
     )
 
@@ -186,26 +179,39 @@ def _of_trainer(
         loader = target.get_train_dataloader()
         limit = most and most * accumulation
         found = _read(trainer.kind, loader, limit, pad_token_id, trainer.has_decoder)
-    profile, warnings = _profile_of(found), [*_of_part(steps)]
+    warnings = [*_of_part(steps)]
     if own["world_size"] > 1:
         warnings.append(
             f"the loader of one rank was read: {own['world_size']} train, each with batches of its "
             "own"
         )
-    own |= {"world_size": 1, "max_length": profile.stats.max, "order": "file"}
-    batches, unpadded = _unpadded(found, Settings(**{**setup.settings, **own}))
-    return Observed(
+    own |= {"world_size": 1, "max_length": int(found.samples.lengths.max())}
+    return _of_batches(
+        found,
         kind=trainer.kind,
         setup=setup,
-        profile=profile,
+        settings=own,
+        trainer=trainer,
+        warnings=tuple(warnings),
+    )
+
+
+def _of_batches(
+    found: CollatedBatches, *, setup: TrainingSetup, settings: Mapping[str, Any], **known: Any
+) -> Observed:
+    """Return what the batches of a loader are; `known` are other attributes of `Observed`."""
+    own = {"order": "file", **settings}  # the samples are in the sequence of the batches
+    batches, unpadded = _unpadded(found, Settings(**{**setup.settings, **own}))
+    return Observed(
+        setup=setup,
+        profile=_profile(found.samples.lengths, found.samples.trained),
         settings=own,
         batches=batches,
-        trainer=trainer,
         loader=found.facts,
         padded=_width(found),
         repair=_PAD_LESS if unpadded else "",
         unpadded=unpadded,
-        warnings=tuple(warnings),
+        **known,
     )
 
 
@@ -262,10 +268,6 @@ def _unpadded(found: CollatedBatches, settings: Settings) -> tuple[GivenBatches,
     return replace(found.batches, origin=origin), spec
 
 
-def _profile_of(found: CollatedBatches) -> Profile:
-    return _profile(found.samples.lengths, found.samples.trained)
-
-
 def _profile(lengths: Ints, trained: TokenRanges | None) -> Profile:
     """Return the profile of samples that a trainer has tokenized."""
     import pandas as pd
@@ -280,10 +282,7 @@ def _of_rows(
     """Return what a prepared data set is: its own batches where rows are padded or packed before
     they are batched, else those of the strategy.
     """
-    trained = None
-    if rows.trained is not None:
-        edges = np.stack([np.ones_like(rows.trained), rows.trained + 1], axis=1).reshape(-1)
-        trained = TokenRanges(edges, np.arange(len(rows.trained) + 1) * 2)
+    trained = None if rows.trained is None else TokenRanges.of_counts(rows.trained)
     collating = trainer.collating
     assert collating is not None
     if collating.multiple > 1:
@@ -307,5 +306,5 @@ def _of_rows(
         repair=repair,
         unpadded=setup.strategy,
         without_padding=_profile(rows.text_lengths, None) if rows.ends_in_padding else None,
-        warnings=tuple(faults_of_padding(rows)),
+        warnings=tuple(faults_of_padding(rows, collating)),
     )

@@ -64,12 +64,13 @@ class Bench:
 
         collator = keys.pop("collator", None)
         multiple = keys.pop("multiple", None)
+        arguments = keys.pop("arguments", TrainingArguments)
         data = keys.pop("data", None)
         made: type[Any] = keys.pop("made", Trainer)
         more = {key: keys.pop(key) for key in ("compute_loss_func",) if key in keys}
         return made(
             keys.pop("model", self.model),
-            TrainingArguments(output_dir=str(self.folder / "out"), **OPTIONS, **keys),
+            arguments(output_dir=str(self.folder / "out"), **OPTIONS, **keys),
             data_collator=collator
             or DataCollatorForLanguageModeling(
                 self.tokenizer, mlm=False, pad_to_multiple_of=multiple
@@ -203,6 +204,33 @@ def test_batches_of_sft(bench, case):
     check(bench.sft(kind, **keys), ranks, bench.tokenizer.pad_token_id)
 
 
+def test_padding_on_the_left_trains_a_token_more_of_each_padded_row(bench):
+    bench.tokenizer.padding_side = "left"
+    try:
+        trainer = bench.plain(**EIGHT)
+        own = list(batches_in(trainer.get_train_dataloader(), bench.tokenizer.pad_token_id))
+        report, _ = printed(trainer)
+    finally:
+        bench.tokenizer.padding_side = "right"
+    for (width, rows, trained), made in zip(own, batches_of(report, 0), strict=True):
+        assert made == (width, rows, trained - sum(n < width for n in rows))
+    assert any("pads on the left" in each.message for each in report.warnings)
+    right, _ = printed(bench.plain(**EIGHT))
+    assert not any("pads on the left" in each.message for each in right.warnings)
+
+
+def test_several_devices_of_one_process_share_a_batch(bench):
+    """As in a notebook on two GPUs without a launcher: torch's DataParallel cuts it up."""
+    from transformers import TrainingArguments
+
+    class TwoDevices(TrainingArguments):  # type: ignore[misc]
+        n_gpu = 2
+
+    trainer = bench.plain(arguments=TwoDevices, per_device_train_batch_size=3)
+    report = check(trainer, 1, bench.tokenizer.pad_token_id)
+    assert report.simulation.row.counts.max_samples_per_batch == 6
+
+
 def test_group_by_length_has_the_samples_of_the_trainer(bench):
     """It draws random numbers without a seed: which samples meet differs between runs."""
     keys = {**EIGHT, "train_sampling_strategy": "group_by_length"}
@@ -217,6 +245,12 @@ def test_group_by_length_has_the_samples_of_the_trainer(bench):
     )
     assert sum(trained for *_, trained in made) == sum(trained for *_, trained in own)
     assert [len(rows) for _, rows, _ in made] == [len(rows) for _, rows, _ in own]
+
+
+def dataset_of(rows: list[list[int]]) -> Any:
+    from datasets import Dataset
+
+    return Dataset.from_dict({"input_ids": rows})
 
 
 def own_collator(samples: list[dict[str, Any]]) -> dict[str, Any]:
@@ -407,6 +441,16 @@ def test_a_mask_that_does_not_leave_out_padding_is_said(bench):
         rows * min(width + 1, LONGEST) for rows, width in widths
     )
     assert "tokens computed instead of" in printed(bench.plain(data=full))[1]["result"]
+
+
+def test_a_few_texts_that_end_in_several_end_tokens_are_texts(bench):
+    end = bench.tokenizer.pad_token_id
+    rows = bench.tokenized()["input_ids"]
+    data = dataset_of([[*row[:-2], end, end] if i % 5 == 0 else row for i, row in enumerate(rows)])
+    report, lines = printed(bench.plain(data=data, **EIGHT))
+    assert not [each for each in report.warnings if "calls real" in each.message]
+    assert not [each for each in report.changes.ranked if each.keys == {}]
+    assert "pad in the collator" not in " ".join(lines.values())
 
 
 def test_labels_of_samples_and_labels_that_are_drawn(bench):
