@@ -36,6 +36,7 @@ if TYPE_CHECKING:
     from batchstat.simulation.comparison import Comparison
     from batchstat.simulation.measured import measure
     from batchstat.simulation.preflight import Preflight, preflight
+    from batchstat.simulation.recorded import record, run
     from batchstat.tokenization.token_lengths import token_lengths
     from batchstat.training.batch_sampler import BatchSampler
     from batchstat.training.reading import read_samples
@@ -75,6 +76,8 @@ __all__ = [
     "preflight",
     "profile",
     "read_samples",
+    "record",
+    "run",
     "show",
     "to_html",
     "token_lengths",
@@ -111,6 +114,8 @@ _HOMES = {
     "preflight": "batchstat.simulation.preflight",
     "profile": "batchstat.profiling.build",
     "read_samples": "batchstat.training.reading",
+    "record": "batchstat.simulation.recorded",
+    "run": "batchstat.simulation.recorded",
     "show": "batchstat.render.printed",
     "to_html": "batchstat.render.html.report",
     "token_lengths": "batchstat.tokenization.token_lengths",

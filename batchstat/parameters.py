@@ -40,6 +40,7 @@ class Option:
         values: what each value means, if they are names.
         flags: its flags, where they are not the field's name.
         is_argument: whether it is given by its place.
+        takes_rest: whether all words from its place on are its own, options of others among them.
         is_common: whether `--help` shows it; `--help-all` shows every option.
         names: returns the names that it takes, where `values` does not have them.
         least: the smallest number that is allowed.
@@ -52,6 +53,7 @@ class Option:
     values: Mapping[str, str] = field(default_factory=dict)
     flags: tuple[str, ...] = ()
     is_argument: bool = False
+    takes_rest: bool = False
     is_common: bool = False
     names: Callable[[], Iterable[str]] | None = None
     least: int = 1

@@ -32,6 +32,12 @@ ENVIRONMENT = {
     "NO_COLOR": "Any value: print without colour.",
     "FORCE_COLOR": "Any value: print in colour where the output is not a terminal, too.",
     "TERM": "dumb: print without colour.",
+    "BATCHSTAT_RUN": "What the processes of a recorded command are to do; `batchstat run` sets it.",
+    "TORCHELASTIC_RUN_ID": "The id of a run that torchrun starts on several nodes; see `--run-id`.",
+    "SLURM_JOB_ID": "With `SLURM_STEP_ID`, the same of a step that `srun` starts.",
+    "SLURM_STEP_ID": "See `SLURM_JOB_ID`.",
+    "RANK": "The rank of a recorded process before torch.distributed is initialized.",
+    "WORLD_SIZE": "The number of ranks, likewise.",
     "GITHUB_STEP_SUMMARY": "File to which `check --format github` adds its table; GitHub Actions "
     "sets it.",
     "RAYON_NUM_THREADS": "Threads of the tokenizers library. Default: as `--workers`.",

@@ -3,10 +3,10 @@
     python docs/refresh.py [PAGE ...]
 
 The examples of a page run in their sequence, in one temporary folder that holds copies of
-`sample_data` and `docs/device.json`: ```console blocks are commands after `$` with their standard
-output, ```sh blocks are scripts, ```python blocks are programs, and ```pycon blocks are sessions:
-statements after `>>>` with what they print. The output of a command that ends with … is shown up to
-that line. Examples that need torch run where it is installed.
+`sample_data`, `docs/device.json` and `docs/train.py`: ```console blocks are commands after `$` with
+their standard output, ```sh blocks are scripts, ```python blocks are programs, and ```pycon blocks
+are sessions: statements after `>>>` with what they print. The output of a command that ends with …
+is shown up to that line. Examples that need torch run where it is installed.
 """
 
 import os
@@ -34,7 +34,7 @@ CUT = "…"
 _BLOCK = re.compile(r"^```(console|sh|python|pycon)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 _NEEDS_TORCH = re.compile(
     r"^(?:>>> )?(?:(?:from|import) (?:torch|torchdata|accelerate)\b"
-    r"|from transformers import .*\bTrainer\b)",
+    r"|from transformers import .*\bTrainer\b|\$ batchstat run )",
     re.MULTILINE,
 )
 
@@ -140,7 +140,8 @@ def refreshed(page: str, folder: Path, *, torch: bool, run_command: RunCommand =
         run_command: what runs the commands of consoles.
     """
     shutil.copytree(ROOT / "sample_data", folder / "sample_data")
-    shutil.copy(ROOT / "docs/device.json", folder)
+    for name in ("device.json", "train.py"):
+        shutil.copy(ROOT / "docs" / name, folder)
     parts, end = [], 0
     for example in examples(page):
         if example.needs_torch and not torch:

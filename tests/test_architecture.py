@@ -31,6 +31,7 @@ LAYERS = [
 # Of these, `recording` is a room and four arrows: it reads batches that were made elsewhere.
 MAX_ROOMS, MAX_LAYERS, MAX_ARROWS = 21, 13, 99
 PURE = ["errors", "_version", "lengths", "parameters", "planning"]
+RECORDER = "batchstat.recording.recorder"
 HEAVY = {"numpy", "pandas", "pyarrow", "transformers", "tokenizers", "matplotlib", "rich", "torch"}
 
 
@@ -38,8 +39,17 @@ def modules() -> dict[str, ast.Module]:
     found = {}
     for path in PACKAGE.rglob("*.py"):
         name = ".".join(path.relative_to(ROOT).with_suffix("").parts).removesuffix(".__init__")
-        found[name] = ast.parse(path.read_text(encoding="utf-8"))
+        found[name] = tree = ast.parse(path.read_text(encoding="utf-8"))
+        if name.startswith(f"{RECORDER}."):
+            make_absolute(tree, RECORDER)
     return found
+
+
+def make_absolute(tree: ast.Module, package: str) -> None:
+    """The recorder is loaded by its place, as another package, where batchstat is not installed."""
+    for node in ast.walk(tree):
+        if isinstance(node, ast.ImportFrom) and node.level == 1:
+            node.module, node.level = f"{package}.{node.module}", 0
 
 
 def imports(tree: ast.Module, *, at_load: bool) -> set[str]:
@@ -120,6 +130,35 @@ def test_package_faces_are_empty_or_registries():
         statements = MODULES[name].body
         if name not in REGISTRIES:
             assert len(statements) == 1, f"{name} holds more than its docstring"
+
+
+def test_the_recorder_stands_alone():
+    """In the grammar of Python 3.8, on the standard library: batchstat is not where it runs."""
+    own = [name for name in MODULES if name.startswith(f"{RECORDER}.")]
+    assert len(own) > 8
+    for name in own:
+        path = ROOT.joinpath(*name.split(".")).with_suffix(".py")
+        ast.parse(path.read_text(encoding="utf-8"), feature_version=(3, 8))
+        for imported in imports(MODULES[name], at_load=True):
+            top = imported.partition(".")[0]
+            assert imported.startswith(f"{RECORDER}.") or top in sys.stdlib_module_names, imported
+        # Annotations are not evaluated; what is cannot be subscripted before Python 3.9.
+        for node in ast.walk(_Unannotated().visit(ast.parse(path.read_text(encoding="utf-8")))):
+            if isinstance(node, ast.Subscript):
+                assert ast.unparse(node.value) not in ("dict", "list", "set", "tuple", "type"), name
+
+
+class _Unannotated(ast.NodeTransformer):
+    def visit_arg(self, node: ast.arg) -> ast.arg:
+        node.annotation = None
+        return node
+
+    def visit_FunctionDef(self, node: ast.FunctionDef) -> ast.AST:
+        node.returns = None
+        return self.generic_visit(node)
+
+    def visit_AnnAssign(self, node: ast.AnnAssign) -> ast.AST | None:
+        return node.value
 
 
 def test_no_circles():

@@ -22,6 +22,9 @@ from batchstat.cli.commands import (
     profile,
     recipe,
 )
+from batchstat.cli.commands import (
+    run as run_,
+)
 from batchstat.cli.streams import open_closed_streams, say
 from batchstat.cli.usage import Commands, Group, Help, Listed
 from batchstat.errors import BatchstatError, InputError
@@ -33,6 +36,7 @@ _PANELS: dict[str, dict[str, Callable[..., None]]] = {
         "balance": balance.command,
         "buckets": buckets.command,
         "preflight": preflight.command,
+        "run": run_.command,
         "calibrate": calibrate.command,
         "explain": explain.command,
     },

@@ -55,6 +55,7 @@ class _Taking:
 
     Attributes:
         rare: names of options that only the page of all options lists.
+        rest: the argument that takes all words from its place on; empty where none does.
     """
 
     def __init__(self, command: Command, declared: "Mapping[str, Field[Any]]") -> None:
@@ -63,6 +64,8 @@ class _Taking:
         self.__name__ = command.__name__
         self.__annotations__: dict[str, Any] = {}
         self.rare = {name for name, each in declared.items() if not _is_common(each)}
+        takers = (name for name, each in declared.items() if each.metadata["option"].takes_rest)
+        self.rest = next(takers, "")
 
     @property
     def __signature__(self) -> inspect.Signature:
@@ -76,7 +79,7 @@ class _Taking:
             for name, value in values.items()
             if value not in (None, [])
         }
-        _refuse_empty(given, self._declared)
+        _refuse_empty({k: given[k] for k in given if k != self.rest}, self._declared)
         self._command(Options(given))
 
 

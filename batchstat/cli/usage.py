@@ -105,7 +105,13 @@ class Commands(Mapping[str, Any]):
         if name not in self._made:
             each, app = self._listed[name], Typer(add_completion=False, rich_markup_mode=None)
             app.command(
-                name, cls=Command, add_help_option=False, rich_help_panel=each.rich_help_panel
+                name,
+                cls=Command,
+                add_help_option=False,
+                rich_help_panel=each.rich_help_panel,
+                context_settings={
+                    "allow_interspersed_args": not getattr(each.callback, "rest", "")
+                },
             )(each.callback)
             self._made[name] = get_command(app)
         return self._made[name]

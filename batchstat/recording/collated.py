@@ -13,10 +13,15 @@ from batchstat.lengths.arrays import Ints, offsets_from_sizes
 from batchstat.lengths.token_ranges import TokenRanges
 from batchstat.planning.samples import Samples
 from batchstat.recording.given_batches import GivenBatches
-from batchstat.recording.reading import TIME_MAJOR, ReadBatch, read_batch, settle
+from batchstat.recording.recorder.read_batches import NOTHING, ReadBatch
+from batchstat.recording.recorder.reading import read_batch, settle
 
 _MOST_WITHOUT_LENGTH = 100_000
 """Batches of an iterable without a length before it is taken to never end."""
+
+
+UNMARKED = "nothing says what is padding, and no token that rows end in does: none is taken for it"
+"""What is said of recorded batches without any mark of their padding."""
 
 
 @dataclass(frozen=True)
@@ -41,7 +46,7 @@ class CollatedBatches:
     """The batches of a loader.
 
     Attributes:
-        samples: their rows, or the samples of packed rows, in their sequence.
+        samples: their rows, or the samples of packed rows: in their sequence, or each once.
         batches: the batches of these samples.
         facts: how they were read.
     """
@@ -58,7 +63,8 @@ class CollatedBatches:
         widths = self.batches.widths
         if widths is None or self.facts.widths is not None or self.batches.packs_rows:
             return None
-        longest = np.maximum.reduceat(self.samples.lengths, self.batches.batch_offsets[:-1])
+        lengths = self.samples.lengths[self.batches.places]
+        longest = np.maximum.reduceat(lengths, self.batches.batch_offsets[:-1])
         same = len(widths) > 1 and bool((widths == widths[0]).all())
         return int(widths[0]) if same and bool((longest < widths[0]).any()) else None
 
@@ -99,9 +105,31 @@ def collated_batches(
         found.append(_read(name, number, batch, pad_token_id))
     if not found:
         raise InputError(f"{name}: there is no batch")
+    return as_collated(name, found, has_decoder)
+
+
+def as_collated(
+    name: str, found: list[ReadBatch], has_decoder: bool = False, is_recorded: bool = False
+) -> CollatedBatches:
+    """Return batches that were read, as samples and as a plan of these.
+
+    Args:
+        name: what they are called, for messages.
+        found: the batches.
+        has_decoder: whether the model is known to have an encoder and a decoder.
+        is_recorded: whether a model has computed them, whatever they say of their padding. Where
+            nothing says what is padding, and no token that rows end in, none is.
+
+    Raises:
+        InputError: batches of several kinds, or one whose padding is unknown.
+    """
     settle(found, has_decoder)
+    for read in found:
+        if is_recorded and read.real is None and read.by == NOTHING:
+            read.by, read.real = UNMARKED, [[read.width] for _ in range(read.rows)]
     _check_known(name, found)
-    _check_same(name, found)
+    if not is_recorded:
+        _check_same(name, found)
     return _as_plan(found)
 
 
@@ -121,6 +149,7 @@ def _read(name: str, number: int, batch: Any, pad_token_id: int | None) -> ReadB
             f"{name}: batch {number} has no token ids, which are whole numbers in rows of equal "
             "length: pass lists of sample numbers with their lengths instead"
         )
+    read.ids = read.keep = None  # not kept for a whole epoch
     return read
 
 
@@ -128,10 +157,9 @@ def _check_known(name: str, found: list[ReadBatch]) -> None:
     """Raise InputError if it is unknown what is padding in a batch."""
     for number, read in enumerate(found):
         if read.real is None:
-            what = "is time-major" if read.by == TIME_MAJOR else "says nothing of its padding"
             raise InputError(
-                f"{name}: padding unknown: batch {number} {what}, as it has no attention_mask, "
-                "lengths or position_ids by rows: pass pad_token_id, the tokenizer's"
+                f"{name}: padding unknown: batch {number} says nothing of it, as it has no "
+                "attention_mask, lengths or position_ids: pass pad_token_id, the tokenizer's"
             )
 
 

@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 from typing import Any, Literal
 
-from batchstat.recording.ownership import is_library
+from batchstat.recording.recorder.trainers import is_library
 
 Labels = Literal["column", "column or ids", "ids but padding", "random"]
 

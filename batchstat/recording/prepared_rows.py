@@ -9,7 +9,8 @@ import numpy as np
 from batchstat.errors import InputError
 from batchstat.lengths.arrays import Ints, offsets_from_sizes
 from batchstat.recording.collators import Collating
-from batchstat.recording.reading import GUESSED, IGNORED
+from batchstat.recording.recorder.read_batches import IGNORED
+from batchstat.recording.recorder.reading import GUESSED
 
 if TYPE_CHECKING:
     import pyarrow as pa

@@ -1,6 +1,5 @@
 """A trainer's object in Python: its arguments, its data set, and what of it is the user's own."""
 
-import json
 import random
 import sys
 from collections.abc import Iterator, Mapping
@@ -11,12 +10,13 @@ from typing import Any
 import numpy as np
 
 from batchstat.recording.collators import Collating, read_collator
-from batchstat.recording.ownership import overridden
 from batchstat.recording.prepared_rows import PreparedRows, prepared_rows, why_unreadable
+from batchstat.recording.recorder.trainers import facts_of, own_loader
 
-_LOADERS = ("get_train_dataloader", "_get_train_sampler", "_get_dataloader")
-_LOSSES = ("compute_loss", "training_step", "get_batch_samples")
-_BATCH_SIZE = "per_device_train_batch_size"
+_FACTS = (
+    *("kind", "framework", "arguments_class", "world_size", "samples_by_arguments"),
+    *("has_decoder", "takes_count"),
+)
 _ALREADY_DONE = ("packing", "padding_free", "shuffle_dataset", "dataset_num_proc")
 """Arguments of SFTConfig that the prepared data set and its collator hold already."""
 
@@ -74,17 +74,10 @@ def read_trainer(target: Any) -> TrainerObject:
     Raises:
         InputError: its data set has no row.
     """
-    kinds = [each.__name__ for each in type(target.args).__mro__]
-    framework = "trl" if "SFTConfig" in kinds else "transformers"
-    arguments = json.loads(target.args.to_json_string())
-    # One process with several devices, as in a notebook, gives each its part of a batch.
-    arguments[_BATCH_SIZE] = int(getattr(target, "_train_batch_size", arguments[_BATCH_SIZE]))
-    if framework == "trl":
-        arguments = {key: arguments[key] for key in arguments if key not in _ALREADY_DONE}
+    facts = facts_of(target)
     collating = read_collator(target.data_collator)
     rows, why = None, _why_loader(target, collating)
-    has_decoder = bool(getattr(getattr(target.model, "config", None), "is_encoder_decoder", False))
-    if has_decoder:
+    if facts["has_decoder"]:
         why = why or "an encoder and a decoder have widths of their own"
     if not why and collating is not None:
         rows = prepared_rows(target.train_dataset, collating)
@@ -92,39 +85,42 @@ def read_trainer(target: Any) -> TrainerObject:
             why = "labels and tokens of its rows differ in number"
         elif not collating.pads and not bool((rows.widths == rows.widths[0]).all()):
             why = "its rows have several widths, which the collator does not pad"
-    own_loss = overridden(target, _LOSSES)
-    if getattr(target, "compute_loss_func", None) is not None:
-        own_loss.append("compute_loss_func")
-    return TrainerObject(
-        kind=type(target).__name__,
-        framework=framework,
-        arguments=arguments,
-        arguments_class=type(target.args).__name__,
-        world_size=_world_size(target),
+    return trainer_of(
+        facts,
         is_main=bool(target.is_world_process_zero()),
         rows=None if why else rows,
         collating=collating,
         why_loader=why,
-        samples_by_arguments=not overridden(target, _LOADERS) and _has_length(target),
-        own_loss=tuple(own_loss),
-        has_decoder=has_decoder,
-        takes_count=bool(getattr(target, "model_accepts_loss_kwargs", False)),
     )
 
 
-def _world_size(target: Any) -> int:
-    accelerator = getattr(target, "accelerator", None)
-    return int(getattr(accelerator, "num_processes", 0) or getattr(target.args, "world_size", 1))
-
-
-def _has_length(target: Any) -> bool:
-    """Return whether the data set has one: a stream is batched as it comes."""
-    return hasattr(target.train_dataset, "__len__")
+def trainer_of(
+    facts: Mapping[str, Any],
+    *,
+    is_main: bool = True,
+    rows: PreparedRows | None = None,
+    collating: Collating | None = None,
+    why_loader: str = "",
+) -> TrainerObject:
+    """Return a Trainer from what it says of itself, by `facts_of`."""
+    known = {name: facts[name] for name in _FACTS}
+    arguments = facts["arguments"]
+    if known["framework"] == "trl":
+        arguments = {key: arguments[key] for key in arguments if key not in _ALREADY_DONE}
+    return TrainerObject(
+        arguments=arguments,
+        is_main=is_main,
+        rows=rows,
+        collating=collating,
+        why_loader=why_loader,
+        own_loss=tuple(facts["own_loss"]),
+        **known,
+    )
 
 
 def _why_loader(target: Any, collating: Collating | None) -> str:
     """Return why the batches are not those of the library's own rules; empty if they are."""
-    if own := overridden(target, _LOADERS):
+    if own := own_loader(target):
         return f"{type(target).__name__} has its own {own[0]}"
     if why := why_unreadable(target.train_dataset):
         return why

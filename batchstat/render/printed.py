@@ -2,7 +2,7 @@
 
 import sys
 
-from rich.console import Console
+from rich.console import Console, RenderableType
 
 from batchstat.errors import printable
 from batchstat.planning.settings import Settings
@@ -32,7 +32,7 @@ def show(report: Preflight) -> None:
         data     120 samples, 120 per epoch · 49,805 tokens
         ...
     """
-    screen = preflight_screen(report, lambda change: line_of(report, change))
+    screen = screen_of(report)
     on = Console(highlight=False)
     if on.is_jupyter or sys.stdout.isatty():
         on.print(screen, crop=False)  # a line to paste is longer than a terminal is wide
@@ -44,6 +44,11 @@ def show(report: Preflight) -> None:
     aside = Console(stderr=True, markup=False, highlight=False)
     for warning in report.warnings:
         aside.print(f"warning: {printable(warning.message)}", soft_wrap=True)
+
+
+def screen_of(report: Preflight) -> RenderableType:
+    """Return the report on an object or on a run, with lines to paste into its script."""
+    return preflight_screen(report, lambda change: line_of(report, change))
 
 
 def line_of(report: Preflight, change: Change) -> str:

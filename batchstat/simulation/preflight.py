@@ -208,15 +208,42 @@ def preflight(
         InputError: a configuration, corpus or tokenizer that is not available, or a calibration of
             another dtype or gradient checkpointing than the configuration trains with.
     """
-    observed, given = None, cast("Mapping[str, Any]", settings)
-    if isinstance(config, str | Path):
-        setup = read_setup(config, framework)
-    else:
+    if not isinstance(config, str | Path):
         observed = observe(config, settings, steps, pad_token_id)
-        setup, profile, given = observed.setup, observed.profile, observed.settings
+        report = report_on(observed, as_device(calibration, cost_per_hour, trainer=observed.setup))
+        if observed.is_main:
+            import batchstat
+
+            batchstat.show(report)
+        return report
+    setup = read_setup(config, framework)
     device = as_device(calibration, cost_per_hour, trainer=setup)
     if profile is None:
         profile = count(**profile_keywords(setup))
+    return _report(setup, profile, cast("Mapping[str, Any]", settings), device)
+
+
+def report_on(observed: Observed, device: Device | None = None) -> Preflight:
+    """Return the report on what was observed of an object or a run.
+
+    Args:
+        observed: what trains.
+        device: the calibrated device that trains.
+
+    Raises:
+        OptionError: settings that contradict each other.
+        InputError: no samples are left.
+    """
+    return _report(observed.setup, observed.profile, observed.settings, device, observed)
+
+
+def _report(
+    setup: TrainingSetup,
+    profile: Profile,
+    given: Mapping[str, Any],
+    device: Device | None,
+    observed: Observed | None = None,
+) -> Preflight:
     unmarked = ALL_TRAINED if observed is None else WITHOUT_LABELS
     samples, wanted = as_trained(setup, profile, given, unmarked)
     if device is not None:
@@ -231,22 +258,19 @@ def preflight(
     strategies = () if observed is not None and observed.has_decoder else None
     found = _simulated(setup, samples, wanted, current, trainer, device, strategies)
     row = found.changes.current
+    is_run = observed is not None and observed.run is not None
     shares = found.epochs.of(row.request.settings)
-    report = Preflight(
+    return Preflight(
         created=datetime.now(UTC).isoformat(),
         setup=setup,
         profile=profile,
         samples=samples,
         simulation=_simulation(row, shares, samples.profile, device),
         changes=found.changes,
-        num_examples=_num_examples(row.request, shares),
+        # A recorded row may be several that were packed, laid end to end by a collator.
+        num_examples=None if is_run else _num_examples(row.request, shares),
         observed=observed,
     )
-    if observed is not None and observed.is_main:
-        import batchstat
-
-        batchstat.show(report)
-    return report
 
 
 def _simulated(

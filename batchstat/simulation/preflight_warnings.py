@@ -7,7 +7,8 @@ from batchstat.errors import counted
 from batchstat.frameworks.samples import TrainedSamples
 from batchstat.frameworks.setup import TrainingSetup
 from batchstat.profiling.profile import TokenizerFacts
-from batchstat.recording.reading import GUESS
+from batchstat.recording.collated import UNMARKED
+from batchstat.recording.recorder.reading import GUESS
 from batchstat.simulation.device import Device
 from batchstat.simulation.device_warnings import DOES_NOT_FIT, fixed_excess, unfitting
 from batchstat.simulation.observed import Observed
@@ -48,7 +49,10 @@ def observed_warnings(observed: Observed | None) -> Iterator[ReportWarning]:
         return
     guess = next((by for by in facts.by if by.startswith(GUESS)), "")
     if guess:
-        yield ReportWarning("observed", f"what is padding is {guess}: pass pad_token_id")
+        remedy = ": pass pad_token_id" if observed.run is None else ""
+        yield ReportWarning("observed", f"what is padding is {guess}{remedy}")
+    if UNMARKED in facts.by:
+        yield ReportWarning("observed", UNMARKED)
     if facts.trained_padding:
         yield ReportWarning(
             "observed",

@@ -1,8 +1,6 @@
 """Collated batches of loaders: rows, widths, real and trained tokens, held against their makers."""
 
-import ast
 from collections import UserDict
-from pathlib import Path
 from types import SimpleNamespace
 from typing import Any, NamedTuple
 
@@ -13,7 +11,7 @@ from hypothesis import given
 
 import batchstat
 from batchstat import InputError
-from batchstat.recording import ownership, reading
+from batchstat.recording import versions
 from conftest import ROOT, needs
 
 ROWS = st.lists(st.lists(st.integers(1, 99), min_size=1, max_size=9), min_size=1, max_size=5)
@@ -110,14 +108,14 @@ def test_a_padding_id_is_guessed_where_many_rows_end_in_it():
     ],
 )
 def test_a_padding_id_is_not_guessed_from_less(ids):
-    with pytest.raises(InputError, match="padding unknown: batch 0 says nothing of its padding"):
+    with pytest.raises(InputError, match="padding unknown: batch 0 says nothing of it"):
         batchstat.measure([np.array(ids)])
 
 
-def test_time_major_batches_are_not_taken_for_rows():
+def test_time_major_batches_are_read_by_columns():
     batch = {"tokens": padded([[1, 2, 3], [4]]).T, "lengths": np.array([3, 1])}
-    with pytest.raises(InputError, match="padding unknown: batch 0 is time-major"):
-        batchstat.measure([batch])
+    counts = batchstat.measure([batch]).counts
+    assert (counts.rows, counts.real_tokens, counts.total_tokens) == (2, 4, 6)
 
 
 @given(rows=ROWS, prompts=st.lists(st.integers(0, 5), min_size=5, max_size=5))
@@ -180,6 +178,28 @@ def test_samples_of_packed_rows_are_told_apart():
     assert (row.counts.samples, row.counts.real_tokens) == (3, 8)
 
 
+@given(st.lists(st.integers(2, 9), min_size=2, max_size=9), st.integers(2, 16))
+def test_what_pads_samples_laid_end_to_end_to_a_multiple_is_no_sample(lengths, multiple):
+    ids = [7 + place % 5 for place in range(sum(lengths))]
+    padding = -len(ids) % multiple
+    positions = [place for length in lengths for place in range(length)] + [0] * padding
+    batch = {"input_ids": np.array([ids + [3] * padding]), "position_ids": np.array([positions])}
+    known = batchstat.measure([batch], pad_token_id=3)
+    assert (known.counts.samples, known.counts.real_tokens) == (len(lengths), len(ids))
+    if padding != 1:  # a single one may be a sample of one token
+        assert batchstat.measure([batch]).counts.real_tokens == len(ids)
+
+
+def test_padding_that_a_mask_takes_for_real():
+    """As LLaMA-Factory pads packed rows; a text may end in the same token, and is trained on it."""
+    ids = np.array([[5, 6, 7, 3, 3], [5, 6, 7, 8, 3], [5, 6, 7, 8, 3], [5, 6, 7, 8, 9]])
+    labels = ids.copy()
+    labels[0, 3:] = labels[1, 4] = -100
+    batch = {"input_ids": ids, "attention_mask": np.ones_like(ids), "labels": labels}
+    assert batchstat.measure([batch]).counts.real_tokens == 20
+    assert batchstat.measure([batch], pad_token_id=3).counts.real_tokens == 3 + 4 + 5 + 5
+
+
 def test_answers_that_are_computed_together():
     one, other = [[1, 2, 3], [4]], [[5, 6], [7, 8]]
     batch = {
@@ -194,7 +214,8 @@ def test_answers_that_are_computed_together():
 def flat(*lengths: int) -> dict[str, Any]:
     """Samples laid end to end in one row, as a padding-free collator makes it."""
     positions = [place for length in lengths for place in range(length)]
-    return {"input_ids": np.array([[7] * len(positions)]), "position_ids": np.array([positions])}
+    ids = np.arange(len(positions))[None] + 7
+    return {"input_ids": ids, "position_ids": np.array([positions])}
 
 
 def test_a_single_sample_of_a_padding_free_loader_is_one_too():
@@ -257,21 +278,9 @@ def test_an_endless_loader_is_stopped_by_steps(monkeypatch):
         batchstat.measure(repeat(batch))
 
 
-def test_the_reading_of_batches_stands_alone():
-    """A recorder takes the file along: the standard library, in the grammar of Python 3.8."""
-    text = Path(reading.__file__).read_text(encoding="utf-8")
-    tree = ast.parse(text, feature_version=(3, 8))
-    modules = {
-        node.module if isinstance(node, ast.ImportFrom) else node.names[0].name
-        for node in ast.walk(tree)
-        if isinstance(node, ast.Import | ast.ImportFrom)
-    }
-    assert modules == {"__future__", "collections", "collections.abc", "typing"}
-
-
 def test_what_a_trainer_needs_beside_it_is_what_the_package_needs():
     text = (ROOT / "pyproject.toml").read_text(encoding="utf-8")
-    for name, least in ownership.LEAST.items():
+    for name, least in versions.LEAST.items():
         assert f'"{name}>={".".join(map(str, least))}"' in text
 
 

@@ -19,6 +19,7 @@ from batchstat.render.screens.layout import (
     rank_idle,
 )
 from batchstat.render.screens.losses import loss_lines
+from batchstat.render.screens.recording import run_lines, run_source
 from batchstat.render.text import decimal, key_value, one_line, percent, span
 from batchstat.simulation.changes import Change
 from batchstat.simulation.preflight import Preflight
@@ -62,7 +63,7 @@ def preflight_screen(
 
 def _what_it_does(report: Preflight) -> Iterator[RenderableType]:
     row = report.simulation.row
-    yield _source(report)
+    yield from _source(report)
     yield Line("data", " · ".join(_data(report)))
     yield Line("basis", _basis(report))
     yield from device_lines(report.simulation.device, report.simulation.basis)
@@ -75,22 +76,27 @@ def _what_it_does(report: Preflight) -> Iterator[RenderableType]:
         yield Line("ranks", _ranks(report))
     if row.on_device.seconds is not None:
         yield Line("time", " · ".join(_time(report)))
+    if report.observed is not None and report.observed.run is not None:
+        yield from run_lines(report.observed.run)
     if loss := _loss(report):
         yield Line("loss", loss)
 
 
-def _source(report: Preflight) -> Line:
-    """Return where the batches come from."""
+def _source(report: Preflight) -> Iterator[Line]:
+    """Yield where the batches come from."""
     observed, setup = report.observed, report.setup
     if observed is None:
         path = one_line(setup.path.as_posix())
-        return Line("config", f"{path} · {setup.title}, by the rules of {setup.version}")
-    if observed.trainer is None:
+        yield Line("config", f"{path} · {setup.title}, by the rules of {setup.version}")
+    elif observed.run is not None:
+        yield from run_source(observed.run)
+    elif observed.trainer is None:
         batches = report.simulation.row.counts.batches
-        return Line("loader", f"{observed.kind} · {batches:,} batches were read")
-    own = observed.trainer.why_loader
-    read = f"its own loader was read, since {own}" if own else "its prepared data set was read"
-    return Line("trainer", f"{observed.kind} · {setup.path.name} · {read}")
+        yield Line("loader", f"{observed.kind} · {batches:,} batches were read")
+    else:
+        own = observed.trainer.why_loader
+        read = f"its own loader was read, since {own}" if own else "its prepared data set was read"
+        yield Line("trainer", f"{observed.kind} · {setup.path.name} · {read}")
 
 
 def _basis(report: Preflight) -> str:
@@ -111,7 +117,9 @@ def _loss(report: Preflight) -> str:
     if row.request.settings.loss == UNKNOWN:
         if observed is None or observed.trainer is None:
             return "the loop's own: not known"
-        return f"the script's own ({', '.join(observed.trainer.own_loss)}): not known"
+        if not observed.trainer.own_loss:
+            return "not known: the model was not given the number of trained tokens"
+        return f"its own ({', '.join(observed.trainer.own_loss)}): not known"
     if observed is not None and not observed.has_token_labels:
         return "not known, since its labels are not of tokens"
     if row.trained is None or (weights := row.trained.weights) is None:
@@ -157,15 +165,15 @@ def _dropped(report: Preflight) -> Iterator[str]:
 def _data(report: Preflight) -> Iterator[str]:
     """Yield how many samples there are, what the trainer does not batch, and their tokens."""
     counts, samples, stats = report.simulation.row.counts, report.samples, report.profile.stats
+    observed = report.observed
     dropped = counts.dropped_samples - samples.lost.dropped_samples
     kept = len(samples.profile) - dropped
     found = counted(len(report.profile), "sample")
-    if report.observed is None:
+    if observed is None:
         yield f"{found}, {kept:,} per epoch"
     else:
-        yield f"{found} as the script tokenizes them" + (
-            f", {kept:,} per epoch" if kept < len(report.profile) else ""
-        )
+        how = "as the script tokenizes them" if observed.run is None else "recorded"
+        yield f"{found} {how}" + (f", {kept:,} per epoch" if kept < len(report.profile) else "")
     yield from _dropped(report)
     if samples.held_out:
         yield f"{samples.held_out:,} held out for evaluation"
@@ -180,6 +188,12 @@ def _data(report: Preflight) -> Iterator[str]:
 
 def _steps(report: Preflight) -> Iterator[str]:
     counts, schedule = report.simulation.row.counts, report.setup.schedule
+    run = None if report.observed is None else report.observed.run
+    if run is not None and not (run.is_dry and run.trainer):
+        # How long an epoch, or the whole training, would have been is not seen.
+        yield f"{report.steps_per_epoch:,} of {counts.batches:,} batches"
+        yield _per_step(report)
+        return
     yield f"{report.steps_per_epoch:,} per epoch of {counts.batches:,} batches"
     lasts = f"{report.total_steps:,} in all"
     if schedule.max_steps is None:
@@ -189,9 +203,12 @@ def _steps(report: Preflight) -> Iterator[str]:
         kept = counted(len(report.samples.profile), "sample")
         yield f"{lasts} = {report.epochs:,.2f} epochs, {report.trained_samples:,} of {kept}"
     yield f"{report.warmup_steps:,} of warm-up"
-    yield (
-        f"{decimal(report.samples_per_step)} samples and {report.tokens_per_step:,.0f} tokens each"
-    )
+    yield _per_step(report)
+
+
+def _per_step(report: Preflight) -> str:
+    samples, tokens = decimal(report.samples_per_step), report.tokens_per_step
+    return f"{samples} samples and {tokens:,.0f} tokens each"
 
 
 def _packed_rows(report: Preflight, rows: int) -> str:

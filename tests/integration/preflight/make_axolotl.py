@@ -20,6 +20,9 @@ from typing import Any
 from axolotl_corpora import digest_of, save_corpora, save_tokenizers
 from trainers import before_accelerate
 
+from batchstat.recording.recorder.arguments import WholeNumbers, as_array
+from batchstat.recording.recorder.reading import read_batch
+
 COMMIT = "067b021c8b87a9e5e380b9173c704cf7340e30f5"
 FLASH = {"attn_implementation": "flash_attention_2"}
 FLEX = {"attn_implementation": "flex_attention"}
@@ -332,12 +335,10 @@ def loader_of(trainer: Any, ranks: int, rank: int) -> Any:
 
 def _lengths(loader: Any) -> Iterator[Any]:
     for batch in loader:
-        ids, labels = batch["input_ids"], batch["labels"]
-        if "attention_mask" in batch:
-            real = int((batch["attention_mask"] > 0).sum())
-        else:  # left out where samples are packed: padding is numbered from 0, but has no label
-            real = int((ids != 0).sum())
-        yield ids.shape[1], [real], int((labels != -100).sum())
+        read = read_batch(WholeNumbers(dict(batch)).converted(as_array), pad_token_id=0)
+        assert read is not None
+        assert read.real is not None
+        yield read.width, [sum(map(sum, read.real))], sum(read.labelled)
 
 
 def main() -> None:

@@ -55,44 +55,22 @@ def record(values: dict[str, Any], ranks: int, folder: Path) -> dict[str, Any]:
     try:
         workflow.run_sft(*arguments)
     except _PreparedError as prepared:
+        del workflow.CustomSeq2SeqTrainer.train
         return _found(prepared.args[0], ranks)
     raise RuntimeError("it did not train")
 
 
 def _found(trainer: Any, ranks: int) -> dict[str, Any]:
-    from accelerate.data_loader import prepare_data_loader
-    from trainers import before_accelerate
+    from trainers import loaders_of, recorded
 
-    loaders = [trainer.get_train_dataloader()]
-    if ranks > 1:
-        plain = before_accelerate(trainer)
-        loaders = [
-            prepare_data_loader(
-                plain,
-                num_processes=ranks,
-                process_index=rank,
-                put_on_device=False,
-                use_seedable_sampler=True,
-                data_seed=trainer.args.data_seed,
-                even_batches=True,
-            )
-            for rank in range(ranks)
-        ]
+    loaders = loaders_of(trainer, ranks)
     steps = trainer.set_initial_training_values(trainer.args, loaders[0])[-1]
-    pad = trainer.processing_class.pad_token_id
     return {
         "samples": len(trainer.train_dataset),
         "steps": steps,
         "warmup": trainer.args.get_warmup_steps(steps),
-        "batches": [[_batch(each, pad) for each in loader] for loader in loaders],
+        "batches": [recorded(trainer, loader) for loader in loaders],
     }
-
-
-def _batch(batch: Any, pad: int) -> list[Any]:
-    """Width, tokens of each row, and those that carry loss."""
-    ids, labels = batch["input_ids"], batch["labels"]
-    rows = [int(each) for each in (ids != pad).sum(1)]
-    return [ids.shape[1], rows, int((labels[:, 1:] != -100).sum())]
 
 
 def keys() -> list[str]:

@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from trainers import Batch, batches_in, loaders_of, save_tokenizer
+from trainers import Batch, batches_in, loaders_of, recorded, save_tokenizer
 
 import batchstat
 from batchstat import InputError
@@ -18,7 +18,7 @@ from batchstat.planning.inputs import resolve_inputs
 from batchstat.planning.rank_batches import plan_ranks
 from batchstat.planning.shares import make_shares
 from batchstat.planning.strategies.spec import RowRequest
-from batchstat.recording import ownership
+from batchstat.recording import versions
 from batchstat.render.printed import line_of
 from batchstat.simulation.preflight import Preflight
 from conftest import SAMPLE_DATA, needs
@@ -179,9 +179,9 @@ SFT: dict[str, tuple[str, dict[str, Any], int]] = {
 }
 
 
-def check(trainer: Any, ranks: int, pad: int) -> Preflight:
+def check(trainer: Any, ranks: int) -> Preflight:
     """A report has the batches of the trainer's own loaders, and leaves these as they were."""
-    expected = [list(batches_in(loader, pad)) for loader in loaders_of(trainer, ranks)]
+    expected = [recorded(trainer, loader) for loader in loaders_of(trainer, ranks)]
     report, lines = printed(trainer, world_size=ranks)
     assert "its prepared data set was read" in lines["trainer"]
     assert [list(batches_of(report, rank)) for rank in range(ranks)] == expected
@@ -193,7 +193,7 @@ def check(trainer: Any, ranks: int, pad: int) -> Preflight:
 @pytest.mark.parametrize("case", PLAIN)
 def test_batches_of_the_trainer(bench, case):
     keys, ranks = PLAIN[case]
-    report = check(bench.plain(**keys), ranks, bench.tokenizer.pad_token_id)
+    report = check(bench.plain(**keys), ranks)
     counts = report.simulation.row.counts
     assert (counts.padding_tokens > 0) or keys["per_device_train_batch_size"] == 1
 
@@ -201,14 +201,14 @@ def test_batches_of_the_trainer(bench, case):
 @pytest.mark.parametrize("case", SFT)
 def test_batches_of_sft(bench, case):
     kind, keys, ranks = SFT[case]
-    check(bench.sft(kind, **keys), ranks, bench.tokenizer.pad_token_id)
+    check(bench.sft(kind, **keys), ranks)
 
 
 def test_padding_on_the_left_trains_a_token_more_of_each_padded_row(bench):
     bench.tokenizer.padding_side = "left"
     try:
         trainer = bench.plain(**EIGHT)
-        own = list(batches_in(trainer.get_train_dataloader(), bench.tokenizer.pad_token_id))
+        own = recorded(trainer, trainer.get_train_dataloader())
         report, _ = printed(trainer)
     finally:
         bench.tokenizer.padding_side = "right"
@@ -227,7 +227,7 @@ def test_several_devices_of_one_process_share_a_batch(bench):
         n_gpu = 2
 
     trainer = bench.plain(arguments=TwoDevices, per_device_train_batch_size=3)
-    report = check(trainer, 1, bench.tokenizer.pad_token_id)
+    report = check(trainer, 1)
     assert report.simulation.row.counts.max_samples_per_batch == 6
 
 
@@ -235,7 +235,7 @@ def test_group_by_length_has_the_samples_of_the_trainer(bench):
     """It draws random numbers without a seed: which samples meet differs between runs."""
     keys = {**EIGHT, "train_sampling_strategy": "group_by_length"}
     trainer = bench.plain(**keys)
-    own = list(batches_in(trainer.get_train_dataloader(), bench.tokenizer.pad_token_id))
+    own = recorded(trainer, trainer.get_train_dataloader())
     report, _ = printed(trainer)
     made = list(batches_of(report, 0))
     for part in (own, made):
@@ -313,13 +313,13 @@ def test_what_only_a_loader_knows_is_read_from_it(bench, which):
 
     trainer = own_loaders(bench, which)
     torch.manual_seed(3)
-    expected = list(batches_in(trainer.get_train_dataloader(), bench.tokenizer.pad_token_id))
+    expected = recorded(trainer, trainer.get_train_dataloader())
     torch.manual_seed(3)
     report, lines = printed(trainer)
     assert f"its own loader was read, since {OWN[which]}" in lines["trainer"]
     first = 5 * 2 if which == "a stream" else len(expected)
     assert list(batches_of(report, 0)) == expected[:first]
-    after = list(batches_in(trainer.get_train_dataloader(), bench.tokenizer.pad_token_id))
+    after = recorded(trainer, trainer.get_train_dataloader())
     assert after == expected
     torch.manual_seed(3)
     part, _ = printed(trainer, steps=2)
@@ -579,12 +579,12 @@ LOSSES = {
     ),
     "a subclass that ignores the number": (
         {"made": ignoring},
-        "the script's own (compute_loss): not known",
+        "its own (compute_loss): not known",
         False,
     ),
     "a function": (
         {"compute_loss_func": lambda: summed},
-        "the script's own (compute_loss_func): not known",
+        "its own (compute_loss_func): not known",
         True,
     ),
 }
@@ -646,8 +646,8 @@ def test_ranks_that_count_their_own_tokens_are_said(bench):
 
 @pytest.mark.parametrize(("name", "old"), [("numpy", "1.26.4"), ("transformers", "4.47.1")])
 def test_an_environment_that_is_too_old(bench, monkeypatch, name, old):
-    real = ownership.version
-    monkeypatch.setattr(ownership, "version", lambda each: old if each == name else real(each))
+    real = versions.version
+    monkeypatch.setattr(versions, "version", lambda each: old if each == name else real(each))
     with pytest.raises(InputError, match=f"{name} {old} is too old: .* numpy 2.0, pyarrow 21, tr"):
         batchstat.preflight(bench.plain())
 

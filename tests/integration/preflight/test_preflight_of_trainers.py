@@ -160,7 +160,9 @@ def test_its_batches_are_the_trainers(tmp_path, tokenizer, corpora, kind, values
     with_trained = is_sft(values) and values.get("packing_strategy") != "wrapped"
     for rank, theirs in enumerate(expected.batches):
         theirs = [(*batch[:2], batch[2] if with_trained else None) for batch in theirs]
-        assert batches_of(report, rank, with_trained=with_trained) == theirs
+        made = batches_of(report, rank, with_trained=with_trained)
+        most = expected.steps * values.get("gradient_accumulation_steps", 1)
+        assert theirs == made[:most]  # half an epoch ends where its steps do
     if not values.get("packing", False):
         assert len(report.samples.profile) == expected.samples
     assert (report.total_steps, report.warmup_steps) == (expected.steps, expected.warmup)

@@ -4,8 +4,14 @@ import json
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any
 
+from batchstat.recording.recorder.orders import Orders
+from batchstat.recording.recorder.read_batches import ReadBatch
+from batchstat.recording.recorder.recorder import Stopped
+from batchstat.recording.recorder.watching import record_here
+from batchstat.recording.recording import RUN_FILE, read_recording
 from batchstat.tokenization.builtin import CHAT_TEMPLATE, definition
 
 Batch = tuple[int, list[int], int | None]
@@ -118,12 +124,11 @@ def loaders_of(trainer: Any, ranks: int) -> list[Any]:
 
 
 def _found(trainer: Any, ranks: int) -> Found:
-    loaders = loaders_of(trainer, ranks)
-    args, pad = trainer.args, getattr(trainer.processing_class, "pad_token_id", -1)
+    loaders, args = loaders_of(trainer, ranks), trainer.args
     steps = trainer.set_initial_training_values(args, loaders[0])[-1]
     return Found(
         samples=len(trainer.train_dataset),
-        batches=[list(batches_in(loader, pad)) for loader in loaders],
+        batches=[recorded(trainer, loader) for loader in loaders],
         steps=steps,
         warmup=args.get_warmup_steps(steps),
     )
@@ -137,6 +142,30 @@ def before_accelerate(trainer: Any) -> Any:
     trainer.get_train_dataloader()
     trainer.accelerator.prepare = prepare
     return made[0]
+
+
+def recorded(trainer: Any, loader: Any) -> list[Batch]:
+    """The batches of an epoch that the loop of a trainer takes from a loader, as batchstat records
+    them in a dry run.
+    """
+    with TemporaryDirectory() as folder:
+        Path(folder, RUN_FILE).write_text('{"id": "run"}')
+        recorder, patches = record_here(Orders(folder, "run", b"key", is_dry=True))
+        patches.replace(trainer, "get_train_dataloader", lambda _: lambda: loader)
+        try:
+            trainer.train()
+        except Stopped:
+            recorder.close()
+        finally:
+            patches.restore()
+        [rank] = read_recording(Path(folder)).ranks
+    return [batch_of(part) for batch in rank.batches for part in batch.parts]
+
+
+def batch_of(read: ReadBatch) -> Batch:
+    """Width, tokens of each row, and those that carry loss where labels are of tokens."""
+    trained = None if read.trained is None else sum(sum(row) for row in read.trained)
+    return read.width, [sum(row) for row in read.real or []], trained
 
 
 def batches_in(loader: Any, pad: int) -> Iterator[Batch]:

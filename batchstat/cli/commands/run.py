@@ -1,0 +1,137 @@
+"""batchstat run"""
+
+import os
+import signal
+import sys
+from dataclasses import dataclass
+from pathlib import Path
+
+from batchstat.cli.options import Options, takes
+from batchstat.parameters import option
+
+
+@dataclass(frozen=True, kw_only=True)
+class Run:
+    """A command that trains."""
+
+    command: tuple[str, ...] = option(
+        (),
+        "What you train with. From its first word on, all is its own.",
+        "",
+        "COMMAND",
+        is_argument=True,
+        takes_rest=True,
+    )
+
+
+@dataclass(frozen=True, kw_only=True)
+class Recorded:
+    """How a command is recorded."""
+
+    dry_run: bool = option(
+        False,
+        "An epoch of batches without training, then end the command.",
+        "Recording",
+        flags=("--dry-run",),
+        is_common=True,
+    )
+    no_weights: bool = option(
+        False,
+        "In a dry run, make models of transformers without their weights.",
+        "Recording",
+        flags=("--no-weights",),
+    )
+    steps: int | None = option(
+        None,
+        "End the command after N optimizer steps.",
+        "Recording",
+        "N",
+        shown="all",
+        is_common=True,
+    )
+    run_id: str | None = option(
+        None,
+        "Name of the run, the same on all of its nodes.",
+        "Recording",
+        "NAME",
+        shown="the launcher's",
+    )
+    output: Path | None = option(
+        None,
+        "Folder of the recording.",
+        "Output",
+        "DIR",
+        shown="batchstat-results/run, replaced",
+        flags=("--output", "-o"),
+        is_common=True,
+    )
+    as_json: bool = option(
+        False, "Print the report as JSON.", "Output", flags=("--json",), is_common=True
+    )
+
+
+@takes(Run, Recorded)
+def command(options: Options) -> None:
+    """Record the batches that a command really trains on, and report what they pad.
+
+    The command runs unchanged: its output, its exit code and signals are its own. Afterwards the
+    report says, on standard error, what share was padding, and what to change.
+
+    Examples:
+        # Any script that trains with torch
+        batchstat run train.py --lr 2e-5
+
+        # An epoch of its batches, without training
+        batchstat run --dry-run train.py
+
+        # Whatever starts the script
+        batchstat run torchrun --nproc-per-node 8 train.py
+    """
+    from batchstat.cli.streams import console, emit, render, say
+    from batchstat.documents.base import to_text
+    from batchstat.documents.preflight import preflight_document
+    from batchstat.errors import BatchstatError
+    from batchstat.render.printed import screen_of
+    from batchstat.simulation.recorded import run
+    from batchstat.storage.result_files import PREFLIGHT_FILE
+    from batchstat.storage.results import write_files
+
+    asked = options.read(Recorded)
+    ended = run(
+        options.read(Run).command,
+        output=asked.output,
+        dry_run=asked.dry_run,
+        no_weights=asked.no_weights,
+        steps=asked.steps,
+        run_id=asked.run_id,
+    )
+    say("")  # a progress bar may have left the line unfinished
+    try:
+        report = ended.report
+    except BatchstatError as error:
+        say(f"batchstat: {error}")
+    except Exception as error:  # of batchstat's own: the command ended as it did
+        say(f"batchstat: no report, by a bug of batchstat, please report it: {error!r}")
+    else:
+        document = to_text(preflight_document(report))
+        write_files(ended.folder, {PREFLIGHT_FILE: document.encode()})
+        sys.stderr.write(render(screen_of(report), console()))
+        for warning in report.warnings:
+            say(f"warning: {warning.message}")
+        if asked.as_json:
+            emit(document)
+    _end_as(ended.code)
+
+
+def _end_as(code: int) -> None:
+    """End this process as a command ended: with its exit code, or by the signal of which this is
+    minus the number, so that a shell sees the same.
+    """
+    if code >= 0:
+        raise SystemExit(code)
+    number = -code
+    if number != getattr(signal, "SIGKILL", None):
+        signal.signal(number, signal.SIG_DFL)
+    sys.stdout.flush()
+    sys.stderr.flush()
+    os.kill(os.getpid(), number)

@@ -1,0 +1,317 @@
+"""Forwards of a model, and which of them are trained: those that a gradient comes back to."""
+
+from __future__ import annotations
+
+import inspect
+import sys
+import weakref
+from collections.abc import Mapping
+from typing import Any
+
+from .arguments import WholeNumbers, as_array, by_name, enters_graph, unwrapped
+from .devices import Clock, Copies, Moment
+from .loaders import Fetched, Loaders
+from .read_batches import ReadBatch
+from .reading import read_parts
+
+_MOST_PENDING = 256
+"""Forwards that wait for a gradient: more are those of an evaluation that builds graphs."""
+_MOST_MISSES = 50_000
+"""Calls of modules without token ids, after which a program is taken to train on something else."""
+_LARGEST_COPY = 4096
+"""Tokens of a batch that are copied and read later: those of larger ones are read faster than
+copied.
+"""
+_OUTPUTS = 4
+"""Outputs of a forward that are watched for a gradient."""
+
+
+class Model:
+    """What is known of a model, looked for once.
+
+    Attributes:
+        kind: its class.
+        pad_token_id: what it pads with, as its configuration or its embedding says; None without.
+        has_decoder: whether it has an encoder and a decoder; None where it does not say.
+        takes_ids: whether a layer of it takes token ids.
+        uses_count: whether its loss divides by a number of trained tokens that it is given. Some
+            models of transformers are given it and take the mean of their batch all the same.
+    """
+
+    def __init__(self, torch: Any, module: Any, pad_token_id: Any) -> None:
+        """Look for them; what a tokenizer pads with is that of its model."""
+        inner = unwrapped(module)
+        config = getattr(inner, "config", None)
+        self.kind = type(inner).__name__
+        self.has_decoder = getattr(config, "is_encoder_decoder", None)
+        embeddings = [each for each in inner.modules() if "Embedding" in type(each).__name__]
+        self.takes_ids = bool(embeddings)
+        self.pad_token_id = pad_token_id
+        if self.pad_token_id is None:
+            self.pad_token_id = getattr(config, "pad_token_id", None)
+        for each in embeddings:
+            if self.pad_token_id is None and isinstance(each, torch.nn.Embedding):
+                self.pad_token_id = each.padding_idx
+        self.uses_count = any(map(_uses_count, _computing(inner)))
+
+    def read(self, arrays: Any, pad_token_id: Any = None) -> list[ReadBatch]:
+        """Return what it computes of its arguments; `pad_token_id` is what a loop pads with, where
+        the model does not say.
+        """
+        known = self.pad_token_id if pad_token_id is None else pad_token_id
+        return read_parts(arrays, known, self.has_decoder)
+
+
+def _computing(module: Any) -> list[Any]:
+    """Return a model, and what an adapter such as PEFT's wraps."""
+    base = getattr(module, "get_base_model", None)
+    return [module] if base is None else [module, base()]
+
+
+def _uses_count(module: Any) -> bool:
+    """Return whether a forward hands a number of trained tokens on: by name, or, as models of
+    transformers do, with all that it is given to their `loss_function`.
+    """
+    code = getattr(inspect.unwrap(type(module).forward), "__code__", None)
+    if code is None:
+        return True
+    named = code.co_varnames[: code.co_argcount + code.co_kwonlyargcount]
+    return "num_items_in_batch" in named or "loss_function" in code.co_names
+
+
+class Forward:
+    """One call of the model.
+
+    Attributes:
+        model: what is known of the model.
+        has_ids: whether it was given token ids; else only where there are any.
+        is_counted: whether it was given the number of trained tokens of its step.
+        began: when.
+        training: whether the model says that it is trained.
+        came_back: whether a gradient has come back to it.
+        is_watched: whether one could be seen.
+        arrays: its whole numbers, once they were read.
+        fetched: what a loader handed out, if that is what it was given.
+    """
+
+    __slots__ = (
+        "_copies",
+        "_parts",
+        "arrays",
+        "began",
+        "came_back",
+        "fetched",
+        "has_ids",
+        "is_counted",
+        "is_watched",
+        "model",
+        "training",
+    )
+
+    def __init__(self, model: Model, found: WholeNumbers, began: Moment) -> None:
+        """Copy its whole numbers, or read large ones, before anything changes them."""
+        self.model, self.began = model, began
+        self.fetched: Fetched | None = None
+        self.is_counted = self.came_back = self.is_watched = self.training = False
+        self.has_ids = True
+        self._copies: Copies | None = None
+        self._parts: list[ReadBatch] | None = None
+        self.arrays: Any = None
+        if found.are_here and found.size > _LARGEST_COPY:
+            self.arrays = found.converted(as_array)
+            self._parts = model.read(self.arrays)
+        else:
+            self._copies = Copies(found)
+
+    def on_gradient(self, _gradient: Any) -> None:
+        """Note that one has come back."""
+        self.came_back = True
+
+    @property
+    def is_here(self) -> bool:
+        """Whether nothing of it is on its way."""
+        return self._copies is None or self._copies.are_here
+
+    def read(self) -> list[ReadBatch]:
+        """Return what it computes: one part for each set of token ids, none without any."""
+        if self._parts is None:
+            assert self._copies is not None
+            self.arrays = self._copies.arrived()
+            self._parts = self.model.read(self.arrays)
+        if not self.has_ids:
+            for part in self._parts:
+                part.ids = None
+        return self._parts
+
+
+class Forwards:
+    """Sees the outermost forward of a model that takes token ids.
+
+    A forward is what is computed, whatever loaders prefetched; a gradient that comes back is what
+    tells training from evaluation, whatever `training` and `no_grad` say.
+
+    Attributes:
+        is_busy: whether one is under way, or a backward, or nothing is recorded: what is called
+            then is a part of it, or no concern of anybody.
+        pending: those to which no gradient has come yet.
+        unused: calls and tokens of those that build no graph, since the last batch was written.
+        seen: those that were trained.
+        misses: calls of modules that take no token ids, since the last backward.
+        is_resting: whether so many were seen that nothing is looked at before the next backward.
+        labels: of the batch of a Trainer's step, which may compute its loss outside of the model;
+            None without any.
+        has_failed: whether nothing is recorded any more, since something went wrong.
+        clock: of the device that computes.
+        loaders: what loaders hand out.
+        pad_token_id: of the tokenizer of a Trainer; None without one.
+    """
+
+    def __init__(self, loaders: Loaders) -> None:
+        """Begin without any; `is_busy` until everything is installed."""
+        self.is_busy = True
+        self.loaders = loaders
+        self.pending: list[Forward] = []
+        self.unused = [0, 0]
+        self.seen = self.misses = 0
+        self.labels: Any = None
+        self.has_failed = self.is_resting = False
+        self.clock = Clock()
+        self.pad_token_id: Any = None
+        # Not an attribute of the model, which a script may pickle.
+        self._models: weakref.WeakKeyDictionary[Any, Model] = weakref.WeakKeyDictionary()
+
+    def call(self, original: Any, module: Any, args: Any, kwargs: Any) -> Any:
+        """Call a module that nothing else has called, and note what it computes."""
+        torch = _torch()
+        if _is_compiling(torch):
+            return original(module, *args, **kwargs)
+        try:
+            named = by_name(module, args, kwargs)
+            if self.labels is not None and "labels" not in named:
+                named = {**named, "labels": self.labels}
+            found = self._batch_of(torch, module, named)
+            forward = None
+            if found is not None and torch.is_grad_enabled():
+                model = self.model_of(module)
+                self.clock.see(found)
+                forward = Forward(model, found, self.clock.now())
+                forward.fetched = self.loaders.handed_out(found.tensors)
+                forward.has_ids = "inputs_embeds" not in named
+                given = named.get("num_items_in_batch") is not None
+                forward.is_counted = given and model.uses_count
+                forward.training = bool(getattr(module, "training", True))
+        except Exception as error:
+            self.fail(error)
+            return original(module, *args, **kwargs)
+        if found is None:
+            self.misses += 1
+            if self.misses > _MOST_MISSES and not self.seen:
+                self.is_busy = self.is_resting = True
+            return original(module, *args, **kwargs)
+        self.is_busy = True
+        try:
+            output = original(module, *args, **kwargs)
+        finally:
+            self.is_busy = self.has_failed
+        if forward is None:
+            self.unused[0] += 1
+            self.unused[1] += found.size
+            return output
+        outputs = _with_gradient(output)
+        forward.is_watched = bool(outputs)
+        if forward.training and not outputs:  # a frozen teacher says that it is trained, too
+            forward.training = any(each.requires_grad for each in module.parameters())
+        for each in outputs:
+            each.register_hook(forward.on_gradient)
+        self.pending.append(forward)
+        del self.pending[:-_MOST_PENDING]
+        return output
+
+    def model_of(self, module: Any) -> Model:
+        """Return what is known of a model."""
+        known = self._models.get(module)
+        if known is None:
+            known = self._models[module] = Model(_torch(), module, self.pad_token_id)
+        return known
+
+    def forget(self) -> None:
+        """Forget what was seen in the process that this one was forked from."""
+        self.pending.clear()
+        self.unused, self.misses = [0, 0], 0
+
+    def wake(self) -> None:
+        """Look at forwards again after a backward: what was called before it may have been the
+        preparation of data.
+        """
+        self.misses = 0
+        if self.is_resting:
+            self.is_busy, self.is_resting = self.has_failed, False
+
+    def fail(self, error: Exception) -> None:
+        """Record nothing more: whatever is wrong here, the command goes on as it would without."""
+        if not self.has_failed:
+            print("batchstat: not recording any more: %r" % error, file=sys.stderr)
+        self.has_failed = self.is_busy = True
+        self.pending.clear()
+
+    def done(self) -> list[Forward]:
+        """Return those to which a gradient has come since the last call, and forget them."""
+        done = [each for each in self.pending if each.came_back or _is_presumed(each)]
+        if done:
+            self.seen += len(done)
+            self.pending = [each for each in self.pending if each not in done]
+        return done
+
+    def _batch_of(self, torch: Any, module: Any, named: Mapping[str, Any]) -> WholeNumbers | None:
+        """Return the whole numbers of a forward that takes token ids; None for any other module."""
+        if isinstance(module, torch.nn.Embedding) or not enters_graph(named):
+            return None
+        found = WholeNumbers(named)
+        if not found.hold_ids or not ("input_ids" in named or self.model_of(module).takes_ids):
+            return None
+        nested = found.nested
+        if "inputs_embeds" in named and "attention_mask" in nested and "input_ids" not in nested:
+            # The ids are not known then, but where there are any.
+            nested["input_ids"] = nested["attention_mask"]
+            found.tensors.append(nested["attention_mask"])
+        return found
+
+
+def _torch() -> Any:
+    import torch
+
+    return torch
+
+
+def _is_compiling(torch: Any) -> bool:
+    """Return whether a graph is traced, or captured on a device: nothing may be added to it."""
+    compiler = getattr(torch, "compiler", None)
+    if compiler is not None and getattr(compiler, "is_compiling", bool)():
+        return True
+    cuda = torch.cuda
+    return bool(cuda.is_initialized() and cuda.is_current_stream_capturing())
+
+
+def _is_presumed(forward: Forward) -> bool:
+    """Return whether a forward is taken to be trained though no gradient can be seen, such as one
+    whose outputs are hidden in an object.
+    """
+    return not forward.is_watched and forward.training
+
+
+def _with_gradient(value: Any) -> list[Any]:
+    """Return outputs that a gradient may come back to."""
+    if hasattr(value, "requires_grad"):
+        return [value] if value.requires_grad and not value.is_leaf else []
+    if isinstance(value, Mapping):
+        values = list(value.values())
+    elif isinstance(value, (list, tuple)):
+        values = list(value)
+    else:
+        values = list(vars(value).values()) if hasattr(value, "__dict__") else []
+    found: list[Any] = []
+    for each in values[:8]:
+        found += _with_gradient(each)
+        if len(found) >= _OUTPUTS:
+            break
+    return found

@@ -1,0 +1,50 @@
+"""What a forward computes, as a line of a file has it."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from .read_batches import ReadBatch
+
+
+def part_of(read: ReadBatch) -> dict[str, Any]:
+    """Return what a forward computes as a line has it; `read_of` is the inverse."""
+    part: dict[str, Any] = {"w": list(read.widths), "by": read.by, "loss": read.loss}
+    if read.real is not None:
+        part["n"] = _flat(read.real)
+    else:
+        part["rows"], part["ends"] = read.rows, read.ends
+    if read.trained is not None:
+        part["y"] = _flat(read.trained)
+    for name, value in (
+        ("decoder", read.decoder),
+        ("labelled", read.labelled if read.decoder is None else None),
+        ("carry", read.trained_padding),
+        ("straight", read.is_straight),
+    ):
+        if value:
+            part[name] = value
+    return part
+
+
+def read_of(part: dict[str, Any]) -> ReadBatch:
+    """Return what a forward computes from a line."""
+    real = part.get("n")
+    read = ReadBatch(len(real) if real is not None else part["rows"], sum(part["w"]))
+    read.widths, read.by, read.loss = tuple(part["w"]), part["by"], part["loss"]
+    read.real = None if real is None else _nested(real)
+    read.ends = [(last, run) for last, run in part.get("ends", ())]
+    read.trained = _nested(part["y"]) if "y" in part else None
+    read.decoder, read.labelled = part.get("decoder"), part.get("labelled", [])
+    read.trained_padding = part.get("carry", 0)
+    read.is_straight = bool(part.get("straight"))
+    return read
+
+
+def _flat(rows: list[list[int]]) -> list[Any]:
+    """Return the numbers of rows: one alone for a row of one sample."""
+    return [row[0] if len(row) == 1 else row for row in rows]
+
+
+def _nested(rows: list[Any]) -> list[list[int]]:
+    return [row if isinstance(row, list) else [row] for row in rows]

@@ -1,0 +1,89 @@
+"""What a process records: a file of its own, a line of JSON for each event, written at once."""
+
+from __future__ import annotations
+
+import json
+import os
+import socket
+import sys
+import time
+from typing import Any
+
+FORMAT = 1
+PROCESSES = "processes.jsonl"
+
+_encode = json.JSONEncoder(separators=(",", ":"), default=str).encode
+_FLAGS = os.O_WRONLY | os.O_CREAT | os.O_APPEND
+
+
+class Log:
+    """The file of a process, opened when there is something to write.
+
+    What is written is there, whatever ends the process: no buffer is lost with it, and a reader
+    sees every whole line while the command runs.
+    """
+
+    def __init__(self, folder: str, run_id: str) -> None:
+        """Take the folder of the run."""
+        self.folder, self.run_id = folder, run_id
+        self.start = 0.0
+        self._file, self._process = -1, 0
+
+    @property
+    def is_open(self) -> bool:
+        """Whether this process has written."""
+        return self._process == os.getpid()
+
+    def seconds(self, at: float) -> float:
+        """Return a time of `perf_counter` as seconds since the process began to write."""
+        return round(at - self.start, 6)
+
+    def write(self, *lines: dict[str, Any]) -> None:
+        """Write events, all at once."""
+        if lines:
+            self.open()
+            os.write(self._file, "".join(_encode(line) + "\n" for line in lines).encode())
+
+    def note_process(self, what: str, **more: Any) -> None:
+        """Note how far a process has come, in a file of all processes: it says why there is nothing
+        else, where there is not.
+        """
+        line = json.dumps({"k": what, "process": os.getpid(), **more}) + "\n"
+        file = os.open(os.path.join(self.folder, PROCESSES), _FLAGS, 0o600)
+        try:
+            os.write(file, line.encode())
+        finally:
+            os.close(file)
+
+    def open(self) -> None:
+        """Begin the file of this process, if it is not begun: that of a process that was forked is
+        not its parent's.
+        """
+        if self.is_open:
+            return
+        rank, world_size = ranks()
+        name = "%05d-%s-%d.jsonl" % (rank, socket.gethostname(), os.getpid())
+        self._file = os.open(os.path.join(self.folder, name), _FLAGS, 0o600)
+        self._process, self.start = os.getpid(), time.perf_counter()
+        torch = sys.modules["torch"]
+        self.write(
+            {
+                "k": "begin",
+                "format": FORMAT,
+                "id": self.run_id,
+                "rank": rank,
+                "world_size": world_size,
+                "program": os.path.basename(sys.argv[0]) if sys.argv else "",
+                "python": "%d.%d.%d" % sys.version_info[:3],
+                "torch": str(getattr(torch, "__version__", "")),
+                "at": time.time(),
+            }
+        )
+
+
+def ranks() -> tuple[int, int]:
+    """Return the rank of this process, and how many there are."""
+    distributed = sys.modules.get("torch.distributed")
+    if distributed is not None and distributed.is_available() and distributed.is_initialized():
+        return distributed.get_rank(), distributed.get_world_size()
+    return int(os.environ.get("RANK", "0")), int(os.environ.get("WORLD_SIZE", "1"))

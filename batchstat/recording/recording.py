@@ -1,0 +1,273 @@
+"""A recording: what the processes of a run have written, read again."""
+
+import json
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from itertools import pairwise
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from batchstat.errors import InputError
+from batchstat.recording.recorder.arguments import split_digests
+from batchstat.recording.recorder.lines import read_of
+from batchstat.recording.recorder.log import FORMAT, PROCESSES
+from batchstat.recording.recorder.read_batches import ReadBatch
+
+RUN_FILE = "run.json"
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class RecordedBatch:
+    """A batch that a rank computed, or in a dry run only read.
+
+    Attributes:
+        step: its step.
+        parts: what its forwards compute, one for each.
+        epoch: which iterator of a loader handed it out; None where none is known to have.
+        numbers: sample numbers of the rows of each part; None where they are not known.
+        digests: of the samples of each part.
+        began: seconds when its first forward began; None if it was not computed.
+        ended: seconds when its backward ended.
+        is_counted: whether the forward was given the number of trained tokens of its step.
+        is_step_counted: whether the Trainer's step was given it.
+        unused: calls and tokens of forwards without gradient since the batch before.
+    """
+
+    step: int
+    parts: Sequence[ReadBatch]
+    epoch: int | None = None
+    numbers: Sequence[Sequence[int]] | None = None
+    digests: Sequence[Sequence[str]] = ()
+    began: float | None = None
+    ended: float | None = None
+    is_counted: bool = False
+    is_step_counted: bool = False
+    unused: tuple[int, int] = (0, 0)
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class RecordedRank:
+    """What one process trained.
+
+    Attributes:
+        rank: its rank.
+        world_size: how many there were.
+        begun: its first line: versions of Python and torch, the program.
+        batches: in their sequence.
+        step_ends: seconds when each step ended.
+        skipped: steps that a scaler skipped.
+        trainer: what its Trainer said of itself; None without one.
+        handed: epoch, sample numbers and digests of batches that a dispatcher cut for all ranks.
+        later_trainings: how often a Trainer trained after that.
+        why_ended: how it ended; empty where it did not say.
+        is_planned: whether it was ended as the run was to do.
+        why_partly: why a dry run has not read an epoch; empty if it has.
+        unused: calls and tokens of forwards without gradient after the last batch.
+    """
+
+    rank: int
+    world_size: int
+    begun: Mapping[str, Any]
+    batches: Sequence[RecordedBatch]
+    step_ends: Sequence[float] = ()
+    skipped: int = 0
+    trainer: Mapping[str, Any] | None = None
+    handed: Sequence[tuple[int, Sequence[int], Sequence[str]]] = ()
+    later_trainings: int = 0
+    why_ended: str = ""
+    is_planned: bool = False
+    why_partly: str = ""
+    unused: tuple[int, int] = (0, 0)
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Recording:
+    """What the processes of a run have written.
+
+    Attributes:
+        folder: where.
+        facts: what the launcher wrote: the command, the id, when it was made, whether it was dry.
+        ranks: those of the longest training, in their order.
+        others: how many more trainings there were.
+        processes: how far each process came, where no training was recorded.
+    """
+
+    folder: Path
+    facts: Mapping[str, Any]
+    ranks: Sequence[RecordedRank]
+    others: int = 0
+    processes: Sequence[Mapping[str, Any]] = field(default=())
+
+    @property
+    def is_dry(self) -> bool:
+        """Whether nothing, or only the first steps, were computed."""
+        return bool(self.facts.get("dry_run"))
+
+    @property
+    def why_nothing(self) -> str:
+        """Why there is no batch, in words."""
+        found = {each["k"]: each for each in self.processes}
+        if "refused" in found:
+            return str(found["refused"]["why"])
+        why = self._why_unseen
+        code = found.get("ended", {}).get("code", 0)
+        if code > 0:
+            return f"{why}; the command ended with exit code {code}"
+        return f"{why}; the command was ended by signal {-code}" if code else why
+
+    @property
+    def _why_unseen(self) -> str:
+        kinds = {each["k"] for each in self.processes}
+        if "started" not in kinds:
+            return (
+                "no Python that reads PYTHONPATH was started: python -S, -E and -I do not, nor "
+                "what a script starts with a PYTHONPATH of its own"
+            )
+        if "torch" not in kinds:
+            return "no process imported torch"
+        unused = [each for each in self.processes if each["k"] == "nothing"]
+        calls = sum(each["unused"][0] + each["waiting"] for each in unused)
+        if calls:
+            return f"no gradient came back to any of {calls:,} forwards with token ids"
+        return "no model was called with token ids: whole numbers in rows of equal length"
+
+
+def read_recording(folder: Path) -> Recording:
+    """Return what the processes of a run have written, also while it runs.
+
+    Raises:
+        InputError: no run in this folder, one of another format, or ranks that differ.
+    """
+    try:
+        facts = json.loads((folder / RUN_FILE).read_bytes())
+    except (OSError, ValueError):
+        raise InputError(
+            f"{folder.as_posix()}: no recording: name the folder that batchstat run wrote"
+        ) from None
+    found = [
+        each
+        for each in map(_read_rank, _files(folder))
+        if each is not None and each.begun["id"] == facts.get("id")
+    ]
+    processes = tuple(_lines(folder / PROCESSES)) if (folder / PROCESSES).exists() else ()
+    trainings = _trainings(found)
+    longest = max(trainings, key=_size, default=[])
+    return Recording(
+        folder=folder,
+        facts=facts,
+        ranks=tuple(longest),
+        others=max(len(trainings) - 1, 0),
+        processes=processes,
+    )
+
+
+def _files(folder: Path) -> list[Path]:
+    return sorted(path for path in folder.glob("*.jsonl") if path.name != PROCESSES)
+
+
+def _lines(path: Path) -> Iterator[dict[str, Any]]:
+    """Yield the lines of a file; one that a killed process did not finish is left out."""
+    for text in path.read_bytes().split(b"\n"):
+        try:
+            yield json.loads(text)
+        except ValueError:
+            continue
+
+
+def _read_rank(path: Path) -> RecordedRank | None:
+    """Return what a process trained; None if it trained nothing."""
+    lines, later = _of_first_training(list(_lines(path)))
+    if not lines or lines[0].get("k") != "begin":
+        return None
+    begun = lines[0]
+    if begun["format"] != FORMAT:
+        raise InputError(
+            f"{path.as_posix()}: a recording of format {begun['format']}, which this version of "
+            f"batchstat does not read (it reads {FORMAT}): record it again"
+        )
+    batches = list(_batches(lines))
+    if not batches:
+        return None
+    steps = [line for line in lines if line["k"] == "step"]
+    trainers = [line for line in lines if line["k"] == "trainer"]
+    handed = [line for line in lines if line["k"] == "handed"]
+    ends = [line for line in lines if line["k"] == "end"]
+    return RecordedRank(
+        rank=begun["rank"],
+        world_size=begun["world_size"],
+        begun=begun,
+        batches=batches,
+        step_ends=[line["t"][0] for line in steps],
+        skipped=sum("skipped" in line for line in steps),
+        trainer=trainers[0] if trainers else None,
+        handed=[(line["e"], line["n"], split_digests(line["d"])) for line in handed],
+        later_trainings=later,
+        why_ended=ends[-1]["why"] if ends else "",
+        is_planned="planned" in ends[-1] if ends else False,
+        why_partly=ends[-1].get("partly", "") if ends else "",
+        unused=tuple(ends[-1]["unused"]) if ends else (0, 0),
+    )
+
+
+def _of_first_training(lines: list[dict[str, Any]]) -> tuple[list[dict[str, Any]], int]:
+    """Return the lines of the first training of a Trainer, with how the process ended, and how
+    many trainings followed.
+    """
+    begins = [place for place, line in enumerate(lines) if line.get("k") == "trainer"]
+    trained = [
+        (first, after)
+        for first, after in pairwise([*begins, len(lines)])
+        if any(line["k"] == "batch" for line in lines[first:after])
+    ]
+    if len(trained) < 2:
+        return lines, 0
+    after = trained[0][1]
+    return lines[:after] + [line for line in lines[after:] if line["k"] == "end"], len(trained) - 1
+
+
+def _batches(lines: list[dict[str, Any]]) -> Iterator[RecordedBatch]:
+    """Yield batches; those of a dry run that were only read go on with steps of as many."""
+    computed = [line for line in lines if line["k"] == "batch"]
+    for line in computed:
+        yield _batch_of(line, line["s"], *line.get("t", (None, None)))
+    per_step = max(np.bincount([line["s"] for line in computed])) if computed else 1
+    first = computed[-1]["s"] + 1 if computed else 0
+    for place, line in enumerate(line for line in lines if line["k"] == "rest"):
+        yield _batch_of(line, first + place // int(per_step), None, None)
+
+
+def _batch_of(
+    line: dict[str, Any], step: int, began: float | None, ended: float | None
+) -> RecordedBatch:
+    return RecordedBatch(
+        step=step,
+        parts=[read_of(part) for part in line["parts"]],
+        epoch=line.get("epoch"),
+        numbers=line.get("numbers"),
+        digests=[split_digests(each) for each in line.get("digests", ())],
+        began=began,
+        ended=ended,
+        is_counted="counted" in line,
+        is_step_counted="step_counted" in line,
+        unused=tuple(line.get("unused", (0, 0))),
+    )
+
+
+def _trainings(found: list[RecordedRank]) -> list[list[RecordedRank]]:
+    """Return the processes by the training that they are ranks of: a command may start several."""
+    trainings: list[list[RecordedRank]] = []
+    for each in sorted(found, key=lambda rank: rank.begun["at"]):
+        for training in trainings:
+            taken = {other.rank for other in training}
+            if each.rank not in taken and training[0].world_size == each.world_size:
+                training.append(each)
+                break
+        else:
+            trainings.append([each])
+    return [sorted(training, key=lambda rank: rank.rank) for training in trainings]
+
+
+def _size(training: list[RecordedRank]) -> int:
+    return sum(len(rank.batches) for rank in training)

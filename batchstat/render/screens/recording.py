@@ -1,0 +1,52 @@
+"""What the screen says of a recorded run: what was run, how long it took, and what else it did."""
+
+from collections.abc import Iterator
+
+from batchstat.errors import counted
+from batchstat.render.device import duration
+from batchstat.render.screens.layout import Line
+from batchstat.render.text import one_line, percent
+from batchstat.simulation.run_facts import RunFacts
+
+_LONGEST_COMMAND = 60
+
+
+def run_source(run: RunFacts) -> Iterator[Line]:
+    """Yield the command, what trained, on how many ranks, and how much of it was recorded; then the
+    Python that was found for a script.
+    """
+    command = one_line(run.command)
+    if len(command) > _LONGEST_COMMAND:
+        command = f"{command[:_LONGEST_COMMAND]}…"
+    words = [command or run.program]
+    if run.trainer:
+        words.append(f"{run.trainer}, transformers {run.trainer_version}")
+    else:
+        words.append(f"torch {run.torch}")
+    ranks = counted(run.world_size, "rank")
+    words.append(ranks if run.ranks == run.world_size else f"{run.ranks:,} of {ranks}")
+    words.append(f"{counted(run.steps, 'step')} recorded")
+    if run.is_dry:
+        what = ", of the first train() alone" if run.trainer else ""
+        words.append(f"dry run: {run.computed_steps:,} computed{what}")
+    yield Line("run", " · ".join(words))
+    if run.python:
+        yield Line("python", one_line(run.python))
+
+
+def run_lines(run: RunFacts) -> Iterator[Line]:
+    """Yield how long steps took, and what was computed beside training."""
+    if run.step_seconds is not None:
+        words = [f"{duration(run.step_seconds)} per step (median)"]
+        words.append(f"{duration(run.seconds)} in all")
+        if run.skipped_steps:
+            words.append(f"{run.skipped_steps:,} skipped, since a gradient was infinite")
+        yield Line("time", " · ".join(words))
+    if tokens := run.tokens_without_gradient:
+        share = percent(tokens / (tokens + run.computed_tokens))
+        calls = counted(run.forwards_without_gradient, "forward")
+        yield Line(
+            "beside",
+            f"{calls} without a gradient, {share} of the tokens, such as an evaluation or a "
+            "reference model: not in these numbers",
+        )

@@ -1,0 +1,200 @@
+"""`run` and `record`: what a command, or a part of a program, trains on, and what would help."""
+
+import secrets
+import warnings
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from functools import cached_property
+from pathlib import Path
+from typing import Any, cast
+
+from batchstat.errors import InputError, OptionError
+from batchstat.parameters import whole_number
+from batchstat.recording.launch import RunFolder, command_of, folder_of, prepare, run_command
+from batchstat.recording.recorder.log import Log, ranks
+from batchstat.recording.recorder.orders import Orders
+from batchstat.recording.recorder.recorder import Stopped
+from batchstat.recording.recorder.watching import record_here
+from batchstat.recording.recording import Recording, read_recording
+from batchstat.simulation.observed import observe_recording
+from batchstat.simulation.preflight import Preflight, report_on
+
+DEFAULT_FOLDER = Path("batchstat-results/run")
+
+
+@dataclass(frozen=True, kw_only=True)
+class Run:
+    """What was recorded of a command, or of a part of a program.
+
+    Attributes:
+        folder: where its processes write.
+        run_id: the id of the run.
+        command: what was started, its Python named; empty for a part of a program.
+        code: its exit code, or minus the number of the signal that ended it; 0 where it was ended
+            as planned.
+    """
+
+    folder: Path
+    run_id: str
+    command: tuple[str, ...] = ()
+    code: int = 0
+
+    @property
+    def recording(self) -> Recording:
+        """What has been written, also while it runs.
+
+        Raises:
+            InputError: another run was recorded in the same folder meanwhile.
+        """
+        found = read_recording(self.folder)
+        if found.facts.get("id") != self.run_id:
+            raise InputError(
+                f"{self.folder.as_posix()}: another run was recorded there meanwhile: name a "
+                "folder of its own with -o"
+            )
+        return found
+
+    @cached_property
+    def report(self) -> Preflight:
+        """The report on it.
+
+        Raises:
+            InputError: nothing was recorded, ranks whose steps differ, or batches that cannot be
+                described.
+        """
+        return report_on(observe_recording(self.recording, {}))
+
+
+def run(
+    command: Sequence[str],
+    *,
+    output: str | Path | None = None,
+    dry_run: bool = False,
+    no_weights: bool = False,
+    steps: int | None = None,
+    run_id: str | None = None,
+) -> Run:
+    """Run a command that trains, and record the batches that it computes.
+
+    Args:
+        command: its words; a script is run by Python.
+        output: folder of the recording, by default `batchstat-results/run`, which is replaced.
+        dry_run: an epoch of batches without training, then end the command.
+        no_weights: in a dry run, make models of transformers without reading their weights.
+        steps: after how many optimizer steps to end the command; by default it is not.
+        run_id: name of the run, the same on all of its nodes.
+
+    Returns:
+        How it ended. Its `report` is read when it is asked for.
+
+    Raises:
+        OptionError: no command, several nodes without a `run_id`, or an option without meaning.
+        InputError: a command that cannot be started, or a folder that cannot be written or holds
+            another recording.
+
+    Example:
+        >>> from tempfile import mkdtemp
+        >>> ended = batchstat.run(["python", "-c", "raise SystemExit(3)"], output=mkdtemp())
+        >>> ended.code
+        3
+    """
+    if no_weights and not dry_run:
+        raise OptionError("--no-weights is for --dry-run alone: training needs the weights")
+    words = command_of(command)
+    folder = folder_of(output, DEFAULT_FOLDER, words, run_id)
+    orders = _begin(folder, command, dry_run, steps, no_weights, found=words[: -len(command)])
+    code = run_command(words, orders)
+    Log(orders.folder, orders.run_id).note_process("ended", code=code)
+    made = Run(folder=folder.path, run_id=folder.run_id, command=words, code=code)
+    if code and (dry_run or steps) and any(each.is_planned for each in made.recording.ranks):
+        # A launcher or a notebook may take the end of its script for a failure.
+        return replace(made, code=0)
+    return made
+
+
+@contextmanager
+def record(
+    output: str | Path | None = None, *, dry_run: bool = False, steps: int | None = None
+) -> Iterator[Run]:
+    """Record the batches that are trained inside, as `run` does for a command.
+
+    What it replaces in torch and transformers is put back at the end. The report is printed by the
+    first rank.
+
+    Args:
+        output: folder of the recording, by default `batchstat-results/run`, which is replaced.
+        dry_run: an epoch of batches without training, then leave the block.
+        steps: after how many optimizer steps to leave the block; by default it is not left.
+
+    Raises:
+        OptionError: several ranks that cannot wait for each other yet.
+        InputError: a folder that cannot be written or holds another recording.
+
+    Warns:
+        UserWarning: nothing was recorded, or nothing that can be described.
+
+    Example:
+        >>> with batchstat.record("my-run") as run:  # doctest: +SKIP
+        ...     trainer.train()
+    """
+    rank, world_size = ranks()
+    if world_size > 1 and not _is_together():
+        raise OptionError(
+            "several ranks: begin to record after torch.distributed is initialized, or run the "
+            "command that starts them by batchstat run"
+        )
+    folder = folder_of(output, DEFAULT_FOLDER, (), None)
+    own = _begin(folder, (), dry_run, steps, False) if rank == 0 else None
+    orders = _of_first_rank(own)
+    recorder, patches = record_here(orders)
+    made = Run(folder=folder.path, run_id=orders.run_id)
+    try:
+        yield made
+    except Stopped:
+        pass
+    finally:
+        recorder.close()
+        patches.restore()
+    _of_first_rank(orders)  # all have written
+    if rank == 0:
+        import batchstat
+
+        try:
+            batchstat.show(made.report)
+        except InputError as error:  # what was trained inside is not lost for that
+            warnings.warn(str(error), stacklevel=3)
+
+
+def _begin(
+    folder: RunFolder,
+    words: Sequence[str],
+    dry_run: bool,
+    steps: int | None,
+    no_weights: bool,
+    found: Sequence[str] = (),
+) -> Orders:
+    most = 0 if steps is None else whole_number("steps", steps)
+    facts = {"command": list(words), "python": "".join(found), "dry_run": dry_run, "steps": most}
+    prepare(folder, facts)
+    key = secrets.token_bytes(16)
+    where = str(folder.path.resolve())  # a script may change its folder
+    return Orders(where, folder.run_id, key, most, dry_run, no_weights)
+
+
+def _is_together() -> bool:
+    from torch import distributed
+
+    return bool(distributed.is_available() and distributed.is_initialized())
+
+
+def _of_first_rank(orders: Orders | None) -> Orders:
+    """Return the orders of the first rank on every rank, which wait for each other here."""
+    from torch import distributed
+
+    if orders is not None and ranks()[1] == 1:
+        return orders
+    shared: list[Any] = [orders]
+    distributed.broadcast_object_list(shared)
+    distributed.barrier()
+    return cast("Orders", shared[0])

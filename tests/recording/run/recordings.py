@@ -1,0 +1,90 @@
+"""Recordings of the cases, beside what their collate functions logged."""
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+from unittest.mock import patch
+
+from batchstat.recording.recorder.reading import settle
+from batchstat.recording.recording import RecordedBatch, Recording, read_recording
+from batchstat.simulation.recorded import record
+from conftest import environment
+
+HERE = Path(__file__).parent
+Batch = tuple[int, list[int]]
+"""The width of a batch, with that of a decoder, and the real tokens of each sample."""
+
+
+class Recorded:
+    """A recorded case.
+
+    Attributes:
+        recording: what batchstat recorded.
+        folder: where.
+    """
+
+    def __init__(self, folder: Path) -> None:
+        """Read what was written."""
+        self.folder = folder
+        self.recording: Recording = read_recording(folder / "run")
+
+    def batches(self, rank: int = 0) -> list[Batch]:
+        """The forwards that were recorded of a rank."""
+        parts = [part for batch in self.recorded(rank) for part in batch.parts]
+        settle(parts, has_decoder=False)  # where only all batches show what pads
+        return [(part.width, [n for row in part.real or [] for n in row]) for part in parts]
+
+    def recorded(self, rank: int = 0) -> list[RecordedBatch]:
+        """The batches of a rank."""
+        return list(self.recording.ranks[rank].batches)
+
+    def trained(self, rank: int = 0) -> list[int | None]:
+        """Trained tokens of each forward."""
+        parts = [part for batch in self.recorded(rank) for part in batch.parts]
+        return [
+            None if part.trained is None else sum(n for row in part.trained for n in row)
+            for part in parts
+        ]
+
+    def logged(self, rank: int = 0) -> list[dict[str, Any]]:
+        """What was collated on a rank, in the sequence of collating."""
+        text = (self.folder / f"log.{rank}").read_text(encoding="utf-8")
+        return [json.loads(line) for line in text.splitlines()]
+
+    def collated(self, rank: int = 0) -> list[Batch]:
+        """The batches that were collated."""
+        return [
+            (line["width"], line.get("real") or [line["width"]] * len(line["rows"]))
+            for line in self.logged(rank)
+        ]
+
+
+def record_case(case: str, folder: Path, **options: Any) -> Recorded:
+    """Train a case in this process, and record it."""
+    from cases import train
+
+    logged = patch.dict(os.environ, {"OWN_LOG": str(folder / "log")})
+    with logged, record(folder / "run", **options):
+        train(case)
+    return Recorded(folder)
+
+
+def run_case(
+    case: str, folder: Path, *options: str, launcher: tuple[str, ...] = (), code: int = 0
+) -> Recorded:
+    """Train a case by `batchstat run`."""
+    command = [sys.executable, "-m", "batchstat", "run", *options, "-o", str(folder / "run")]
+    ended = subprocess.run(
+        [*command, *launcher, str(HERE / "cases.py"), case],
+        cwd=folder,
+        env=environment(OWN_LOG=str(folder / "log"), PYTHONPATH=str(HERE.parents[2])),
+        capture_output=True,
+        encoding="utf-8",
+        timeout=300,
+        check=False,
+    )
+    assert ended.returncode == code, ended.stderr
+    return Recorded(folder)

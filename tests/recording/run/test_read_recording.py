@@ -1,0 +1,157 @@
+"""Recordings as they are read: cut off, of several trainings, of some ranks."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import hypothesis.strategies as st
+import numpy as np
+import pytest
+from hypothesis import given
+
+from batchstat import InputError
+from batchstat.recording.recorded_batches import batches_of
+from batchstat.recording.recorder.lines import part_of, read_of
+from batchstat.recording.recorder.log import FORMAT
+from batchstat.recording.recorder.reading import read_batch
+from batchstat.recording.recording import RUN_FILE, read_recording
+from batchstat.simulation.observed import observe_recording
+from batchstat.simulation.preflight import report_on
+
+
+def begin(rank: int = 0, world_size: int = 1, at: float = 0) -> dict[str, Any]:
+    facts = {"id": "a", "program": "train.py", "python": "3.11.5", "torch": "2.13.0", "at": at}
+    return {"k": "begin", "format": FORMAT, "rank": rank, "world_size": world_size, **facts}
+
+
+def batch(step: int, *lengths: int, width: int | None = None, **more: Any) -> dict[str, Any]:
+    mask = np.arange(width or max(lengths)) < np.array(lengths)[:, None]
+    read = read_batch({"input_ids": mask.astype(int), "attention_mask": mask.astype(int)})
+    assert read is not None
+    parts = [part_of(read)]
+    return {
+        "k": "batch",
+        "s": step,
+        "model": "Net",
+        "t": [step, step + 0.5],
+        "parts": parts,
+        **more,
+    }
+
+
+def step(number: int) -> dict[str, Any]:
+    return {"k": "step", "s": number, "t": [number + 0.7], "by": "SGD"}
+
+
+def write(folder: Path, *files: list[dict[str, Any]]) -> Path:
+    facts = {"id": "a", "created": "2026-01-01T00:00:00+00:00", "command": ["train.py"]}
+    (folder / RUN_FILE).write_text(json.dumps(facts))
+    for number, lines in enumerate(files):
+        text = "".join(json.dumps(line) + "\n" for line in lines)
+        (folder / f"{number:05d}-host-{number}.jsonl").write_text(text)
+    return folder
+
+
+@given(st.data())
+def test_what_a_batch_computes_is_read_as_it_was_written(data):
+    rows, width = data.draw(st.integers(1, 5)), data.draw(st.integers(1, 9))
+    names = ["attention_mask", "position_ids", "labels", "decoder_attention_mask"]
+    made = {"input_ids": data.draw(numbers(rows, width, 1, 9))}
+    for name in data.draw(st.sets(st.sampled_from(names))):
+        made[name] = data.draw(numbers(rows, width, 0, 1))
+    read = read_batch(made, data.draw(st.sampled_from([None, 1])))
+    assert read is not None
+    again = read_of(json.loads(json.dumps(part_of(read))))
+    kept = {"ids", "keep"} | ({"labelled"} if read.decoder is not None else set())
+    for name, value in vars(read).items():
+        if name not in kept:
+            assert getattr(again, name) == value, name
+
+
+def numbers(rows: int, width: int, least: int, most: int) -> Any:
+    row = st.lists(st.integers(least, most), min_size=width, max_size=width)
+    return st.lists(row, min_size=rows, max_size=rows).map(np.array)
+
+
+@given(st.integers(0, 400))
+def test_a_last_line_that_was_cut_is_left_out(tmp_path_factory, left_out):
+    folder = tmp_path_factory.mktemp("run")
+    write(folder, [begin(), batch(0, 3, 5), step(0), batch(1, 2, 7), step(1)])
+    [path] = folder.glob("*.jsonl")
+    text = path.read_text()
+    cut = text[: max(len(text) - left_out, 0)]
+    path.write_text(cut)
+    found = sum(len(rank.batches) for rank in read_recording(folder).ranks)
+    whole = sum('"batch"' in line for line in cut.split("\n")[:-1])
+    assert found - whole in (0, 1)  # one more where only the end of its line is cut
+
+
+def test_ranks_whose_steps_differ_are_said(tmp_path):
+    one = [begin(0, 2), batch(0, 3), step(0), batch(1, 3), step(1)]
+    other = [begin(1, 2), batch(0, 4), step(0)]
+    with pytest.raises(InputError, match=r"different numbers of steps \(rank 0 2, rank 1 1\)"):
+        batches_of(read_recording(write(tmp_path, one, other)))
+
+
+def test_ranks_that_were_not_seen_are_said(tmp_path):
+    lines = [begin(1, 4), batch(0, 3, 5), step(0), batch(1, 4, 4), step(1)]
+    report = report_on(observe_recording(read_recording(write(tmp_path, lines)), {}))
+    messages = [warning.message for warning in report.warnings]
+    assert any(each.startswith("1 of 4 ranks were recorded") for each in messages)
+    assert any("an estimate from 4 recorded rows" in each for each in messages)
+
+
+def test_the_training_with_the_most_batches_is_described(tmp_path):
+    short = [begin(), batch(0, 3), step(0)]
+    long = [begin(at=9), batch(0, 3), step(0), batch(1, 4), step(1)]
+    recording = read_recording(write(tmp_path, short, long))
+    assert (len(recording.ranks[0].batches), recording.others) == (2, 1)
+
+
+def test_a_sample_is_counted_once_where_its_number_is_known(tmp_path):
+    lines = [begin()]
+    for place, sizes in enumerate([(2, 3), (4, 5), (1, 2)]):
+        made = batch(place, *sizes, 6, epoch=0, numbers=[[2 * place, 2 * place + 1, 9]])
+        lines += [made, step(place)]
+    report = report_on(observe_recording(read_recording(write(tmp_path, lines)), {}))
+    assert len(report.samples.profile) == 7
+    counts = report.simulation.row.counts
+    assert (counts.samples, counts.total_tokens) == (9, 3 * 3 * 6)
+    assert counts.real_tokens == 2 + 3 + 4 + 5 + 1 + 2 + 3 * 6
+
+
+def test_samples_are_in_the_sequence_of_training(tmp_path):
+    """So that a loader that pads all rows to one width is compared with the same batches, padded to
+    the longest row of each.
+    """
+    ranks, longest = [], 0
+    for rank in (0, 1):
+        lines = [begin(rank, 2)]
+        for place in range(3):
+            number = 11 - 2 * (2 * place + rank)
+            lengths = number + 1, number + 2
+            longest += 2 * max(lengths)
+            made = batch(place, *lengths, width=30, epoch=0, numbers=[[number, number - 1]])
+            lines += [made, step(place)]
+        ranks.append(lines)
+    recording = read_recording(write(tmp_path, *ranks))
+    found = batches_of(recording)
+    assert found.is_numbered
+    lengths = found.collated.samples.lengths.tolist()
+    assert lengths == [n for place in range(6) for n in (12 - 2 * place, 13 - 2 * place)]
+    assert found.collated.batches.of_ranks.tolist() == [[0, 1], [2, 3], [4, 5]]
+    report = report_on(observe_recording(recording, {}))
+    assert report.simulation.row.counts.total_tokens == 6 * 2 * 30
+    [same] = [change for change in report.changes.ranked if change.line]
+    assert same.row.counts.total_tokens == longest
+
+
+def test_a_recording_of_another_format_is_refused(tmp_path):
+    lines = [begin() | {"format": FORMAT + 1}, batch(0, 3), step(0)]
+    with pytest.raises(InputError, match=f"a recording of format {FORMAT + 1}, which this version"):
+        read_recording(write(tmp_path, lines))
+
+
+def test_a_folder_without_a_run_is_said(tmp_path):
+    with pytest.raises(InputError, match="no recording: name the folder that batchstat run wrote"):
+        read_recording(tmp_path)
