@@ -1,6 +1,6 @@
 """What a trainer's object or a loader trains on: its samples, and its batches."""
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -16,7 +16,6 @@ from batchstat.lengths.arrays import Ints
 from batchstat.lengths.token_ranges import TokenRanges
 from batchstat.planning.inputs import PlanInputs
 from batchstat.planning.settings import Settings
-from batchstat.planning.strategies import STRATEGIES
 from batchstat.planning.strategies.spec import request_row
 from batchstat.profiling.build import profile as count
 from batchstat.profiling.profile import Profile
@@ -28,17 +27,14 @@ from batchstat.recording.prepared_batches import (
     padding_before_batching,
 )
 from batchstat.recording.prepared_rows import PreparedRows
-from batchstat.recording.recorded_batches import RecordedBatches, batches_of
-from batchstat.recording.recording import Recording
 from batchstat.recording.trainer_object import (
     TrainerObject,
     is_trainer,
     read_trainer,
-    trainer_of,
     unchanged_random_state,
 )
 from batchstat.recording.versions import check_versions
-from batchstat.simulation.run_facts import RunFacts, run_facts
+from batchstat.simulation.run_facts import RunFacts
 from batchstat.simulation.token_weights import UNKNOWN
 
 _PAD_LESS = "pad to the longest row of a batch, where you tokenize or collate"
@@ -47,10 +43,10 @@ WITHOUT_LABELS = (
     "no labels of tokens were seen: all but the first token of a sample count as trained"
 )
 """What is said where neither the data set nor its batches have labels that stay the same."""
-_WITHOUT_COUNT = "axolotl"
+WITHOUT_COUNT = "axolotl"
 """The loss of a Trainer whose model is not given the number of trained tokens."""
 
-_LOADER = TrainingSetup(
+LOADER = TrainingSetup(
     framework="loader",
     title="a loader",
     version="",
@@ -154,10 +150,10 @@ def observe(
     kind, wanted = type(target).__name__, Settings(**settings)
     per_step = wanted.gradient_accumulation_steps * wanted.world_size
     found = _read(kind, target, steps and steps * per_step, pad_token_id)
-    return _of_batches(
+    return of_batches(
         found,
         kind=kind,
-        setup=replace(_LOADER, path=Path(kind)),
+        setup=replace(LOADER, path=Path(kind)),
         settings={"loss": UNKNOWN, **settings},
         warnings=_of_part(steps),
         rank=getattr(getattr(target, "sampler", None), "rank", 0),
@@ -168,7 +164,7 @@ def _of_trainer(
     target: Any, settings: Mapping[str, Any], steps: int | None, pad_token_id: int | None
 ) -> Observed:
     trainer = read_trainer(target)
-    setup = _setup(trainer)
+    setup = setup_of_trainer(trainer)
     own: dict[str, Any] = {**settings}
     own.setdefault("world_size", trainer.world_size)
     # Batches of a data set that is packed already have no size in the strategy.
@@ -176,7 +172,7 @@ def _of_trainer(
     if trainer.own_loss:
         own.setdefault("loss", UNKNOWN)
     elif not trainer.takes_count:
-        own.setdefault("loss", _WITHOUT_COUNT)
+        own.setdefault("loss", WITHOUT_COUNT)
     if trainer.rows is not None:
         return _of_rows(trainer, trainer.rows, setup, own)
     accumulation = {**setup.settings, **own}.get("gradient_accumulation_steps", 1)
@@ -193,7 +189,7 @@ def _of_trainer(
             "own"
         )
     own |= {"world_size": 1, "max_length": int(found.samples.lengths.max())}
-    return _of_batches(
+    return of_batches(
         found,
         kind=trainer.kind,
         setup=setup,
@@ -203,7 +199,7 @@ def _of_trainer(
     )
 
 
-def _of_batches(
+def of_batches(
     found: CollatedBatches, *, setup: TrainingSetup, settings: Mapping[str, Any], **known: Any
 ) -> Observed:
     """Return what the batches of a loader are; `known` are other attributes of `Observed`."""
@@ -222,92 +218,7 @@ def _of_batches(
     )
 
 
-def observe_recording(recording: Recording, settings: Mapping[str, Any]) -> Observed:
-    """Return what a recorded command trained on: the first epoch of it.
-
-    Args:
-        recording: what its processes have written.
-        settings: fields of `batchstat.Settings` that override it.
-
-    Raises:
-        InputError: nothing was recorded, ranks whose steps differ, or batches that cannot be
-            described.
-    """
-    found = batches_of(recording)
-    first = recording.ranks[0]
-    name = str(first.begun["program"]) or "a command"
-    if name.partition(":")[0] in STRATEGIES:
-        name = f"{name} (run)"
-    trainer = None if first.trainer is None else trainer_of(first.trainer)
-    setup = replace(_LOADER, path=Path(name)) if trainer is None else _setup(trainer)
-    own: dict[str, Any] = {
-        "max_length": int(found.collated.samples.lengths.max()),
-        "world_size": len(recording.ranks),
-        "gradient_accumulation_steps": found.per_step,
-        "loss": _loss_of(recording, trainer),
-        **settings,
-    }
-    return _of_batches(
-        found.collated,
-        kind=name,
-        setup=setup,
-        settings=own,
-        trainer=trainer,
-        warnings=tuple(_of_recording(recording, found)),
-        run=run_facts(recording),
-    )
-
-
-def _loss_of(recording: Recording, trainer: TrainerObject | None) -> str:
-    """Return the loss, where it is seen: the forward, or the step of a Trainer whose loss is its
-    library's own, was given the number of trained tokens; where nothing was computed, it is as the
-    Trainer says.
-    """
-    batches = [batch for rank in recording.ranks for batch in rank.batches]
-    if trainer is None or trainer.own_loss:
-        return UNKNOWN
-    # SFTTrainer divides outside of the forward.
-    is_trl = trainer.framework == "trl"
-    if all(each.is_step_counted if is_trl else each.is_counted for each in batches):
-        if is_trl:
-            return "trl"
-        if trainer.takes_count:
-            across = trainer.arguments.get("average_tokens_across_devices", True)
-            return "num-items-in-batch" if across else "num-items-per-rank"
-    return _WITHOUT_COUNT if recording.is_dry else UNKNOWN
-
-
-def _of_recording(recording: Recording, found: RecordedBatches) -> Iterator[str]:
-    """Yield what of a run is not in its report."""
-    if recording.others:
-        yield (
-            f"{counted(recording.others + 1, 'training')} recorded: this is the one with the most "
-            "batches"
-        )
-    if later := recording.ranks[0].later_trainings:
-        yield f"train() was called {later + 1:,} times: this is the first"
-    if found.epochs > 1:
-        yield f"{found.epochs:,} epochs were recorded: this is the first"
-    world = recording.ranks[0].world_size
-    if len(recording.ranks) < world:
-        yield (
-            f"{len(recording.ranks):,} of {world:,} ranks were recorded: what ranks wait is not "
-            "known of the others"
-        )
-    trainer = recording.ranks[0].trainer
-    if recording.is_dry and trainer and "compute_loss" in trainer["own_loss"]:
-        yield "a dry run has each batch once, whatever the script's own compute_loss does with it"
-    if partly := recording.ranks[0].why_partly:
-        yield f"this is less than an epoch: {partly}"
-    if not found.is_numbered:
-        rows = len(found.collated.samples.lengths)
-        yield (
-            f"which samples these are is not known: what would help is an estimate from "
-            f"{rows:,} recorded rows"
-        )
-
-
-def _setup(trainer: TrainerObject) -> TrainingSetup:
+def setup_of_trainer(trainer: TrainerObject) -> TrainingSetup:
     """Return what the arguments of a Trainer mean; those that no rule knows decide nothing that is
     not seen in its data set or its batches.
     """

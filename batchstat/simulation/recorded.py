@@ -17,7 +17,7 @@ from batchstat.recording.recorder.orders import Orders
 from batchstat.recording.recorder.recorder import Stopped
 from batchstat.recording.recorder.watching import record_here
 from batchstat.recording.recording import Recording, read_recording
-from batchstat.simulation.observed import observe_recording
+from batchstat.simulation.observed_runs import observe_recording
 from batchstat.simulation.preflight import Preflight, report_on
 
 DEFAULT_FOLDER = Path("batchstat-results/run")
@@ -105,11 +105,14 @@ def run(
     folder = folder_of(output, DEFAULT_FOLDER, words, run_id)
     orders = _begin(folder, command, dry_run, steps, no_weights, found=words[: -len(command)])
     code = run_command(words, orders)
-    Log(orders.folder, orders.run_id).note_process("ended", code=code)
     made = Run(folder=folder.path, run_id=folder.run_id, command=words, code=code)
-    if code and (dry_run or steps) and any(each.is_planned for each in made.recording.ranks):
-        # A launcher or a notebook may take the end of its script for a failure.
-        return replace(made, code=0)
+    try:
+        Log(orders.folder, orders.run_id).note_process("ended", code=code)
+        if code and (dry_run or steps) and any(each.is_planned for each in made.recording.ranks):
+            # A launcher or a notebook may take the end of its script for a failure.
+            return replace(made, code=0)
+    except (OSError, InputError):  # the command has taken the folder away: its report says so
+        pass
     return made
 
 

@@ -5,9 +5,13 @@ import signal
 import sys
 from dataclasses import dataclass
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from batchstat.cli.options import Options, takes
 from batchstat.parameters import option
+
+if TYPE_CHECKING:
+    from batchstat.simulation.recorded import Run as Recording
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -87,14 +91,9 @@ def command(options: Options) -> None:
         # Whatever starts the script
         batchstat run torchrun --nproc-per-node 8 train.py
     """
-    from batchstat.cli.streams import console, emit, render, say
-    from batchstat.documents.base import to_text
-    from batchstat.documents.preflight import preflight_document
+    from batchstat.cli.streams import say
     from batchstat.errors import BatchstatError
-    from batchstat.render.printed import screen_of
     from batchstat.simulation.recorded import run
-    from batchstat.storage.result_files import PREFLIGHT_FILE
-    from batchstat.storage.results import write_files
 
     asked = options.read(Recorded)
     ended = run(
@@ -107,20 +106,31 @@ def command(options: Options) -> None:
     )
     say("")  # a progress bar may have left the line unfinished
     try:
-        report = ended.report
-    except BatchstatError as error:
+        _report(ended, asked.as_json)
+    except (BatchstatError, OSError) as error:
         say(f"batchstat: {error}")
     except Exception as error:  # of batchstat's own: the command ended as it did
         say(f"batchstat: no report, by a bug of batchstat, please report it: {error!r}")
-    else:
-        document = to_text(preflight_document(report))
-        write_files(ended.folder, {PREFLIGHT_FILE: document.encode()})
-        sys.stderr.write(render(screen_of(report), console()))
-        for warning in report.warnings:
-            say(f"warning: {warning.message}")
-        if asked.as_json:
-            emit(document)
     _end_as(ended.code)
+
+
+def _report(ended: "Recording", as_json: bool) -> None:
+    """Print the report on a command, and write it beside the recording."""
+    from batchstat.cli.streams import console, emit, render, say
+    from batchstat.documents.base import to_text
+    from batchstat.documents.preflight import preflight_document
+    from batchstat.render.printed import screen_of
+    from batchstat.storage.result_files import PREFLIGHT_FILE
+    from batchstat.storage.results import write_files
+
+    report = ended.report
+    sys.stderr.write(render(screen_of(report), console()))
+    for warning in report.warnings:
+        say(f"warning: {warning.message}")
+    document = to_text(preflight_document(report))
+    if as_json:
+        emit(document)
+    write_files(ended.folder, {PREFLIGHT_FILE: document.encode()})
 
 
 def _end_as(code: int) -> None:

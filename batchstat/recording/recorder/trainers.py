@@ -81,6 +81,7 @@ def facts_of(trainer: Any) -> dict[str, Any]:
         "world_size": int(getattr(accelerator, "num_processes", 0) or own),
         "own_loss": own_loss(trainer),
         "samples_by_arguments": decides_samples(trainer),
+        "multiple": int(getattr(trainer.data_collator, "pad_to_multiple_of", None) or 1),
         "has_decoder": bool(getattr(config, "is_encoder_decoder", False)),
         "takes_count": bool(getattr(trainer, "model_accepts_loss_kwargs", False)),
     }

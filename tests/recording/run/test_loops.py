@@ -10,7 +10,7 @@ import pytest
 
 import batchstat
 from batchstat.recording.recording import Recording
-from batchstat.simulation.observed import observe_recording
+from batchstat.simulation.observed_runs import observe_recording
 from batchstat.simulation.preflight import report_on
 from conftest import needs
 

@@ -15,7 +15,7 @@ from batchstat.recording.recorder.lines import part_of, read_of
 from batchstat.recording.recorder.log import FORMAT
 from batchstat.recording.recorder.reading import read_batch
 from batchstat.recording.recording import RUN_FILE, read_recording
-from batchstat.simulation.observed import observe_recording
+from batchstat.simulation.observed_runs import observe_recording
 from batchstat.simulation.preflight import report_on
 
 

@@ -239,3 +239,12 @@ def test_training_goes_on_without_a_recorder_that_fails(monkeypatch, capsys):
     with pytest.warns(UserWarning, match="nothing was"), batchstat.record("dry", dry_run=True):
         made.train()
     assert made.state.global_step == 0
+
+
+def test_what_would_help_is_padded_to_the_multiple_of_the_collator(tmp_path):
+    with batchstat.record(tmp_path / "run") as run:
+        cases.sft(max_length=64, pad_to_multiple_of=16).train()
+    assert {
+        part.width % 16 for batch in run.recording.ranks[0].batches for part in batch.parts
+    } == {0}
+    assert run.report.changes.star.row.request.settings.pad_to_multiple_of == 16

@@ -154,6 +154,15 @@ def test_another_sitecustomize_runs_as_without(tmp_path, text):
 
 
 @pytest.mark.slow
+def test_a_folder_that_is_taken_away_changes_no_exit_code(tmp_path):
+    script(tmp_path, "import shutil, sys; shutil.rmtree('batchstat-results'); sys.exit(3)")
+    ended = recorded("train.py", cwd=tmp_path)
+    assert ended.returncode == 3
+    assert "batchstat-results/run: no recording" in ended.stderr
+    assert "Traceback" not in ended.stderr
+
+
+@pytest.mark.slow
 def test_the_path_of_a_command_is_its_own(tmp_path):
     script(tmp_path, "import sys; print([each for each in sys.path if 'inject' in each])")
     assert recorded("train.py", cwd=tmp_path).stdout == "[]\n"

@@ -1,0 +1,107 @@
+"""What a recorded command trained on: its samples, and its batches."""
+
+from collections.abc import Iterator, Mapping
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+from batchstat.errors import counted
+from batchstat.planning.strategies import STRATEGIES
+from batchstat.recording.recorded_batches import RecordedBatches, batches_of
+from batchstat.recording.recording import Recording
+from batchstat.recording.trainer_object import TrainerObject, trainer_of
+from batchstat.simulation.observed import (
+    LOADER,
+    WITHOUT_COUNT,
+    Observed,
+    of_batches,
+    setup_of_trainer,
+)
+from batchstat.simulation.run_facts import run_facts
+from batchstat.simulation.token_weights import UNKNOWN
+
+
+def observe_recording(recording: Recording, settings: Mapping[str, Any]) -> Observed:
+    """Return what a recorded command trained on: the first epoch of it.
+
+    Args:
+        recording: what its processes have written.
+        settings: fields of `batchstat.Settings` that override it.
+
+    Raises:
+        InputError: nothing was recorded, ranks whose steps differ, or batches that cannot be
+            described.
+    """
+    found = batches_of(recording)
+    first = recording.ranks[0]
+    name = str(first.begun["program"]) or "a command"
+    if name.partition(":")[0] in STRATEGIES:
+        name = f"{name} (run)"
+    trainer = None if first.trainer is None else trainer_of(first.trainer)
+    setup = replace(LOADER, path=Path(name)) if trainer is None else setup_of_trainer(trainer)
+    own: dict[str, Any] = {
+        "max_length": int(found.collated.samples.lengths.max()),
+        "world_size": len(recording.ranks),
+        "gradient_accumulation_steps": found.per_step,
+        "loss": _loss_of(recording, trainer),
+    }
+    if first.trainer is not None and first.trainer["multiple"] > 1:
+        own["pad_to_multiple_of"] = first.trainer["multiple"]
+    return of_batches(
+        found.collated,
+        kind=name,
+        setup=setup,
+        settings={**own, **settings},
+        trainer=trainer,
+        warnings=tuple(_of_recording(recording, found)),
+        run=run_facts(recording),
+    )
+
+
+def _loss_of(recording: Recording, trainer: TrainerObject | None) -> str:
+    """Return the loss, where it is seen: the forward, or the step of a Trainer whose loss is its
+    library's own, was given the number of trained tokens; where nothing was computed, it is as the
+    Trainer says.
+    """
+    batches = [batch for rank in recording.ranks for batch in rank.batches]
+    if trainer is None or trainer.own_loss:
+        return UNKNOWN
+    # SFTTrainer divides outside of the forward.
+    is_trl = trainer.framework == "trl"
+    if all(each.is_step_counted if is_trl else each.is_counted for each in batches):
+        if is_trl:
+            return "trl"
+        if trainer.takes_count:
+            across = trainer.arguments.get("average_tokens_across_devices", True)
+            return "num-items-in-batch" if across else "num-items-per-rank"
+    return WITHOUT_COUNT if recording.is_dry else UNKNOWN
+
+
+def _of_recording(recording: Recording, found: RecordedBatches) -> Iterator[str]:
+    """Yield what of a run is not in its report."""
+    if recording.others:
+        yield (
+            f"{counted(recording.others + 1, 'training')} recorded: this is the one with the most "
+            "batches"
+        )
+    if later := recording.ranks[0].later_trainings:
+        yield f"train() was called {later + 1:,} times: this is the first"
+    if found.epochs > 1:
+        yield f"{found.epochs:,} epochs were recorded: this is the first"
+    world = recording.ranks[0].world_size
+    if len(recording.ranks) < world:
+        yield (
+            f"{len(recording.ranks):,} of {world:,} ranks were recorded: what ranks wait is not "
+            "known of the others"
+        )
+    trainer = recording.ranks[0].trainer
+    if recording.is_dry and trainer and "compute_loss" in trainer["own_loss"]:
+        yield "a dry run has each batch once, whatever the script's own compute_loss does with it"
+    if partly := recording.ranks[0].why_partly:
+        yield f"this is less than an epoch: {partly}"
+    if not found.is_numbered:
+        rows = len(found.collated.samples.lengths)
+        yield (
+            f"which samples these are is not known: what would help is an estimate from "
+            f"{rows:,} recorded rows"
+        )
