@@ -81,11 +81,12 @@ def test_each_batch_of_two_ranks(case, tmp_path):
         rows = [len(real) for rank in ranks for _, real in recorded.collated(rank)]
         assert sum(samples.values()) == sum(rows) - evaluated * len(ranks)
     assert sorted(samples) == list(range(len(samples)))
-    (tmp_path / "dry").mkdir()
-    dry = run_case(case, tmp_path / "dry", "--dry-run", launcher=TORCHRUN)
-    assert samples_of(dry) == samples
-    for rank in (0, 1):
-        assert dry.batches(rank) == recorded.batches(rank)
+    if case in ("trainer", "dispatcher"):  # a loop of a Trainer's, and one of the script's own
+        (tmp_path / "dry").mkdir()
+        dry = run_case(case, tmp_path / "dry", "--dry-run", launcher=TORCHRUN)
+        assert samples_of(dry) == samples
+        for rank in (0, 1):
+            assert dry.batches(rank) == recorded.batches(rank)
 
 
 def samples_of(recorded: Recorded) -> Counter[int]:
