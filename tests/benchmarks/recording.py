@@ -62,7 +62,7 @@ def batches_of(rows: int, width: int) -> Iterator[dict[str, Any]]:
         "attention_mask": mask,
         "labels": ids.masked_fill(mask == 0, -100),
     }
-    data = list(range(1_000_000))
+    data = range(1_000_000)  # no list: collecting garbage would look through all of it
 
     def collate(numbers: list[int]) -> dict[str, Any]:
         made = {name: each.clone() for name, each in whole.items()}

@@ -111,8 +111,8 @@ class WholeNumbers:
         return None
 
     def converted(self, convert: Any) -> Any:
-        """Return what `convert` returns for each tensor, in the same mappings and sequences."""
-        return _converted(self.nested, convert)
+        """Return these, converted."""
+        return converted(self.nested, convert)
 
     @property
     def hold_ids(self) -> bool:
@@ -135,11 +135,12 @@ def _named(value: Any) -> Mapping[Any, Any] | None:
     return vars(value) if hasattr(value, "__dataclass_fields__") else None
 
 
-def _converted(nested: Any, convert: Any) -> Any:
+def converted(nested: Any, convert: Any) -> Any:
+    """Return what `convert` returns for each tensor in mappings and sequences, in the same ones."""
     if isinstance(nested, dict):
-        return {key: _converted(each, convert) for key, each in nested.items()}
+        return {key: converted(each, convert) for key, each in nested.items()}
     if isinstance(nested, list):
-        return [_converted(each, convert) for each in nested]
+        return [converted(each, convert) for each in nested]
     return None if nested is None else convert(nested)
 
 

@@ -9,31 +9,33 @@ import sys
 import time
 from typing import Any
 
-from .arguments import WholeNumbers, as_array
+from .arguments import WholeNumbers, as_array, converted
+
+
+def copied(tensor: Any) -> Any:
+    """Return a copy of a tensor of the processor as an array, which what a command does with it
+    afterwards cannot change.
+    """
+    array = as_array(tensor)
+    return array.clone() if array is tensor else array.copy()
 
 
 class Copies:
-    """Copies of tensors, which what a command does with them afterwards cannot change; those of a
-    device are under way.
-    """
+    """Copies of tensors of a device, on their way to the processor."""
 
     def __init__(self, found: WholeNumbers) -> None:
         """Begin to copy: on CUDA into pinned memory, on a stream of its own."""
-        self._event: Any = None
-        self._found = found
-        if found.are_here:
-            self._copies = [_array_of(each) for each in found.tensors]
-            return
         import torch
 
+        self._event: Any = None
         self._stream = _stream_of(torch, found)
         if self._stream is None:
             # Devices without streams, such as that of a Mac, are waited for.
-            self._copies = [each.detach().to("cpu") for each in found.tensors]
+            self._copies = found.converted(lambda tensor: tensor.detach().to("cpu"))
             return
         self._stream.wait_stream(torch.cuda.current_stream())
         with torch.cuda.stream(self._stream):
-            self._copies = [self._copy(each) for each in found.tensors]
+            self._copies = found.converted(self._copy)
             self._event = torch.cuda.Event()
             self._event.record(self._stream)
 
@@ -56,13 +58,7 @@ class Copies:
         """Return the numbers as arrays; waits only where some are under way when a run ends."""
         if not self.are_here:
             self._event.synchronize()
-        copies = iter(self._copies)  # in the sequence of the tensors
-        return self._found.converted(lambda _: as_array(next(copies)))
-
-
-def _array_of(tensor: Any) -> Any:
-    array = as_array(tensor)
-    return array.clone() if array is tensor else array.copy()
+        return converted(self._copies, as_array)
 
 
 _streams: dict[int, Any] = {}

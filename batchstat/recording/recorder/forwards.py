@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from .arguments import WholeNumbers, as_array, by_name, enters_graph, unwrapped
-from .devices import Clock, Copies, Moment
+from .devices import Clock, Copies, Moment, copied
 from .loaders import Fetched, Loaders
 from .read_batches import ReadBatch
 from .reading import read_parts
@@ -117,11 +117,13 @@ class Forward:
         self._copies: Copies | None = None
         self._parts: list[ReadBatch] | None = None
         self.arrays: Any = None
-        if found.are_here and found.size > _LARGEST_COPY:
+        if not found.are_here:
+            self._copies = Copies(found)
+        elif found.size > _LARGEST_COPY:
             self.arrays = found.converted(as_array)
             self._parts = model.read(self.arrays)
         else:
-            self._copies = Copies(found)
+            self.arrays = found.converted(copied)
 
     def on_gradient(self, _gradient: Any) -> None:
         """Note that one has come back."""
@@ -134,9 +136,9 @@ class Forward:
 
     def read(self) -> list[ReadBatch]:
         """Return what it computes: one part for each set of token ids, none without any."""
+        if self._copies is not None:
+            self.arrays, self._copies = self._copies.arrived(), None
         if self._parts is None:
-            assert self._copies is not None
-            self.arrays = self._copies.arrived()
             self._parts = self.model.read(self.arrays)
         if not self.has_ids:
             for part in self._parts:

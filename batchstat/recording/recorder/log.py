@@ -7,6 +7,7 @@ import os
 import socket
 import sys
 import time
+from collections.abc import Iterable
 from typing import Any
 
 FORMAT = 1
@@ -38,11 +39,18 @@ class Log:
         """Return a time of `perf_counter` as seconds since the process began to write."""
         return round(at - self.start, 6)
 
-    def write(self, *lines: dict[str, Any]) -> None:
+    def write(self, *events: dict[str, Any]) -> None:
         """Write events, all at once."""
-        if lines:
+        self.write_all(events)
+
+    def write_all(self, events: Iterable[dict[str, Any]]) -> None:
+        """Write events, all at once; each is a line as soon as it is there, since a garbage
+        collector looks through what is kept.
+        """
+        text = "".join([_encode(event) + "\n" for event in events])
+        if text:
             self.open()
-            os.write(self._file, "".join(_encode(line) + "\n" for line in lines).encode())
+            os.write(self._file, text.encode())
 
     def note_process(self, what: str, **more: Any) -> None:
         """Note how far a process has come, in a file of all processes: it says why there is nothing

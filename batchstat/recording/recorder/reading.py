@@ -202,7 +202,7 @@ def _note_trained(
         # TRL's trainers of preferences make labels of it where they compute the loss.
         has_loss = named["completion_mask"] != 0
         made.labelled, made.loss = has_loss.sum(-1).tolist(), "shifted"
-        _set_trained(_without_first(has_loss), keep, made)
+        _set_trained(has_loss, keep, made)
         return
     shape = shape_of(labels)
     if len(shape) != 2 or shape[0] != made.rows or not is_whole(labels):
@@ -216,35 +216,36 @@ def _note_trained(
         return
     # A causal model is given its own tokens as labels, and shifts them by itself; where labels are
     # others, they stand where they are predicted.
-    is_copy = bool(((labels == ids) | ~has_loss).all())
+    is_copy = not bool((has_loss & (labels != ids)).any())
     made.loss = "shifted" if is_copy else "as they are"
-    _set_trained(_without_first(has_loss) if is_copy else has_loss, keep, made)
+    _set_trained(has_loss, keep, made)
 
 
 def _set_trained(has_loss: Any, keep: Any, made: ReadBatch) -> None:
-    """Note the tokens that carry loss of each sample, and how many of them are padding."""
-    made.trained = _trained_of(has_loss, made)
+    """Note the tokens that carry loss of each sample, and how many of them are padding; nothing
+    predicts the first one of a row whose labels the model shifts.
+    """
+    firsts = has_loss[:, 0].tolist() if made.loss == "shifted" else [False] * made.rows
+    made.trained = _trained_of(has_loss, firsts, made)
     if keep is not None:
-        made.trained_padding = int((has_loss & ~keep).sum())
+        wasted = has_loss > keep
+        if bool(wasted.any()):  # most often there are none
+            first_wasted = int(wasted[:, 0].sum()) if made.loss == "shifted" else 0
+            made.trained_padding = int(wasted.sum()) - first_wasted
 
 
-def _without_first(has_loss: Any) -> Any:
-    """Return which tokens carry loss where nothing predicts the first one of a row."""
-    made = has_loss.clone() if hasattr(has_loss, "clone") else has_loss.copy()
-    made[:, 0] = False
-    return made
-
-
-def _trained_of(has_loss: Any, made: ReadBatch) -> list[list[int]]:
+def _trained_of(has_loss: Any, firsts: list[bool], made: ReadBatch) -> list[list[int]]:
     """Return the tokens that carry loss of each sample."""
     if made.real is None or all(len(row) == 1 for row in made.real):
-        return each_of(has_loss.sum(-1).tolist())
+        return each_of([number - first for number, first in zip(made.labelled, firsts)])
     found = []
-    for lengths, row in zip(made.real, has_loss.tolist()):
+    for lengths, first, row in zip(made.real, firsts, has_loss.tolist()):
         stop, counts = 0, []
         for length in lengths:
             start, stop = stop, stop + length
             counts.append(sum(row[start:stop]))
+        if counts:
+            counts[0] -= first
         found.append(counts)
     return found
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import collections
+import itertools
 from collections.abc import Iterator
 from typing import Any
 
@@ -159,12 +160,14 @@ class Recorder:
     # --- what is written -------------------------------------------------------------------------
     def _write_what_arrived(self, wait: bool = False) -> None:
         """Write events in their sequence, as far as their numbers have come from the device."""
-        lines = []
+        self.log.write_all(itertools.chain(self._handed(), self._arrived(wait)))
+
+    def _arrived(self, wait: bool) -> Iterator[dict[str, Any]]:
         while self._queue:
             forwards, moments, line = self._queue[0]
             are_here = all(each.is_here for each in forwards)
             if not wait and not (are_here and all(each.is_here for each in moments)):
-                break
+                return
             self._queue.popleft()
             if forwards:
                 read = [(parts, forward) for forward in forwards if (parts := forward.read())]
@@ -175,8 +178,7 @@ class Recorder:
             if moments:
                 clock = self.forwards.clock
                 line["t"] = [self.log.seconds(clock.seconds(each)) for each in moments]
-            lines.append(line)
-        self.log.write(*self._handed(), *lines)
+            yield line
 
     def _handed(self) -> Iterator[dict[str, Any]]:
         """Yield what a dispatcher handed out: its samples, by numbers and by digests."""
@@ -257,7 +259,7 @@ class Recorder:
                 break
             self._unread(fetched)
             read += 1
-        self.log.write(*self._handed())
+        self.log.write_all(self._handed())
         if read == _MOST_READ:
             return "%d batches were read, and the loader had more" % read
         return ""
