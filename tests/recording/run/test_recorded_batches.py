@@ -46,17 +46,12 @@ def check(case: str, recorded: Recorded, rank: int = 0) -> None:
 
 
 @pytest.mark.parametrize("case", CASES)
-def test_each_batch_as_it_was_collated(case, tmp_path, capsys):
-    recorded = record_case(case, tmp_path)
-    check(case, recorded)
-    assert "\nrun  " in f"\n{capsys.readouterr().out}"
-
-
-@pytest.mark.parametrize("case", CASES)
-def test_a_dry_run_is_equal(case, tmp_path):
+def test_each_batch_as_it_was_collated_and_in_a_dry_run(case, tmp_path, capsys):
     for folder in ("full", "dry"):
         (tmp_path / folder).mkdir()
     full = record_case(case, tmp_path / "full")
+    check(case, full)
+    assert "\nrun  " in f"\n{capsys.readouterr().out}"
     dry = record_case(case, tmp_path / "dry", dry_run=True)
     epoch = [each for each in full.recorded() if each.epoch == full.recorded()[0].epoch]
     assert len(epoch) == len(dry.recorded())
