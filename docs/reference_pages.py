@@ -38,6 +38,7 @@ ENVIRONMENT = {
     "SLURM_STEP_ID": "See `SLURM_JOB_ID`.",
     "RANK": "The rank of a recorded process before torch.distributed is initialized.",
     "WORLD_SIZE": "The number of ranks, likewise.",
+    "CI": "Set: `check` does not warn of an old recording, which a workflow has just made.",
     "GITHUB_STEP_SUMMARY": "File to which `check --format github` adds its table; GitHub Actions "
     "sets it.",
     "RAYON_NUM_THREADS": "Threads of the tokenizers library. Default: as `--workers`.",

@@ -34,7 +34,8 @@ CUT = "…"
 _BLOCK = re.compile(r"^```(console|sh|python|pycon)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 _NEEDS_TORCH = re.compile(
     r"^(?:>>> )?(?:(?:from|import) (?:torch|torchdata|accelerate)\b"
-    r"|from transformers import .*\bTrainer\b|\$ batchstat run )",
+    r"|with batchstat\.record\(|from transformers import .*\bTrainer\b"
+    r"|\$ batchstat run |\$ batchstat .* --current batchstat-results/run\b)",
     re.MULTILINE,
 )
 

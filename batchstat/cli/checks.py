@@ -1,9 +1,11 @@
 """The checks that a command runs: chosen, counted, and compared with their limits."""
 
+import os
 from dataclasses import asdict, replace
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
+from typing import TYPE_CHECKING
 
-from batchstat.cli.current import trained_samples, trainer_of
+from batchstat.cli.current import current_of
 from batchstat.cli.device import device_keywords, read_device
 from batchstat.cli.inputs import Inputs, read_configuration, read_inputs
 from batchstat.cli.options import Options
@@ -20,6 +22,9 @@ from batchstat.profiling.parquet import load_profile
 from batchstat.profiling.profile import Profile
 from batchstat.profiling.staleness import changes
 from batchstat.render.text import age
+
+if TYPE_CHECKING:
+    from batchstat.simulation.observed import Observed
 
 _NOT_NAMED = (
     f"the limits are held against {DEFAULT_CURRENT}, as nothing names what you train with: add "
@@ -45,7 +50,8 @@ def chosen_checks(options: Options) -> list[Inputs]:
     chosen = [read_inputs(options, each) for each in checks]
     for inputs in chosen:
         basis = inputs.settings.resolve(longest=1, stated_max=None)
-        parse_strategies([inputs.trained], basis)
+        if inputs.observed is None:
+            parse_strategies([inputs.trained], basis)
         _ = inputs.reading
         read_device(inputs)
     return chosen
@@ -59,20 +65,21 @@ def run_check(inputs: Inputs) -> Check:
     """
     try:
         profile = _profile(inputs)
-        samples, settings, found = trained_samples(inputs, profile)
+        now = current_of(inputs, profile)
+        samples = now.samples
         checked = check(
             samples,
             inputs.limits_in_force,
-            current=inputs.trained,
+            current=now.trained,
             baseline=inputs.get("baseline"),
             name=inputs.name,
             written=lambda trial: written(inputs, samples, trial, len(samples) == len(profile)),
-            trainer=trainer_of(inputs, profile),
+            trainer=now.trainer,
             **device_keywords(inputs),
-            **asdict(settings),
+            **asdict(now.settings),
         )
-        messages = [warning.message for warning in found]
-        if inputs.current is None:
+        messages = [warning.message for warning in now.warnings]
+        if now.row is None:
             messages.insert(0, _NOT_NAMED)
         return replace(checked, warnings=(*messages, *checked.warnings))
     except InputError as error:
@@ -81,18 +88,37 @@ def run_check(inputs: Inputs) -> Check:
 
 def measure_inputs(inputs: Inputs) -> CheckedReport:
     """Return the numbers of a check. Raises as `batchstat.gate.check.measure_report`."""
-    samples, settings, found = trained_samples(inputs, _profile(inputs))
+    now = current_of(inputs, _profile(inputs))
     limits, device = inputs.limits_in_force, read_device(inputs)
-    measured = measure_report(samples, inputs.trained, settings, limits, device)
-    messages = tuple(warning.message for warning in found)
+    measured = measure_report(now.samples, now.trained, now.settings, limits, device)
+    messages = tuple(warning.message for warning in now.warnings)
     return replace(measured, warnings=(*messages, *measured.warnings))
 
 
 def _profile(inputs: Inputs) -> Profile:
-    """Return the profile of a check's corpus, or the one in the results folder."""
+    """Return the profile of a check's corpus, or of its recording, or the one in the results
+    folder.
+    """
+    if inputs.observed is not None:
+        return _of_recording(inputs.observed)
     profile = count(inputs)[0] if inputs.corpus else _stored_profile(inputs)
     warn_of_ignored(profile)
     return profile
+
+
+def _of_recording(observed: "Observed") -> Profile:
+    """Return the samples of a recording, and say which run it is of."""
+    assert observed.run is not None
+    now, run = datetime.now(UTC), observed.run
+    made = age(run.created, now)
+    say(f"recording of {run.command or run.program}, {made}, in {run.folder}")
+    is_old = now - datetime.fromisoformat(run.created) > timedelta(days=1)
+    if is_old and not os.environ.get("CI"):
+        say(
+            f"warning: {run.folder} was recorded {made}: what has changed since is not in it; "
+            "record it again with batchstat run"
+        )
+    return observed.profile
 
 
 def _stored_profile(inputs: Inputs) -> Profile:

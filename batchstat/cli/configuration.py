@@ -16,6 +16,7 @@ from batchstat.parameters import whole_number
 from batchstat.planning.samplers.spec import weights_file
 from batchstat.planning.settings import Settings
 from batchstat.planning.strategies.spec import parse_strategies
+from batchstat.simulation.named_rows import names_recording
 from batchstat.storage.addresses import is_remote
 
 OWN_FILE, SHARED_FILE = "batchstat.toml", "pyproject.toml"
@@ -227,7 +228,7 @@ class _Reader:
         if key in _PATHS:
             located = [self._located(each) for each in ([typed] if key != "corpus" else typed)]
             return tuple(located) if key == "corpus" else Path(located[0])
-        if key == "current" and is_trainer_config(typed):
+        if key == "current" and (is_trainer_config(typed) or names_recording(self._located(typed))):
             return self._located(typed)
         is_name = key == "model" and known_shape(typed) is not None
         if key in ("tokenizer", "model") and not is_name and self._is_there(typed):
@@ -312,5 +313,6 @@ def _validate(values: Mapping[str, Any]) -> None:
     if "sampler" in own:
         own["sampler"] = inlined(own["sampler"])
     settings = Settings(**own)
-    if "current" in values and not is_trainer_config(values["current"]):
-        parse_strategies([values["current"]], settings.resolve(longest=1, stated_max=None))
+    current = values.get("current")
+    if current is not None and not (is_trainer_config(current) or names_recording(current)):
+        parse_strategies([current], settings.resolve(longest=1, stated_max=None))

@@ -1,23 +1,53 @@
-"""The current setup: a strategy, or what a trainer's own configuration means."""
+"""The current setup of a command: a strategy, a trainer's own configuration, or a recording."""
 
-from collections.abc import Mapping
-from dataclasses import fields
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from batchstat.cli.configuration import Setting
 from batchstat.corpus.options import CorpusOptions
-from batchstat.errors import InputError
+from batchstat.errors import InputError, OptionError
+from batchstat.gate.check import DEFAULT_CURRENT
 from batchstat.planning.settings import Settings
+from batchstat.simulation.named_rows import Row
 from batchstat.simulation.results import ReportWarning
 
 if TYPE_CHECKING:
     from batchstat.cli.inputs import Inputs
     from batchstat.frameworks.setup import TrainingSetup
     from batchstat.profiling.profile import Profile
+    from batchstat.simulation.current import CurrentSetup
+    from batchstat.simulation.observed import Observed
     from batchstat.simulation.trainer_changes import Trainer
 
 _READING = ("corpus", "tokenizer", "chat_template", *(each.name for each in fields(CorpusOptions)))
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Current:
+    """What is trained on a corpus.
+
+    Attributes:
+        samples: the samples that are batched.
+        settings: the settings for them.
+        row: a strategy, or a name and batches; None where nothing is named.
+        trainer: what the keys of a trainer can change; None where none is named by its file.
+        strategies: what it can be compared with; None for any strategy.
+        warnings: what a report has to say.
+    """
+
+    samples: "Profile"
+    settings: Settings
+    row: Row | None = None
+    trainer: "Trainer | None" = None
+    strategies: Sequence[Row] | None = None
+    warnings: tuple[ReportWarning, ...] = ()
+
+    @property
+    def trained(self) -> Row:
+        """What is trained, for a command that simulates one setup."""
+        return DEFAULT_CURRENT if self.row is None else self.row
 
 
 def settings_of_setup(
@@ -49,52 +79,88 @@ def settings_of_setup(
     return found
 
 
-def trainer_of(inputs: "Inputs", profile: "Profile") -> "Trainer | None":
-    """Return the trainer whose configuration is the current setup; None where none is named.
+def settings_of_recording(observed: "Observed", above: Mapping[str, Setting]) -> dict[str, Setting]:
+    """Return the settings of a recording, by the names of `KEYS`.
+
+    Args:
+        observed: what was recorded.
+        above: settings that stand beside it or above.
+
+    Raises:
+        OptionError: one that reads a corpus.
+    """
+    folder = observed.profile.corpus.sources[0].path
+    for key in _READING:
+        if key in above:
+            raise OptionError(
+                f"{key.replace('_', '-')} (set in {above[key].origin}): the recording in {folder} "
+                "brings its own samples: remove it"
+            )
+    own = {**observed.setup.settings, **observed.settings}
+    return {key: Setting(value, folder) for key, value in own.items()}
+
+
+def current_of(inputs: "Inputs", profile: "Profile") -> Current:
+    """Return what is trained on a corpus.
 
     Args:
         inputs: the settings in force.
         profile: the whole corpus.
-    """
-    from batchstat.simulation.trainer_changes import Trainer
-
-    if inputs.setup is None:
-        return None
-    own = {each.name for each in fields(Settings)}
-    origin = inputs.setup.path.as_posix()
-    values = inputs.values.items()
-    given = {key: each.value for key, each in values if key in own and each.origin != origin}
-    return Trainer(setup=inputs.setup, profile=profile, settings=given)
-
-
-def trained_samples(
-    inputs: "Inputs", profile: "Profile"
-) -> "tuple[Profile, Settings, tuple[ReportWarning, ...]]":
-    """Return the samples that are batched, the settings for them, and what a report has to say.
 
     Raises:
-        InputError: the trainer keeps none.
+        OptionError: a setting that the recording decides.
+        InputError: the trainer keeps no sample.
     """
     if inputs.setup is None:
-        return profile, inputs.settings, ()
-    from batchstat.simulation.preflight_samples import as_trained
+        return Current(samples=profile, settings=inputs.settings, row=inputs.current)
+    from batchstat.simulation import current
 
-    given = {each.name: getattr(inputs.settings, each.name) for each in fields(Settings)}
-    if given["max_length"] is None:
-        del given["max_length"]
-    samples, settings = as_trained(inputs.setup, profile, given)
+    given = _given(inputs)
+    found = (
+        current.current_of(inputs.setup, profile, given)
+        if inputs.observed is None
+        else current.of_recording(inputs.observed, given)
+    )
+    return Current(
+        samples=found.samples.profile,
+        settings=found.settings,
+        row=found.row,
+        trainer=found.trainer,
+        strategies=found.strategies,
+        warnings=tuple(
+            ReportWarning("configuration", each) for each in _warnings(inputs, profile, found)
+        ),
+    )
+
+
+def _given(inputs: "Inputs") -> dict[str, object]:
+    """Return the settings that are not of the current setup."""
+    own = {each.name for each in fields(Settings)}
+    read = inputs.settings
+    return {
+        key: getattr(read, key)
+        for key, each in inputs.values.items()
+        if key in own and each.origin not in inputs.setup_origins
+    }
+
+
+def _warnings(inputs: "Inputs", profile: "Profile", found: "CurrentSetup") -> list[str]:
+    """Return what a report has to say of a setup."""
+    assert inputs.setup is not None
+    if inputs.observed is not None:
+        return [*inputs.observed.warnings]
     config = inputs.setup.path.as_posix()
-    left = len(profile) - len(samples.profile)
-    found = [*samples.warnings]
+    left = len(profile) - len(found.samples.profile)
+    warnings = [*found.samples.warnings]
     if left:
-        found.append(
+        warnings.append(
             f"{config} leaves out {left:,} of {len(profile):,} samples: batchstat preflight says "
             "why"
         )
     named, counter = inputs.setup.reading.get("tokenizer"), profile.tokenizer
     if not inputs.corpus and named and counter is not None and Path(named) != Path(counter.name):
-        found.append(
+        warnings.append(
             f"{config} trains with the tokenizer {named}, but {counter.name} counted the profile: "
             "pass the corpus, too"
         )
-    return samples.profile, settings, tuple(ReportWarning("configuration", each) for each in found)
+    return warnings

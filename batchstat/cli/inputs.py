@@ -14,7 +14,7 @@ from batchstat.cli.configuration import (
     is_trainer_config,
     load_configuration,
 )
-from batchstat.cli.current import settings_of_setup
+from batchstat.cli.current import settings_of_recording, settings_of_setup
 from batchstat.cli.options import Options, Record
 from batchstat.cli.records import ConfigFile, Folder
 from batchstat.cli.streams import say
@@ -25,9 +25,11 @@ from batchstat.gate.check import DEFAULT_CURRENT
 from batchstat.gate.limits import Limit, in_force, read_limits
 from batchstat.gate.named_limits import NAMED_LIMITS
 from batchstat.planning.settings import Settings
+from batchstat.simulation.named_rows import names_recording
 
 if TYPE_CHECKING:
     from batchstat.frameworks.setup import TrainingSetup
+    from batchstat.simulation.observed import Observed
 
 COMMAND_LINE = "the command line"
 
@@ -61,6 +63,7 @@ class Inputs:
         limits: by the quantity they limit; None for one that is off.
         table: the file, and the table in it, for settings of this check only; None without a file.
         setup: what the trainer's configuration means that is the current setup; None without one.
+        observed: the recording that is the current setup; None without one.
     """
 
     options: Options
@@ -69,16 +72,29 @@ class Inputs:
     limits: Mapping[str, Limit | None]
     table: str | None = None
     setup: "TrainingSetup | None" = None
+    observed: "Observed | None" = None
 
     @property
     def current(self) -> str | None:
-        """The current setup as a strategy; None if none is named."""
+        """The current setup as a strategy; None if none is named, or it was recorded."""
+        if self.observed is not None:
+            return None
         return self.get("current") if self.setup is None else self.setup.strategy
 
     @property
     def trained(self) -> str:
         """What is trained, for a command that simulates one setup: the current one."""
+        if self.observed is not None:
+            return self.observed.kind
         return self.current or DEFAULT_CURRENT
+
+    @property
+    def setup_origins(self) -> set[str]:
+        """Where settings are set that are those of the trainer's configuration or recording."""
+        found = set() if self.setup is None else {self.setup.path.as_posix()}
+        if self.observed is not None:
+            found.add(self.observed.profile.corpus.sources[0].path)
+        return found
 
     @property
     def is_configured(self) -> bool:
@@ -165,10 +181,18 @@ def read_inputs(
     flags = _flags(options)
     kept = dict(check.values)
     is_flag = setup is not None or "current" in flags
+    observed = _recorded({**kept, **flags})
+    if observed is not None:
+        setup = observed.setup
     setup = setup or _current_setup({**kept, **flags})
     if setup is not None:
         above, below = (flags, kept) if is_flag else ({**kept, **flags}, {})
-        kept = {**below, **settings_of_setup(setup, above, below), **(kept if not is_flag else {})}
+        own = (
+            settings_of_setup(setup, above, below)
+            if observed is None
+            else settings_of_recording(observed, above)
+        )
+        kept = {**below, **own, **(kept if not is_flag else {})}
     for content, others in _ONLY_FOR_OTHERS.items():
         if content in flags:
             for key in others:
@@ -185,6 +209,7 @@ def read_inputs(
         {**check.limits, **read_limits(limits, COMMAND_LINE)},
         check.table,
         setup,
+        observed,
     )
 
 
@@ -196,6 +221,18 @@ def _current_setup(values: Mapping[str, Setting]) -> "TrainingSetup | None":
 
     framework = values["framework"].value if "framework" in values else None
     return read_setup(values["current"].value, framework)
+
+
+def _recorded(values: Mapping[str, Setting]) -> "Observed | None":
+    """Return what was recorded in the folder that is the current setup, if one is."""
+    if "current" not in values:
+        return None
+    named = values["current"].value
+    if is_trainer_config(named) or not names_recording(named):
+        return None
+    from batchstat.simulation.current import recorded
+
+    return recorded(Path(named))
 
 
 def _flags(options: Options) -> dict[str, Setting]:

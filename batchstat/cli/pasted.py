@@ -61,7 +61,8 @@ def line_of(
     """
     from batchstat.render.recipes.writing import holds_text, refusal
 
-    if change.line:
+    # No recipe reads the data of a recorded run, and its samples have no numbers of a corpus.
+    if change.line or inputs.observed is not None:
         return change.line
     row = change.row
     decided = {
@@ -118,6 +119,9 @@ def written(given: Inputs, profile: "Profile", trial: "Trial", is_whole: bool) -
     line = trial.line.partition("  #")[0]
     if given.setup is not None and line:  # the check reads the configuration again
         return line, ""
+    if given.observed is not None:  # the check records the training again
+        assert trial.change is not None
+        return f"training with {trial.change.row.label}", ""
     if trial.change is not None:
         basis = trial.change.row.request.settings
         change = line or line_of(given, profile, basis, trial.change, is_whole=is_whole)
@@ -129,8 +133,8 @@ def written(given: Inputs, profile: "Profile", trial: "Trial", is_whole: bool) -
         change = f"training with {', '.join(pairs)}"
     changes = dict(trial.changes)
     if given.setup is not None:  # which no longer says how samples are read and what is decided
-        origin = given.setup.path.as_posix()
-        kept = {key: each.value for key, each in given.values.items() if each.origin == origin}
+        origins = given.setup_origins
+        kept = {key: each.value for key, each in given.values.items() if each.origin in origins}
         changes = kept | changes
     return change, _described(given, changes)
 

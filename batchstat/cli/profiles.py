@@ -22,6 +22,7 @@ from batchstat.profiling.run_options import RunOptions
 from batchstat.profiling.shards import SPLITS_FOLDER, Shard, ShardSpec
 from batchstat.profiling.staleness import changes, same_input
 from batchstat.simulation.results import ReportWarning
+from batchstat.simulation.run_facts import RunFacts
 from batchstat.storage.result_files import profile_version
 from batchstat.tokenization.threads import limit_threads
 
@@ -140,11 +141,13 @@ class FoundProfile:
         profile: the profile of the corpus, or the one in the results folder.
         version: `profile_version` of the one in the folder; empty if it was counted now.
         changes: what has changed since it was counted.
+        run: the recorded run whose samples these are; None for a corpus.
     """
 
     profile: Profile
     version: str
     changes: tuple[str, ...] = ()
+    run: RunFacts | None = None
 
     @property
     def warnings(self) -> tuple[ReportWarning, ...]:
@@ -164,6 +167,8 @@ def find_profile(inputs: Inputs) -> FoundProfile:
     """
     check_outputs(inputs.options.read(Output))
     version = profile_version(inputs.output)
+    if inputs.observed is not None:
+        return FoundProfile(inputs.observed.profile, "", run=inputs.observed.run)
     if inputs.corpus:
         profile, is_reused = count(inputs, folder=inputs.output, reuse=True)
         return FoundProfile(profile, version if is_reused else "")

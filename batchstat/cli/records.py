@@ -142,7 +142,7 @@ class Current:
 
     current: str | None = option(
         None,
-        "Your setup: a strategy or a trainer's .yaml, .json.",
+        "Your setup: a strategy, trainer's file or recording.",
         "Batching",
         "SPEC",
         names=strategy_names,

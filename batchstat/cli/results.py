@@ -18,6 +18,7 @@ from batchstat.errors import BatchstatError, counted
 from batchstat.profiling.parquet import save_lengths
 from batchstat.profiling.profile import Profile
 from batchstat.render.screens.profile import identity, profile_screen
+from batchstat.render.screens.recording import recorded_identity
 from batchstat.simulation.compare import simulate
 from batchstat.storage.result_files import (
     LENGTHS_FILE,
@@ -85,7 +86,12 @@ def publish(found: FoundProfile, result: CommandResult, output: Output) -> None:
     """Store the results of a command, and print them below the profile that they describe."""
     files = store(found, result, output)
     on = console()
-    whose = render(identity(found.profile, datetime.now(UTC)), on)
+    shown = (
+        identity(found.profile, datetime.now(UTC))
+        if found.run is None
+        else recorded_identity(found.run, found.profile)
+    )
+    whose = render(shown, on)
     warn_of_ignored(found.profile)
     if output.as_json:
         say(whose.rstrip())

@@ -17,6 +17,7 @@ from batchstat.documents.base import (
 from batchstat.documents.corpus import Corpus, Tokenizer, corpus_of
 from batchstat.documents.device import Calibrated, calibrated
 from batchstat.documents.profile import OfCorpus, of_corpus
+from batchstat.documents.runs import RecordedRun, run_of
 from batchstat.documents.strategy import Grouping, Strategy, strategy_of
 from batchstat.planning.rules import (
     DISTRIBUTIONS,
@@ -209,6 +210,8 @@ class Compared(Document):
 class CompareFile(Compared, File):
     """Batching strategies on the same lengths. Keys may be added within this schema."""
 
+    run: RecordedRun | None
+    """The recorded run that is the current setup; null where none is."""
     model: Model | None
     """The shape of the transformer that --model names."""
     calibration: Calibrated | None
@@ -264,6 +267,7 @@ def comparison_document(comparison: Any) -> dict[str, Any]:
     made = {
         **head(SCHEMA, comparison.created),
         "corpus": corpus_of(comparison.corpus, comparison.samples),
+        "run": run_of(comparison.run),
         "calibration": calibrated(comparison.device, comparison.basis.widest),
         "strategies": rows,
         "choice": choice_of(comparison.changes),

@@ -6,6 +6,7 @@ from batchstat.documents.base import Amount, Count, Document, File, Positive, he
 from batchstat.documents.comparison import Compared, Warned
 from batchstat.documents.corpus import corpus_of
 from batchstat.documents.device import Calibrated, calibrated
+from batchstat.documents.runs import RecordedRun, run_of
 from batchstat.documents.strategy import Strategy, strategy_of
 
 SCHEMA = "batchstat.preflight/3"
@@ -86,47 +87,6 @@ class Change(Document):
     """An epoch with the change."""
 
 
-class RecordedRun(Document):
-    """A run whose batches were recorded."""
-
-    command: str
-    """The command; empty for a part of a program."""
-    python: str
-    """The Python that was found for a script; empty where the command names one."""
-    created: str
-    """When it began."""
-    folder: str
-    """Where it was recorded."""
-    trainer: str
-    """The class of the Trainer; empty without one."""
-    transformers: str
-    """The version of transformers; empty without a Trainer."""
-    torch: str
-    """The version of torch."""
-    ranks: Count
-    """Ranks that were recorded."""
-    world_size: Count
-    """Ranks that there were."""
-    steps: Count
-    """Optimizer steps that were recorded."""
-    computed_steps: Count
-    """Optimizer steps that were computed: fewer in a dry run."""
-    dry_run: bool
-    """Whether an epoch of batches was to be read without training."""
-    step_seconds: Amount | None
-    """Median time of a computed step; null where no two were timed."""
-    seconds: Amount
-    """Time of all computed steps but the first, on one rank."""
-    skipped_steps: Count
-    """Steps that a scaler of gradients skipped."""
-    forwards_without_gradient: Count
-    """Forwards with token ids that were not trained, such as those of an evaluation."""
-    tokens_without_gradient: Count
-    """Tokens of these, padding included."""
-    computed_tokens: Count
-    """Tokens of the forwards that were trained, padding included."""
-
-
 class PreflightFile(Compared, File):
     """What a trainer does with a corpus by its own configuration. Keys may be added within this
     schema.
@@ -169,7 +129,7 @@ def preflight_document(report: Any) -> dict[str, Any]:
             "keys": dict(setup.values),
             "unused": list(setup.unused),
         },
-        "run": _run_of(report),
+        "run": run_of(None if report.observed is None else report.observed.run),
         "calibration": calibrated(report.simulation.device, report.simulation.basis.widest),
         "samples": {
             "kept": len(report.samples.profile),
@@ -203,12 +163,3 @@ def preflight_document(report: Any) -> dict[str, Any]:
         ],
     }
     return PreflightFile.of(made, report).to_json()
-
-
-def _run_of(report: Any) -> dict[str, Any] | None:
-    run = None if report.observed is None else report.observed.run
-    if run is None:
-        return None
-    return RecordedRun.of(
-        run, {"transformers": run.trainer_version, "dry_run": run.is_dry}
-    ).to_json()

@@ -19,6 +19,7 @@ from batchstat.planning.settings import Settings, SettingsOptions
 from batchstat.profiling.profile import Profile
 from batchstat.simulation.compare import simulate
 from batchstat.simulation.device import Device, as_device
+from batchstat.simulation.named_rows import Row
 from batchstat.simulation.trainer_changes import Trainer
 
 DEFAULT_CURRENT = "static"
@@ -30,7 +31,7 @@ def check(
     profile: Profile,
     limits: Mapping[str, Any] | Sequence[Limit],
     *,
-    current: str = DEFAULT_CURRENT,
+    current: Row = DEFAULT_CURRENT,
     baseline: str | Path | None = None,
     name: str = DEFAULT_NAME,
     written: Written | None = None,
@@ -46,7 +47,8 @@ def check(
     Args:
         profile: the corpus.
         limits: as in the configuration, such as `{"max-padding": "5%"}`.
-        current: what is trained: `name` or `name:key=value,key=value`.
+        current: what is trained: `name` or `name:key=value,key=value`; or a name and batches of
+            record numbers.
         baseline: a baseline file with a check of this name; padding must then not rise unless a
             limit allows it.
         name: the name of the check.
@@ -89,7 +91,7 @@ def check(
     outcomes = judge(now.report, limits, before)
     return Check(
         name=name,
-        strategy=current,
+        strategy=now.strategy,
         report=now.report,
         outcomes=_with_remedies(now, outcomes, written or _assigned, trainer),
         warnings=now.warnings,
@@ -102,7 +104,7 @@ class CheckedReport:
 
     Attributes:
         profile: the corpus.
-        strategy: the strategy, as it is written.
+        current: what is trained.
         settings: the settings, as given.
         report: as in `check.json`.
         warnings: messages about the numbers.
@@ -110,11 +112,16 @@ class CheckedReport:
     """
 
     profile: Profile
-    strategy: str
+    current: Row
     settings: Settings
     report: dict[str, Any]
     warnings: tuple[str, ...]
     device: Device | None = None
+
+    @property
+    def strategy(self) -> str:
+        """The strategy, as it is written, or the name of the batches."""
+        return self.current if isinstance(self.current, str) else self.current[0]
 
     def as_baseline(self, limits: Iterable[Limit]) -> Baseline:
         """Return the numbers as a baseline, those of limits too, with everything they depend on
@@ -129,7 +136,7 @@ class CheckedReport:
 
 def measure_report(
     profile: Profile,
-    strategy: str,
+    current: Row,
     settings: Settings,
     limits: Iterable[Limit],
     device: Device | None = None,
@@ -152,10 +159,10 @@ def measure_report(
             "the numbers would not cover the whole corpus: fix the corpus, or set "
             "corpus.unreadable = {max = N} in the limits"
         )
-    simulation = simulate(profile, strategy, settings, device)
+    simulation = simulate(profile, current, settings, device)
     warnings = tuple(warning.message for warning in simulation.warnings)
     report = report_document(profile, simulation)
-    return CheckedReport(profile, strategy, settings, report, warnings, device)
+    return CheckedReport(profile, current, settings, report, warnings, device)
 
 
 def _is_limited(profile: Profile, limits: Iterable[Limit]) -> bool:
@@ -222,7 +229,7 @@ def _with_remedies(
     ranked: list[Trial] = []
     laboratory = Laboratory(
         profile=now.profile,
-        current=now.strategy,
+        current=now.current,
         settings=now.settings,
         trainer=trainer,
         device=now.device,

@@ -8,7 +8,9 @@ Limits = Sequence[tuple[str, str, str]]
 """Name, limit as TOML, and the measured value."""
 
 
-def propose_limits(report: Mapping[str, Any], *, may_drop: bool = False) -> Limits:
+def propose_limits(
+    report: Mapping[str, Any], *, may_drop: bool = False, has_budget: bool = True
+) -> Limits:
     """Return limits with a margin over the measured values: half a percentage point for padding and
     lost tokens, five for fill, a tenth for the number of samples, the ratio of classes and of token
     weights, none for batches over budget.
@@ -16,13 +18,16 @@ def propose_limits(report: Mapping[str, Any], *, may_drop: bool = False) -> Limi
     Args:
         report: the numbers of a check.
         may_drop: whether samples may be dropped for other reasons than the settings in it.
+        has_budget: whether batches have a budget that is more than their own largest, which grows
+            with the data.
     """
     row = report["strategy"]
-    limits = [
-        ("max-padding", _above(row["padding_ratio"]), _measured(row["padding_ratio"])),
-        ("min-fill", _below(row["fill"]), _measured(row["fill"])),
-        ("max-truncated", _above(row["truncated_ratio"]), _measured(row["truncated_ratio"])),
-    ]
+    limits = [("max-padding", _above(row["padding_ratio"]), _measured(row["padding_ratio"]))]
+    if has_budget:
+        limits.append(("min-fill", _below(row["fill"]), _measured(row["fill"])))
+    limits.append(
+        ("max-truncated", _above(row["truncated_ratio"]), _measured(row["truncated_ratio"]))
+    )
     if may_drop or report["basis"]["overflow"] == "drop" or report["basis"]["drop_last"]:
         limits.append(
             ("max-dropped", _above(row["dropped_ratio"]), _measured(row["dropped_ratio"]))
@@ -30,7 +35,8 @@ def propose_limits(report: Mapping[str, Any], *, may_drop: bool = False) -> Limi
     samples = report["corpus"]["samples"]
     limits.append(("min-samples", str(max(1, samples * 9 // 10)), f"measured {samples:,}"))
     over = row["over_budget_batches"]
-    limits.append(("max-over-budget", str(over), f"measured {over:,}"))
+    if has_budget:
+        limits.append(("max-over-budget", str(over), f"measured {over:,}"))
     weights = row["trained"] and row["trained"]["token_weight"]
     if weights and weights["spread"] > 1:
         limits.append(("max-weight-spread", *_a_tenth_above(weights["spread"])))

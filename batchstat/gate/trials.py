@@ -16,6 +16,7 @@ from batchstat.simulation.candidates import simulate_candidates
 from batchstat.simulation.changes import Change
 from batchstat.simulation.compare import simulate
 from batchstat.simulation.device import Device
+from batchstat.simulation.named_rows import Row
 from batchstat.simulation.results import Simulation, StrategyResult
 from batchstat.simulation.trainer_changes import Trainer
 
@@ -46,7 +47,7 @@ class Laboratory:
 
     Attributes:
         profile: the samples that are trained.
-        current: the current setup, as it is written.
+        current: the current setup, as it is written, or a name and batches.
         settings: the settings, as given.
         trainer: the trainer's own configuration; None where it is not known.
         device: the calibrated device that trains; None without one.
@@ -54,7 +55,7 @@ class Laboratory:
     """
 
     profile: Profile
-    current: str
+    current: Row
     settings: Settings
     trainer: Trainer | None
     device: Device | None
@@ -68,15 +69,22 @@ class Laboratory:
             ranked: the changes that help training anyhow, the best first; filled by the first limit
                 that asks for them.
         """
-        by_keys = self.trainer is not None
-        for changes in changes_of(limit, self.profile, self.current, self.settings, by_keys):
+        for changes in self._changes_of_settings(limit):
             trial = self._of_settings(changes)
             if trial is not None and (may_grow(limit) or not self._is_larger(trial.report)):
                 yield trial
         if helps_by_sorting(limit):
             if not ranked:
                 ranked += self._ranked()
+                if not isinstance(self.current, str):
+                    # Of a script that was recorded, its own arguments are what can be pasted.
+                    ranked.sort(key=lambda trial: not trial.line)
             yield from ranked
+
+    def _changes_of_settings(self, limit: Limit) -> Iterator[Mapping[str, Any]]:
+        if isinstance(self.current, str):  # batches that were made elsewhere have no settings
+            by_keys = self.trainer is not None
+            yield from changes_of(limit, self.profile, self.current, self.settings, by_keys)
 
     def _of_settings(self, changes: Mapping[str, Any]) -> Trial | None:
         """Return a change of settings; of a trainer's configuration, by its own keys."""

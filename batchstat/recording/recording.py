@@ -3,13 +3,15 @@
 import json
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from datetime import datetime
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from batchstat.errors import InputError
+from batchstat.errors import InputError, short
+from batchstat.recording.recorded_lines import check_lines
 from batchstat.recording.recorder.arguments import split_digests
 from batchstat.recording.recorder.lines import read_of
 from batchstat.recording.recorder.log import FORMAT, PROCESSES
@@ -91,6 +93,7 @@ class Recording:
         facts: what the launcher wrote: the command, the id, when it was made, whether it was dry.
         ranks: those of the longest training, in their order.
         others: how many more trainings there were.
+        of_other_runs: files of other runs in the same folder.
         processes: how far each process came, where no training was recorded.
     """
 
@@ -98,6 +101,7 @@ class Recording:
     facts: Mapping[str, Any]
     ranks: Sequence[RecordedRank]
     others: int = 0
+    of_other_runs: int = 0
     processes: Sequence[Mapping[str, Any]] = field(default=())
 
     @property
@@ -142,16 +146,13 @@ def read_recording(folder: Path) -> Recording:
     """
     try:
         facts = json.loads((folder / RUN_FILE).read_bytes())
-    except (OSError, ValueError):
+        datetime.fromisoformat(facts["created"])
+    except (KeyError, OSError, TypeError, ValueError):
         raise InputError(
             f"{folder.as_posix()}: no recording: name the folder that batchstat run wrote"
         ) from None
-    found = [
-        each
-        for each in map(_read_rank, _files(folder))
-        if each is not None and each.begun["id"] == facts.get("id")
-    ]
-    processes = tuple(_lines(folder / PROCESSES)) if (folder / PROCESSES).exists() else ()
+    read = [each for each in map(_read_rank, _files(folder)) if each is not None]
+    found = [each for each in read if each.begun["id"] == facts.get("id")]
     trainings = _trainings(found)
     longest = max(trainings, key=_size, default=[])
     return Recording(
@@ -159,7 +160,8 @@ def read_recording(folder: Path) -> Recording:
         facts=facts,
         ranks=tuple(longest),
         others=max(len(trainings) - 1, 0),
-        processes=processes,
+        of_other_runs=len(read) - len(found),
+        processes=tuple(_processes(folder / PROCESSES)),
     )
 
 
@@ -168,25 +170,50 @@ def _files(folder: Path) -> list[Path]:
 
 
 def _lines(path: Path) -> Iterator[dict[str, Any]]:
-    """Yield the lines of a file; one that a killed process did not finish is left out."""
-    for text in path.read_bytes().split(b"\n"):
-        try:
-            yield json.loads(text)
-        except ValueError:
-            continue
+    """Yield the lines of a file; the last one is left out if a killed process did not finish it."""
+    texts = path.read_bytes().split(b"\n")
+    for number, text in enumerate(texts, 1):
+        line = _parsed(text)
+        if line is not None:
+            yield line
+        elif number < len(texts):
+            raise _edited(path, f"line {number:,} is")
+
+
+def _processes(path: Path) -> Iterator[dict[str, Any]]:
+    """Yield the lines that all processes have written, as far as they can be read."""
+    if path.exists():
+        yield from filter(None, map(_parsed, path.read_bytes().split(b"\n")))
+
+
+def _parsed(text: bytes) -> dict[str, Any] | None:
+    try:
+        line = json.loads(text)
+    except ValueError:
+        return None
+    return line if isinstance(line, dict) and "k" in line else None
+
+
+def _edited(path: Path, what: str) -> InputError:
+    return InputError(f"{path.as_posix()}: {what} not as batchstat wrote it: record it again")
 
 
 def _read_rank(path: Path) -> RecordedRank | None:
     """Return what a process trained; None if it trained nothing."""
-    lines, later = _of_first_training(list(_lines(path)))
-    if not lines or lines[0].get("k") != "begin":
+    lines = list(_lines(path))
+    if not lines:
         return None
     begun = lines[0]
-    if begun["format"] != FORMAT:
+    if begun.get("format", FORMAT) != FORMAT:
         raise InputError(
-            f"{path.as_posix()}: a recording of format {begun['format']}, which this version of "
-            f"batchstat does not read (it reads {FORMAT}): record it again"
+            f"{path.as_posix()}: a recording of format {short(begun['format'])}, which this "
+            f"version of batchstat does not read (it reads {FORMAT}): record it again"
         )
+    try:
+        check_lines(lines)
+    except ValueError:
+        raise _edited(path, "this is") from None
+    lines, later = _of_first_training(lines)
     batches = list(_batches(lines))
     if not batches:
         return None

@@ -1,10 +1,10 @@
 """Batching strategies side by side on the same epoch."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Unpack
+from typing import TYPE_CHECKING, Any, Unpack
 
 import numpy.typing as npt
 
@@ -25,21 +25,24 @@ from batchstat.simulation.candidates import simulate_candidates
 from batchstat.simulation.comparison import Comparison
 from batchstat.simulation.device import Device, as_device, batch_cost
 from batchstat.simulation.measure import measure
-from batchstat.simulation.named_rows import Row
+from batchstat.simulation.named_rows import NamedRows, Row, names_recording
 from batchstat.simulation.results import Simulation
 from batchstat.simulation.rows import make_row
 from batchstat.simulation.sweep import sweep
 from batchstat.simulation.trainer_changes import Trainer
 from batchstat.simulation.warnings import simulation_warnings
 
+if TYPE_CHECKING:
+    from batchstat.simulation.current import CurrentSetup
+
 
 @checks_keywords(Settings)
 def compare(
-    lengths: Profile | npt.ArrayLike,
+    lengths: Profile | npt.ArrayLike | None = None,
     *,
     labels: Iterable[object] | None = None,
     strategies: Sequence[Row] | str | None = None,
-    current: str | None = None,
+    current: Row | Path | None = None,
     trainer: Trainer | None = None,
     model: CostModel | str | None = None,
     seeds: int = 1,
@@ -51,15 +54,17 @@ def compare(
     """Compare batching strategies side by side on the same lengths.
 
     Args:
-        lengths: a `Profile`, or (n,) tokens per sample.
+        lengths: a `Profile`, or (n,) tokens per sample; not beside a recording.
         labels: (n,) the class of each sample, of any type, None for none; a profile has its own.
         strategies: the rows, each `name` or `name:key=value,key=value`; by default those of
             `default_strategies`. A parameter that is not given is taken from the settings. A
             framework's name, such as `fairseq`, is a strategy too, with the order and the
             distribution that belong to it. `("mine", batches)` is a row of your own batches: a
             sampler, or lists of record numbers, as `batchstat.measure` takes them.
-        current: the setup that the others are compared to, written as a strategy; its batch size
-            sets the budget. By default the first row of `static`, else the first row.
+        current: the setup that the others are compared to, written as a strategy, or a name and
+            batches as in `strategies`; or the folder of a recording, whose samples are then those
+            of all rows. Its batch size sets the budget. By default the first row of `static`, else
+            the first row.
         trainer: the trainer's own configuration that is the current setup; by default that of the
             trainer that `current` names, with its defaults.
         model: the transformer whose compute is estimated for each row: its shape, or what
@@ -84,7 +89,14 @@ def compare(
         OptionError: a setting, strategy or parameter that is wrong by itself.
         InputError: no samples, the settings leave none, or a calibration that cannot be used.
     """
-    wanted, shape = Settings(**settings), as_model(model)
+    now = _recorded(current, lengths, settings)
+    if now is not None:
+        lengths, current, trainer = now.samples.profile, now.row, now.trainer
+        strategies = strategies if now.strategies is None else now.strategies
+    elif lengths is None:
+        raise OptionError("no samples: pass a profile or lengths, or a recording as current")
+    wanted = Settings(**settings) if now is None else now.settings
+    shape = as_model(model)
     device = as_device(
         calibration,
         cost_per_hour,
@@ -99,7 +111,7 @@ def compare(
         inputs,
         wanted,
         strategies=strategies,
-        current=current,
+        current=str(current) if isinstance(current, Path) else current,
         trainer=None if trainer is None else trainer.changes,
         model=shape,
         device=device,
@@ -131,31 +143,57 @@ def compare(
         source=inputs.samples,
         subsample=None if found.drawn is None else found.drawn.facts,
         device=device,
+        run=None if trainer is None or trainer.observed is None else trainer.observed.run,
     )
 
 
 def simulate(
-    profile: Profile, spec: str, settings: Settings, device: Device | None = None
+    profile: Profile,
+    row: Row,
+    settings: Settings,
+    device: Device | None = None,
+    model: CostModel | None = None,
 ) -> Simulation:
     """Simulate one strategy on the lengths of a profile.
 
     Args:
         profile: the corpus.
-        spec: the strategy, as it is written.
+        row: the strategy, as it is written, or a name and batches.
         settings: the settings, as given.
         device: the calibrated device that trains, if there is one.
+        model: the transformer whose compute is estimated, if any.
 
     Raises:
         OptionError: a strategy or parameter that is wrong by itself.
         InputError: the settings leave no samples.
     """
     inputs = resolve_inputs(profile, keep=settings.keep_labels)
-    request = request_row(spec, inputs.resolve(settings))
-    request = request_row(spec, inputs.resolve(settings, request))
+    rows = NamedRows(inputs, settings, (), row)
+    assert rows.current is not None
+    basis = inputs.resolve(rows.settings, rows.request(rows.current, inputs.resolve(rows.settings)))
+    request = rows.request(rows.current, basis)
     shares = make_shares(inputs.samples, request.settings)
-    row = make_row(request, shares, batch_cost(None, device), device)
-    warnings = simulation_warnings([row], shares.epoch, request.settings, profile.stats, device)
-    return Simulation(request.settings, row, warnings, device)
+    made = make_row(request, shares, batch_cost(model, device), device)
+    warnings = simulation_warnings([made], shares.epoch, request.settings, profile.stats, device)
+    return Simulation(request.settings, made, warnings, device)
+
+
+def _recorded(
+    current: Row | Path | None,
+    lengths: Profile | npt.ArrayLike | None,
+    settings: Mapping[str, Any],
+) -> "CurrentSetup | None":
+    """Return what was recorded in the folder that `current` names; None where it names
+    something else.
+    """
+    if not (isinstance(current, str | Path) and names_recording(str(current))):
+        return None
+    # What trainers do to a corpus loads its readers, which most comparisons do not need.
+    from batchstat.simulation.current import of_recording, recorded
+
+    if lengths is not None:
+        raise OptionError(f"{current}: a recording brings its own samples: leave lengths out")
+    return of_recording(recorded(Path(current)), settings)
 
 
 def check_seeds(settings: Settings, seeds: int) -> int:

@@ -16,6 +16,7 @@ from batchstat.simulation.device import Device
 from batchstat.simulation.estimate import SampleFacts
 from batchstat.simulation.learning_rate import LearningRateHint
 from batchstat.simulation.results import ReportWarning, StrategyResult
+from batchstat.simulation.run_facts import RunFacts
 from batchstat.simulation.sweep import Sweep
 
 if TYPE_CHECKING:
@@ -58,6 +59,7 @@ class Comparison:
         source: the samples of the corpus, to plan them with other settings.
         subsample: the part of the corpus that all numbers describe; None for the whole corpus.
         device: the calibrated device that trains; None without one.
+        run: the recorded run that is the current setup; None where none is.
     """
 
     created: str
@@ -76,6 +78,13 @@ class Comparison:
     source: Samples
     subsample: SampleFacts | None = None
     device: Device | None = None
+    run: RunFacts | None = None
+
+    def shuffling(self, row: StrategyResult) -> str:
+        """Return how random the batches of a row are, in a word; the samples of a recording are in
+        the order of the run.
+        """
+        return "as run" if self.run is not None and row.shuffling == "none" else row.shuffling
 
     @property
     def calibration(self) -> Calibration | None:
@@ -174,7 +183,7 @@ class Comparison:
                 "speed-up": f"{self.speed_up(row):.2f}x",
                 "steps": f"{row.counts.steps:,}",
                 "samples/batch": f"{row.counts.mean_samples_per_batch:,.1f}",
-                "shuffling": row.shuffling,
+                "shuffling": self.shuffling(row),
             }
             for row in self.strategies
         ]
@@ -196,5 +205,5 @@ class Comparison:
         rows = [strategy_of(row, self.model, self.speed_up(row)) for row in self.strategies]
         frame = to_frame(rows)
         frame.insert(0, "strategy", [row.label for row in rows])
-        frame.insert(1, "shuffling", [row.shuffling for row in rows])
+        frame.insert(1, "shuffling", [self.shuffling(row) for row in self.strategies])
         return frame[[*_SHOWN, *(name for name in frame if name not in _SHOWN)]]

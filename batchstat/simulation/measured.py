@@ -18,6 +18,7 @@ from batchstat.planning.strategies.spec import with_own_settings
 from batchstat.profiling.profile import Profile
 from batchstat.recording.collated import collated_batches
 from batchstat.recording.sample_numbers import given_batches
+from batchstat.simulation.compare import simulate
 from batchstat.simulation.device import as_device, batch_cost
 from batchstat.simulation.results import StrategyResult
 from batchstat.simulation.rows import make_row
@@ -25,7 +26,7 @@ from batchstat.simulation.rows import make_row
 
 @checks_keywords(Settings)
 def measure(
-    batches: Iterable[Any] | None = None,
+    batches: Iterable[Any] | str | Path | None = None,
     lengths: Profile | npt.ArrayLike | None = None,
     *,
     per_rank: Sequence[Iterable[Any]] | None = None,
@@ -43,7 +44,8 @@ def measure(
         batches: with `lengths`, of sample numbers: a sampler, a batch_sampler or nested lists; a
             row of several samples is a list of its own, and a sampler of single numbers is cut
             every `batch_size`. Without, collated ones: a DataLoader, or any iterable of dicts,
-            tuples or token ids, of torch, NumPy or lists. Ranks get them in turn.
+            tuples or token ids, of torch, NumPy or lists; or the folder of a recording. Ranks get
+            them in turn.
         lengths: a `Profile`, whose records the numbers are, or (n,) tokens per sample.
         per_rank: the batches of each rank, instead of `batches`; of sample numbers.
         name: what they are called, for messages.
@@ -67,7 +69,25 @@ def measure(
     """
     if per_rank is not None:
         settings["world_size"] = len(per_rank)
-    wanted, shape = Settings(**settings), as_model(model)
+    shape = as_model(model)
+    if isinstance(batches, str | Path):
+        if lengths is not None or steps is not None or pad_token_id is not None:
+            raise OptionError(
+                f"{batches}: a recording is measured whole, with its own samples: leave lengths, "
+                "steps and pad_token_id out"
+            )
+        # What trainers do to a corpus loads its readers.
+        from batchstat.simulation.current import of_recording, recorded
+
+        now = of_recording(recorded(Path(batches)), settings)
+        device = as_device(
+            calibration,
+            cost_per_hour,
+            shape,
+            gradient_accumulation_steps=now.settings.gradient_accumulation_steps,
+        )
+        return simulate(now.samples.profile, now.row, now.settings, device, shape).row
+    wanted = Settings(**settings)
     if not (wanted.draws_all and wanted.overflow == "truncate"):
         raise OptionError(
             f"{name}: batches hold samples of the whole corpus: remove sampler, keep_labels and an "

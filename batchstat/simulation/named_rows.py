@@ -2,6 +2,7 @@
 
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 from batchstat.errors import OptionError
@@ -14,6 +15,14 @@ from batchstat.recording.sample_numbers import given_batches
 
 Row = str | tuple[str, Iterable[Any] | GivenBatches]
 """A strategy, or a name and batches of sample numbers."""
+
+
+def names_recording(current: str) -> bool:
+    """Return whether a current setup is the folder of a recording and no strategy; a separator in
+    it shows that where the folder is missing.
+    """
+    name = current.partition(":")[0]
+    return name not in STRATEGIES and ("/" in name or Path(current).is_dir())
 
 
 class NamedRows:

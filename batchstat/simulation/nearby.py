@@ -155,10 +155,13 @@ def nearby(comparison: Comparison) -> Nearby:
 def _places(comparison: Comparison) -> list[_Place]:
     now = comparison.basis.world_size
     ranks = sorted({max(1, now // 2), now, min(2 * now, MOST_RANKS)})
+    if comparison.current.request.strategy.is_given:  # on the ranks that it was made on
+        ranks = [now]
     found = []
     for row in comparison.strategies:
         own = row.size[1]
-        sizes: Sequence[int | None] = [None] if own is None else _sizes(own)
+        is_given = row.request.strategy.is_given
+        sizes: Sequence[int | None] = [own] if own is None or is_given else _sizes(own)
         for size, world_size in product(sizes, ranks):
             steps = abs(log2(world_size / now)) + abs(log2((size or 1) / (own or 1)))
             found.append(_Place(row, size, world_size, steps))

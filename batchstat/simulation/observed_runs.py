@@ -84,6 +84,11 @@ def _of_recording(recording: Recording, found: RecordedBatches) -> Iterator[str]
             f"{counted(recording.others + 1, 'training')} recorded: this is the one with the most "
             "batches"
         )
+    if recording.of_other_runs:
+        yield (
+            f"{counted(recording.of_other_runs, 'file')} of another run in the same folder: left "
+            "out"
+        )
     if later := recording.ranks[0].later_trainings:
         yield f"train() was called {later + 1:,} times: this is the first"
     if found.epochs > 1:

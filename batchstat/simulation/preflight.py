@@ -1,6 +1,6 @@
 """`preflight`: what a trainer's own configuration does to a corpus."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
@@ -22,12 +22,11 @@ from batchstat.profiling.profile import Profile
 from batchstat.recording.given_batches import GivenBatches
 from batchstat.simulation.candidates import Candidates, simulate_candidates
 from batchstat.simulation.changes import Changes
+from batchstat.simulation.current import CurrentSetup, current_of
 from batchstat.simulation.device import Device, as_device
-from batchstat.simulation.named_rows import Row
-from batchstat.simulation.observed import WITHOUT_LABELS, Observed, observe
-from batchstat.simulation.observed_changes import changes_of_object
+from batchstat.simulation.observed import Observed, observe
 from batchstat.simulation.preflight_corpus import profile_keywords
-from batchstat.simulation.preflight_samples import ALL_TRAINED, as_trained, epoch_size
+from batchstat.simulation.preflight_samples import epoch_size
 from batchstat.simulation.preflight_warnings import (
     configuration_warnings,
     epoch_warnings,
@@ -36,7 +35,6 @@ from batchstat.simulation.preflight_warnings import (
     schedule_warnings,
 )
 from batchstat.simulation.results import ReportWarning, Simulation, StrategyResult
-from batchstat.simulation.trainer_changes import Trainer, TrainerChange
 from batchstat.simulation.warnings import simulation_warnings
 
 
@@ -244,19 +242,10 @@ def _report(
     device: Device | None,
     observed: Observed | None = None,
 ) -> Preflight:
-    unmarked = ALL_TRAINED if observed is None else WITHOUT_LABELS
-    samples, wanted = as_trained(setup, profile, given, unmarked)
+    now = current_of(setup, profile, given, observed)
     if device is not None:
-        device = device.accumulating(wanted.gradient_accumulation_steps)
-    trainer = Trainer(setup=setup, profile=profile, settings=given).changes
-    current: Row = setup.strategy
-    if observed is not None:
-        trainer = changes_of_object(observed, wanted, trainer)
-        if observed.batches is not None:
-            current = (observed.kind, observed.batches)
-    # Which samples meet decides two widths then, of which a strategy plans one.
-    strategies = () if observed is not None and observed.has_decoder else None
-    found = _simulated(setup, samples, wanted, current, trainer, device, strategies)
+        device = device.accumulating(now.settings.gradient_accumulation_steps)
+    found = _simulated(setup, now, device)
     row = found.changes.current
     is_run = observed is not None and observed.run is not None
     shares = found.epochs.of(row.request.settings)
@@ -264,8 +253,8 @@ def _report(
         created=datetime.now(UTC).isoformat(),
         setup=setup,
         profile=profile,
-        samples=samples,
-        simulation=_simulation(row, shares, samples.profile, device),
+        samples=now.samples,
+        simulation=_simulation(row, shares, now.samples.profile, device),
         changes=found.changes,
         # A recorded row may be several that were packed, laid end to end by a collator.
         num_examples=None if is_run else _num_examples(row.request, shares),
@@ -273,26 +262,18 @@ def _report(
     )
 
 
-def _simulated(
-    setup: TrainingSetup,
-    samples: TrainedSamples,
-    settings: Settings,
-    current: Row,
-    trainer: Sequence[TrainerChange],
-    device: Device | None,
-    strategies: Sequence[Row] | None,
-) -> Candidates:
+def _simulated(setup: TrainingSetup, now: CurrentSetup, device: Device | None) -> Candidates:
     """Return an epoch, and what would help; what is wrong with the settings is said of the
     configuration's own keys.
     """
-    inputs = resolve_inputs(samples.profile, keep=settings.keep_labels)
+    inputs = resolve_inputs(now.samples.profile, keep=now.settings.keep_labels)
     try:
         return simulate_candidates(
             inputs,
-            settings,
-            strategies=strategies,
-            current=current,
-            trainer=trainer,
+            now.settings,
+            strategies=now.strategies,
+            current=now.row,
+            trainer=now.trainer.changes,
             device=device,
         )
     except (InputError, OptionError) as error:

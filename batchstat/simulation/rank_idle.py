@@ -122,7 +122,7 @@ class RankMeter:
         self._slowest_tokens += total(slowest)
         self._squares += total(quadratic)
         self._slowest_squares += total(quadratic.max(axis=1))
-        self._held += (turns >= 0).sum(axis=0)
+        self._held += _steps_with_units(turns, accumulation)
         waited = slowest - linear.mean(axis=1, dtype=np.float64)
         worst = int(np.argmax(waited))
         if waited[worst] > self._waited:
@@ -169,14 +169,13 @@ class RankMeter:
     def counts(self, shapes: int) -> RankCounts:
         """Return the counts of all units added, at least one, of so many shapes."""
         assert self._worst is not None
-        accumulation = self._settings.gradient_accumulation_steps
         # With dummy batches, a rank without a unit runs an empty step.
         is_even = self._settings.remainder == "dummy"
         fewest = self._held.max() if is_even else self._held.min()
         return RankCounts(
             world_size=len(self._held),
-            min_steps=-(-int(fewest) // accumulation),
-            max_steps=-(-int(self._held.max()) // accumulation),
+            min_steps=int(fewest),
+            max_steps=int(self._held.max()),
             tokens=self._tokens,
             slowest_tokens=self._slowest_tokens,
             squares=self._squares,
@@ -186,6 +185,18 @@ class RankMeter:
             + self._cost.per_shape * shapes * len(self._held),
             worst=self._worst,
         )
+
+
+def _steps_with_units(turns: Ints, gradient_accumulation_steps: int) -> Ints:
+    """Return (world_size,) the steps in which each rank has a unit: of a recording, some may have
+    fewer than others.
+    """
+    held = turns >= 0
+    if gradient_accumulation_steps > 1:
+        firsts = np.arange(0, len(held), gradient_accumulation_steps)
+        held = np.logical_or.reduceat(held, firsts, axis=0)
+    steps: Ints = held.sum(axis=0)
+    return steps
 
 
 def steps_of(turns: Ints, numbers: Ints, gradient_accumulation_steps: int) -> Ints:

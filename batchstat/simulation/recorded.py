@@ -179,6 +179,7 @@ def _begin(
 ) -> Orders:
     most = 0 if steps is None else whole_number("steps", steps)
     facts = {"command": list(words), "python": "".join(found), "dry_run": dry_run, "steps": most}
+    facts["no_weights"] = no_weights
     prepare(folder, facts)
     key = secrets.token_bytes(16)
     where = str(folder.path.resolve())  # a script may change its folder

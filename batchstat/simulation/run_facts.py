@@ -27,6 +27,7 @@ class RunFacts:
         steps: optimizer steps that were recorded.
         computed_steps: those that were computed.
         is_dry: whether an epoch of batches was to be read without training.
+        no_weights: whether models were made without their weights.
         step_seconds: median time of a computed step; None where fewer than two were timed.
         seconds: time of all computed steps but the first, on one rank.
         skipped_steps: steps that a scaler of gradients skipped, on all ranks.
@@ -49,6 +50,7 @@ class RunFacts:
     steps: int
     computed_steps: int
     is_dry: bool
+    no_weights: bool
     step_seconds: float | None
     seconds: float
     skipped_steps: int
@@ -81,6 +83,7 @@ def run_facts(recording: Recording) -> RunFacts:
         steps=len({batch.step for batch in first.batches}),
         computed_steps=len({batch.step for batch in first.batches if batch.began is not None}),
         is_dry=recording.is_dry,
+        no_weights=bool(facts.get("no_weights")),
         step_seconds=median(times) if times else None,
         seconds=sum(times) / len(recording.ranks),
         skipped_steps=sum(rank.skipped for rank in recording.ranks),

@@ -17,6 +17,7 @@ from batchstat.profiling.profile import Profile
 
 if TYPE_CHECKING:
     from batchstat.frameworks.setup import TrainingSetup
+    from batchstat.simulation.observed import Observed
 
 _BY_NAME = {
     "static": "transformers",  # nothing is known of its trainer: that of most
@@ -93,15 +94,28 @@ class Trainer:
         setup: what the configuration means as it is.
         profile: the corpus, before the trainer leaves out any of it.
         settings: fields of `batchstat.Settings` that override the configuration.
+        observed: the object, the loader or the recording that it is of; None for a file.
     """
 
     setup: "TrainingSetup"
     profile: Profile
     settings: Mapping[str, Any]
+    observed: "Observed | None" = None
 
     @cached_property
     def changes(self) -> tuple[TrainerChange, ...]:
-        """The changes of its keys that may save compute."""
+        """What may save compute: other values for its keys; of an object or a recording, also what
+        was done to its samples before they were batched.
+        """
+        if self.observed is None:
+            return self._of_keys()
+        from batchstat.simulation.observed_changes import changes_of_object
+        from batchstat.simulation.preflight_samples import as_trained
+
+        _, wanted = as_trained(self.setup, self.profile, self.settings)
+        return changes_of_object(self.observed, wanted, self._of_keys())
+
+    def _of_keys(self) -> tuple[TrainerChange, ...]:
         from batchstat.frameworks import CONFIGURATIONS
 
         if self.setup.framework not in CONFIGURATIONS:  # a loader

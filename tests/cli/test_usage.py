@@ -22,8 +22,8 @@ WRONG = {
     "'--check'?",
     "compare -b 8": "unknown option '-b' of batchstat compare: did you mean '--batch-size'?",
     "compar": "unknown command 'compar': did you mean 'compare'? (known: balance, baseline, "
-    "buckets, calibrate, check, compare, config, explain, init, merge, preflight, profile, recipe, "
-    "run)",
+    "buckets, calibrate, check, compare, config, explain, init, measure, merge, preflight, "
+    "profile, recipe, run)",
     "baseline sav": "unknown command 'sav': did you mean 'save'? (known: save)",
     "compare --tokens-per-batch": "--tokens-per-batch has no value: write --tokens-per-batch N",
     "compare -o": "-o has no value: write -o DIR",

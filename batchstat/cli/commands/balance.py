@@ -74,7 +74,7 @@ def command(options: Options) -> None:
     """
     from dataclasses import asdict, replace
 
-    from batchstat.cli.current import trained_samples
+    from batchstat.cli.current import current_of
     from batchstat.cli.device import device_keywords, read_device
     from batchstat.cli.inputs import read_inputs
     from batchstat.cli.pasted import command_line
@@ -103,17 +103,17 @@ def command(options: Options) -> None:
         parse_strategies([strategy], basis)
     read_device(inputs)
     found = find_profile(inputs)
-    samples, settings, warnings = trained_samples(inputs, found.profile)
-    shared = {key: value for key, value in asdict(settings).items() if key != "sampler"}
+    now = current_of(inputs, found.profile)
+    shared = {key: value for key, value in asdict(now.settings).items() if key != "sampler"}
     report = balance(
-        samples,
+        now.samples,
         samplers=samplers,
         strategy=strategy,
         epochs=asked.epochs,
         **device_keywords(inputs),
         **shared,
     )
-    report = replace(report, warnings=found.warnings + warnings + report.warnings)
+    report = replace(report, warnings=found.warnings + now.warnings + report.warnings)
 
     def to_use(spec: str) -> str:
         return command_line(
@@ -130,7 +130,7 @@ def command(options: Options) -> None:
         balance_document(report),
         balance_screen(report, to_use, options.read(Details).details),
         report,
-        lambda: balance_page(report, samples, to_use),
+        lambda: balance_page(report, now.samples, to_use),
         [warning.message for warning in report.warnings],
     )
     publish(found, result, output)

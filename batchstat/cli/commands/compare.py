@@ -20,16 +20,17 @@ from batchstat.parameters import option
 from batchstat.planning.settings import Settings
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Sequence
 
     from batchstat.cli.configuration import CheckSettings
+    from batchstat.cli.current import Current as NowTrained
     from batchstat.cli.each import Compared
     from batchstat.cli.inputs import Inputs
     from batchstat.cli.results import CommandResult
     from batchstat.profiling.profile import Profile
     from batchstat.simulation.changes import Change
     from batchstat.simulation.comparison import Comparison
-    from batchstat.simulation.trainer_changes import Trainer
+    from batchstat.simulation.named_rows import Row
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -120,7 +121,7 @@ def _compared(options: Options, check: "CheckSettings | None") -> "Compared":
     from dataclasses import asdict, replace
 
     from batchstat.calibration.cost_model import as_model
-    from batchstat.cli.current import trained_samples, trainer_of
+    from batchstat.cli.current import current_of
     from batchstat.cli.device import device_keywords, read_device
     from batchstat.cli.inputs import read_inputs
     from batchstat.cli.profiles import find_profile
@@ -132,6 +133,8 @@ def _compared(options: Options, check: "CheckSettings | None") -> "Compared":
     table, inputs = options.read(Table), read_inputs(options, check)
     if table.export is not None and table.export.suffix != ".parquet":
         raise OptionError(f"export={table.export.as_posix()}: must end in .parquet")
+    if table.export is not None and inputs.observed is not None:
+        raise OptionError("--export writes records of a corpus: remove it beside a recording")
     settings = inputs.settings
     check_seeds(settings, table.seeds)
     current = inputs.current
@@ -146,21 +149,20 @@ def _compared(options: Options, check: "CheckSettings | None") -> "Compared":
     model = as_model(inputs.get("model"))
     read_device(inputs, model)
     found = find_profile(inputs)
-    samples, settings, warnings = trained_samples(inputs, found.profile)
-    trainer = trainer_of(inputs, found.profile)
+    now = current_of(inputs, found.profile)
     comparison = compare(
-        samples,
-        strategies=_strategies(inputs, table, trainer),
-        current=current,
-        trainer=trainer,
+        now.samples,
+        strategies=_strategies(inputs, table, now),
+        current=now.row,
+        trainer=now.trainer,
         model=model,
         seeds=table.seeds,
         subsample=share,
         **device_keywords(inputs),
-        **asdict(settings),
+        **asdict(now.settings),
     )
-    comparison = replace(comparison, warnings=found.warnings + warnings + comparison.warnings)
-    return found, comparison, _result(inputs, found.profile, samples, comparison)
+    comparison = replace(comparison, warnings=found.warnings + now.warnings + comparison.warnings)
+    return found, comparison, _result(inputs, found.profile, now.samples, comparison)
 
 
 def _result(
@@ -228,19 +230,27 @@ def _export(profile: "Profile", comparison: "Comparison", path: Path) -> None:
     )
 
 
-def _strategies(
-    inputs: "Inputs", table: Table, trainer: "Trainer | None"
-) -> tuple[str, ...] | None:
+def _strategies(inputs: "Inputs", table: Table, now: "NowTrained") -> "Sequence[Row] | None":
     """Return the strategies of the rows: those of the flags, else None for the default ones; with
     `--all`, all others of batchstat's own too.
+
+    Raises:
+        OptionError: some where no strategy plans such batches.
     """
+    from batchstat.errors import OptionError
     from batchstat.planning.strategies import OWN_STRATEGIES
     from batchstat.simulation.candidates import default_strategies
 
+    if now.strategies is not None:
+        if table.every or table.strategy:
+            raise OptionError(
+                "no strategy plans batches of an encoder and a decoder: remove --all and --strategy"
+            )
+        return now.strategies
     if not table.every:
         return table.strategy or None
     wanted = table.strategy or default_strategies(
-        inputs.settings, inputs.current, () if trainer is None else trainer.changes
+        inputs.settings, inputs.current, () if now.trainer is None else now.trainer.changes
     )
     named = {spec.partition(":")[0] for spec in (*wanted, inputs.current or "")}
     return (*wanted, *(name for name in OWN_STRATEGIES if name not in named))

@@ -1,5 +1,6 @@
 """batchstat init"""
 
+import shlex
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -45,11 +46,14 @@ def command(options: Options) -> None:
         # Of what the trainer's own configuration does; every check reads it again
         batchstat init --current sft.yaml --world-size 8
 
+        # Of what a command trains on, as batchstat run recorded it
+        batchstat init --current batchstat-results/run
+
         # The workflow too
         batchstat init data/train.jsonl > .github/workflows/batchstat.yml
     """
     from batchstat.cli.configuration import DEFAULT_CHECK, CheckSettings
-    from batchstat.cli.current import trained_samples, trainer_of
+    from batchstat.cli.current import current_of
     from batchstat.cli.inputs import read_inputs
     from batchstat.cli.profiles import count
     from batchstat.cli.streams import emit, say
@@ -64,25 +68,32 @@ def command(options: Options) -> None:
     from batchstat.simulation.results import Simulation
 
     inputs = read_inputs(options, CheckSettings(DEFAULT_CHECK))
-    if not inputs.corpus or STANDARD_INPUT in map(str, inputs.corpus):
-        raise OptionError("no corpus: name the files that the check reads")
-    parse_strategies([inputs.trained], inputs.settings.resolve(longest=1, stated_max=None))
+    if inputs.observed is None:
+        if not inputs.corpus or STANDARD_INPUT in map(str, inputs.corpus):
+            raise OptionError("no corpus: name the files that the check reads")
+        parse_strategies([inputs.trained], inputs.settings.resolve(longest=1, stated_max=None))
+    record = _to_record(inputs)
     path, before = _target()
-    whole = count(inputs)[0]
-    samples, settings, found = trained_samples(inputs, whole)
-    for warning in found:
+    whole = count(inputs)[0] if inputs.observed is None else inputs.observed.profile
+    now = current_of(inputs, whole)
+    for warning in now.warnings:
         say(f"warning: {warning.message}")
-    trainer = trainer_of(inputs, whole)
+    samples = now.samples
     simulated = simulate_candidates(
-        resolve_inputs(samples, keep=settings.keep_labels),
-        settings,
-        current=inputs.trained,
-        trainer=None if trainer is None else trainer.changes,
+        resolve_inputs(samples, keep=now.settings.keep_labels),
+        now.settings,
+        strategies=now.strategies,
+        current=now.trained,
+        trainer=None if now.trainer is None else now.trainer.changes,
     )
     row = simulated.changes.current
     _check_truncation(inputs, row)
     simulation = Simulation(row.request.settings, row, ())
-    limits = propose_limits(report_document(samples, simulation), may_drop=inputs.setup is not None)
+    limits = propose_limits(
+        report_document(samples, simulation),
+        may_drop=inputs.setup is not None,
+        has_budget=inputs.observed is None,
+    )
     _write(path, before, inputs, limits, _decided(inputs, samples, row))
     named = [inputs.get(key) for key in ("tokenizer", "current")]
     named = [*inputs.corpus, *filter(None, named)]
@@ -91,7 +102,29 @@ def command(options: Options) -> None:
     say(f"wrote to {path}: {', '.join(f'{name} {limit}' for name, limit, _ in limits)}")
     _say_current(inputs, simulated.changes)
     say("next: batchstat check; put the following into .github/workflows/batchstat.yml")
-    emit(workflow())
+    emit(workflow(record))
+
+
+def _to_record(inputs: "Inputs") -> str:
+    """Return the command that records again what is limited; empty where nothing was recorded.
+
+    Raises:
+        InputError: a part of a program was recorded.
+    """
+    from batchstat.errors import InputError
+
+    run = None if inputs.observed is None else inputs.observed.run
+    if run is None:
+        return ""
+    if not run.command:
+        raise InputError(
+            f"{run.folder}: a part of a program was recorded, which a workflow cannot record "
+            "again: record its command with batchstat run"
+        )
+    words = ["batchstat", "run", "--dry-run"]
+    words += ["--no-weights"] if run.no_weights else []
+    words += ["-o", run.folder, "--"]
+    return f"{shlex.join(words)} {run.command}"
 
 
 def _check_truncation(inputs: "Inputs", row: "StrategyResult") -> None:
@@ -111,7 +144,9 @@ def _decided(inputs: "Inputs", profile: "Profile", row: "StrategyResult") -> dic
     """Return what the limits depend on and nobody gave, and what would else follow the data: the
     tokenizer's maximum where it cuts samples, and the batch size.
     """
-    decided = {}
+    decided: dict[str, int] = {}
+    if inputs.observed is not None:  # each recording has its own
+        return decided
     given = {key.replace("_", "-") for key in inputs.values}
     if profile.stated_max is not None and profile.stats.max > profile.stated_max:
         decided["max-length"] = profile.stated_max
@@ -127,7 +162,7 @@ def _say_current(inputs: "Inputs", changes: "Changes") -> None:
 
     counts, label = changes.current.counts, changes.current.label
     named = ""
-    if inputs.current is None:
+    if inputs.setup is None and inputs.current is None:
         named = (
             ", as nothing names what you train with: add --current, a strategy, a trainer's name "
             "or its file"
@@ -178,9 +213,11 @@ def _write(
     table = "tool.batchstat" if path.name == SHARED_FILE else ""
     values = {key.replace("_", "-"): setting.value for key, setting in inputs.values.items()}
     values |= {"corpus": inputs.corpus, "current": inputs.get("current", inputs.trained), **decided}
+    if inputs.observed is not None:
+        del values["corpus"]
     if inputs.setup is not None:  # each check reads it again
-        origin = inputs.setup.path.as_posix()
-        read = [key for key, setting in inputs.values.items() if setting.origin == origin]
+        origins = inputs.setup_origins
+        read = [key for key, setting in inputs.values.items() if setting.origin in origins]
         if inputs.setup.max_length_of_corpus and "max_length" not in inputs.options.given:
             read.append("max_length")
         values = {key: value for key, value in values.items() if key.replace("-", "_") not in read}

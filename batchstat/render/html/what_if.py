@@ -142,7 +142,7 @@ def _notes(comparison: Comparison, found: Nearby) -> Iterator[str]:
 
 def _table(comparison: Comparison, found: Nearby) -> Table:
     results = [near.result for near in found.rows]
-    columns = strategy_columns(results, found.speed_up, comparison.device)
+    columns = strategy_columns(results, found.speed_up, comparison)
     columns["largest batch"] = lambda row: f"{row.counts.max_batch_tokens:,}"
     rows = tuple(
         (

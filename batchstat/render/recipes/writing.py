@@ -176,12 +176,25 @@ def _refuse(framework: str, request: RowRequest) -> None:
         raise OptionError(refused)
 
 
-def workflow() -> str:
+def workflow(record: str = "") -> str:
     """Return a GitHub Actions workflow that runs `batchstat check`.
 
     It needs no token, so that it runs for pull requests from forks too.
+
+    Args:
+        record: the command that makes the recording that is checked; empty where none is. A
+            recording is of the data of its day: without one of its own, a check could never fail.
     """
-    return (files("batchstat.render.recipes") / "workflow.yml").read_text(encoding="utf-8")
+    text = (files("batchstat.render.recipes") / "workflow.yml").read_text(encoding="utf-8")
+    if not record:
+        return text
+    steps = (
+        "      # What the command itself needs, such as torch\n"
+        "      - run: python -m pip install -r requirements.txt\n"
+        f"      - run: {json.dumps(record)}\n"
+    )
+    check = "      - run: batchstat check"
+    return text.replace(check, steps + check)
 
 
 def holds_text(profile: Profile) -> bool:

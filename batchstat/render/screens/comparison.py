@@ -25,7 +25,6 @@ from batchstat.render.screens.losses import loss_lines
 from batchstat.render.text import batches, percent
 from batchstat.simulation.changes import Change
 from batchstat.simulation.comparison import Comparison
-from batchstat.simulation.device import Device
 from batchstat.simulation.estimate import SampleFacts
 from batchstat.simulation.results import SeedSpread, StrategyResult
 
@@ -75,8 +74,9 @@ def comparison_advice(
 
 def comparison_facts(comparison: Comparison, every: bool = True) -> Iterator[Line]:
     """Yield what all rows share; `every` also has the main settings at their defaults."""
-    basis = basis_line(comparison.basis, every)
-    yield Line("basis", basis)
+    # The samples of a recording are in the sequence in which they were trained.
+    order = "in the order of the run" if comparison.run is not None else ""
+    yield Line("basis", basis_line(comparison.basis, every, order))
     if comparison.subsample is not None:
         yield Line("ESTIMATE", _sample(comparison.subsample))
     if comparison.model is not None:
@@ -94,7 +94,7 @@ def strategy_table(comparison: Comparison) -> Fitting:
 
 
 def _rows(comparison: Comparison, *, with_words: bool) -> Rows:
-    columns = strategy_columns(comparison.strategies, comparison.speed_up, comparison.device)
+    columns = strategy_columns(comparison.strategies, comparison.speed_up, comparison)
     rows = Rows("  strategy", *columns, note=_legend(comparison))
     for row in comparison.strategies:
         sign, style = _SIGNS.get(_standing(row, comparison), (" ", ""))
@@ -108,14 +108,14 @@ def _rows(comparison: Comparison, *, with_words: bool) -> Rows:
 def strategy_columns(
     rows: Sequence[StrategyResult],
     speed_up: Callable[[StrategyResult], float],
-    device: Device | None,
+    comparison: Comparison,
 ) -> dict[str, Callable[[StrategyResult], str]]:
     """Return the columns that have something to say, each with what it shows of a row.
 
     Args:
         rows: all rows of the table.
         speed_up: returns compute of the current setup / that of a row.
-        device: the calibrated device that trains; None without one.
+        comparison: what they belong to.
     """
     found: dict[str, Callable[[StrategyResult], str]] = {}
     found["padding"] = lambda row: percent(row.counts.padding_ratio)
@@ -124,10 +124,10 @@ def strategy_columns(
     if spread := next((row.seeds for row in rows if row.seeds), None):
         found[f"over {len(spread.batches)} seeds"] = lambda row: _spread(row.seeds)
     found["speed-up"] = lambda row: f"{speed_up(row):.2f}x"
-    found |= device_columns(rows, device)
+    found |= device_columns(rows, comparison.device)
     found["steps"] = lambda row: f"{row.counts.steps:,}"
     found["batch size"] = batch_size
-    found["shuffling"] = lambda row: row.shuffling
+    found["shuffling"] = comparison.shuffling
     if any(row.counts.over_budget_batches for row in rows):
         found["over budget"] = lambda row: _or_nothing(row.counts.over_budget_batches)
     if len({row.counts.lost_share for row in rows}) > 1:

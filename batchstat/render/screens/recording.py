@@ -2,7 +2,10 @@
 
 from collections.abc import Iterator
 
+from rich.console import Group, RenderableType
+
 from batchstat.errors import counted
+from batchstat.profiling.profile import Profile
 from batchstat.render.device import duration
 from batchstat.render.screens.layout import Line
 from batchstat.render.text import one_line, percent
@@ -32,6 +35,12 @@ def run_source(run: RunFacts) -> Iterator[Line]:
     yield Line("run", " · ".join(words))
     if run.python:
         yield Line("python", one_line(run.python))
+
+
+def recorded_identity(run: RunFacts, profile: Profile) -> RenderableType:
+    """Return the lines for the run whose samples a command works from."""
+    words = [counted(len(profile), "sample"), counted(profile.stats.sum, "token")]
+    return Group(*run_source(run), Line("data", f"{' · '.join(words)} recorded in {run.folder}"))
 
 
 def run_lines(run: RunFacts) -> Iterator[Line]:

@@ -106,7 +106,7 @@ def device(monkeypatch):
 
 
 def test_a_training_on_a_device_is_recorded_without_waiting(tmp_path, device):
-    (tmp_path / RUN_FILE).write_text('{"id": "a"}')
+    (tmp_path / RUN_FILE).write_text('{"id": "a", "created": "2026-01-01T00:00:00+00:00"}')
     with torch.device("meta"):
         net = torch.nn.Sequential(torch.nn.Embedding(50, 4), torch.nn.Linear(4, 1))
 

@@ -1,0 +1,62 @@
+"""batchstat measure"""
+
+from dataclasses import dataclass
+from pathlib import Path
+
+from batchstat.cli.options import Options, takes
+from batchstat.parameters import option
+
+
+@dataclass(frozen=True, kw_only=True)
+class Recorded:
+    """A recording."""
+
+    recording: Path | None = option(
+        None,
+        "Folder that batchstat run wrote.",
+        "",
+        "DIR",
+        shown="batchstat-results/run",
+        is_argument=True,
+    )
+
+
+@dataclass(frozen=True, kw_only=True)
+class Shown:
+    """How a recording is reported."""
+
+    as_json: bool = option(
+        False, "Print the report as JSON.", "Output", flags=("--json",), is_common=True
+    )
+
+
+@takes(Recorded, Shown)
+def command(options: Options) -> None:
+    """Report what a recorded command trained on, again.
+
+    Also while it still runs, or after it was killed: whatever it has written by then.
+
+    Examples:
+        # What batchstat run has recorded last
+        batchstat measure
+
+        # Another recording, as JSON
+        batchstat measure my-run --json
+    """
+    import sys
+
+    from batchstat.cli.streams import console, emit, render, say
+    from batchstat.documents.base import to_text
+    from batchstat.documents.preflight import preflight_document
+    from batchstat.render.printed import screen_of
+    from batchstat.simulation.current import recorded
+    from batchstat.simulation.preflight import report_on
+    from batchstat.simulation.recorded import DEFAULT_FOLDER
+
+    report = report_on(recorded(options.read(Recorded).recording or DEFAULT_FOLDER))
+    if options.read(Shown).as_json:
+        emit(to_text(preflight_document(report)))
+    else:
+        emit(render(screen_of(report), console()), sys.stdout.encoding)
+    for warning in report.warnings:
+        say(f"warning: {warning.message}")

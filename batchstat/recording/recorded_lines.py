@@ -1,0 +1,148 @@
+"""The lines of a recording, as `recorder/` writes them: what is read is held against this first, so
+that edited lines are refused and not counted.
+"""
+
+from typing import Annotated, Any, Literal
+
+from pydantic import BaseModel, ConfigDict, Field, NonNegativeInt, PositiveInt, TypeAdapter
+from pydantic import model_validator as validates
+
+Lengths = list[NonNegativeInt | list[NonNegativeInt]]
+"""A number of each row; a list of numbers where it holds several samples."""
+
+
+class _Line(BaseModel):
+    model_config = ConfigDict(strict=True, extra="allow")
+
+
+class _Part(_Line):
+    """What a forward computes, by `lines.part_of`."""
+
+    w: Annotated[list[PositiveInt], Field(min_length=1)]
+    by: str
+    loss: str
+    n: Lengths | None = None
+    y: Lengths = []
+    rows: PositiveInt | None = None
+    ends: list[Annotated[list[int], Field(min_length=2, max_length=2)]] = []
+    decoder: list[NonNegativeInt] | None = None
+    labelled: list[NonNegativeInt] = []
+    carry: NonNegativeInt = 0
+    straight: bool = False
+
+    @validates(mode="after")
+    def _agrees(self) -> "_Part":
+        if self.n is None:
+            return self._of_rows(self.rows, self.y)
+        if any(sum(_listed(row)) > sum(self.w) for row in self.n):
+            raise ValueError("more tokens than its width")
+        if "y" in self.model_fields_set and list(map(_size, self.y)) != list(map(_size, self.n)):
+            raise ValueError("trained tokens of other samples")
+        return self._of_rows(len(self.n), [])
+
+    def _of_rows(self, rows: int | None, trained: Lengths) -> "_Part":
+        numbers = [each for each in (trained, self.decoder, self.ends, self.labelled) if each]
+        if not rows or any(len(each) != rows for each in numbers):
+            raise ValueError("numbers of other rows")
+        return self
+
+
+def _listed(row: int | list[int]) -> list[int]:
+    return row if isinstance(row, list) else [row]
+
+
+def _size(row: int | list[int]) -> int:
+    return len(_listed(row))
+
+
+_Parts = Annotated[list[_Part], Field(min_length=1)]
+_Numbers = list[list[NonNegativeInt] | None]
+_Calls = Annotated[list[NonNegativeInt], Field(min_length=2, max_length=2)]
+
+
+class _Read(_Line):
+    parts: _Parts
+    epoch: NonNegativeInt | None = None
+    numbers: _Numbers | None = None
+    digests: list[str] = []
+
+    @validates(mode="after")
+    def _agrees(self) -> "_Read":
+        for each in (self.numbers, self.digests or None):
+            if each is not None and len(each) != len(self.parts):
+                raise ValueError("samples of other forwards")
+        return self
+
+
+class _Batch(_Read):
+    k: Literal["batch"]
+    s: NonNegativeInt
+    t: Annotated[list[float], Field(min_length=2, max_length=2)] = [0, 0]
+    unused: _Calls = [0, 0]
+
+
+class _Rest(_Read):
+    k: Literal["rest"]
+
+
+class _Step(_Line):
+    k: Literal["step"]
+    s: NonNegativeInt
+    t: Annotated[list[float], Field(min_length=1)]
+
+
+class _Begin(_Line):
+    k: Literal["begin"]
+    format: int
+    id: str
+    rank: NonNegativeInt
+    world_size: PositiveInt
+    program: str
+    python: str
+    torch: str
+    at: float
+
+
+class _Trainer(_Line):
+    k: Literal["trainer"]
+    kind: str
+    version: str
+    framework: str
+    arguments: dict[str, Any]
+    arguments_class: str
+    world_size: PositiveInt
+    own_loss: list[str]
+    samples_by_arguments: bool
+    multiple: PositiveInt
+    has_decoder: bool
+    takes_count: bool
+
+
+class _Handed(_Line):
+    k: Literal["handed"]
+    e: NonNegativeInt
+    n: list[NonNegativeInt]
+    d: str
+
+
+class _End(_Line):
+    k: Literal["end"]
+    why: str
+    unused: _Calls
+    partly: str = ""
+
+
+_LINES: TypeAdapter[Any] = TypeAdapter(
+    list[
+        Annotated[
+            _Begin | _Trainer | _Batch | _Rest | _Step | _Handed | _End, Field(discriminator="k")
+        ]
+    ]
+)
+
+
+def check_lines(lines: list[dict[str, Any]]) -> None:
+    """Raise ValueError unless these are lines of a recording, the first that of its beginning."""
+    _LINES.validate_python(lines)
+    if lines[0]["k"] != "begin" or lines[0]["rank"] >= lines[0]["world_size"]:
+        raise ValueError("not the beginning of a recording")

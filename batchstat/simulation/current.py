@@ -1,0 +1,107 @@
+"""The current setup: what is trained on a corpus, by a strategy, a trainer's own configuration, its
+object, a loader or a recording.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+from batchstat.errors import OptionError, short
+from batchstat.frameworks.samples import TrainedSamples
+from batchstat.frameworks.setup import TrainingSetup
+from batchstat.planning.settings import Settings
+from batchstat.profiling.profile import Profile
+from batchstat.recording.recording import read_recording
+from batchstat.simulation.named_rows import Row
+from batchstat.simulation.observed import WITHOUT_LABELS, Observed
+from batchstat.simulation.observed_runs import observe_recording
+from batchstat.simulation.preflight_samples import ALL_TRAINED, as_trained
+from batchstat.simulation.trainer_changes import Trainer
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class CurrentSetup:
+    """What a trainer's configuration, its object, a loader or a recording trains on.
+
+    Attributes:
+        samples: what it keeps of the corpus.
+        settings: its settings, as given.
+        row: its strategy, or a name and its batches.
+        trainer: what its keys can change.
+        strategies: what it is compared with; None for the default strategies.
+    """
+
+    samples: TrainedSamples
+    settings: Settings
+    row: Row
+    trainer: Trainer
+    strategies: Sequence[Row] | None = None
+
+
+def current_of(
+    setup: TrainingSetup,
+    profile: Profile,
+    settings: Mapping[str, Any],
+    observed: Observed | None = None,
+) -> CurrentSetup:
+    """Return what a setup trains on.
+
+    Args:
+        setup: what the trainer's configuration or the arguments of its object mean.
+        profile: the corpus, before the trainer leaves out any of it.
+        settings: fields of `batchstat.Settings` that override it.
+        observed: the object, the loader or the recording; None for a configuration.
+
+    Raises:
+        OptionError: settings that contradict each other.
+        InputError: it keeps no sample.
+    """
+    unmarked = ALL_TRAINED if observed is None else WITHOUT_LABELS
+    samples, wanted = as_trained(setup, profile, settings, unmarked)
+    row: Row = setup.strategy
+    if observed is not None and observed.batches is not None:
+        row = (observed.kind, observed.batches)
+    return CurrentSetup(
+        samples=samples,
+        settings=wanted,
+        row=row,
+        trainer=Trainer(setup=setup, profile=profile, settings=settings, observed=observed),
+        # Which samples meet decides two widths then, of which a strategy plans one.
+        strategies=() if observed is not None and observed.has_decoder else None,
+    )
+
+
+_DECIDED = ("world_size", "gradient_accumulation_steps", "max_length", "overflow")
+"""Settings that are those of a recording."""
+
+
+def of_recording(observed: Observed, settings: Mapping[str, Any]) -> CurrentSetup:
+    """Return what a recording trains on; `settings` are of the rows that it is compared with.
+
+    Raises:
+        OptionError: a setting that the recording decides, or settings that contradict each other.
+    """
+    own = vars(Settings(**{**observed.setup.settings, **observed.settings}))
+    for key in _DECIDED:
+        if key in settings and settings[key] != own[key]:
+            folder, had = observed.profile.corpus.sources[0].path, short(own[key])
+            raise OptionError(
+                f"{key}={short(settings[key])}: {folder} was recorded with {had}: leave it out, or "
+                "record a run that has it"
+            )
+    return current_of(observed.setup, observed.profile, {**observed.settings, **settings}, observed)
+
+
+def recorded(folder: Path) -> Observed:
+    """Return what was recorded in a folder, under whose name its samples are shown.
+
+    Raises:
+        InputError: a folder without a recording, or a recording that cannot be described.
+    """
+    observed = observe_recording(read_recording(folder), {})
+    corpus = observed.profile.corpus
+    source = replace(corpus.sources[0], path=folder.as_posix())
+    return replace(
+        observed, profile=replace(observed.profile, corpus=replace(corpus, sources=(source,)))
+    )

@@ -1,0 +1,243 @@
+"""A recording as the current setup: of comparisons, checks and measurements."""
+
+import json
+import shlex
+from contextlib import suppress
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import Any
+
+import hypothesis.strategies as st
+import pytest
+import yaml
+from hypothesis import given
+from written import batch, begin, step, write
+
+import batchstat
+from batchstat import InputError, OptionError
+from batchstat.recording.recording import RUN_FILE
+from batchstat.simulation.nearby import nearby
+from conftest import Cli, Run
+
+ROWS = st.lists(st.integers(1, 40), min_size=1, max_size=4)
+STEPS = st.lists(ROWS, min_size=1, max_size=3)
+"""The lengths of each batch of a step."""
+
+
+def recording(folder: Path, ranks: list[list[list[list[int]]]], **more: Any) -> Path:
+    """A recording of ranks, each of steps, each of batches, whose samples have numbers."""
+    files, number = [], 0
+    for place, steps in enumerate(ranks):
+        lines = [begin(place, len(ranks))]
+        for of_step, batches in enumerate(steps):
+            for lengths in batches:
+                numbers = list(range(number, number + len(lengths)))
+                number += len(lengths)
+                lines.append(batch(of_step, *lengths, epoch=0, numbers=[numbers]))
+            lines.append(step(of_step))
+        files.append(lines)
+    return write(folder, *files, **more)
+
+
+@pytest.fixture
+def run_folder(tmp_path: Path) -> Path:
+    """Two ranks, three steps of two batches."""
+    folder = tmp_path / "my-run"
+    folder.mkdir()
+    ranks = [[[[3, 9], [4, 4]], [[1, 8], [2, 2]], [[5, 5], [7, 1]]] for _ in range(2)]
+    return recording(folder, ranks, created=datetime.now(UTC).isoformat())
+
+
+@st.composite
+def whole_ranks(draw: st.DrawFn) -> list[list[list[list[int]]]]:
+    """Ranks with as many steps."""
+    steps = draw(st.integers(1, 4))
+    one = st.lists(STEPS, min_size=steps, max_size=steps)
+    return draw(st.lists(one, min_size=1, max_size=3))
+
+
+@given(ranks=whole_ranks())
+def test_its_row_is_what_a_loop_counts(tmp_path_factory, ranks):
+    folder = recording(tmp_path_factory.mktemp("run"), ranks)
+    batches = [lengths for steps in ranks for of_step in steps for lengths in of_step]
+    row = batchstat.compare(current=folder, strategies=["static"], batch_size=4).current
+    for counts in (row.counts, batchstat.measure(str(folder)).counts):
+        assert counts.real_tokens == sum(map(sum, batches))
+        assert counts.total_tokens == sum(max(lengths) * len(lengths) for lengths in batches)
+        assert counts.samples == sum(map(len, batches))
+        assert counts.steps == len(ranks[0])
+        assert counts.max_batch_tokens == max(max(each) * len(each) for each in batches)
+
+
+@given(
+    lengths=st.lists(st.integers(1, 40), min_size=2, max_size=40),
+    size=st.integers(1, 6),
+    accumulation=st.integers(1, 3),
+)
+def test_other_rows_are_those_of_the_same_lengths(tmp_path_factory, lengths, size, accumulation):
+    batches = [lengths[place : place + size] for place in range(0, len(lengths), size)]
+    steps = [
+        batches[place : place + accumulation] for place in range(0, len(batches), accumulation)
+    ]
+    folder = recording(tmp_path_factory.mktemp("run"), [steps])
+    names = ["static", "bucketed", "token-budget", "packed"]
+    shared: dict[str, Any] = {"strategies": names, "batch_size": size, "tokens_per_batch": 200}
+    found = batchstat.compare(current=folder, **shared)
+    most = max(map(len, steps))
+    own = {"order": "file", "gradient_accumulation_steps": most, "loss": found.basis.loss}
+    again = batchstat.compare(lengths, **shared, **own, max_length=max(lengths))
+    for name in names:
+        assert found[name].counts == again[name].counts
+    if all(len(of_step) == most for of_step in steps):
+        assert found.current.counts.compute == again["static"].counts.compute
+
+
+def test_a_comparison_shows_the_run(run_folder, cli: Cli, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    page = tmp_path / "page.html"
+    code, shown, aside = cli("compare", "--current", run_folder, "--html", page)
+    assert code == 0, aside
+    assert shown.startswith("run      train.py · torch 2.13.0 · 2 ranks · 3 steps recorded\n")
+    assert f"24 samples · 102 tokens recorded in {run_folder.as_posix()}\n" in shown
+    assert "● train.py" in shown
+    assert "batchstat recipe" not in shown  # its samples have no numbers of a corpus
+    document = json.loads((tmp_path / "batchstat-results/compare.json").read_text())
+    assert document["run"]["command"] == "train.py"
+    assert document["choice"]["current"] == "train.py"
+    assert "train.py" in page.read_text()
+
+
+def test_rows_near_a_recording_are_on_its_ranks(run_folder):
+    found = batchstat.compare(current=run_folder)
+    near = nearby(found)
+    assert near.rows
+    assert not near.without_batch
+    assert {row.world_size for row in near.rows} == {2}
+    assert set(found.to_frame()["shuffling"]) <= {"as run", "sorted", "partial", "full"}
+
+
+def test_a_recording_is_measured_again(run_folder, cli: Cli):
+    code, shown, _ = cli("measure", run_folder)
+    assert (code, shown.startswith("run      train.py")) == (0, True)
+    code, shown, _ = cli("measure", run_folder, "--json")
+    assert json.loads(shown)["run"]["steps"] == 3
+
+
+def test_a_check_of_a_recording(run_folder, cli: Cli, monkeypatch):
+    monkeypatch.delenv("CI", raising=False)
+    code, shown, aside = cli("check", "--current", run_folder, "--max-padding", "1%")
+    assert code == 1
+    assert "train.py" in shown
+    assert "remedy" in shown
+    assert aside.startswith("recording of train.py, just now, in ")
+    assert "record it again" not in aside
+    assert cli("check", "--current", run_folder, "--max-padding", "90%")[0] == 0
+
+
+@pytest.mark.parametrize("in_ci", [True, False])
+def test_a_check_of_an_old_recording_says_so(run_folder, cli: Cli, monkeypatch, in_ci):
+    facts = json.loads((run_folder / RUN_FILE).read_text())
+    facts["created"] = (datetime.now(UTC) - timedelta(days=2)).isoformat()
+    (run_folder / RUN_FILE).write_text(json.dumps(facts))
+    monkeypatch.delenv("CI", raising=False)
+    if in_ci:
+        monkeypatch.setenv("CI", "true")
+    code, _, aside = cli("check", "--current", run_folder, "--max-padding", "90%")
+    assert code == 0
+    assert ("record it again with batchstat run" in aside) is not in_ci
+
+
+def test_what_init_writes_records_first(run_folder, run: Run, tmp_path):
+    name = run_folder.name
+    made = run("init", "--current", name, cwd=tmp_path)
+    assert made.returncode == 0, made.stderr
+    assert f'current = "{name}"\n' in (tmp_path / "batchstat.toml").read_text()
+    steps = yaml.safe_load(made.stdout)["jobs"]["padding"]["steps"]
+    commands = [step["run"] for step in steps if "run" in step]
+    [record, check] = [each for each in commands if each.startswith("batchstat")]
+    assert shlex.split(record) == [*("batchstat", "run", "--dry-run", "-o", name, "--", "train.py")]
+    assert check.startswith("batchstat check")
+    assert run("check", cwd=tmp_path).returncode == 0
+
+
+def test_a_part_of_a_program_cannot_be_recorded_by_a_workflow(run_folder, cli: Cli):
+    facts = json.loads((run_folder / RUN_FILE).read_text())
+    (run_folder / RUN_FILE).write_text(json.dumps({**facts, "command": []}))
+    code, _, aside = cli("init", "--current", run_folder)
+    assert code == 3
+    assert "record its command with batchstat run" in aside
+
+
+@pytest.mark.parametrize(
+    ("arguments", "code", "message"),
+    [
+        (("corpus.txt",), 2, "brings its own samples: remove it"),
+        (("--tokenizer", "bert-base-cased"), 2, "brings its own samples"),
+        (("--world-size", "4"), 2, "world_size=4: "),
+        (("--max-length", "4"), 2, "max_length=4: "),
+        (("--export", "a.parquet"), 2, "--export writes records of a corpus"),
+        (("--subsample", "10%"), 2, "remove subsample"),
+    ],
+)
+def test_what_does_not_go_with_a_recording(run_folder, cli: Cli, arguments, code, message):
+    found, _, aside = cli("compare", "--current", run_folder, *arguments)
+    assert found == code
+    assert message in aside
+    assert aside.count("\n") == 1
+
+
+def test_what_it_was_recorded_with_may_be_said_again(run_folder, cli: Cli):
+    """As the command lines of a page do, which name all settings."""
+    again = ("--world-size", "2", "--max-length", "9", "--gradient-accumulation-steps", "2")
+    code, shown, aside = cli("compare", "--current", run_folder, *again)
+    assert code == 0, aside
+    assert shown == cli("compare", "--current", run_folder)[1]
+
+
+def test_what_is_no_recording(run_folder, cli: Cli, tmp_path):
+    for folder in (tmp_path, tmp_path / "nowhere"):
+        code, _, aside = cli("check", "--current", folder, "--max-padding", "9%")
+        assert (code, aside.count("\n")) == (3, 1)
+        assert "name the folder that batchstat run wrote" in aside
+    with pytest.raises(OptionError, match="brings its own samples"):
+        batchstat.compare([1, 2], current=run_folder)
+    with pytest.raises(OptionError, match="with its own samples"):
+        batchstat.measure(run_folder, [1, 2])
+    with pytest.raises(OptionError, match="no samples"):
+        batchstat.compare()
+
+
+@given(st.data())
+def test_edited_lines_are_one_clear_line(tmp_path_factory, data):
+    folder = recording(tmp_path_factory.mktemp("run"), [[[[3, 9], [4, 4]], [[1, 8], [2]]]])
+    [path] = folder.glob("*.jsonl")
+    lines = [json.loads(text) for text in path.read_text().splitlines()]
+    line = data.draw(st.sampled_from(lines))
+    inner = data.draw(st.sampled_from([line, *line.get("parts", ())]))
+    key = data.draw(st.sampled_from(sorted(inner)))
+    if data.draw(st.booleans()):
+        del inner[key]
+    else:
+        inner[key] = data.draw(st.sampled_from([None, "x", [], {}, [None], -1, 2.5, [[["x"]]]]))
+    path.write_text("".join(json.dumps(each) + "\n" for each in lines))
+    with suppress(InputError):  # as it was told, or what it still says
+        assert batchstat.measure(folder).counts.batches
+
+
+def test_a_line_that_is_none_is_named(run_folder):
+    [path, _] = sorted(run_folder.glob("*.jsonl"))
+    lines = path.read_text().splitlines(keepends=True)
+    path.write_text("".join([*lines[:2], "edited\n", *lines[2:]]))
+    with pytest.raises(InputError, match="line 3 is not as batchstat wrote it"):
+        batchstat.measure(run_folder)
+
+
+def test_files_of_another_run_are_left_out(run_folder, cli: Cli):
+    facts = json.loads((run_folder / RUN_FILE).read_text())
+    (run_folder / "00000-other-1.jsonl").write_text(
+        "".join(json.dumps(line) + "\n" for line in [begin() | {"id": "b"}, batch(0, 3), step(0)])
+    )
+    assert facts["id"] == "a"
+    code, _, aside = cli("measure", run_folder)
+    assert code == 0
+    assert "1 file of another run in the same folder: left out" in aside
