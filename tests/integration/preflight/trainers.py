@@ -149,7 +149,8 @@ def recorded(trainer: Any, loader: Any) -> list[Batch]:
     them in a dry run.
     """
     with TemporaryDirectory() as folder:
-        Path(folder, RUN_FILE).write_text('{"id": "run"}')
+        facts = {"id": "run", "created": "2026-01-01T00:00:00+00:00"}
+        Path(folder, RUN_FILE).write_text(json.dumps(facts))
         recorder, patches = record_here(Orders(folder, "run", b"key", is_dry=True))
         patches.replace(trainer, "get_train_dataloader", lambda _: lambda: loader)
         try:
