@@ -87,6 +87,25 @@ class Change(Document):
     """An epoch with the change."""
 
 
+class Proved(Document):
+    """What the plan and a recorded run have in common, batch for batch."""
+
+    folder: str
+    """The recording."""
+    batches: Count
+    """Batches that were recorded, on all ranks."""
+    planned: Count
+    """Batches that are planned, on all ranks."""
+    equal: Count
+    """How many are as planned before the first that is not."""
+    difference: str
+    """What of that one differs; empty where all are equal."""
+    causes: list[str]
+    """Changes of the plan that make all equal, found by trying them."""
+    hint: str
+    """What else differs, where none was found."""
+
+
 class PreflightFile(Compared, File):
     """What a trainer does with a corpus by its own configuration. Keys may be added within this
     schema.
@@ -95,6 +114,8 @@ class PreflightFile(Compared, File):
     config: TrainerConfig
     run: RecordedRun | None
     """The run that was recorded; null where none was."""
+    proof: Proved | None
+    """How the plan compares with the run that --recording names."""
     calibration: Calibrated | None
     """The calibration that --calibration names."""
     samples: Samples

@@ -25,7 +25,7 @@ from batchstat.simulation.candidates import simulate_candidates
 from batchstat.simulation.comparison import Comparison
 from batchstat.simulation.device import Device, as_device, batch_cost
 from batchstat.simulation.measure import measure
-from batchstat.simulation.named_rows import NamedRows, Row, names_recording
+from batchstat.simulation.named_rows import Row, names_recording, request_of
 from batchstat.simulation.results import Simulation
 from batchstat.simulation.rows import make_row
 from batchstat.simulation.sweep import sweep
@@ -168,10 +168,7 @@ def simulate(
         InputError: the settings leave no samples.
     """
     inputs = resolve_inputs(profile, keep=settings.keep_labels)
-    rows = NamedRows(inputs, settings, (), row)
-    assert rows.current is not None
-    basis = inputs.resolve(rows.settings, rows.request(rows.current, inputs.resolve(rows.settings)))
-    request = rows.request(rows.current, basis)
+    request = request_of(inputs, settings, row)
     shares = make_shares(inputs.samples, request.settings)
     made = make_row(request, shares, batch_cost(model, device), device)
     warnings = simulation_warnings([made], shares.epoch, request.settings, profile.stats, device)

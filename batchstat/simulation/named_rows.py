@@ -112,6 +112,18 @@ class NamedRows:
         return request_row(name, basis)
 
 
+def request_of(inputs: PlanInputs, settings: Settings, row: Row) -> RowRequest:
+    """Return one row with its settings, decided for these samples.
+
+    Raises:
+        OptionError: a strategy or parameter that is wrong by itself.
+    """
+    rows = NamedRows(inputs, settings, (), row)
+    assert rows.current is not None
+    alone = rows.request(rows.current, inputs.resolve(rows.settings))
+    return rows.request(rows.current, inputs.resolve(rows.settings, alone))
+
+
 def _padded_as(settings: Settings, current: str | None) -> Settings:
     """Return the settings with what the collator of a named trainer pads to a multiple of: it does
     so whatever batches it is given.

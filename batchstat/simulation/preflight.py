@@ -34,6 +34,7 @@ from batchstat.simulation.preflight_warnings import (
     own_warnings,
     schedule_warnings,
 )
+from batchstat.simulation.proof import Proof, prove
 from batchstat.simulation.results import ReportWarning, Simulation, StrategyResult
 from batchstat.simulation.warnings import simulation_warnings
 
@@ -57,6 +58,7 @@ class Preflight:
         num_examples: rows that the trainer packs, before any is repeated: what it logs as the
             number of examples; None where it packs none, or logs samples.
         observed: the trainer's object or the loader; None for a configuration in a file.
+        proof: what it has in common with a recorded run; None where none was named.
     """
 
     created: str
@@ -67,6 +69,7 @@ class Preflight:
     changes: Changes
     num_examples: int | None
     observed: Observed | None = None
+    proof: Proof | None = None
 
     def __repr__(self) -> str:
         """Return the setup, its padding and its steps on one line."""
@@ -167,6 +170,7 @@ def preflight(
     framework: str | None = None,
     steps: int | None = None,
     pad_token_id: int | None = None,
+    recording: str | Path | None = None,
     calibration: Calibration | str | Path | None = None,
     cost_per_hour: float | None = None,
     **settings: Unpack[SettingsOptions],
@@ -187,6 +191,8 @@ def preflight(
         framework: the one that a file is for; by default the one that knows most of its keys.
         steps: how many steps of a loader to read; by default an epoch.
         pad_token_id: what pads the batches of a loader, where no mask says so.
+        recording: the folder of a recorded run to compare the plan with, batch for batch; where
+            they differ, the report says which change of the plan makes them equal.
         calibration: the device that trains, or the file that `batchstat calibrate` wrote of it:
             compute is time then, also in the speed-up of a change.
         cost_per_hour: of one such device.
@@ -208,7 +214,8 @@ def preflight(
     """
     if not isinstance(config, str | Path):
         observed = observe(config, settings, steps, pad_token_id)
-        report = report_on(observed, as_device(calibration, cost_per_hour, trainer=observed.setup))
+        device = as_device(calibration, cost_per_hour, trainer=observed.setup)
+        report = report_on(observed, device, recording)
         if observed.is_main:
             import batchstat
 
@@ -218,21 +225,25 @@ def preflight(
     device = as_device(calibration, cost_per_hour, trainer=setup)
     if profile is None:
         profile = count(**profile_keywords(setup))
-    return _report(setup, profile, cast("Mapping[str, Any]", settings), device)
+    given = cast("Mapping[str, Any]", settings)
+    return _report(setup, profile, given, device, recording=recording)
 
 
-def report_on(observed: Observed, device: Device | None = None) -> Preflight:
+def report_on(
+    observed: Observed, device: Device | None = None, recording: str | Path | None = None
+) -> Preflight:
     """Return the report on what was observed of an object or a run.
 
     Args:
         observed: what trains.
         device: the calibrated device that trains.
+        recording: the folder of a recorded run to compare it with.
 
     Raises:
         OptionError: settings that contradict each other.
-        InputError: no samples are left.
+        InputError: no samples are left, or the recording cannot be described.
     """
-    return _report(observed.setup, observed.profile, observed.settings, device, observed)
+    return _report(observed.setup, observed.profile, observed.settings, device, observed, recording)
 
 
 def _report(
@@ -241,6 +252,7 @@ def _report(
     given: Mapping[str, Any],
     device: Device | None,
     observed: Observed | None = None,
+    recording: str | Path | None = None,
 ) -> Preflight:
     now = current_of(setup, profile, given, observed)
     if device is not None:
@@ -259,6 +271,7 @@ def _report(
         # A recorded row may be several that were packed, laid end to end by a collator.
         num_examples=None if is_run else _num_examples(row.request, shares),
         observed=observed,
+        proof=None if recording is None else prove(now, Path(recording)),
     )
 
 

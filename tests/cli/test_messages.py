@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 import batchstat
+import written
 from batchstat.cli.commands import (
     balance,
     baseline,
@@ -16,6 +17,7 @@ from batchstat.cli.commands import (
     check,
     compare,
     init,
+    measure,
     merge,
     profile,
     recipe,
@@ -240,6 +242,7 @@ def examples() -> list[tuple[str, str]]:
         "check": check.command,
         "baseline": baseline.save,
         "init": init.command,
+        "measure": measure.command,
     }
     return [
         (name, line.strip().rpartition(" > ")[0] or line.strip())
@@ -264,6 +267,9 @@ def test_examples_of_the_help(cli: Cli, files: Path, name: str, line: str):
     )
     rows = [f"{'w ' * (n % 90)}good,{'positive' if n % 3 else 'negative'}" for n in range(90)]
     (files / "reviews.csv").write_text("review,label\n" + "\n".join(rows) + "\n")
+    for folder in (files / "batchstat-results/run", files / "my-run"):
+        folder.mkdir(parents=True)
+        written.write(folder, [written.begin(), written.batch(0, 3, 5), written.step(0)])
     program, *arguments = shlex.split(re.sub("bert-base-cased|gpt2", "builtin", line))
     assert program == "batchstat"
     if name in ("check", "baseline") and arguments[-1] in ("github", "save", "html=report.html"):

@@ -1,6 +1,7 @@
 """batchstat preflight"""
 
 from dataclasses import dataclass
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from batchstat.cli.device import Calibrated
@@ -26,6 +27,13 @@ class Trainer:
         "",
         "CORPUS",
         is_argument=True,
+    )
+    recording: Path | None = option(
+        None,
+        "Compare the plan with what batchstat run recorded, batch for batch.",
+        "Output",
+        "DIR",
+        is_common=True,
     )
 
 
@@ -54,6 +62,9 @@ def command(options: Options) -> None:
 
         # What `trl sft --config sft.yaml` does; it names dataset and model
         batchstat preflight sft.yaml
+
+        # Whether that is what was trained, and if not, why
+        batchstat preflight sft.yaml --recording batchstat-results/run
     """
     from dataclasses import fields
 
@@ -87,6 +98,7 @@ def command(options: Options) -> None:
         setup.path,
         profile,
         framework=setup.framework,
+        recording=trainer.recording,
         **device_keywords(inputs),
         **{each.name: given[each.name] for each in fields(Settings) if each.name in options.given},
     )

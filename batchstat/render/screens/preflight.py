@@ -23,6 +23,7 @@ from batchstat.render.screens.recording import run_lines, run_source
 from batchstat.render.text import decimal, key_value, one_line, percent, span
 from batchstat.simulation.changes import Change
 from batchstat.simulation.preflight import Preflight
+from batchstat.simulation.proof import Proof
 from batchstat.simulation.results import Simulation
 from batchstat.simulation.token_weights import UNKNOWN
 from batchstat.simulation.weight_warnings import weight_remedy
@@ -80,6 +81,21 @@ def _what_it_does(report: Preflight) -> Iterator[RenderableType]:
         yield from run_lines(report.observed.run)
     if loss := _loss(report):
         yield Line("loss", loss)
+    if report.proof is not None:
+        yield Line("proof", _proof(report.proof))
+
+
+def _proof(proof: Proof) -> str:
+    """Return what a plan and a recording have in common, and what would make them equal."""
+    whole = f"{proof.batches:,} recorded batches of {one_line(proof.folder)}"
+    if proof.is_equal:
+        more = f", of {proof.planned:,} planned" if proof.planned > proof.batches else ""
+        return f"equal in all {whole}{more}"
+    words = f"{proof.equal:,} of {whole} are equal, then {proof.difference}"
+    if proof.causes:
+        return f"{words}; equal with {' or '.join(proof.causes)}"
+    why = proof.hint or "no seed, epoch, world size, max_length or packing alone explains it"
+    return f"{words}; {why}"
 
 
 def _source(report: Preflight) -> Iterator[Line]:

@@ -1,0 +1,251 @@
+"""`Proof`: whether a plan is what a run has trained on, batch for batch; and if not, why."""
+
+import json
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, replace
+from itertools import zip_longest
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from batchstat.errors import BatchstatError, counted
+from batchstat.frameworks import CONFIGURATIONS
+from batchstat.planning.inputs import resolve_inputs
+from batchstat.planning.rank_batches import RankBatches, plan_ranks
+from batchstat.planning.settings import Settings
+from batchstat.planning.shares import make_shares
+from batchstat.profiling.profile import Profile
+from batchstat.recording.recording import Recording, read_recording
+from batchstat.simulation.current import CurrentSetup, current_of, of_recording, recorded
+from batchstat.simulation.named_rows import Row, request_of
+
+_SEEDS = (42, 0, 1, 2, 3, 1234)
+"""Seeds that are tried where a recording has no Trainer that says its own."""
+_EPOCHS = (0, 1, 2, 3)
+_PACKING = {"trl": "packing", "axolotl": "sample_packing", "llama-factory": "packing"}
+"""The key by which each framework packs."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Proof:
+    """What a plan and a recording have in common.
+
+    Attributes:
+        folder: the recording.
+        batches: batches that were recorded, on all ranks.
+        planned: batches that are planned, on all ranks; more where the run ended before its epoch.
+        equal: how many are as planned, in the sequence of training, before the first that is not.
+        difference: what of that one differs, in words; empty where all are equal.
+        causes: changes of the plan that make all equal, in words.
+        hint: what else differs, in words, where none was found.
+    """
+
+    folder: str
+    batches: int
+    planned: int
+    equal: int
+    difference: str = ""
+    causes: tuple[str, ...] = ()
+    hint: str = ""
+
+    @property
+    def is_equal(self) -> bool:
+        """Whether all recorded batches are as planned."""
+        return not self.difference
+
+
+@dataclass(frozen=True)
+class _Batch:
+    """A batch as both know it.
+
+    Attributes:
+        step: its step.
+        rank: its rank.
+        lengths: tokens of each sample, in sequence.
+        tokens: what is computed of it, padding included.
+    """
+
+    step: int
+    rank: int
+    lengths: tuple[int, ...]
+    tokens: int
+
+
+def prove(now: CurrentSetup, folder: Path) -> Proof:
+    """Compare what a setup makes with what was recorded, and try what would explain a difference.
+
+    Args:
+        now: the setup.
+        folder: the recording.
+
+    Raises:
+        InputError: no recording, or one that cannot be described.
+    """
+    own = _batches(_planned(of_recording(recorded(folder), {})))
+    found = _compared(folder, _batches(_planned(now)), own)
+    if found.is_equal:
+        return found
+    recording = read_recording(folder)
+    longest = max(max(each.lengths) for each in own)
+
+    def explain(tried: Iterable[tuple[str, RankBatches]]) -> tuple[str, ...]:
+        return tuple(
+            words for words, plan in tried if _compared(folder, _batches(plan), own).is_equal
+        )
+
+    causes = explain(_one_change(now, recording, longest)) or explain(_as_it_ran(now, recording))
+    return replace(found, causes=causes, hint="" if causes else _hint(now, recording))
+
+
+def _compared(folder: Path, planned: list[_Batch], own: list[_Batch]) -> Proof:
+    """Return the first batch that differs. A recording may end earlier than its epoch."""
+    equal, difference = 0, ""
+    for mine, theirs in zip_longest(planned[: len(own)], own):
+        difference = _difference(mine, theirs)
+        if difference:
+            place = f"batch {equal + 1:,} (step {theirs.step + 1:,}, rank {theirs.rank})"
+            difference = f"{place}: {difference}"
+            break
+        equal += 1
+    return Proof(
+        folder=folder.as_posix(),
+        batches=len(own),
+        planned=len(planned),
+        equal=equal,
+        difference=difference,
+    )
+
+
+def _difference(mine: _Batch | None, theirs: _Batch) -> str:
+    if mine is None:
+        return "recorded, and not planned"
+    if (mine.step, mine.rank) != (theirs.step, theirs.rank):
+        return f"step {mine.step + 1:,} of rank {mine.rank} planned"
+    if len(mine.lengths) != len(theirs.lengths):
+        planned = counted(len(mine.lengths), "sample")
+        return f"{planned} planned, {len(theirs.lengths):,} recorded"
+    if mine.lengths != theirs.lengths:
+        pairs = zip(mine.lengths, theirs.lengths, strict=True)
+        place, (a, b) = next((place, pair) for place, pair in enumerate(pairs) if len({*pair}) > 1)
+        return f"sample {place + 1:,} of {a:,} tokens planned, of {b:,} recorded"
+    if mine.tokens != theirs.tokens:
+        return f"{mine.tokens:,} tokens with padding planned, {theirs.tokens:,} recorded"
+    return ""
+
+
+def _one_change(
+    now: CurrentSetup, recording: Recording, longest: int
+) -> Iterator[tuple[str, RankBatches]]:
+    """Yield changes of the plan, one at a time, each with what it makes: those that the Trainer of
+    the run says first.
+    """
+    ran = _arguments(recording)
+    values: dict[str, list[Any]] = {
+        "seed": [ran.get("data_seed"), ran.get("seed"), *_SEEDS],
+        "epoch": [*_EPOCHS],
+        "world_size": [recording.ranks[0].world_size],
+        "max_length": [ran.get("max_length"), longest],
+    }
+    for key, tried in values.items():
+        for value in dict.fromkeys(tried):
+            if value is None or value == getattr(now.settings, key):
+                continue
+            plan = _with(now, {key: value})
+            if plan is not None:
+                yield f"{key} {value}", plan
+    packing = _PACKING.get(now.trainer.setup.framework)
+    if packing is not None:
+        yield from _by_keys(now, {packing: not now.trainer.setup.own.get(packing, False)})
+
+
+def _as_it_ran(now: CurrentSetup, recording: Recording) -> Iterator[tuple[str, RankBatches]]:
+    """Yield what all arguments of the run together make, where several differ."""
+    differing = _differing(now, recording)
+    if differing:
+        yield from _by_keys(now, differing)
+
+
+def _arguments(recording: Recording) -> Mapping[str, Any]:
+    """Return the arguments of the Trainer of a run; none without one."""
+    trainer = recording.ranks[0].trainer
+    return {} if trainer is None else trainer["arguments"]
+
+
+def _differing(now: CurrentSetup, recording: Recording) -> dict[str, Any]:
+    """Return the arguments of the run that decide about batches and differ from the setup's."""
+    ran, setup = _arguments(recording), now.trainer.setup
+    known = CONFIGURATIONS[setup.framework].keys if setup.framework in CONFIGURATIONS else {}
+    return {
+        key: ran[key]
+        for key, value in setup.values.items()
+        # A record of several keys is filled up by transformers, and tokens are hidden by it.
+        if key in known.keys() & ran.keys()
+        and ran[key] != value
+        and not (isinstance(ran[key], dict) or key.endswith("_token"))
+    }
+
+
+def _by_keys(now: CurrentSetup, keys: Mapping[str, Any]) -> Iterator[tuple[str, RankBatches]]:
+    """Yield what other keys of a configuration make; nothing for an object, whose samples are
+    prepared, or where they do not go together.
+    """
+    change = None if now.trainer.observed is not None else now.trainer.with_keys(keys)
+    if change is not None:
+        words = " and ".join(f"{key} {json.dumps(value)}" for key, value in keys.items())
+        profile = change.profile or now.samples.profile
+        yield words, _plan(profile, change.settings, change.strategy)
+
+
+def _with(now: CurrentSetup, settings: Mapping[str, Any]) -> RankBatches | None:
+    """Return what a setup makes with other settings; None where these do not go with it."""
+    trainer = now.trainer
+    try:
+        changed = current_of(
+            trainer.setup, trainer.profile, {**trainer.settings, **settings}, trainer.observed
+        )
+        return _planned(changed)
+    except BatchstatError:
+        return None
+
+
+def _hint(now: CurrentSetup, recording: Recording) -> str:
+    """Return what differs otherwise, in words: a version, whose rules cannot be tried, or arguments
+    whose batches are not those of the run either.
+    """
+    words = []
+    trainer, rules = recording.ranks[0].trainer, CONFIGURATIONS["transformers"].version
+    if trainer is not None and not f"{trainer['version']}.".startswith(f"{rules}."):
+        words.append(
+            f"it ran with transformers {trainer['version']}, these are the rules of {rules}"
+        )
+    if differing := _differing(now, recording):
+        listed = ", ".join(f"{key} {json.dumps(value)}" for key, value in differing.items())
+        words.append(f"it ran with {listed}")
+    return "; ".join(words)
+
+
+def _planned(now: CurrentSetup) -> RankBatches:
+    return _plan(now.samples.profile, now.settings, now.row)
+
+
+def _plan(profile: Profile, settings: Settings, row: Row) -> RankBatches:
+    inputs = resolve_inputs(profile, keep=settings.keep_labels)
+    request = request_of(inputs, settings, row)
+    return plan_ranks(make_shares(inputs.samples, request.settings), request)
+
+
+def _batches(plan: RankBatches) -> list[_Batch]:
+    """Return batches in the sequence of training: step by step, in each of them rank by rank."""
+    offsets = plan.entry_offsets
+    held = np.flatnonzero(np.diff(offsets))  # an empty batch of a rank is not computed
+    made = [
+        _Batch(
+            int(plan.steps[place]),
+            int(plan.ranks[place]),
+            tuple(plan.lengths[offsets[place] : offsets[place + 1]].tolist()),
+            int(plan.widths[place] * (plan.batch_offsets[place + 1] - plan.batch_offsets[place])),
+        )
+        for place in held.tolist()
+    ]
+    return sorted(made, key=lambda each: (each.step, each.rank))
