@@ -7,7 +7,6 @@ import hypothesis.strategies as st
 import numpy as np
 import pytest
 from hypothesis import given
-from written import batch, begin, step, write
 
 from batchstat import InputError
 from batchstat.recording.recorded_batches import batches_of
@@ -17,6 +16,7 @@ from batchstat.recording.recorder.reading import read_batch
 from batchstat.recording.recording import read_recording
 from batchstat.simulation.observed_runs import observe_recording
 from batchstat.simulation.preflight import report_on
+from written import batch, begin, step, write
 
 
 @given(st.data())

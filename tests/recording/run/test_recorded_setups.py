@@ -11,13 +11,13 @@ import hypothesis.strategies as st
 import pytest
 import yaml
 from hypothesis import given
-from written import batch, begin, step, write
 
 import batchstat
 from batchstat import InputError, OptionError
 from batchstat.recording.recording import RUN_FILE
 from batchstat.simulation.nearby import nearby
 from conftest import Cli, Run
+from written import batch, begin, step, write
 
 ROWS = st.lists(st.integers(1, 40), min_size=1, max_size=4)
 STEPS = st.lists(ROWS, min_size=1, max_size=3)
