@@ -33,6 +33,10 @@ settings.register_profile(
 )
 settings.load_profile("untimed")
 
+# Tests share the processors already: threads of torch would only wait for each other, and make the
+# slowest tests take two to five times as long. Set before torch is imported, here or in a process.
+os.environ.setdefault("OMP_NUM_THREADS", "1")
+
 Cli = Callable[..., tuple[int, str, str]]
 
 

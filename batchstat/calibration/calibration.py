@@ -19,6 +19,11 @@ SCHEMA = "batchstat.calibration/1"
 _ROUNDING = 16
 """Bytes that rounding may add to a fitted peak."""
 
+MOST_NOISE = 0.2
+"""Residual of the fitted times above which they are not used: a speed-up of 1.3 would be as likely
+one of 1.
+"""
+
 PER_SECOND = 10**12
 """Compute by a calibration is counted in picoseconds, so that it is exact and adds up."""
 

@@ -24,7 +24,7 @@ OPTIMIZERS = {
 }
 
 OF_MODELS = ("dtype", "mixed_precision", "attention", "optimizer", "gradient_checkpointing")
-"""What a function decides by itself."""
+"""What a function or a recorded command decides by itself."""
 
 _FUNCTION = re.compile(r"[A-Za-z_][\w.]*:[A-Za-z_]\w*")
 _MODEL = "Model"
@@ -32,17 +32,20 @@ _MODEL = "Model"
 
 @dataclass(frozen=True, kw_only=True)
 class Setup:
-    """A model, and how it is trained. Of a function, that is known only as far as `compile`.
+    """A model, and how it is trained. Of a function, that is known only as far as `compile`; of a
+    command that was recorded, not at all.
 
     Attributes:
-        model: its configuration, or the `module:function` that runs a step.
-        shape: its shape; None for a function.
+        model: its configuration, the `module:function` that runs a step, or the program that was
+            recorded.
+        shape: its shape; None for a function and a program.
         dtype: what computes: float32, bfloat16 or float16.
         mixed_precision: whether weights stay in float32 while `dtype` computes.
         attention: implementation of attention, as transformers names it.
         optimizer: adamw, or sgd without momentum.
         gradient_checkpointing: whether activations are computed again in the backward pass.
         compile: whether torch.compile compiles the model for each shape.
+        is_recorded: whether the times are those of a recorded run.
 
     Raises:
         OptionError: an unknown name, or mixed precision of one dtype.
@@ -97,6 +100,8 @@ class Setup:
         is_common=True,
     )
 
+    is_recorded: bool = False
+
     def __post_init__(self) -> None:
         check_fields(self)
         if self.mixed_precision and self.dtype == "float32":
@@ -105,4 +110,9 @@ class Setup:
     @property
     def is_function(self) -> bool:
         """Whether the model is a function that runs a step."""
-        return _FUNCTION.fullmatch(self.model) is not None
+        return not self.is_recorded and _FUNCTION.fullmatch(self.model) is not None
+
+    @property
+    def is_described(self) -> bool:
+        """Whether it says how the model is trained."""
+        return not (self.is_recorded or self.is_function)

@@ -18,9 +18,9 @@ class Calibrated:
 
     calibration: Path | None = option(
         None,
-        "The device that trains, by batchstat calibrate.",
+        "The device: a file of calibrate, or a recorded run.",
         "Batching",
-        "FILE",
+        "PATH",
         is_common=True,
     )
     cost_per_hour: float | None = option(

@@ -7,23 +7,25 @@ from pydantic import Field
 from batchstat.calibration.setup import OF_MODELS
 from batchstat.documents.base import Amount, Count, Document
 
-_Residual = Annotated[float, Field(ge=0, json_schema_extra={"x-unit": "ratio"})]
+Residual = Annotated[float, Field(ge=0, json_schema_extra={"x-unit": "ratio"})]
 
 
 class Calibrated(Document):
     """The calibration behind seconds, peak_bytes and cost."""
 
     file: str | None
-    """The file of the calibration; null where it was given as a record."""
+    """The file of the calibration, or the folder of the recorded run; null where it was given as a
+    record."""
     created: str
     """When it was measured, in UTC."""
     device: str
     """Name of the device."""
     model: str
-    """The model that was measured: its configuration, or the function that runs a step."""
+    """The model that was measured: its configuration, the function that runs a step, or the program
+    that was recorded."""
     dtype: str | None
     """What computes; under mixed precision, weights have float32. This and the next four are null
-    for a function, which decides them by itself."""
+    for a function or a program, which decides them by itself."""
     mixed_precision: bool | None
     """Whether weights stay in float32 while dtype computes."""
     attention: str | None
@@ -36,10 +38,10 @@ class Calibrated(Document):
     """Whether shapes are compiled: seconds are then those of the first epoch."""
     is_estimate: bool
     """Whether nothing was measured: memory is then a closed form, and there is no time."""
-    time_residual: _Residual | None
+    time_residual: Residual | None
     """How far the fitted seconds of a batch are from measured ones: the ± of seconds and cost. Null
     for an estimate."""
-    memory_residual: _Residual | None
+    memory_residual: Residual | None
     """The same of peak_bytes; null where nothing was measured."""
     most_tokens: Count
     """Total tokens of the largest batch measured; above it, numbers are extrapolated."""
@@ -68,7 +70,7 @@ def calibrated(device: Any, widest: int) -> Calibrated | None:
         return None
     calibration, setup = device.calibration, device.calibration.setup
     made = {
-        **(dict.fromkeys(OF_MODELS) if setup.is_function else {}),
+        **({} if setup.is_described else dict.fromkeys(OF_MODELS)),
         "device": calibration.hardware.name,
         "tokens_that_fit": device.tokens_that_fit(widest),
     }

@@ -5,7 +5,7 @@ from typing import Any
 from batchstat.documents.base import Amount, Count, Document, File, Positive, head, one_of
 from batchstat.documents.comparison import Compared, Warned
 from batchstat.documents.corpus import corpus_of
-from batchstat.documents.device import Calibrated, calibrated
+from batchstat.documents.device import Calibrated, Residual, calibrated
 from batchstat.documents.runs import RecordedRun, run_of
 from batchstat.documents.strategy import Strategy, strategy_of
 
@@ -106,6 +106,21 @@ class Proved(Document):
     """What else differs, where none was found."""
 
 
+class Saved(Document):
+    """An epoch of a recorded run, and of the best change, by the times of its own batches."""
+
+    label: str
+    """The change."""
+    before: Amount
+    """Seconds of the epoch as it was recorded."""
+    after: Amount
+    """Seconds with the change."""
+    residual: Residual
+    """How far the fitted seconds of a batch are from measured ones."""
+    is_extrapolated: bool
+    """Whether the change has batches larger or wider than all recorded ones."""
+
+
 class PreflightFile(Compared, File):
     """What a trainer does with a corpus by its own configuration. Keys may be added within this
     schema.
@@ -116,6 +131,10 @@ class PreflightFile(Compared, File):
     """The run that was recorded; null where none was."""
     proof: Proved | None
     """How the plan compares with the run that --recording names."""
+    saved: Saved | None
+    """What the best change saves in time; null where nothing was recorded, or its times do not tell
+    it.
+    """
     calibration: Calibrated | None
     """The calibration that --calibration names."""
     samples: Samples

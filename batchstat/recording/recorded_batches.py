@@ -21,6 +21,7 @@ class RecordedBatches:
         collated: the samples, and the batches of these.
         per_step: batches of a step on each rank, the most of any.
         is_numbered: whether samples are told apart by their numbers.
+        draws_again: whether that is not so since a sampler draws samples more than once.
         epochs: how many epochs were recorded; the first is what is described.
         computed: batches of it that were computed.
     """
@@ -28,6 +29,7 @@ class RecordedBatches:
     collated: CollatedBatches
     per_step: int
     is_numbered: bool
+    draws_again: bool
     epochs: int
     computed: int
 
@@ -61,11 +63,16 @@ def batches_of(recording: Recording) -> RecordedBatches:
     has_decoder = bool(trainer and trainer["has_decoder"])
     collated = as_collated(name, [part for part, _ in parts], has_decoder, is_recorded=True)
     collated = replace(collated, batches=replace(collated.batches, of_ranks=turns))
-    numbered = _numbered(collated, [numbers for _, numbers in parts])
+    numbers = _numbers([numbers for _, numbers in parts], collated)
+    # The forwards of one batch have the same samples, each in a form of its own.
+    is_alone = len(parts) == sum(map(len, firsts))
+    draws_again = numbers is not None and is_alone and _draws_again(numbers, collated, len(firsts))
+    numbered = None if numbers is None or draws_again else _numbered(collated, numbers)
     return RecordedBatches(
         collated=collated if numbered is None else numbered,
         per_step=per_step,
         is_numbered=numbered is not None,
+        draws_again=draws_again,
         epochs=max(map(len, epochs)),
         computed=sum(batch.began is not None for rank in firsts for batch in rank),
     )
@@ -160,19 +167,27 @@ def _turns(firsts: list[list[RecordedBatch]]) -> tuple[Ints, int]:
     return np.stack(columns, axis=1), per_step
 
 
-def _numbered(
-    collated: CollatedBatches, of_parts: Sequence[Sequence[int] | None]
-) -> CollatedBatches | None:
-    """Return the same with each sample once, by its number, in the sequence in which they came;
-    None where numbers are not known of each row, or a number has had several lengths.
-    """
-    given = collated.batches
-    if given.packs_rows or any(each is None for each in of_parts):
+def _numbers(of_parts: Sequence[Sequence[int] | None], collated: CollatedBatches) -> Ints | None:
+    """Return the number of each sample; None where they are not known of each row."""
+    if collated.batches.packs_rows or any(each is None for each in of_parts):
         return None
     numbers = np.array([number for each in of_parts for number in each or ()], dtype=np.int64)
-    samples = collated.samples
-    if len(numbers) != len(samples.lengths):
-        return None
+    return numbers if len(numbers) == len(collated.samples.lengths) else None
+
+
+def _draws_again(numbers: Ints, collated: CollatedBatches, ranks: int) -> bool:
+    """Return whether more samples come again than fill up the last batches of all ranks: then a
+    sampler draws with replacement, and to compute each sample once would be another training.
+    """
+    rows = int(np.diff(collated.batches.batch_offsets).max())
+    return len(numbers) - len(np.unique(numbers)) > rows * ranks
+
+
+def _numbered(collated: CollatedBatches, numbers: Ints) -> CollatedBatches | None:
+    """Return the same with each sample once, by its number, in the sequence in which they came;
+    None where a number has had several lengths.
+    """
+    given, samples = collated.batches, collated.samples
     _, first, by_number = np.unique(numbers, return_index=True, return_inverse=True)
     sequence = np.argsort(first)
     first, places = first[sequence], np.argsort(sequence)[by_number]

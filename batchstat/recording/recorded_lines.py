@@ -78,6 +78,7 @@ class _Batch(_Read):
     k: Literal["batch"]
     s: NonNegativeInt
     t: Annotated[list[float], Field(min_length=2, max_length=2)] = [0, 0]
+    device: str = ""
     unused: _Calls = [0, 0]
 
 

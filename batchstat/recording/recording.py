@@ -58,6 +58,7 @@ class RecordedRank:
         world_size: how many there were.
         begun: its first line: versions of Python and torch, the program.
         batches: in their sequence.
+        device: the name of the device that computed them; empty where none did.
         step_ends: seconds when each step ended.
         skipped: steps that a scaler skipped.
         trainer: what its Trainer said of itself; None without one.
@@ -73,6 +74,7 @@ class RecordedRank:
     world_size: int
     begun: Mapping[str, Any]
     batches: Sequence[RecordedBatch]
+    device: str = ""
     step_ends: Sequence[float] = ()
     skipped: int = 0
     trainer: Mapping[str, Any] | None = None
@@ -226,6 +228,7 @@ def _read_rank(path: Path) -> RecordedRank | None:
         world_size=begun["world_size"],
         begun=begun,
         batches=batches,
+        device=next((line["device"] for line in lines if line.get("device")), ""),
         step_ends=[line["t"][0] for line in steps],
         skipped=sum("skipped" in line for line in steps),
         trainer=trainers[0] if trainers else None,

@@ -34,6 +34,7 @@ class Candidates:
         basis: the settings that all rows share.
         rows: those that have a batch, the current setup among them.
         empty: warnings for those that have none.
+        tried: what could replace the current setup, whether it helps or not.
         changes: what would help.
         epochs: the epochs that were simulated.
         drawn: the part of the corpus that was; None for all of it.
@@ -42,6 +43,7 @@ class Candidates:
     basis: ResolvedSettings
     rows: tuple[StrategyResult, ...]
     empty: tuple[ReportWarning, ...]
+    tried: tuple[Change, ...]
     changes: Changes
     epochs: EpochCache
     drawn: Drawn | None
@@ -115,11 +117,13 @@ def simulate_candidates(
     current_result = next(row for row in rows if row.request is now)
     named = [_named(row, current_result, trainer, inputs) for row in rows]
     others = () if drawn else _of_own_samples(trainer, current_result, inputs, model, device)
+    tried = (*others, *named)
     return Candidates(
         basis=basis,
         rows=tuple(rows),
         empty=tuple(empty),
-        changes=find_changes([*others, *named], current_result, basis.tokens_per_batch),
+        tried=tried,
+        changes=find_changes(tried, current_result, basis.tokens_per_batch),
         epochs=epochs,
         drawn=drawn,
     )

@@ -7,22 +7,24 @@ from math import isfinite
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from batchstat.calibration.calibration import PER_SECOND, Calibration, load_calibration
+from batchstat.calibration.calibration import (
+    MOST_NOISE,
+    PER_SECOND,
+    Calibration,
+    load_calibration,
+)
 from batchstat.calibration.cost_model import CostModel
 from batchstat.calibration.costs import TOTAL_TOKENS, BatchCost
 from batchstat.calibration.setup import Setup
 from batchstat.errors import InputError, OptionError, short
 from batchstat.planning.strategies.spec import RowRequest
 from batchstat.simulation.counts import PlanCounts
+from batchstat.simulation.recorded_times import calibration_in
 
 if TYPE_CHECKING:
     from batchstat.frameworks.setup import TrainingSetup
 
 _SECONDS_PER_HOUR = 3600
-_MOST_NOISE = 0.2
-"""Residual of the fitted times above which they are not used: a speed-up of 1.3 would be as likely
-one of 1.
-"""
 _MOST_DIFFERING = 3
 """Sizes of two models that a message compares."""
 
@@ -55,7 +57,8 @@ class Device:
 
     Attributes:
         calibration: the time and memory of batches on it.
-        file: the calibration's file; None if it was given as a record.
+        file: the calibration's file, or the folder of a recorded run; None if it was given as a
+            record.
         cost_per_hour: of one such device, in any currency; None where it is not known.
         accumulates: whether steps have several batches, which keep their gradients.
     """
@@ -73,7 +76,7 @@ class Device:
     @property
     def is_noisy(self) -> bool:
         """Whether measured times differ too much from the fitted ones to be used."""
-        return (self.time_residual or 0) > _MOST_NOISE
+        return (self.time_residual or 0) > MOST_NOISE
 
     @property
     def time_residual(self) -> float | None:
@@ -179,10 +182,11 @@ def as_device(
     trainer: "TrainingSetup | None" = None,
     gradient_accumulation_steps: int = 1,
 ) -> Device | None:
-    """Return the device of a calibration, or of the file of one; None without one.
+    """Return the device of a calibration, of the file of one, or of a recorded run; None without
+    one.
 
     Args:
-        calibration: the calibration.
+        calibration: the calibration, its file, or the folder of a recorded run.
         cost_per_hour: of one device.
         model: the model that is trained; None if it is not known.
         trainer: what the trainer's configuration means; None without one.
@@ -190,8 +194,8 @@ def as_device(
 
     Raises:
         OptionError: a cost that is not positive, or without a calibration that has times.
-        InputError: a file that cannot be read, or a calibration of another model, dtype or gradient
-            checkpointing.
+        InputError: a file that cannot be read, a recorded run whose times cannot be used, or a
+            calibration of another model, dtype or gradient checkpointing.
     """
     if cost_per_hour is not None:
         _check_cost(cost_per_hour)
@@ -199,12 +203,16 @@ def as_device(
         if cost_per_hour is not None:
             raise OptionError(
                 f"cost_per_hour={cost_per_hour} needs the time of an epoch: name a calibration "
-                "with --calibration FILE"
+                "with --calibration PATH"
             )
         return None
-    is_record = isinstance(calibration, Calibration)
-    found = calibration if isinstance(calibration, Calibration) else load_calibration(calibration)
-    file = None if is_record else Path(str(calibration)).as_posix()
+    file = None
+    if isinstance(calibration, Calibration):
+        found = calibration
+    else:
+        is_run = isinstance(calibration, str | Path) and Path(calibration).is_dir()
+        found = calibration_in(Path(calibration)) if is_run else load_calibration(calibration)
+        file = Path(calibration).as_posix()
     named = file or "the calibration"
     if cost_per_hour is not None and found.time is None:
         raise OptionError(
@@ -236,7 +244,7 @@ def as_device(
 
 def _check_trainer(trainer: "TrainingSetup", own: Setup, named: str) -> None:
     """Raise InputError if a configuration trains in another way than what was measured."""
-    if own.is_function:
+    if not own.is_described:
         return
     pairs = {
         "dtype": (own.dtype, trainer.dtype),

@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from batchstat.calibration.calibration import Calibration
 from batchstat.errors import InputError, counted, short
 from batchstat.frameworks import CONFIGURATIONS
 from batchstat.frameworks.files import setup_of
@@ -80,6 +81,7 @@ class Observed:
         warnings: what the report may not be true of.
         rank: of a loader, whose sampler may know it.
         run: what a recording says beside its batches; None without one.
+        times: what its batches took; None where nothing was recorded or that cannot be told.
     """
 
     kind: str
@@ -97,6 +99,7 @@ class Observed:
     warnings: tuple[str, ...] = ()
     rank: int = 0
     run: RunFacts | None = None
+    times: Calibration | None = None
 
     @property
     def is_main(self) -> bool:

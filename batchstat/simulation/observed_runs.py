@@ -17,6 +17,7 @@ from batchstat.simulation.observed import (
     of_batches,
     setup_of_trainer,
 )
+from batchstat.simulation.recorded_times import times_of
 from batchstat.simulation.run_facts import run_facts
 from batchstat.simulation.token_weights import UNKNOWN
 
@@ -55,6 +56,7 @@ def observe_recording(recording: Recording, settings: Mapping[str, Any]) -> Obse
         trainer=trainer,
         warnings=tuple(_of_recording(recording, found)),
         run=run_facts(recording),
+        times=times_of(recording),
     )
 
 
@@ -79,6 +81,22 @@ def _loss_of(recording: Recording, trainer: TrainerObject | None) -> str:
 
 def _of_recording(recording: Recording, found: RecordedBatches) -> Iterator[str]:
     """Yield what of a run is not in its report."""
+    yield from _beside(recording)
+    yield from _of_ranks(recording)
+    if found.epochs > 1:
+        yield f"{found.epochs:,} epochs were recorded: this is the first"
+    rows = len(found.collated.samples.lengths)
+    if found.draws_again:
+        yield f"samples were drawn more than once: each of {rows:,} recorded rows counts as one"
+    elif not found.is_numbered:
+        yield (
+            f"which samples these are is not known: what would help is an estimate from "
+            f"{rows:,} recorded rows"
+        )
+
+
+def _beside(recording: Recording) -> Iterator[str]:
+    """Yield what else is in the folder."""
     if recording.others:
         yield (
             f"{counted(recording.others + 1, 'training')} recorded: this is the one with the most "
@@ -91,22 +109,23 @@ def _of_recording(recording: Recording, found: RecordedBatches) -> Iterator[str]
         )
     if later := recording.ranks[0].later_trainings:
         yield f"train() was called {later + 1:,} times: this is the first"
-    if found.epochs > 1:
-        yield f"{found.epochs:,} epochs were recorded: this is the first"
-    world = recording.ranks[0].world_size
+
+
+def _of_ranks(recording: Recording) -> Iterator[str]:
+    """Yield what is not known of the ranks."""
+    world, trainer = recording.ranks[0].world_size, recording.ranks[0].trainer
     if len(recording.ranks) < world:
         yield (
             f"{len(recording.ranks):,} of {world:,} ranks were recorded: what ranks wait is not "
             "known of the others"
         )
-    trainer = recording.ranks[0].trainer
+    if unended := [str(rank.rank) for rank in recording.ranks if not rank.why_ended]:
+        which = "rank" if len(unended) == 1 else "ranks"
+        yield (
+            f"{which} {', '.join(unended)} did not come to an end: still running or killed, so "
+            "that the last steps may be missing"
+        )
     if recording.is_dry and trainer and "compute_loss" in trainer["own_loss"]:
         yield "a dry run has each batch once, whatever the script's own compute_loss does with it"
     if partly := recording.ranks[0].why_partly:
         yield f"this is less than an epoch: {partly}"
-    if not found.is_numbered:
-        rows = len(found.collated.samples.lengths)
-        yield (
-            f"which samples these are is not known: what would help is an estimate from "
-            f"{rows:,} recorded rows"
-        )

@@ -39,6 +39,25 @@ from batchstat.simulation.results import ReportWarning, Simulation, StrategyResu
 from batchstat.simulation.warnings import simulation_warnings
 
 
+@dataclass(frozen=True, kw_only=True)
+class SavedTime:
+    """An epoch of a recorded run, and of the best change, by the times of its own batches.
+
+    Attributes:
+        label: the change.
+        before: seconds of the epoch as it was recorded.
+        after: seconds with the change.
+        residual: how far the fitted time of a batch is from the measured one.
+        is_extrapolated: whether the change has batches larger or wider than all recorded ones.
+    """
+
+    label: str
+    before: float
+    after: float
+    residual: float
+    is_extrapolated: bool
+
+
 @dataclass(frozen=True, kw_only=True, repr=False)
 class Preflight:
     """What a trainer does with a corpus by its own configuration.
@@ -59,6 +78,8 @@ class Preflight:
             number of examples; None where it packs none, or logs samples.
         observed: the trainer's object or the loader; None for a configuration in a file.
         proof: what it has in common with a recorded run; None where none was named.
+        saved: what the best change saves in time, by that of the recorded run itself; None where
+            that cannot be told, or nothing was recorded.
     """
 
     created: str
@@ -70,6 +91,7 @@ class Preflight:
     num_examples: int | None
     observed: Observed | None = None
     proof: Proof | None = None
+    saved: SavedTime | None = None
 
     def __repr__(self) -> str:
         """Return the setup, its padding and its steps on one line."""
@@ -272,6 +294,27 @@ def _report(
         num_examples=None if is_run else _num_examples(row.request, shares),
         observed=observed,
         proof=None if recording is None else prove(now, Path(recording)),
+        saved=None if observed is None else _saved_time(observed, now, found),
+    )
+
+
+def _saved_time(observed: Observed, now: CurrentSetup, found: Candidates) -> SavedTime | None:
+    """Return what the best change of a recorded run saves by the times of the run."""
+    star, times = found.changes.star, observed.times
+    if star is None or times is None or times.time is None:
+        return None
+    device = Device(calibration=times).accumulating(now.settings.gradient_accumulation_steps)
+    timed = _simulated(observed.setup, now, device)
+    after = next((each.row for each in timed.tried if each.row.label == star.row.label), None)
+    before = timed.changes.current.on_device.seconds
+    if after is None or after.on_device.seconds is None or before is None:
+        return None
+    return SavedTime(
+        label=star.row.label,
+        before=before,
+        after=after.on_device.seconds,
+        residual=times.time.residual,
+        is_extrapolated=after.on_device.is_extrapolated,
     )
 
 

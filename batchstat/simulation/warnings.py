@@ -131,7 +131,9 @@ def _of_single_samples(
 ) -> Iterator[ReportWarning]:
     """Yield a warning about batches of one sample, where no more fit."""
     budget, width = basis.tokens_per_batch, basis.widest
-    fixed = any(row.request.strategy.batch_capacity for row in rows)
+    fixed = any(
+        row.request.strategy.batch_capacity and not row.request.strategy.is_given for row in rows
+    )
     if (
         not fixed
         or basis.batch_size > 1

@@ -95,19 +95,28 @@ class Moment:
 
 
 class Clock:
-    """Tells when a device computes what the processor hands out, which goes on meanwhile."""
+    """Tells when a device computes what the processor hands out, which goes on meanwhile.
+
+    Attributes:
+        name: of the device; empty before the first batch.
+    """
 
     def __init__(self) -> None:
         """Begin with the times of the processor."""
+        self.name = ""
         self._device: Any = None
         self._first: Moment | None = None
 
     def see(self, found: WholeNumbers) -> None:
         """Take the times of the device of a batch, if it has events."""
-        if self._device is None and not found.are_here:
+        if found.are_here:
+            self.name = self.name or "cpu"
+        elif self.name in ("", "cpu"):
             device = next(each.device for each in found.tensors if each.device.type != "cpu")
+            self.name = str(device.type)
             if device.type == "cuda":
                 self._device = device
+                self.name = str(sys.modules["torch"].cuda.get_device_name(device))
 
     def now(self) -> Moment:
         """Return this moment; its event is recorded, and not waited for."""

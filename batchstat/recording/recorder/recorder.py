@@ -128,6 +128,8 @@ class Recorder:
         moments = []
         if not (self.orders.is_dry and self.has_trainer):
             moments = [forwards[0].began, self.forwards.clock.now()]
+        if self.forwards.clock.name and not self._noted:
+            line["device"] = self.forwards.clock.name
         if any(each.is_counted for each in forwards):
             line["counted"] = 1
         if self.is_step_counted:

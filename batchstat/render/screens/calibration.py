@@ -47,7 +47,7 @@ def _facts(calibration: Calibration) -> Iterator[Line]:
 def setup_words(setup: Setup) -> str:
     """Return how a model was trained, in a few words."""
     words = []
-    if not setup.is_function:
+    if setup.is_described:
         words += [setup.dtype + (" mixed precision" if setup.mixed_precision else "")]
         words += [f"{setup.attention} attention", setup.optimizer]
         words += ["gradient checkpointing"] if setup.gradient_checkpointing else []

@@ -182,7 +182,11 @@ def whose(
 
 
 def basis_line(
-    basis: ResolvedSettings, every: bool = True, order: str = "", overflows: bool = True
+    basis: ResolvedSettings,
+    every: bool = True,
+    order: str = "",
+    overflows: bool = True,
+    cuts: bool = True,
 ) -> str:
     """Return the settings of a table in one line.
 
@@ -191,6 +195,7 @@ def basis_line(
         every: whether the main ones are shown at their defaults too.
         order: how samples are shuffled, in words, where that is not `order`.
         overflows: whether to say what happens to samples longer than `max_length`.
+        cuts: whether `max_length` is a setting, and not the longest sample that was seen.
     """
     usual = {each.name: each.default for each in fields(Settings)}
     own = {key for key, value in usual.items() if getattr(basis, key) != value}
@@ -208,7 +213,7 @@ def basis_line(
     labels = ", ".join(class_name(label) for label in basis.keep_labels[:8])
     shown = (
         (f"at most {basis.tokens_per_batch:,} tokens per batch", True),
-        (f"max_length {basis.max_length:,}{overflow}", True),
+        (f"max_length {basis.max_length:,}{overflow}", cuts),
         (f"batch_size {basis.batch_size:,}", every),
         (f"read_ahead {basis.read_ahead:,}", every or "read_ahead" in own),
         (

@@ -78,7 +78,7 @@ def _what_it_does(report: Preflight) -> Iterator[RenderableType]:
     if row.on_device.seconds is not None:
         yield Line("time", " · ".join(_time(report)))
     if report.observed is not None and report.observed.run is not None:
-        yield from run_lines(report.observed.run)
+        yield from run_lines(report.observed.run, report.saved)
     if loss := _loss(report):
         yield Line("loss", loss)
     if report.proof is not None:
@@ -120,7 +120,9 @@ def _basis(report: Preflight) -> str:
     profile, row, observed = report.samples.profile, report.simulation.row, report.observed
     basis = replace(row.request.settings, loss=None)  # it has a line of its own
     longer = profile.stats.max > basis.max_length
-    words = [row.label, basis_line(basis, every=False, order=_order(report), overflows=longer)]
+    cuts = observed is None or observed.run is None
+    basis_words = basis_line(basis, every=False, order=_order(report), overflows=longer, cuts=cuts)
+    words = [row.label, basis_words]
     if observed is not None and observed.batches is not None:
         words = words[1:] if observed.rows is None else [report.setup.strategy, *words[1:]]
         words += [observed.padded] if observed.padded else []
@@ -133,9 +135,12 @@ def _loss(report: Preflight) -> str:
     if row.request.settings.loss == UNKNOWN:
         if observed is None or observed.trainer is None:
             return "the loop's own: not known"
-        if not observed.trainer.own_loss:
-            return "not known: the model was not given the number of trained tokens"
-        return f"its own ({', '.join(observed.trainer.own_loss)}): not known"
+        if observed.trainer.own_loss:
+            return f"its own ({', '.join(observed.trainer.own_loss)}): not known"
+        if observed.has_token_labels:
+            return (
+                "not known: the model was not given, or did not use, the number of trained tokens"
+            )
     if observed is not None and not observed.has_token_labels:
         return "not known, since its labels are not of tokens"
     if row.trained is None or (weights := row.trained.weights) is None:

@@ -6,12 +6,15 @@ from rich.console import Group, RenderableType
 
 from batchstat.errors import counted
 from batchstat.profiling.profile import Profile
-from batchstat.render.device import duration
+from batchstat.render.device import EXTRAPOLATED, duration, margin
 from batchstat.render.screens.layout import Line
 from batchstat.render.text import one_line, percent
+from batchstat.simulation.preflight import SavedTime
 from batchstat.simulation.run_facts import RunFacts
 
 _LONGEST_COMMAND = 60
+_NOTHING = 0.01
+"""Share of an epoch that is not worth to be called saved."""
 
 
 def run_source(run: RunFacts) -> Iterator[Line]:
@@ -43,11 +46,14 @@ def recorded_identity(run: RunFacts, profile: Profile) -> RenderableType:
     return Group(*run_source(run), Line("data", f"{' · '.join(words)} recorded in {run.folder}"))
 
 
-def run_lines(run: RunFacts) -> Iterator[Line]:
-    """Yield how long steps took, and what was computed beside training."""
+def run_lines(run: RunFacts, saved: SavedTime | None) -> Iterator[Line]:
+    """Yield how long steps took and what a change saves of it, and what was computed beside
+    training.
+    """
     if run.step_seconds is not None:
         words = [f"{duration(run.step_seconds)} per step (median)"]
         words.append(f"{duration(run.seconds)} in all")
+        words += [] if saved is None else [_saved(saved)]
         if run.skipped_steps:
             words.append(f"{run.skipped_steps:,} skipped, since a gradient was infinite")
         yield Line("time", " · ".join(words))
@@ -59,3 +65,14 @@ def run_lines(run: RunFacts) -> Iterator[Line]:
             f"{calls} without a gradient, {share} of the tokens, such as an evaluation or a "
             "reference model: not in these numbers",
         )
+
+
+def _saved(saved: SavedTime) -> str:
+    """Return what a change saves of an epoch, by the times of the run."""
+    sign = EXTRAPOLATED if saved.is_extrapolated else ""
+    if saved.before - saved.after < _NOTHING * saved.before:
+        return f"{one_line(saved.label)} saves nothing of it, by the times of these batches"
+    return (
+        f"an epoch takes {duration(saved.before)}, with {one_line(saved.label)} "
+        f"{sign}{duration(saved.after)}{margin(saved.residual)}"
+    )

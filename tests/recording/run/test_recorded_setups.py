@@ -241,3 +241,31 @@ def test_files_of_another_run_are_left_out(run_folder, cli: Cli):
     code, _, aside = cli("measure", run_folder)
     assert code == 0
     assert "1 file of another run in the same folder: left out" in aside
+
+
+def test_a_run_that_was_killed_says_so(run_folder, cli: Cli):
+    """Its files have no line of its end."""
+    _, _, aside = cli("measure", run_folder)
+    assert "ranks 0, 1 did not come to an end: still running or killed" in aside
+    for path in run_folder.glob("*-host-*.jsonl"):
+        with path.open("a") as file:
+            file.write(json.dumps({"k": "end", "why": "the command ended", "unused": [0, 0]}))
+            file.write("\n")
+    _, _, aside = cli("measure", run_folder)
+    assert "did not come to an end" not in aside
+
+
+@pytest.mark.parametrize("again", [4, 5])
+def test_samples_that_are_drawn_with_replacement(tmp_path, cli: Cli, again):
+    """As many as a batch on each rank may fill up the last ones; of more, each row is a sample."""
+    numbers = [*range(40), *range(again)]
+    lines: list[dict[str, Any]] = [begin()]
+    for place in range(0, len(numbers), 4):
+        own = numbers[place : place + 4]
+        batched = batch(place // 4, *[each + 1 for each in own], epoch=0, numbers=[own])
+        lines += [batched, step(place // 4)]
+    folder = write(tmp_path, lines)
+    counts = batchstat.compare(current=folder, strategies=["static"]).current.counts
+    assert counts.duplicated_samples == (4 if again == 4 else 0)
+    _, _, aside = cli("measure", folder)
+    assert ("45 recorded rows counts as one" in aside) == (again == 5)
