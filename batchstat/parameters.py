@@ -22,7 +22,10 @@ _Result = TypeVar("_Result")
 
 
 MAX_INT = 2**31 - 1
-"""Largest value of any setting: tokens and samples of one batch fit in 64 bits."""
+"""Largest value of any setting but a seed: tokens and samples of one batch fit in 64 bits."""
+
+MOST_SEED = 2**32 - 1
+"""Largest seed of NumPy's legacy generator, and so of whatever seeds all generators."""
 
 MOST_RANKS = 10**6
 """Every round has an entry per rank: a mistyped number must not exhaust a machine's memory."""

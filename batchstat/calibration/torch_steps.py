@@ -5,6 +5,7 @@ import sys
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager, nullcontext, redirect_stdout
 from importlib import import_module
+from inspect import isasyncgen, iscoroutine, isgenerator
 from pathlib import Path
 from typing import Any
 
@@ -118,6 +119,7 @@ class FunctionSteps:
         Raises:
             InputError: there is no such module or function, or it fails to load.
         """
+        self._name = name
         module, _, function = name.partition(":")
         sys.path.insert(0, str(Path.cwd()))
         try:
@@ -142,7 +144,14 @@ class FunctionSteps:
     def forward_backward(self, batch: Batch) -> None:
         """Run a whole step. What it prints goes to standard error, as progress does."""
         with redirect_stdout(sys.stderr):
-            self._step(batch)
+            made = self._step(batch)
+        if isgenerator(made) or iscoroutine(made) or isasyncgen(made):
+            if iscoroutine(made):
+                made.close()  # else Python warns that nobody awaited it
+            raise InputError(
+                f"model {self._name!r} does nothing when it is called, since it has yield or "
+                "async: name a plain function that runs a whole step"
+            )
 
     def update(self) -> None:
         """Do nothing: the function did it."""

@@ -30,11 +30,15 @@ class ChatError(Exception):
     """What is wrong with a chat, worded to follow the place of the chat."""
 
 
-def as_chat(value: object) -> list[Message]:
+def as_chat(value: object, *, keep_roles: bool = False) -> list[Message]:
     """Return a chat as a list of messages with `role` and `content`.
 
     Two formats are known: OpenAI's (`role`, `content`, which may be a list of text parts, and
-    `tool_calls`) and ShareGPT's (`from`, `value`).
+    `tool_calls`) and ShareGPT's (`from`, `value`), whose roles have other names in OpenAI's.
+
+    Args:
+        value: the chat.
+        keep_roles: whether ShareGPT's roles keep their names, whatever these are.
 
     Raises:
         ChatError: another format, no messages, an unknown role, neither content nor a tool call.
@@ -43,14 +47,16 @@ def as_chat(value: object) -> list[Message]:
         raise ChatError("not a list of messages")
     if not value:
         raise ChatError("no messages")
-    return [_message(message, f"message {number}") for number, message in enumerate(value)]
+    return [
+        _message(message, f"message {number}", keep_roles) for number, message in enumerate(value)
+    ]
 
 
 def as_tools(value: object) -> list[Tool] | None:
     """Return the tools that a chat may call, given as a list or its JSON text; [] without any.
 
-    None if a tool has another format than OpenAI's (`type` function, and a `function` with its
-    `name`), the only one that chat templates are written for.
+    None for anything else than objects, which transformers hands to a template whatever their
+    shape.
     """
     if isinstance(value, str) and value.strip():
         try:
@@ -59,22 +65,11 @@ def as_tools(value: object) -> list[Tool] | None:
             return None
     if value is None or value in ("", [], {}):
         return []
-    return _known_tools(value) if isinstance(value, list) else None
+    is_known = isinstance(value, list) and all(isinstance(each, dict) for each in value)
+    return list(value) if is_known else None  # type: ignore[call-overload]
 
 
-def _known_tools(tools: list[object]) -> list[Tool] | None:
-    checked: list[Tool] = []
-    for tool in tools:
-        function = tool.get("function") if isinstance(tool, dict) else None
-        if not isinstance(tool, dict) or tool.get("type") != "function":
-            return None
-        if not isinstance(function, dict) or not isinstance(function.get("name"), str):
-            return None
-        checked.append(tool)
-    return checked
-
-
-def _message(message: object, which: str) -> Message:
+def _message(message: object, which: str, keep_roles: bool) -> Message:
     if not isinstance(message, dict):
         raise ChatError(f"{which} is not an object")
     # Columnar formats give every message all keys that any message has.
@@ -82,11 +77,15 @@ def _message(message: object, which: str) -> Message:
     if "from" in fields and "role" not in fields:
         role = fields.pop("from")
         content = fields.pop("value", None)
-        written = {} if role in ("human", "gpt", "system") else {WRITTEN: role}
-        role = _SHAREGPT_ROLES.get(role, role) if isinstance(role, str) else role
+        written = {} if role in ("human", "gpt", "system") or keep_roles else {WRITTEN: role}
+        if isinstance(role, str) and not keep_roles:
+            role = _SHAREGPT_ROLES.get(role, role)
         fields = {"role": role, "content": content, **fields, **written}
+        is_known = role in ROLES or (keep_roles and isinstance(role, str))
+    else:
+        is_known = fields.get("role") in ROLES
     role = fields.get("role")
-    if role not in ROLES:
+    if not is_known:
         raise ChatError(f"{which} has the unknown role {role!r} ({_known_roles(role)})")
     content = _text(fields.get("content"), which)
     if content is None and not fields.get("tool_calls"):

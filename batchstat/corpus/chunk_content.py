@@ -73,13 +73,15 @@ class ChunkContent:
             return is_list(values.type)
         return isinstance(next((each for each in values if each is not None), None), list)
 
-    def chats(self, column: str) -> list[list[Message]]:
-        """Return (size,) the column as chats, with empty lists where a record has none."""
+    def chats(self, column: str, *, keep_roles: bool = False) -> list[list[Message]]:
+        """Return (size,) the column as chats, with empty lists where a record has none; see
+        `as_chat`.
+        """
         chats: list[list[Message]] = []
         for i, value in enumerate(_as_list(self.values(column))):
             chats.append([])
             try:
-                chat = as_chat(value) if self._is_good(i) else []
+                chat = as_chat(value, keep_roles=keep_roles) if self._is_good(i) else []
             except ChatError as error:
                 self.fail(i, f"{column!r}: {error}", "chat")
             else:

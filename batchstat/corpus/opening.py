@@ -21,6 +21,8 @@ from batchstat.storage.addresses import etag_in, info_of, is_remote, one_line
 HEAD_BYTES = 1 << 20
 """Bytes at the start of a file, from which the columns of its other splits are determined."""
 _BLOCK_BYTES = 8 << 20
+_TAR_HEAD = 262
+"""Bytes up to the end of the word that says so."""
 _CUT_SHORT = ("Truncated compressed stream", "end-of-stream marker", "ended before")
 
 
@@ -256,4 +258,8 @@ def _unpacked(source: Source, raw: "io.BufferedReader[Any]") -> BinaryIO:
         raise InputError(
             f"{source.path} has a compressed extension but is not compressed: rename it"
         )
-    return cast(BinaryIO, raw) if unpacked is None else unpacked
+    stream = cast(BinaryIO, raw) if unpacked is None else unpacked
+    head = stream.peek(_TAR_HEAD) if hasattr(stream, "peek") else b""
+    if head[257:262] == b"ustar" and b"\0" in head[:257]:  # POSIX, and GNU's beginning of it
+        raise InputError(f"{source.path} is a tar archive: unpack it, and pass the files in it")
+    return stream

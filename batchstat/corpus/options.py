@@ -28,6 +28,7 @@ class ReadingOptions(TypedDict, total=False):
     label_column: str | None
     trained_column: str | None
     assistant_only_loss: bool
+    keep_roles: bool
     tokenize_apart: bool
     header: bool
     quote: bool | None
@@ -99,6 +100,12 @@ class CorpusOptions:
     )
     assistant_only_loss: bool = option(
         False, "Whether only the assistants' turns of chats carry loss.", "Corpus"
+    )
+    keep_roles: bool = option(
+        False,
+        "Whether messages with from and value keep their roles, such as human and gpt, as under "
+        "TRL; else these are user and assistant.",
+        "Corpus",
     )
     tokenize_apart: bool = option(
         False,

@@ -229,7 +229,8 @@ class CompareFile(Compared, File):
     not_shown: list[str]
     """Strategies that no row has."""
     bounds: Bounds
-    sweep: Sweep
+    sweep: Sweep | None
+    """One strategy with increasing read_ahead; null where none of these leaves a batch."""
     warnings: list[Warned]
     """What else to know about the numbers."""
 

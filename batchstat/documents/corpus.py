@@ -71,6 +71,8 @@ class LeftOut(Document):
     """Messages of the role function."""
     ipython_messages: Count = 0
     """Messages of the role ipython."""
+    other_messages: Count = 0
+    """Messages of another role, such as human and gpt under keep_roles."""
     reasoning: Count = 0
     """The reasoning that precedes an answer."""
     tool_calls: Count = 0
@@ -78,7 +80,7 @@ class LeftOut(Document):
     function_call: Count = 0
     """Calls of a function in messages, in the older form."""
     tools: Count = 0
-    """Tools that a chat may call, also in a shape that is not OpenAI's."""
+    """Tools that a chat may call, also where they are no objects."""
 
 
 class ReadingOptions(Document):
@@ -94,6 +96,7 @@ class ReadingOptions(Document):
     label_column: str | None
     trained_column: str | None
     assistant_only_loss: bool
+    keep_roles: bool
     tokenize_apart: bool
     header: bool
     quote: bool | None

@@ -202,8 +202,9 @@ def _unread(entry: object) -> str:
     """Return what of an entry is not read; empty if all is."""
     if not isinstance(entry, dict):
         return short(entry)
-    if (kind := entry.get("type")) not in _TYPES:
-        return f"type {kind!r}"
+    kind = entry.get("type")  # a table where prompts are written in the file
+    if not isinstance(kind, str | None) or kind not in _TYPES:
+        return f"type {short(kind)}"
     known = _TYPES[kind]
     for key, value in _others(entry).items():
         if key not in known or not _is_read(value, known[key]):
@@ -253,7 +254,8 @@ def _template(values: Mapping[str, Any], entry: Mapping[str, Any]) -> tuple[Path
 def _shared_template(values: Mapping[str, Any], entries: Sequence[object]) -> dict[str, Any]:
     """Return the keyword for the chat template of all entries, read or not, if it is known."""
     chats = [each for each in entries if isinstance(each, Mapping)]
-    if len(chats) < len(entries) or {each.get("type") for each in chats} != {"chat_template"}:
+    kinds = [each.get("type") for each in chats]
+    if len(chats) < len(entries) or not kinds or kinds != ["chat_template"] * len(kinds):
         return {}
     templates = {_template(values, each)[0] for each in chats}
     template = templates.pop()

@@ -5,6 +5,7 @@ its plugins that change no batches, in axolotl 0.19; and old keys that it ignore
 """
 
 from batchstat.frameworks.keys import Key
+from batchstat.parameters import MOST_SEED
 
 ATTENTION = {
     "xformers_attention": "xformers",
@@ -73,7 +74,7 @@ KEYS: dict[str, Key] = {
     "max_steps": Key(None, int, -1),
     "warmup_steps": Key(None, int),
     "warmup_ratio": Key(None, float),
-    "seed": Key(None, int),
+    "seed": Key(None, int, most=MOST_SEED),
     "val_set_size": Key(0.0, float),
     "shuffle_merged_datasets": Key(True, bool),
     "curriculum_sampling": Key(None, bool),

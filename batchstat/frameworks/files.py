@@ -1,6 +1,7 @@
 """Read a trainer's configuration: JSON or YAML, of a framework that is known."""
 
 import json
+import stat
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from glob import has_magic
@@ -17,6 +18,10 @@ from batchstat.storage.addresses import is_remote
 
 SUFFIXES = (".json", ".yaml", ".yml")
 PICKLE = ".bin"
+_MOST_BYTES = 4 << 20
+"""Bytes of a configuration: some 20 MB of YAML take a minute to read."""
+_MOST_VALUES = 100_000
+"""Values of a configuration, those that YAML repeats counted as often as they stand there."""
 _KNOWN_SHARE = 0.5
 """Share of a file's keys that a framework must know for it to be its configuration."""
 
@@ -165,6 +170,7 @@ def _read(path: Path) -> dict[str, Any]:
     if path.suffix not in SUFFIXES:
         raise OptionError(f"{where}: a trainer's configuration ends in {', '.join(SUFFIXES)}")
     try:
+        _check_file(path)
         text = path.read_text(encoding="utf-8-sig")
     except FileNotFoundError:
         raise InputError(f"no such file: {where}") from None
@@ -173,6 +179,7 @@ def _read(path: Path) -> dict[str, Any]:
         raise InputError(f"{where} cannot be read: {reason}") from None
     try:
         content = json.loads(text) if path.suffix == ".json" else _yaml(text)
+        _count_values(content, {})
     except (ValueError, RecursionError) as error:
         reason = " ".join(str(error).split())[:200]
         kind = "JSON" if path.suffix == ".json" else "YAML"
@@ -183,6 +190,46 @@ def _read(path: Path) -> dict[str, Any]:
             f"{where} has no keys with values: it is {shown}; name the trainer's configuration"
         )
     return content
+
+
+def _check_file(path: Path) -> None:
+    """Raise OptionError for a pipe, a device or a file that is too large, before any of it is read:
+    a pipe would be waited for, and a device has no end.
+    """
+    where, facts = path.as_posix(), path.stat()
+    if not stat.S_ISREG(facts.st_mode):
+        raise OptionError(f"{where} is not a regular file: name the trainer's configuration")
+    if facts.st_size > _MOST_BYTES:
+        raise OptionError(
+            f"{where} has {facts.st_size:,} bytes, more than a configuration has "
+            f"({_MOST_BYTES:,}): name the trainer's configuration"
+        )
+
+
+def _count_values(value: Any, counted: dict[int, int]) -> int:
+    """Return how many values there are in one. YAML can repeat a list in a list in a list, so that
+    a few lines are more than fits in memory, and can put one into itself.
+
+    Args:
+        value: of a configuration.
+        counted: those of the tables and lists that were counted, by their ids; 0 for one whose
+            values are being counted.
+
+    Raises:
+        ValueError: too many.
+    """
+    if not isinstance(value, dict | list):
+        return 1
+    if id(value) not in counted:
+        counted[id(value)] = 0
+        parts = value.values() if isinstance(value, dict) else value
+        counted[id(value)] = 1 + sum(_count_values(each, counted) for each in parts)
+    found = counted[id(value)]
+    if found == 0:
+        raise ValueError("a table or list is in itself")
+    if found > _MOST_VALUES:
+        raise ValueError(f"more than {_MOST_VALUES:,} values")
+    return found
 
 
 def _yaml(text: str) -> Any:

@@ -19,6 +19,7 @@ class Key:
         kind: int, float, bool, str, list, dict, or object for any; null is allowed where it is the
             default.
         least: the smallest number that is allowed; -1 where the framework takes that for none.
+        most: the largest number that is allowed.
         values: the names that are allowed, if not any text; for a number, those that stand for its
             default.
     """
@@ -27,6 +28,7 @@ class Key:
     kind: type[Any]
     least: float = 0
     values: tuple[str, ...] = ()
+    most: float = MAX_INT
 
 
 def read_values(
@@ -122,8 +124,8 @@ def _number(name: str, value: Any, key: Key) -> Any:
     if key.kind is int:
         whole = math.isfinite(number) and number == int(number)
         number = int(_expect(name, number, whole, "a whole number"))
-    in_range = key.least <= number <= MAX_INT
-    return _expect(name, number, in_range, f"between {key.least:g} and {MAX_INT:,}")
+    in_range = key.least <= number <= key.most
+    return _expect(name, number, in_range, f"between {key.least:g} and {key.most:,}")
 
 
 def _expect(name: str, value: Any, holds: bool, expected: str) -> Any:

@@ -93,8 +93,8 @@ def named_template(values: Mapping[str, Any], where: str) -> tuple[dict[str, Any
     passed = "pass what it renders with --chat-template"
     if name is not None and name not in _TEMPLATES and name not in _NEEDS_TEMPLATE:
         raise OptionError(
-            f"{where}: template={name} is not modelled: it is unknown, adds images or sounds to "
-            "batches, or ends answers by efficient_eos; name another, such as "
+            f"{where}: template={str(name)[:40]} is not modelled: it is unknown, adds images or "
+            "sounds to batches, or ends answers by efficient_eos; name another, such as "
             f"{', '.join(_TEMPLATES)}"
         )
     if name in _WITH_THOUGHTS and (values["mask_history"] or values["enable_thinking"] is not True):
@@ -180,6 +180,8 @@ def passed_columns(values: Mapping[str, Any]) -> dict[str, Any]:
 def _names(values: Mapping[str, Any]) -> list[str]:
     named = values["dataset"]
     found = named.split(",") if isinstance(named, str) else named or []
+    if not isinstance(found, list):  # as YAML reads 2020-01-01
+        found = [found]
     return [str(each).strip() for each in found]
 
 

@@ -193,9 +193,13 @@ def _template(path: Path) -> Path:
 
 def _columns(values: Mapping[str, Any]) -> tuple[dict[str, Any], ...]:
     """Return the columns of a dataset in the sequence in which TRL looks for them."""
+    # `maybe_convert_to_chatml` renames from and value, and keeps what they say.
     if values["assistant_only_loss"]:
-        return ({"messages_column": "messages", "assistant_only_loss": True},)
-    chats = [{"messages_column": name} for name in ("messages", "conversations")]
+        chat = {"messages_column": "messages", "keep_roles": True}
+        return ({**chat, "assistant_only_loss": True},)
+    chats = [
+        {"messages_column": name, "keep_roles": True} for name in ("messages", "conversations")
+    ]
     masks = ["labels", "assistant_masks"]
     if values["completion_only_loss"]:
         masks.append("completion_mask")
@@ -228,7 +232,7 @@ def _unread(entry: object) -> str:
     """Return what of an entry of `datasets` is not read; empty if all is."""
     if not isinstance(entry, dict):
         return f"{short(entry)}, not read here"
-    if (path := entry.get("path")) not in _BUILDERS:
+    if not isinstance(path := entry.get("path"), str) or path not in _BUILDERS:
         return f"path={short(path)}, which is not loaded here: only {', '.join(_BUILDERS)} are"
     for key, value in entry.items():
         if value is not None and key not in ("path", "data_files", "split"):
@@ -254,6 +258,11 @@ def _warnings(values: Mapping[str, Any]) -> Iterator[str]:
         yield (
             "accelerate_config decides the number of ranks, and is not read: pass its "
             "num_processes with --world-size"
+        )
+    if values["packing"] and values["packing_strategy"] == "wrapped":
+        yield (
+            "packing_strategy=wrapped cuts samples, and those of a row see each other: bfd keeps "
+            "them whole and apart"
         )
     if values["assistant_only_loss"]:
         yield (

@@ -10,6 +10,7 @@ from typing import Any
 
 import numpy as np
 
+from batchstat.errors import InputError, counted
 from batchstat.frameworks.samples import (
     Preparation,
     TrainedSamples,
@@ -27,6 +28,8 @@ def preparation(values: Mapping[str, Any]) -> Preparation:
     """Return what prepares the samples by a configuration."""
 
     def prepare(profile: Profile, max_length: int) -> TrainedSamples:
+        if values["assistant_only_loss"]:
+            _check_answers(profile)
         is_pair = profile.corpus.options.content == "completion"
         if is_pair and values["completion_only_loss"] is False:
             profile = train_all(profile, max_length).profile
@@ -42,6 +45,19 @@ def preparation(values: Mapping[str, Any]) -> Preparation:
         return found
 
     return prepare
+
+
+def _check_answers(profile: Profile) -> None:
+    """Raise InputError where TRL does: for a chat without a token of an assistant."""
+    if profile.trained is None or profile.corpus.options.content != "messages":
+        return
+    without = int(np.count_nonzero(profile.trained.counts() == 0))
+    if without:
+        raise InputError(
+            f"{counted(without, 'chat')} of {len(profile):,} without a token of an assistant, at "
+            "which TRL stops under assistant_only_loss=true: remove them, check their roles, or "
+            "pass a template that marks answers with --chat-template"
+        )
 
 
 def _without_beginning(profile: Profile, max_length: int) -> TrainedSamples:

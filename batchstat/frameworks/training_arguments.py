@@ -12,8 +12,10 @@ from typing import Any
 from batchstat.errors import OptionError, short
 from batchstat.frameworks.keys import Key, refuse
 from batchstat.frameworks.setup import Framework, Schedule, TrainingSetup
+from batchstat.parameters import MOST_SEED
 
 RANDOM, SEQUENTIAL, GROUPED = "random", "sequential", "group_by_length"
+_REBALANCED = "batch_rebalance"
 
 KEYS: dict[str, Key] = {
     "per_device_train_batch_size": Key(8, int, 1),
@@ -21,9 +23,9 @@ KEYS: dict[str, Key] = {
     "num_train_epochs": Key(3.0, float),
     "max_steps": Key(-1, int, -1),
     "warmup_steps": Key(0, float),
-    "seed": Key(42, int),
-    "data_seed": Key(None, int),
-    "train_sampling_strategy": Key(RANDOM, str, values=(RANDOM, SEQUENTIAL, GROUPED)),
+    "seed": Key(42, int, most=MOST_SEED),
+    "data_seed": Key(None, int, most=MOST_SEED),
+    "train_sampling_strategy": Key(RANDOM, str, values=(RANDOM, SEQUENTIAL, GROUPED, _REBALANCED)),
     "dataloader_drop_last": Key(False, bool),
     "average_tokens_across_devices": Key(True, bool),
     "auto_find_batch_size": Key(False, bool),
@@ -136,11 +138,17 @@ def read_arguments(
 def evens_batches(values: Mapping[str, Any]) -> bool:
     """Return whether all ranks get as many whole batches."""
     config = values["accelerator_config"] or {}
-    return values["dataloader_drop_last"] or config.get("even_batches", True) is not False
+    # By truth, as accelerate reads it: 0 is false.
+    return bool(values["dataloader_drop_last"] or config.get("even_batches", True))
 
 
 def _check_accumulation(config: Mapping[str, Any], where: str) -> None:
     kwargs = config.get("gradient_accumulation_kwargs") or {}
+    if not isinstance(kwargs, Mapping):
+        raise OptionError(
+            f"{where}: accelerator_config.gradient_accumulation_kwargs={short(kwargs)}: must be a "
+            "table of keys"
+        )
     if "num_steps" in kwargs:
         raise OptionError(
             f"{where}: accelerator_config.gradient_accumulation_kwargs.num_steps="
@@ -168,6 +176,11 @@ def sampling_strategy(values: Mapping[str, Any], where: str) -> str:
             "data-parallel ranks with --world-size"
         )
     sampling: str = values["train_sampling_strategy"]
+    if sampling == _REBALANCED:
+        raise OptionError(
+            f"{where}: train_sampling_strategy={sampling} is not modelled: record what it trains "
+            "on with batchstat run --dry-run, or set another"
+        )
     if values["group_by_length"]:
         if sampling == SEQUENTIAL:
             raise OptionError(

@@ -89,6 +89,11 @@ def resolve_inputs(
     if isinstance(lengths, Profile):
         if labels is not None:
             raise OptionError("labels cannot be combined with a Profile, which already has labels")
+        if lengths.corpus.left_out and lengths.stats.sum == 0:
+            raise InputError(
+                f"the chat template renders none of the messages of {len(lengths):,} chats: it may "
+                "know their roles by other names; pass another one with --chat-template FILE"
+            )
         classes = _classes_of(lengths, keep)
         samples = Samples(
             lengths=lengths.lengths,

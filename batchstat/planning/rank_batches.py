@@ -83,6 +83,8 @@ class RankBatches:
         step_batches: (n_steps, world_size) batches of each step on each rank, empty ones not
             counted.
         world_size: number of ranks.
+        joins_samples: whether a row is one text to the model, so that of its tokens only the first
+            has no loss; else the first of each sample.
     """
 
     records: Ints
@@ -99,6 +101,7 @@ class RankBatches:
     step_tokens: Ints
     step_batches: Ints
     world_size: int
+    joins_samples: bool = False
 
     def __len__(self) -> int:
         """Return the number of batches."""
@@ -112,7 +115,9 @@ class RankBatches:
     @cached_property
     def loss_tokens(self) -> Ints:
         """(n_entries,) tokens of each that carry loss: the trained ones, or all but the first."""
-        return after_first(self.lengths) if self.trained is None else self.trained
+        if self.trained is not None:
+            return self.trained
+        return after_first(self.lengths, self.row_offsets if self.joins_samples else None)
 
     def of_rank(self, rank: int) -> "RankBatches":
         """Return the batches of one rank."""
@@ -134,6 +139,7 @@ class RankBatches:
             step_tokens=self.step_tokens,
             step_batches=self.step_batches,
             world_size=self.world_size,
+            joins_samples=self.joins_samples,
         )
 
     def batch(self, place: int) -> Batch:
@@ -160,11 +166,27 @@ class RankBatches:
         )
 
 
-def after_first(lengths: Ints) -> Ints:
+def after_first(lengths: Ints, rows: Ints | None = None) -> Ints:
     """Return (n,) tokens of samples that carry loss if all are trained: nothing predicts the first
     token of a sample.
+
+    Args:
+        lengths: (n,) tokens of samples, or of parts of them.
+        rows: (n_rows + 1,) the first of each row, where nothing predicts the first token of a row
+            alone, as the end of one sample predicts the beginning of the next; None where samples
+            are kept apart.
     """
-    return np.maximum(lengths - 1, 0)
+    if rows is None:
+        return np.maximum(lengths - 1, 0)
+    found = lengths.copy()
+    firsts = first_entries(rows)
+    found[firsts] = np.maximum(found[firsts] - 1, 0)
+    return found
+
+
+def first_entries(rows: Ints) -> Ints:
+    """Return the first entry of each row that has one, given (n_rows + 1,) offsets."""
+    return rows[:-1][np.diff(rows) > 0]
 
 
 def plan_ranks(shares: EpochShares, request: RowRequest) -> RankBatches:
@@ -196,7 +218,14 @@ def plan_ranks(shares: EpochShares, request: RowRequest) -> RankBatches:
     row_offsets, entries = gather_groups(plan.row_offsets, rows)
     lengths = plan.lengths[entries]
     starts = None if plan.starts is None else plan.starts[entries]
-    trained = samples.trained_tokens(plan.samples[entries], starts, lengths)
+    # Under packing_strategy=wrapped of TRL, and wherever else attention goes over the samples of
+    # rows that are cut from all samples, one after the other.
+    joins = request.strategy.cuts_samples and not request.strategy.attends_within_samples
+    follows = None
+    if joins:
+        follows = np.ones(len(lengths), dtype=np.bool_)
+        follows[first_entries(row_offsets)] = False
+    trained = samples.trained_tokens(plan.samples[entries], starts, lengths, follows)
     again = rebatches(request.strategy, settings) or request.strategy.repeats_samples
     if shares.is_distributed and not again:
         # Every draw is in exactly one unit, so only whole units are repeated.
@@ -219,12 +248,15 @@ def plan_ranks(shares: EpochShares, request: RowRequest) -> RankBatches:
         ranks=distributed.ranks,
         step_samples=np.bincount(of_entry, minlength=n_steps),
         step_tokens=sums_at(
-            of_entry, after_first(lengths) if trained is None else trained, n_steps
+            of_entry,
+            after_first(lengths, row_offsets if joins else None) if trained is None else trained,
+            n_steps,
         ),
         step_batches=count_step_batches(
             steps, distributed.ranks, batch_offsets, settings.world_size
         ),
         world_size=settings.world_size,
+        joins_samples=joins,
     )
 
 

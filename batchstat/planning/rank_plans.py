@@ -136,7 +136,9 @@ def rebatches(strategy: Strategy, settings: ResolvedSettings) -> bool:
     """Return whether the last batches of an epoch change so that they divide over the ranks."""
     if strategy.turns is not None:
         return False
-    fills = settings.remainder == "fill" and strategy.batch_capacity is not None
+    # accelerate fills up batches of one size, which are steps.
+    has_size = strategy.batch_capacity is not None and not strategy.varies_steps
+    fills = settings.remainder == "fill" and has_size
     return (fills or settings.remainder == "spread") and settings.world_size > 1
 
 

@@ -4,6 +4,7 @@ from dataclasses import dataclass, field
 from functools import cached_property
 
 import numpy as np
+import numpy.typing as npt
 
 from batchstat.errors import InputError
 from batchstat.lengths.arrays import Ints
@@ -58,22 +59,31 @@ class Samples:
         """Return the number of samples."""
         return len(self.lengths)
 
-    def trained_tokens(self, records: Ints, starts: Ints | None, lengths: Ints) -> Ints | None:
+    def trained_tokens(
+        self,
+        records: Ints,
+        starts: Ints | None,
+        lengths: Ints,
+        follows: npt.NDArray[np.bool_] | None = None,
+    ) -> Ints | None:
         """Return (n,) the tokens of samples, or of parts of them, that carry loss; None if it is
         unknown which do.
 
-        The first token of each never does, since no token before it predicts it.
+        The first token of each does not, unless one of another sample before it predicts it.
 
         Args:
             records: (n,) record number of each.
             starts: (n,) first token of each; None for the first of its sample.
             lengths: (n,) tokens of each.
+            follows: (n,) whether its first token is predicted; None if none is.
         """
         if self.trained is None:
             return None
         places = self.places(records)
-        if starts is not None:
-            return self.trained.take(places).counts(starts + 1, starts + lengths)
+        if starts is not None or follows is not None:
+            begins = np.zeros_like(lengths) if starts is None else starts
+            first = 1 if follows is None else ~follows
+            return self.trained.take(places).counts(begins + first, begins + lengths)
         # Samples that are not split are whole, or truncated to the longest of these lengths.
         is_cut = bool((lengths < self.lengths.take(places)).any())
         limit = int(lengths.max()) if is_cut else MAX_INT

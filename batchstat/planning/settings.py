@@ -6,7 +6,7 @@ from functools import cached_property
 from typing import TYPE_CHECKING, TypedDict
 
 from batchstat.errors import OptionError
-from batchstat.parameters import MAX_INT, MOST_RANKS, check_fields, documented, option
+from batchstat.parameters import MAX_INT, MOST_RANKS, MOST_SEED, check_fields, documented, option
 from batchstat.planning.rules import (
     DISTRIBUTIONS,
     FROM_ONE_PLAN,
@@ -189,7 +189,9 @@ class Settings:
 
     def __post_init__(self) -> None:
         check_fields(
-            self, min_values={"seed": 0, "epoch": 0}, max_values={"world_size": MOST_RANKS}
+            self,
+            min_values={"seed": 0, "epoch": 0},
+            max_values={"world_size": MOST_RANKS, "seed": MOST_SEED},
         )
         if not isinstance(self.sampler, str):
             raise OptionError(f"sampler={self.sampler!r}: must be text, such as 'downsampling'")

@@ -6,7 +6,7 @@ import numpy as np
 
 from batchstat.errors import InputError
 from batchstat.lengths.arrays import Ints
-from batchstat.parameters import MAX_INT
+from batchstat.parameters import MOST_SEED
 from batchstat.planning.distribution import contiguous, round_robin
 from batchstat.planning.epoch import Epoch, InMemoryEpoch, check_any, draw_epoch
 from batchstat.planning.order import make_order
@@ -124,7 +124,7 @@ def _independent(samples: Samples, settings: ResolvedSettings) -> EpochShares:
     shares = []
     most = np.zeros(len(samples), dtype=np.int64)
     for rank in range(settings.world_size):
-        own = replace(settings, seed=(settings.seed + rank) % (MAX_INT + 1))
+        own = replace(settings, seed=(settings.seed + rank) % (MOST_SEED + 1))
         drawn = draw_samples(samples, own)
         np.maximum(most, np.bincount(drawn, minlength=len(samples)), out=most)
         epoch = _epoch_of(samples, _ordered(drawn, settings.order, own), settings)

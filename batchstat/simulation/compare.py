@@ -11,7 +11,7 @@ import numpy.typing as npt
 from batchstat.calibration.calibration import Calibration
 from batchstat.calibration.cost_model import CostModel, as_model
 from batchstat.errors import OptionError
-from batchstat.parameters import MAX_INT, checks_keywords, whole_number
+from batchstat.parameters import MOST_SEED, checks_keywords, whole_number
 from batchstat.planning.epoch import concatenate_epochs
 from batchstat.planning.inputs import resolve_inputs
 from batchstat.planning.settings import ResolvedSettings, Settings, SettingsOptions
@@ -197,8 +197,8 @@ def check_seeds(settings: Settings, seeds: int) -> int:
     """Return the number of seeds. Raises OptionError if it is not a positive integer, or the last
     seed is too large.
     """
-    if settings.seed + whole_number("seeds", seeds) - 1 > MAX_INT:
-        raise OptionError(f"seed={settings.seed}, seeds={seeds}: the last is above {MAX_INT:,}")
+    if settings.seed + whole_number("seeds", seeds) - 1 > MOST_SEED:
+        raise OptionError(f"seed={settings.seed}, seeds={seeds}: the last is above {MOST_SEED:,}")
     return seeds
 
 

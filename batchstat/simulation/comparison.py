@@ -54,7 +54,7 @@ class Comparison:
         not_shown: names of the strategies that are not shown.
         changes: what would help.
         bounds: lower bounds, and the sorted epoch.
-        sweep: padding against `read_ahead`.
+        sweep: padding against `read_ahead`; None if none of them leaves a batch.
         warnings: warnings about the results.
         source: the samples of the corpus, to plan them with other settings.
         subsample: the part of the corpus that all numbers describe; None for the whole corpus.
@@ -73,7 +73,7 @@ class Comparison:
     not_shown: tuple[str, ...]
     changes: Changes
     bounds: Bounds
-    sweep: Sweep
+    sweep: Sweep | None
     warnings: tuple[ReportWarning, ...]
     source: Samples
     subsample: SampleFacts | None = None

@@ -15,7 +15,13 @@ from batchstat.tokenization.template_slots import check_slots
 from batchstat.tokenization.turns_apart import check_turns
 
 _CONTENTS = ("text_column", "prompt_column", "tokens_column", "length_column")
-_OF_CHATS = ("messages_column", "assistant_only_loss", "chat_template", "input_format")
+_OF_CHATS = (
+    "messages_column",
+    "assistant_only_loss",
+    "keep_roles",
+    "chat_template",
+    "input_format",
+)
 """Keywords of a configuration that those for another content replace."""
 _OF_TEXTS = {"append", "min_chars", "tokenizer"}
 _WITHOUT_EFFECT = {

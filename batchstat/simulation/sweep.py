@@ -69,28 +69,23 @@ def sweep(
     best: RowRequest,
     basis: ResolvedSettings,
     shares_of: Callable[[ResolvedSettings], EpochShares],
-) -> Sweep:
+) -> Sweep | None:
     """Return the best row with increasing `read_ahead`; `token-budget` if it has none, or packs,
-    for users who cannot pack.
+    for users who cannot pack. None if no `read_ahead` leaves a batch.
 
     Args:
         best: the strategy of the best row.
         basis: the settings that all rows share.
         shares_of: returns the epoch of the settings of a row.
-
-    Raises:
-        InputError: no `read_ahead` leaves a batch.
     """
     fits = best.strategy.looks_ahead is not None and not best.strategy.packs_rows
     request = best if fits else request_row("token-budget", basis)
     shares, points = shares_of(request.settings), []
-    refusal = None
     for size in read_aheads(shares.epoch.count, also=request.strategy.looks_ahead):
         strategy = replace(request.strategy, read_ahead=size)  # type: ignore[call-arg]
         try:
             counts = measure(replace(request, strategy=strategy), shares, by_sample=False).counts
-        except NoBatchError as error:  # other windows may leave one
-            refusal = error
+        except NoBatchError:  # other windows may leave one
             continue
         points.append(
             SweepPoint(
@@ -101,9 +96,7 @@ def sweep(
                 grouping=counts.grouping,
             )
         )
-    if refusal is not None and not points:
-        raise refusal
-    return Sweep(spec=request.spec, points=tuple(points))
+    return Sweep(spec=request.spec, points=tuple(points)) if points else None
 
 
 def read_aheads(n: int, also: int | None = None) -> list[int]:

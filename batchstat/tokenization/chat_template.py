@@ -10,7 +10,7 @@ from typing import Any
 
 from batchstat.corpus.chat import Message, Tool
 
-_MARKS = re.compile(r"\{%-?\s*generation\s*-?%\}")
+_MARKS = re.compile(r"\{%[-+]?\s*generation\s*[-+]?%\}")
 
 # transformers compiles a template once per process, and keeps the marks of the chat that is being
 # rendered with it: another thread would add its own.

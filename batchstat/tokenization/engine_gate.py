@@ -20,6 +20,7 @@ not compared:
 """
 
 import json
+import re
 from collections.abc import Collection
 from typing import Any
 
@@ -151,7 +152,17 @@ def _are_known(
     }
     if len(beside_space) > 1 and any(normalized for normalized, _ in beside_space):
         return False
+    # tokenizers looks for whole words in what is left beside tokens found in raw text, the engine
+    # in the whole text: beside "12", a raw token, another token is a word of its own only there.
+    is_word = any(token.normalized and token.single_word for token in added)
+    if is_word and any(_meets_words(token.content) for token in added if not token.normalized):
+        return False
     return not any(_is_unknown(token, is_normalizing, splits_special_tokens) for token in added)
+
+
+def _meets_words(content: str) -> bool:
+    """Return whether a letter, digit or underscore is at either end."""
+    return any(re.match(r"\w", sign) is not None for sign in (content[:1], content[-1:]))
 
 
 def _is_unknown(token: Any, is_normalizing: bool, splits_special_tokens: bool) -> bool:

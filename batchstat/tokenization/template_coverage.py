@@ -8,7 +8,7 @@ fields whose words are missing from the text are left out by the template.
 from collections.abc import Callable, Hashable, Iterator
 from typing import Any
 
-from batchstat.corpus.chat import Message, Tool
+from batchstat.corpus.chat import ROLES, Message, Tool
 
 TOOLS = "tools"
 _CALLS = ("tool_calls", "function_call")
@@ -35,7 +35,7 @@ class TemplateCoverage:
 
         Args:
             messages: the chat.
-            tools: tools it may call; None if their format is not OpenAI's.
+            tools: tools it may call; None if they are no objects.
         """
         kinds = tuple(tuple(_kind(*part) for part in _parts(message)) for message in messages)
         roles = tuple(message["role"] for message in messages)
@@ -92,8 +92,11 @@ def _kind_of_call(call: Any) -> Hashable:
     return bool(function.get("name")), type(arguments).__name__, bool(arguments)
 
 
-def _described(tool: Tool) -> bool:
-    return bool(tool["function"].get("description"))
+def _described(tool: Tool) -> tuple[bool, bool, tuple[str, ...]]:
+    """Return the fields of a tool that are texts, which say what a template may ask for."""
+    function = _function(tool)
+    texts = [name for name, value in function.items() if isinstance(value, str) and value]
+    return "function" in tool, "description" in texts, tuple(texts[:1])
 
 
 class _Words:
@@ -125,7 +128,8 @@ class _Words:
                 marked[name] = self._mark_call(message[name], name)
         content = message.get("content")
         if content and content.strip():
-            marked["content"] = self._mark_content(content, f"{message['role']}_messages")
+            role = message["role"] if message["role"] in ROLES else "other"
+            marked["content"] = self._mark_content(content, f"{role}_messages")
         return marked
 
     def _mark_content(self, content: str, name: str) -> str:
@@ -149,6 +153,11 @@ class _Words:
         return {**call, "function": function} if "function" in call else {**call, **function}
 
     def mark_tool(self, tool: Tool) -> Tool:
-        """Return a tool with a word as its description, or as its name if it has none."""
-        field = "description" if _described(tool) else "name"
-        return {**tool, "function": {**tool["function"], field: self._new(TOOLS)}}
+        """Return a tool with a word as its description, or as its name if it has none, or as the
+        first of its texts.
+        """
+        function = dict(_function(tool))
+        _, has_description, texts = _described(tool)
+        fields = ["description"] if has_description else ["name"] if "name" in function else texts
+        function |= {field: self._new(TOOLS) for field in fields}
+        return {**tool, "function": function} if "function" in tool else {**tool, **function}

@@ -65,6 +65,7 @@ class _Facts:
     epoch: int
     fingerprint: Mapping[str, Any]
     columns: Mapping[str, str]
+    joins_samples: bool = False
 
 
 def export_plan(profile: Profile, request: RowRequest, file: BinaryIO) -> None:
@@ -125,6 +126,7 @@ def save_plan(
         epoch=epoch,
         fingerprint=planned_from,
         columns=_digests(columns),
+        joins_samples=batches.joins_samples,
     )
     types = {"int64": pa.int64(), "int32": pa.int32(), "bool": pa.bool_()}
     schema = pa.schema(
@@ -240,7 +242,10 @@ def _batches(columns: dict[str, Any], facts: _Facts) -> RankBatches:
     rows_of_batch = np.bincount(columns["batch"][first_of_row], minlength=n)
     lengths = columns["stop"] - columns["start"]
     trained = columns.get("trained")
-    weighed = after_first(lengths) if trained is None else trained
+    row_offsets = np.append(first_of_row, len(lengths))
+    weighed = trained
+    if weighed is None:
+        weighed = after_first(lengths, row_offsets if facts.joins_samples else None)
     steps = int(numbers["step"].max()) + 1
     batch_offsets = offsets_from_sizes(rows_of_batch)
     return RankBatches(
@@ -249,7 +254,7 @@ def _batches(columns: dict[str, Any], facts: _Facts) -> RankBatches:
         lengths=lengths,
         trained=trained,
         repeated=columns["repeated"],
-        row_offsets=np.append(first_of_row, len(lengths)),
+        row_offsets=row_offsets,
         batch_offsets=batch_offsets,
         widths=numbers["width"],
         steps=numbers["step"],
@@ -260,4 +265,5 @@ def _batches(columns: dict[str, Any], facts: _Facts) -> RankBatches:
             numbers["step"], numbers["rank"], batch_offsets, facts.world_size
         ),
         world_size=facts.world_size,
+        joins_samples=facts.joins_samples,
     )

@@ -8,6 +8,7 @@ import subprocess
 import sys
 import time
 import weakref
+from pathlib import Path
 
 import pytest
 
@@ -403,3 +404,27 @@ def test_weights_in_float16_stay_numbers(folder_of):
     for _ in range(3):
         device.run(Shape(2, 32))
     assert all(each.isfinite().all() for each in device._steps._model.parameters())
+
+
+@pytest.mark.parametrize(
+    "head", ["def step(batch):\n    yield", "async def step(batch):\n    return"]
+)
+def test_a_function_that_only_makes_something_to_run(tmp_path, monkeypatch, head):
+    monkeypatch.chdir(tmp_path)
+    name = f"steps_{len(head)}"
+    Path(f"{name}.py").write_text(f"{head} batch['input_ids'].sum()\n")
+    with pytest.raises(InputError, match="does nothing when it is called, since it has yield"):
+        calibrate(f"{name}:step", device="cpu", max_length=64, tokens_per_batch=64)
+
+
+def test_a_function_that_goes_to_another_folder(tmp_path, run_process):
+    """As Hydra does: the file is written where the command was given."""
+    (tmp_path / "elsewhere").mkdir()
+    (tmp_path / "moves.py").write_text(
+        f"import os\ndef step(batch): os.chdir({str(tmp_path / 'elsewhere')!r})\n"
+    )
+    flags = ("--device", "cpu", "--max-length", 64, "--tokens-per-batch", 512)
+    result = run_process("calibrate", "--model", "moves:step", *flags, "-o", "here.json")
+    assert result.returncode == 0, result.stderr
+    assert (tmp_path / "here.json").exists()
+    assert not (tmp_path / "elsewhere/here.json").exists()

@@ -9,6 +9,7 @@ import lzma
 import os
 import subprocess
 import sys
+import tarfile
 from pathlib import Path
 
 import hypothesis.strategies as st
@@ -18,6 +19,7 @@ import pyarrow.parquet as pq
 import pytest
 from hypothesis import example, given, settings
 
+import batchstat
 from batchstat import InputError, OptionError
 from batchstat.corpus.digests import digest_of
 from batchstat.corpus.options import CorpusOptions
@@ -327,3 +329,20 @@ def test_a_file_that_vanishes_while_it_is_read(tmp_path: Path):
     path.unlink()
     with pytest.raises(InputError, match="no longer exists"):
         list(blocks)
+
+
+@pytest.mark.parametrize("packing", ["", ".gz", ".bz2", ".xz"])
+@pytest.mark.parametrize("kind", [tarfile.USTAR_FORMAT, tarfile.GNU_FORMAT, tarfile.PAX_FORMAT])
+def test_an_archive_is_no_text(tmp_path, packing, kind):
+    (tmp_path / "a.txt").write_text("one two three\n" * 99)
+    path = tmp_path / f"a.tar{packing}"
+    with tarfile.open(path, f"w:{packing[1:]}", format=kind) as archive:
+        archive.add(tmp_path / "a.txt", "a.txt")
+    with pytest.raises(InputError, match=r"a\.tar.* is a tar archive: unpack it, and pass the fi"):
+        batchstat.profile(path)
+
+
+def test_a_text_about_archives_is_one(tmp_path):
+    path = tmp_path / "a.txt"
+    path.write_text("x" * 257 + "ustar\n")
+    assert len(batchstat.profile(path)) == 1

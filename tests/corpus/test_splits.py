@@ -64,7 +64,7 @@ def whole_and_cut(path: Path, size: int, **options: Any) -> list[Any]:
 
 
 @pytest.mark.slow
-@settings(max_examples=25)
+@settings(max_examples=12)  # each counts files four times
 @given(lines=LINES, end=ENDS, last=st.booleans(), size=st.integers(5, 60), bom=st.booleans())
 def test_lines_of_text(tmp_path_factory, lines, end, last, size, bom):
     path = tmp_path_factory.mktemp("lines") / "a.txt"
@@ -93,7 +93,7 @@ RECORDS = st.lists(
 
 
 @pytest.mark.slow
-@settings(max_examples=25)
+@settings(max_examples=12)  # each counts files four times
 @given(records=RECORDS, size=st.integers(10, 100), label=st.booleans(), named=st.booleans())
 def test_lines_of_json(tmp_path_factory, records, size, label, named):
     path = tmp_path_factory.mktemp("json") / "a.jsonl"
@@ -106,7 +106,7 @@ def test_lines_of_json(tmp_path_factory, records, size, label, named):
 
 
 @pytest.mark.slow
-@settings(max_examples=25)
+@settings(max_examples=12)  # each counts files four times
 @given(
     rows=st.lists(st.sampled_from(["a,b", "word word,x", "", "a", "é,y", '"q,z']), max_size=25),
     size=st.integers(8, 60),

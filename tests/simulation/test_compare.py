@@ -1,6 +1,7 @@
 import io
 import json
 from dataclasses import asdict
+from typing import Any
 
 import hypothesis.strategies as st
 import numpy as np
@@ -236,7 +237,7 @@ def test_a_batch_of_one_sample_is_said_and_a_max_length_named():
         ({"drop_last": 1}, "drop_last=1: must be true or false"),
         ({"strategies": []}, "no strategy"),
         ({"seeds": 0}, "seeds=0: must be between 1"),
-        ({"seed": 2**31 - 1, "seeds": 3}, "seeds=3: the last is above"),
+        ({"seed": 2**32 - 1, "seeds": 3}, "seeds=3: the last is above"),
         ({"strategies": ["torch"]}, "unknown strategy 'torch'"),
     ],
 )
@@ -372,3 +373,35 @@ def test_a_part_computed_again_makes_up_for_no_other(lengths, batch_size, world_
             parts[key] = int(plan.lengths[entry])
     assert counts.dropped_tokens == sum(lengths) - sum(parts.values())
     assert counts.duplicated_tokens == counts.real_tokens - sum(parts.values())
+
+
+def test_a_read_ahead_that_nobody_asked_for_is_left_out(cli, tmp_path, monkeypatch):
+    """The budget holds all samples, and `token-budget` would drop its only batch."""
+    monkeypatch.chdir(tmp_path)
+    made = batchstat.compare(
+        [20] * 100,
+        current="static:batch_size=8",
+        strategies=["static:batch_size=4"],
+        drop_last=True,
+        tokens_per_batch=16_384,
+    )
+    assert [row.counts.batches for row in made.strategies] == [12, 25]
+    assert made.sweep is None
+    np.save(tmp_path / "a.npy", np.full(100, 20))
+    options = ("--current", "static:batch_size=8", "--strategy", "static:batch_size=4")
+    more = ("--drop-last", "--tokens-per-batch", 16_384, "--html", "page.html", "--details")
+    code, shown, aside = cli("compare", "a.npy", *options, *more)
+    assert code == 0, aside
+    assert "sorting" not in shown
+    assert json.loads((tmp_path / "batchstat-results/compare.json").read_text())["sweep"] is None
+
+
+@given(n=st.integers(1, 60), world_size=st.integers(2, 5))
+def test_steps_of_several_batches_are_not_filled_up(n, world_size):
+    """accelerate fills up batches that are steps; asym's steps have several."""
+    lengths = [1 + 7 * i % 40 for i in range(n)]
+    options: dict[str, Any] = {"strategies": ["asym:batch_size=4"], "world_size": world_size}
+    filled, repeated = (
+        batchstat.compare(lengths, **options, remainder=each) for each in ("fill", "repeat")
+    )
+    assert filled.strategies[0].counts == repeated.strategies[0].counts

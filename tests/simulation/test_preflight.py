@@ -1,6 +1,7 @@
 """`preflight`: what a configuration means, and what is refused; trainers are in integration."""
 
 import json
+import os
 from pathlib import Path
 from typing import Any
 
@@ -65,7 +66,11 @@ def texts(tmp_path) -> batchstat.Profile:
         ({**SFT, "pad_to_multiple_of": "some"}, "pad_to_multiple_of='some': must be a number"),
         ({**SFT, "streaming": True}, "streaming=True is not modelled: remove it"),
         ({**SFT, "dataset_kwargs": {"skip_prepare_dataset": True}}, "trains on samples prepared"),
-        ({"train_sampling_strategy": "batch_rebalance"}, "must be one of random, sequential"),
+        (
+            {"train_sampling_strategy": "batch_rebalance"},
+            "train_sampling_strategy=batch_rebalance is not modelled: record what it trains on",
+        ),
+        ({"train_sampling_strategy": "rebalance"}, "must be one of random, sequential"),
         (
             {"train_sampling_strategy": "sequential", "group_by_length": True},
             "contradicts train_sampling_strategy=sequential",
@@ -80,6 +85,10 @@ def texts(tmp_path) -> batchstat.Profile:
                 "accelerator_config": {"gradient_accumulation_kwargs": {"num_steps": 4}},
             },
             "num_steps=4 is not modelled: set gradient_accumulation_steps instead",
+        ),
+        (
+            {"seed": 1, "accelerator_config": {"gradient_accumulation_kwargs": 3}},
+            "gradient_accumulation_kwargs=3: must be a table of keys",
         ),
         (
             {**SFT, "packing": True, "accelerator_config": {"even_batches": False}},
@@ -124,6 +133,10 @@ def test_a_configuration_that_is_wrong_by_itself(tmp_path, texts, values, messag
             "YAML: expected a single document in the stream but found another document, line 2",
             batchstat.OptionError,
         ),
+        ("itself.yaml", "YAML: a table or list is in itself: correct it", batchstat.OptionError),
+        ("repeats.yaml", "YAML: more than 100,000 values: correct it", batchstat.OptionError),
+        ("large.yaml", "has 4,194,305 bytes, more than a config", batchstat.OptionError),
+        ("pipe.yaml", "pipe.yaml is not a regular file", batchstat.OptionError),
         ("latin.yaml", "not UTF-8: save it as that", batchstat.InputError),
         ("folder.json", "folder.json is a folder: name the configuration", batchstat.OptionError),
     ],
@@ -134,6 +147,14 @@ def test_a_file_that_is_no_configuration(tmp_path, texts, name, message, kind):
     saved(tmp_path, "a: [1\nb: 2", "bad.yaml")
     saved(tmp_path, "a: !!python/object:os.system x", "tag.yml")
     saved(tmp_path, "seed: 1\n---\nseed: 2", "two.yaml")
+    saved(tmp_path, "seed: 1\na: &a {b: *a}", "itself.yaml")
+    lists = [f"{n}: &{n} [{', '.join([f'*{n - 1}'] * 10)}]" for n in range(1, 9)]
+    saved(tmp_path, "\n".join(["0: &0 [x]", *lists, "seed: *8"]), "repeats.yaml")
+    saved(tmp_path, "#" * (4 << 20) + "\n", "large.yaml")
+    if hasattr(os, "mkfifo"):
+        os.mkfifo(tmp_path / "pipe.yaml")
+    elif name == "pipe.yaml":
+        pytest.skip("no pipes have names here")
     (tmp_path / "latin.yaml").write_bytes("seed: 1 # für".encode("latin-1"))
     (tmp_path / "folder.json").mkdir()
     with pytest.raises(kind, match=message):
@@ -559,3 +580,83 @@ def test_the_number_of_examples_is_that_of_packed_rows(tmp_path, packing):
     assert several.num_examples == alone.num_examples < len(rows)
     plain = saved(tmp_path, {"max_length": 64})
     assert batchstat.preflight(plain, profile).num_examples is None
+
+
+def test_even_batches_are_read_by_truth(tmp_path, texts):
+    """As accelerate does."""
+    found = {}
+    for even in (0, False, 1, True):
+        values = {"per_device_train_batch_size": 7, "accelerator_config": {"even_batches": even}}
+        report = batchstat.preflight(saved(tmp_path, values), texts, world_size=2)
+        counts = report.simulation.row.counts
+        found[repr(even)] = (counts.batches, counts.duplicated_samples)
+    assert found["0"] == found["False"] == (3, 0)
+    assert found["1"] == found["True"] == (4, 8)
+
+
+def test_an_entry_of_datasets_whose_path_is_a_list(tmp_path):
+    config = saved(tmp_path, {**SFT, "datasets": [{"path": ["json"]}]})
+    with pytest.raises(batchstat.InputError, match=r"datasets with path=\['json'\], which is not"):
+        batchstat.preflight(config)
+
+
+def shared(folder: Path, *roles: str) -> Path:
+    """Chats as ShareGPT writes them."""
+    chat = [{"from": role, "value": "word word"} for role in roles]
+    return write_jsonl(folder / "chats.jsonl", [{"conversations": chat}] * 3)
+
+
+def test_trl_keeps_the_roles_of_sharegpt(tmp_path, run):
+    """So that a template that knows other names renders nothing of them."""
+    template = tmp_path / "t.jinja"
+    said = "{{ m.role }} {{ m.content }}"
+    template.write_text(
+        "{% for m in messages %}{% if m.role != 'human' %}" + said + "{% endif %}{% endfor %}"
+    )
+    config = saved(tmp_path, {**SFT, "chat_template_path": str(template)})
+    result = run("preflight", config, shared(tmp_path, "human", "gpt"))
+    assert result.returncode == 0, result.stderr
+    assert "the chat template ignores other messages of 3 chats" in result.stderr
+    found = batchstat.preflight(config, count(config, tmp_path)).profile
+    plain = batchstat.profile([write_jsonl(tmp_path / "t.jsonl", [{"text": "gpt word word"}])])
+    assert found.lengths.tolist() == plain.lengths.tolist() * 3
+    result = run("preflight", config, shared(tmp_path, "human", "human"))
+    assert result.returncode == 3
+    assert "renders none of the messages of 3 chats" in result.stderr
+
+
+def count(config: Path, folder: Path) -> batchstat.Profile:
+    path = str(folder / "chats.jsonl")
+    return batchstat.profile(**profile_keywords(read_setup(config), corpus=(path,)))
+
+
+def test_trl_stops_at_a_chat_without_an_answer(tmp_path):
+    config = saved(tmp_path, {"max_length": 64, "assistant_only_loss": True})
+    rows = [{"messages": CHAT}, {"messages": CHAT[:1]}, {"messages": CHAT}]
+    write_jsonl(tmp_path / "chats.jsonl", rows)
+    with pytest.raises(batchstat.InputError, match="1 chat of 3 without a token of an assistant"):
+        batchstat.preflight(config, count(config, tmp_path))
+
+
+@pytest.mark.parametrize("seed", [2**31, 2**32 - 1])
+def test_seeds_of_32_bits(tmp_path, texts, seed):
+    torch = needs("torch")
+    config = saved(tmp_path, {"seed": seed, "per_device_train_batch_size": 20})
+    report = batchstat.preflight(config, texts)
+    [batch] = batchstat.BatchSampler(texts, report.setup.strategy, seed=seed).batches()
+    drawn = torch.randperm(20, generator=torch.Generator().manual_seed(seed)).tolist()
+    assert batch.records == drawn
+    with pytest.raises(batchstat.OptionError, match="must be between 0 and 4,294,967,295"):
+        batchstat.preflight(saved(tmp_path, {"seed": 2**32}), texts)
+
+
+def test_rows_whose_samples_see_each_other_are_said(tmp_path, texts):
+    """The first token of each of their samples is trained too, but for that of a row."""
+    wrapped = {**SFT, "packing": True, "packing_strategy": "wrapped"}
+    report = batchstat.preflight(saved(tmp_path, wrapped), texts)
+    assert any("those of a row see each other" in each.message for each in report.warnings)
+    counts = report.simulation.row
+    assert counts.trained is not None
+    assert counts.trained.tokens == counts.counts.real_tokens - counts.counts.rows
+    apart = batchstat.preflight(saved(tmp_path, {**SFT, "packing": True}), texts)
+    assert not any("see each other" in each.message for each in apart.warnings)

@@ -343,3 +343,12 @@ def test_a_template_that_is_passed_has_what_begins_its_answers(tmp_path):
         batchstat.preflight(config)
     setup = read_setup(config)
     assert profile_keywords(setup, chat_template=template)["chat_template"] == template
+
+
+def test_the_name_of_a_data_set_that_yaml_reads_as_a_date(tmp_path):
+    (tmp_path / "dataset_info.json").write_text("{}")
+    path = tmp_path / "config.yaml"
+    text = "stage: sft\ndo_train: true\ncutoff_len: 8\ndataset: 2020-01-01\n"
+    path.write_text(f"{text}dataset_dir: {json.dumps(str(tmp_path))}\n")
+    with pytest.raises(batchstat.InputError, match="2020-01-01"):
+        batchstat.preflight(path, framework="llama-factory")

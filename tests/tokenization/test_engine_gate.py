@@ -251,6 +251,17 @@ def test_added_tokens_that_are_excluded(content, flags):
     assert not engine_admits(tokenizer)
 
 
+def test_whole_words_beside_tokens_of_raw_text_are_excluded():
+    """tokenizers looks for them in what is left beside the others, the engine in all of the text:
+    of `12-.`, it counts 2 tokens for 3.
+    """
+    tokenizer = trained(*FAMILIES["gpt2, roberta"])
+    tokenizer.add_tokens([AddedToken("-", single_word=True, normalized=True)])
+    assert engine_admits(tokenizer)
+    tokenizer.add_special_tokens([AddedToken("12", normalized=False)])
+    assert not engine_admits(tokenizer)
+
+
 def test_normalized_tokens_are_excluded_when_special_tokens_are_text():
     tokenizer = trained(*FAMILIES["gpt2, roberta"])
     tokenizer.add_tokens([AddedToken("a", normalized=True)])

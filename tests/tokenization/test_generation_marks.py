@@ -29,6 +29,7 @@ TEMPLATES = {
     "all": LOOP + MARKED + "{% endfor %}",
     "whitespace": LOOP + HEAD + "\n  {%- generation -%}\n {{ message.content }} \n"
     "{%- endgeneration -%}\n  {% endfor %}",
+    "a plus": LOOP + "{%+ generation +%}{{ message.content }}{%+ endgeneration +%}{% endfor %}",
     "lines": "{% for message in messages %}\n    " + HEAD + "\n    {% generation %}\n"
     "    {{ message['content'] }}\n    {% endgeneration %}\n\n{% endfor %}",
     "twice in a turn": LOOP + MARKED + ", " + MARKED + "{% endfor %}",

@@ -103,14 +103,14 @@ def test_every_chat_is_counted_and_each_kind_is_rendered_once():
         (json.dumps([WEATHER]), [WEATHER]),
         ("not JSON", None),
         (5, None),
-        ([{"name": "weather"}], None),
-        ([{"type": "function", "function": {}}], None),
-        (json.dumps([{"name": "f", "parameters": {}}]), None),
+        ([{"name": "weather"}], [{"name": "weather"}]),
+        ([{"type": "function", "function": {}}], [{"type": "function", "function": {}}]),
+        (json.dumps([{"name": "f", "parameters": {}}]), [{"name": "f", "parameters": {}}]),
         ([WEATHER, "f"], None),
         ("[" * 100_000, None),
     ],
 )
-def test_tools_in_the_shape_of_openai(value, expected):
+def test_tools_are_objects_of_any_shape(value, expected):
     assert as_tools(value) == expected
 
 
@@ -119,13 +119,19 @@ def test_tools_are_handed_to_the_template(tmp_path):
     rows = [{"messages": [USER], "tools": tools} for tools in given]
     path = write_jsonl(tmp_path / "a.jsonl", [{"messages": [USER]}, *rows])
     (tmp_path / "t.jinja").write_text(
-        "{% if tools %}{{ tools[0].function.description }}{% endif %}{{ messages[0].content }}"
+        "{% if tools and 'function' in tools[0] %}{{ tools[0].function.description }}{% endif %}"
+        "{{ messages[0].content }}"
     )
     options = {"messages_column": "messages", "chat_template": tmp_path / "t.jinja"}
     profile = batchstat.profile(path, **options)
-    [plain, listed, as_text, unknown, none] = profile.lengths.tolist()
-    assert plain == unknown == none < listed == as_text
+    [plain, listed, as_text, other, none] = profile.lengths.tolist()
+    assert plain == other == none < listed == as_text  # the template asks for another shape
     assert profile.corpus.left_out == {"tools": 1}
+    (tmp_path / "t.jinja").write_text("{{ tools | tojson }}{{ messages[0].content }}")
+    profile = batchstat.profile(path, **options)
+    assert profile.corpus.left_out == {}
+    [plain, listed, as_text, other, none] = profile.lengths.tolist()
+    assert plain == none < other < listed == as_text
     (tmp_path / "t.jinja").write_text("{{ messages[0].content }}")
     assert batchstat.profile(path, **options).corpus.left_out == {"tools": 3}
 
@@ -148,7 +154,9 @@ def test_chats_are_counted_as_transformers_counts_them(tmp_path):
     backend = Tokenizer.from_str(builtin.definition())
     own = PreTrainedTokenizerFast(tokenizer_object=backend)
     (tmp_path / "t.jinja").write_text(EVERYTHING)
+    bare = {"name": "f", "description": "what", "parameters": {"a": "b"}}
     chats = [([USER, ANSWER], []), ([USER, CALL, TOOL, THINKS], [WEATHER]), ([TOOL], [WEATHER] * 2)]
+    chats += [([USER, ANSWER], [bare]), ([USER], [{"f": [1]}, {"type": "x"}])]
     rows = [{"messages": messages, "tools": tools} for messages, tools in chats]
     path = write_jsonl(tmp_path / "a.jsonl", rows)
     options = {"messages_column": "messages", "chat_template": tmp_path / "t.jinja"}

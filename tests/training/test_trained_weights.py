@@ -21,18 +21,24 @@ def profile() -> batchstat.Profile:
     return batchstat.profile(pd.DataFrame(rows), tokens_column="ids", trained_column="mask")
 
 
-def losses_of(batch) -> np.ndarray:
-    """Of its tokens that carry loss: a causal model does not predict the first one of a sample."""
-    parts = [
-        (i, a + 1, b) for i, a, b in zip(batch.records, batch.starts, batch.stops, strict=True)
-    ]
+def losses_of(batch, joined: bool = False) -> np.ndarray:
+    """Of its tokens that carry loss: a causal model does not predict the first one of a sample, or
+    of a row whose samples are one text to it.
+    """
+    firsts = {0, *np.cumsum(batch.rows).tolist()} if joined else set(range(len(batch.records)))
+    entries = zip(batch.records, batch.starts, batch.stops, strict=True)
+    parts = [(i, a + (place in firsts), b) for place, (i, a, b) in enumerate(entries)]
     return np.concatenate([LOSSES[i][a:b][MASKS[i][a:b]] for i, a, b in parts] or [np.zeros(0)])
 
 
 @pytest.mark.parametrize("overflow", ["truncate", "split"])
 @pytest.mark.parametrize("world_size", [1, 3])
 @pytest.mark.parametrize(
-    "strategy", ["static", "token-budget", "packed", "packed:method=wrapped", "padding-free"]
+    "strategy",
+    [
+        *("static", "token-budget", "packed", "packed:method=wrapped", "padding-free"),
+        "packed:method=wrapped,within_samples=false",
+    ],
 )
 def test_weighted_means_are_the_mean_of_the_step(profile, strategy, world_size, overflow):
     """In a plain loop over the tokens of every batch."""
@@ -51,13 +57,16 @@ def test_weighted_means_are_the_mean_of_the_step(profile, strategy, world_size, 
         for rank in range(world_size)
     ]
     steps = max(batches[-1].step for batches in ranks) + 1
+    joined = "within_samples=false" in strategy
     for step in range(steps):
         batches = [each for mine in ranks for each in mine if each.step == step]
-        every = np.concatenate([losses_of(each) for each in batches])
-        for each in batches:
-            assert each.trained_tokens == len(losses_of(each))
+        losses = [losses_of(each, joined) for each in batches]
+        every = np.concatenate(losses)
+        assert [each.trained_tokens for each in batches] == list(map(len, losses))
         means = [
-            each.token_weight * losses_of(each).mean() for each in batches if each.trained_tokens
+            each.token_weight * own.mean()
+            for each, own in zip(batches, losses, strict=True)
+            if len(own)
         ]
         assert sum(means) / world_size == pytest.approx(every.mean(), rel=1e-12)
 
@@ -82,3 +91,20 @@ def test_what_is_weighed_is_said(profile):
     assert "token_weight of all tokens" in repr(without)
     assert next(without.batches()).trained_tokens is None
     assert "trained_tokens=None" in repr(next(without.batches()))
+
+
+def test_a_plan_of_joined_samples_in_a_file_weighs_alike(run, tmp_path):
+    """Where it is not known which tokens are trained, so that all but the first of a row are."""
+    corpus = [SAMPLE_DATA / "pretokenized.parquet", "--tokens-column", "input_ids", "--no-plots"]
+    flags = ["--strategy", "packed:method=wrapped,within_samples=false", "--world-size", 2]
+    made = run("compare", *corpus, *flags, "--max-length", 64, "--export", "plan.parquet")
+    assert made.returncode == 0, made.stderr
+    planned = list(BatchSampler.from_plan(tmp_path / "plan.parquet", rank=1).batches())
+    sampler = BatchSampler(
+        tmp_path / "batchstat-results/lengths.parquet",
+        "packed:method=wrapped,within_samples=false",
+        rank=1,
+        world_size=2,
+        max_length=64,
+    )
+    assert planned == list(sampler.batches())

@@ -97,6 +97,7 @@ def command(options: Options) -> None:
     from batchstat.cli.streams import KeptOnInterrupt, console, emit, render, say
     from batchstat.errors import OptionError, counted
     from batchstat.render.screens.calibration import calibration_screen
+    from batchstat.storage.addresses import is_remote
     from batchstat.storage.results import check_file, write_file
 
     setup, measured = options.read(Setup), options.read(Measured)
@@ -105,9 +106,11 @@ def command(options: Options) -> None:
     if measured.output.suffix != ".json":
         raise OptionError(f"output={measured.output.as_posix()}: must end in .json")
     check_file(measured.output, _ANOTHER)
+    # A user's function may go to another folder, as Hydra does.
+    output = measured.output if is_remote(measured.output) else measured.output.absolute()
     found = _estimated(setup, measured) if measured.estimate else _measured(setup, measured)
     text = save_calibration(found)
-    write_file(measured.output, text.encode(), _ANOTHER)
+    write_file(output, text.encode(), _ANOTHER)
     if measured.as_json:
         emit(text)
     else:

@@ -278,18 +278,18 @@ def _first_batches(row: StrategyResult) -> Folded:
 
 
 def _sweep(comparison: Comparison) -> Iterator[RenderableType | Block]:
-    sweep = comparison.sweep
-    yield Chart("readAhead", f"Padding of {sweep.spec} by how many samples are sorted together")
-    rows = [
-        (
-            f"{point.read_ahead:,}",
-            percent(point.padding_ratio, 2),
-            f"{point.batches:,}",
-            decimal(point.grouping.length_homogeneity),
-        )
-        for point in sweep.points
-    ]
-    yield _table("", ("read_ahead", "padding", "batches", "length homogeneity"), rows)
+    if (sweep := comparison.sweep) is not None:
+        yield Chart("readAhead", f"Padding of {sweep.spec} by how many samples are sorted together")
+        rows = [
+            (
+                f"{point.read_ahead:,}",
+                percent(point.padding_ratio, 2),
+                f"{point.batches:,}",
+                decimal(point.grouping.length_homogeneity),
+            )
+            for point in sweep.points
+        ]
+        yield _table("", ("read_ahead", "padding", "batches", "length homogeneity"), rows)
     yield from sorting_details(comparison)
 
 

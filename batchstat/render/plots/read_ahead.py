@@ -18,8 +18,10 @@ _TICK_WIDTH = 0.06
 
 
 def read_ahead_plots(comparison: Comparison) -> dict[str, Picture]:
-    """Return `read_ahead`."""
-    return {"read_ahead": Picture(lambda figure: _read_ahead(figure, comparison), 4.9)}
+    """Return `read_ahead`; nothing where none leaves a batch."""
+    if (sweep := comparison.sweep) is None:
+        return {}
+    return {"read_ahead": Picture(lambda figure: _read_ahead(figure, comparison, sweep), 4.9)}
 
 
 def _title(sweep: Sweep) -> str:
@@ -36,8 +38,7 @@ def _title(sweep: Sweep) -> str:
     return words
 
 
-def _read_ahead(figure: Figure, comparison: Comparison) -> None:
-    sweep = comparison.sweep
+def _read_ahead(figure: Figure, comparison: Comparison, sweep: Sweep) -> None:
     style.titled(figure, _title(sweep), compared(comparison))
     sizes = [point.read_ahead for point in sweep.points]
     similar = [
@@ -92,6 +93,8 @@ def _mark(axes: Axes, sweep: Sweep) -> None:
 
 def _size_axis(axes: Axes, sizes: list[int]) -> None:
     """Label the last value, and of the others those with room."""
+    if len(sizes) == 1:  # else matplotlib warns that it has to widen the axis itself
+        axes.set_xlim(sizes[0] / 2, sizes[0] * 2)
     axes.set_xscale("log")
     low, high = axes.get_xlim()
     span = [axes.transScale.transform((size, 1))[0] for size in (low, high)]

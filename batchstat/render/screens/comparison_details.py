@@ -17,6 +17,7 @@ from batchstat.simulation.learning_rate import (
 )
 from batchstat.simulation.mixing import ClassMixing
 from batchstat.simulation.rank_idle import WorstStep
+from batchstat.simulation.sweep import Sweep
 
 
 def comparison_details(comparison: Comparison) -> Iterator[RenderableType]:
@@ -55,7 +56,8 @@ def rank_details(comparison: Comparison) -> Iterator[RenderableType]:
 
 def sorting_details(comparison: Comparison) -> Iterator[RenderableType]:
     """Yield what `read_ahead` and the learning rate may be."""
-    yield Line("sorting", _sorting(comparison))
+    if comparison.sweep is not None:
+        yield Line("sorting", _sorting(comparison.sweep))
     yield Line("rate", _learning_rate(comparison))
 
 
@@ -191,8 +193,7 @@ def _because(worst: WorstStep) -> str:
     return f"{worst.rows:,} x {worst.width:,} on rank {worst.rank}"
 
 
-def _sorting(comparison: Comparison) -> str:
-    sweep = comparison.sweep
+def _sorting(sweep: Sweep) -> str:
     chosen, best = sweep.recommended, sweep.best
     text = (
         f"{sweep.recommended_spec} has {percent(chosen.padding_ratio)} padding in "

@@ -209,6 +209,10 @@ def test_what_is_not_modelled_is_refused(tmp_path, values, message):
             {"path": "a.jsonl", "type": "completion", "ds_type": "csv"},
             "with ds_type='csv', which 'a.jsonl' does not end in: pass the files",
         ),
+        (
+            {"path": "a.jsonl", "type": {"field_output": "a", "format": "{instruction}"}},
+            "with type {'field_output': 'a', 'format': '{instruction}'}, not read here",
+        ),
         ({"path": "a.jsonl"}, "with type None, not read here"),
         ("a.jsonl", "with 'a.jsonl', not read here"),
     ],

@@ -38,6 +38,11 @@ CASES: list[tuple[str, dict[str, Any], int]] = [
     ("text", {"max_length": 64, "packing": True, "per_device_train_batch_size": 2}, 2),
     ("text", {"max_length": 64, "packing": True, "packing_strategy": "bfd_split"}, 2),
     ("text", {"max_length": 64, "packing": True, "packing_strategy": "wrapped"}, 2),
+    (
+        "completion",
+        {"max_length": 40, "packing": True, "packing_strategy": "wrapped", "seed": 3},
+        2,
+    ),
     ("completion", {"max_length": 48, "per_device_train_batch_size": 4}, 2),
     ("completion", {"max_length": 128, "completion_only_loss": False}, 1),
     ("completion", {"max_length": 96, "packing": True, "per_device_train_batch_size": 1}, 3),
@@ -93,6 +98,8 @@ CASES: list[tuple[str, dict[str, Any], int]] = [
     ("completion", {"max_length": 99, "completion_only_loss": False, "packing": True}, 1),
     ("blank", {"max_length": 64, "per_device_train_batch_size": 3}, 2),
     ("chat", {"max_length": 99, "eos_token": "<|im_end|>"}, 1),
+    ("sharegpt", {"max_length": 99, "per_device_train_batch_size": 3}, 2),
+    ("sharegpt", {"max_length": 64, "packing": True}, 1),
     ("chat pairs", {"max_length": 99, "per_device_train_batch_size": 3}, 2),
     ("masked", {"max_length": 40, "eos_token": "<|im_end|>"}, 1),
     ("masked", {"max_length": 40, "completion_only_loss": True}, 2),
@@ -112,8 +119,8 @@ def tokenizer(tmp_path_factory) -> Path:
 @pytest.fixture(scope="session")
 def corpora(tmp_path_factory) -> dict[str, Path]:
     """Texts, some of which end as the trainer would end them; few of them, which are fewer than
-    the processes of a case; texts of which some are blank; completions; chats; both; token ids with
-    masks.
+    the processes of a case; texts of which some are blank; completions; chats, also as ShareGPT
+    writes them; both; token ids with masks.
     """
     folder, rng = tmp_path_factory.mktemp("corpora"), random.Random(0)
     lines = (SAMPLE_DATA / "corpus.txt").read_text(encoding="utf-8").splitlines()
@@ -125,6 +132,16 @@ def corpora(tmp_path_factory) -> dict[str, Path]:
     chats = [json.loads(line) for line in lines]
     asked = [
         {"prompt": chat["messages"][:-1], "completion": chat["messages"][-1:]} for chat in chats
+    ]
+    # Of more tokens than the roles that they stand for, which the template writes.
+    names = {"user": "human being", "assistant": "gpt, answering", "system": "system"}
+    shared = [
+        {
+            "conversations": [
+                {"from": names[m["role"]], "value": m["content"]} for m in c["messages"]
+            ]
+        }
+        for c in chats
     ]
     sizes = [rng.randint(2, 60) for _ in range(50)]
     masked = [
@@ -140,6 +157,7 @@ def corpora(tmp_path_factory) -> dict[str, Path]:
         "few": write_jsonl(folder / "few.jsonl", [{"text": text} for text in ended[:13]]),
         "completion": write_jsonl(folder / "completion.jsonl", pairs),
         "chat": write_jsonl(folder / "chat.jsonl", chats),
+        "sharegpt": write_jsonl(folder / "sharegpt.jsonl", shared),
     }
 
 
@@ -156,8 +174,7 @@ def test_its_batches_are_the_trainers(tmp_path, tokenizer, corpora, kind, values
     profile = batchstat.profile(**profile_keywords(read_setup(config), **given))
     more = {} if is_sft(values) else {"max_length": 128}
     report = batchstat.preflight(config, profile, world_size=ranks, **more)
-    # With packing_strategy=wrapped, the first token of a sample inside a row has a loss.
-    with_trained = is_sft(values) and values.get("packing_strategy") != "wrapped"
+    with_trained = is_sft(values)
     for rank, theirs in enumerate(expected.batches):
         theirs = [(*batch[:2], batch[2] if with_trained else None) for batch in theirs]
         made = batches_of(report, rank, with_trained=with_trained)
