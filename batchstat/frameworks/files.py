@@ -19,7 +19,7 @@ from batchstat.storage.addresses import is_remote
 SUFFIXES = (".json", ".yaml", ".yml")
 PICKLE = ".bin"
 _MOST_BYTES = 4 << 20
-"""Bytes of a configuration: some 20 MB of YAML take a minute to read."""
+"""Bytes of a configuration: so many of YAML take some ten seconds to read."""
 _MOST_VALUES = 100_000
 """Values of a configuration, those that YAML repeats counted as often as they stand there."""
 _KNOWN_SHARE = 0.5
