@@ -20,6 +20,7 @@ from batchstat.profiling.labels import as_labels
 from batchstat.profiling.profile import CorpusFacts, Profile, TokenizerFacts
 from batchstat.profiling.progress import CountedAmount
 from batchstat.storage.arrow_numbers import as_arrow
+from batchstat.tokenization.count_check import counting_after
 from batchstat.tokenization.threads import in_order
 from batchstat.tokenization.tokenizer import Tokenizer
 
@@ -34,6 +35,7 @@ class Counting:
         on_progress: called with the amount counted so far.
         pool: thread pool to use instead of an own one.
         bytes: size of what is read; 0 if unknown.
+        first_byte: where it begins in its file.
     """
 
     options: CorpusOptions
@@ -41,6 +43,7 @@ class Counting:
     on_progress: Callable[[CountedAmount], object] = lambda _: None
     pool: ThreadPoolExecutor | None = None
     bytes: int = 0
+    first_byte: int = 0
 
     def profile(self, reader: CorpusReader, tokenizer: Tokenizer | None) -> Profile:
         """Return the profile of what a reader reads (a source or a split); may have no samples.
@@ -52,7 +55,7 @@ class Counting:
         created = datetime.now(UTC).isoformat()
         split, samples, tokens = _CountedSplit(), 0, 0
         left_out: Counter[str] = Counter()
-        work = partial(_counted, tokenizer, self.bytes)
+        work = partial(self._counted, tokenizer)
         for block in in_order(work, reader.blocks(), self.workers, self.pool):
             split.add(block)
             samples += len(block.lengths)
@@ -77,6 +80,35 @@ class Counting:
                 kind: TokenRanges.concatenate(split.kinds[kind])
                 for kind in self.options.token_kinds
             },
+        )
+
+    def _counted(self, tokenizer: Tokenizer | None, block: Block) -> "_CountedBlock":
+        left_out: Counter[str] = Counter()
+        kinds: dict[str, TokenRanges] = {}
+        if isinstance(block.content, PrecountedLengths):
+            counts: Ints = block.content.lengths
+            samples: Ints = np.arange(len(counts))
+        else:
+            assert tokenizer is not None
+
+            def report(i: int, error: Exception) -> None:
+                reason = " ".join(str(error).split()) or type(error).__name__
+                message = f"tokenizer {tokenizer.name!r} cannot count it: {reason[:200]}"
+                block.report_bad(i, "not_counted", message)
+
+            # Only now that a block could be read: loading cannot be interrupted.
+            tokenizer.expect(self.bytes)
+            with counting_after(block.locations.first, first_byte=self.first_byte):
+                counts, samples, found = tokenizer.count(block.content, report, left_out)
+            kinds = {kind: ranges.take(samples) for kind, ranges in found.items()}
+        if block.trained is not None:
+            samples = _fitting(block, counts, samples)
+            kinds["trained"] = block.trained.select(samples).of(counts[samples])
+        labels = block.labels
+        if labels is not None and len(samples) < len(counts):
+            labels = labels.take(as_arrow(samples))
+        return _CountedBlock(
+            block.records[samples], counts[samples], labels, kinds, block.position, left_out
         )
 
 
@@ -115,34 +147,6 @@ class _CountedBlock:
     kinds: Mapping[str, TokenRanges]
     position: int
     left_out: Counter[str]
-
-
-def _counted(tokenizer: Tokenizer | None, bytes_: int, block: Block) -> _CountedBlock:
-    left_out: Counter[str] = Counter()
-    kinds: dict[str, TokenRanges] = {}
-    if isinstance(block.content, PrecountedLengths):
-        counts: Ints = block.content.lengths
-        samples: Ints = np.arange(len(counts))
-    else:
-        assert tokenizer is not None
-
-        def report(i: int, error: Exception) -> None:
-            reason = " ".join(str(error).split()) or type(error).__name__
-            message = f"tokenizer {tokenizer.name!r} cannot count it: {reason[:200]}"
-            block.report_bad(i, "not_counted", message)
-
-        tokenizer.expect(bytes_)  # only now that a block could be read: it cannot be interrupted
-        counts, samples, found = tokenizer.count(block.content, report, left_out)
-        kinds = {kind: ranges.take(samples) for kind, ranges in found.items()}
-    if block.trained is not None:
-        samples = _fitting(block, counts, samples)
-        kinds["trained"] = block.trained.select(samples).of(counts[samples])
-    labels = block.labels
-    if labels is not None and len(samples) < len(counts):
-        labels = labels.take(as_arrow(samples))
-    return _CountedBlock(
-        block.records[samples], counts[samples], labels, kinds, block.position, left_out
-    )
 
 
 def _fitting(block: Block, counts: Ints, samples: Ints) -> Ints:

@@ -157,7 +157,7 @@ def _counted(task: CountTask, split: Split, digests: tuple[str, ...]) -> SplitCo
     from batchstat.corpus.reader import CorpusReader
     from batchstat.profiling.counting import Counting
 
-    counting = Counting(task.options, task.threads, bytes=split.bytes)
+    counting = Counting(task.options, task.threads, bytes=split.bytes, first_byte=split.first)
     standard_input = None
     if task.local is not None:
         local = task.local

@@ -1,9 +1,9 @@
 """Count some texts of every block with the tokenizer itself too, to find a faster way wrong."""
 
-import threading
-import time
 import zlib
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from contextvars import ContextVar
 from dataclasses import dataclass
 
 import numpy as np
@@ -15,12 +15,8 @@ from batchstat.storage.arrow_numbers import as_arrow
 from batchstat.tokenization.panics import panics_as_errors
 
 _SHARES = ((8 << 20, 100), (1 << 30, 200))
-"""Up to so many bytes of a run, one in so many of them is counted both ways."""
+"""Of a block that begins before so many bytes of its file, one byte in so many is checked."""
 _LAST_SHARE = 800
-_UNMEASURED_BYTES = 1 << 20
-"""First bytes of a run, after which the speed of both ways is known."""
-_COST = 0.25
-"""Limit for the time that it takes, as a fraction of the time that counting takes."""
 _EXCERPT = 16_384
 """Characters of a text that are checked; in a longer text, at a random position."""
 _SEED_BYTES = 32 << 10
@@ -51,77 +47,70 @@ def encodings(
         raise RefusedError from error
 
 
-@dataclass
-class _Spent:
-    """Bytes and the seconds that they took."""
-
-    bytes: int = 0
-    seconds: float = 0.0
+_PLACE: ContextVar[tuple[int, int]] = ContextVar("_PLACE", default=(0, 0))
+"""First byte of the split that is counted, and records of it before the texts that are counted."""
 
 
+@contextmanager
+def counting_after(records: int, *, first_byte: int = 0) -> Iterator[None]:
+    """Say how many records are before the texts that this thread counts meanwhile, in the split
+    that begins at `first_byte`, or in the texts that were placed before.
+
+    Some texts reach a counter through transformers, which passes nothing on, so they cannot bring
+    their place with them.
+    """
+    placed_byte, placed_records = _PLACE.get()
+    token = _PLACE.set((placed_byte + first_byte, placed_records + records))
+    try:
+        yield
+    finally:
+        _PLACE.reset(token)
+
+
+@dataclass(frozen=True, eq=False)
 class CountCheck:
-    """Check of one way of counting during one run; may be called from several threads.
+    """Check of one way of counting; may be called from several threads.
 
-    Which texts are checked follows from the content of their block, and how many from how long the
-    run has been without a difference, and from the speed of both ways.
+    Which texts are checked follows from the bytes of their block and its place in its file alone:
+    a difference that one run finds, every run finds, whatever the machine was doing.
+
+    Attributes:
+        backend: what counts are checked against.
+        way: names what is checked, with its verb, for messages.
+        special_tokens: whether special tokens are counted.
     """
 
-    def __init__(
-        self, backend: tokenizers.Tokenizer, way: str, *, special_tokens: bool = True
-    ) -> None:
-        """Check against a tokenizer; `way` names what is checked, with its verb, for messages."""
-        self._backend, self._way, self.special_tokens = backend, way, special_tokens
-        self._counted, self._checked = _Spent(), _Spent()
-        self._noting = threading.Lock()
+    backend: tokenizers.Tokenizer
+    way: str
+    special_tokens: bool = True
 
-    def check(
-        self,
-        sides: Sequence[pa.LargeStringArray],
-        counts: Ints,
-        recount: Recount,
-        seconds: float,
-    ) -> None:
+    def check(self, sides: Sequence[pa.LargeStringArray], counts: Ints, recount: Recount) -> None:
         """Count some samples whole: the first of a block and random ones; of long ones, a part.
 
         Args:
             sides: (n,) texts, or the first and the second texts of pairs.
             counts: (n,) their tokens, special tokens counted.
             recount: counts parts of texts as `counts` were counted.
-            seconds: time that counting them took.
 
         Raises:
             MiscountError: the counts of a sample differ.
             RefusedError: the tokenizer raises on a sample.
         """
-        began = time.perf_counter()
         ends = [text_buffers(side)[0] for side in sides]
         sizes = np.sum([np.minimum(np.diff(each), _EXCERPT) for each in ends], axis=0)
         bytes_ = sum(int(each[-1]) for each in ends)
-        rng = np.random.default_rng(_seed(sides[0]))
-        picked = _picked(sizes, self._budget(bytes_), rng)
-        compared = self._compare(
+        first_byte, record = _PLACE.get()
+        # Not every format knows at which byte a record begins; how many come before it, all do.
+        offset = first_byte + record * bytes_ // max(1, len(counts))
+        share = next((n for most, n in _SHARES if offset < most), _LAST_SHARE)
+        rng = np.random.default_rng((_seed(sides[0]), offset))
+        picked = _picked(sizes, bytes_ // share, rng)
+        self._compare(
             [side.take(as_arrow(picked)).to_pylist() for side in sides],
             counts[picked],
             recount,
             rng,
         )
-        with self._noting:
-            self._counted.bytes += bytes_
-            self._counted.seconds += seconds
-            self._checked.bytes += compared
-            self._checked.seconds += time.perf_counter() - began
-
-    def _budget(self, bytes_: int) -> int:
-        """Return how many bytes of a block to check."""
-        with self._noting:
-            counted, checked = self._counted, self._checked
-            share = next((n for most, n in _SHARES if counted.bytes < most), _LAST_SHARE)
-            budget = bytes_ / share
-            if counted.bytes < _UNMEASURED_BYTES:
-                return int(budget)
-            # Checked bytes for each counted one, so that their times are in this proportion.
-            affordable = _COST * counted.seconds / counted.bytes * checked.bytes / checked.seconds
-            return int(min(budget, bytes_ * affordable))
 
     def _compare(
         self,
@@ -129,8 +118,8 @@ class CountCheck:
         counts: Ints,
         recount: Recount,
         rng: np.random.Generator,
-    ) -> int:
-        """Compare the counts of some samples, given their sides; return their bytes."""
+    ) -> None:
+        """Compare the counts of some samples, given their sides."""
         parts = [[_excerpt(text, rng) for text in side] for side in texts]
         samples = list(zip(*parts, strict=True))
         is_part = np.array(
@@ -140,7 +129,7 @@ class CountCheck:
             columns = [pa.array(side, pa.large_string()) for side in parts]
             counts = np.where(is_part, recount(columns), counts)
         encoded = encodings(
-            self._backend,
+            self.backend,
             parts[0] if len(parts) == 1 else samples,
             special_tokens=self.special_tokens,
         )
@@ -150,8 +139,7 @@ class CountCheck:
             i = int(differing[0])
             text = " | ".join(samples[i])
             shown = text if len(text) <= 80 else f"{text[:80]}…"
-            raise MiscountError(f"{shown!r} has {by_text[i]} tokens, but {self._way} {counts[i]}")
-        return sum(len(text.encode()) for side in parts for text in side)
+            raise MiscountError(f"{shown!r} has {by_text[i]} tokens, but {self.way} {counts[i]}")
 
 
 def _picked(sizes: Ints, budget: int, rng: np.random.Generator) -> Ints:

@@ -3,12 +3,11 @@
 Words repeat far more often than whole texts. The pieces of a block of texts are slices of its
 bytes, found and deduplicated by Arrow without a copy. A tokenizer sees only pieces that were not in
 an earlier block, many at a time, joined by one of its own special tokens, whose ids separate the
-results. How often pieces repeat is measured again and again: where they hardly do, as in Chinese or
+results. How often pieces repeat is measured in every block: where they hardly do, as in Chinese or
 base64, tokenizing whole texts is faster, and `count` says so.
 """
 
 import threading
-import time
 from collections.abc import Sequence
 from itertools import repeat
 
@@ -23,9 +22,9 @@ from batchstat.tokenization.count_check import CountCheck, RefusedError, encodin
 from batchstat.tokenization.post_processing import find_rules
 from batchstat.tokenization.safe_cuts import Cuts
 
-_PROBES, _PROBE_BYTES = 8, 32 << 10
-_PROBED = 1 / 16
-"""Fraction of the bytes of a run in which pieces are sampled, after the first block."""
+_PROBES, _PROBED, _LEAST_PROBED = 8, 16, 32 << 10
+"""Positions of a block at which pieces are sampled, in one of so many of its bytes together, or in
+so many bytes: fewer repeat less."""
 _MOST_NEW = 0.85
 """Fraction of distinct bytes in sampled pieces above which tokenizing whole texts is faster."""
 _ASKED_TOGETHER = 500
@@ -47,8 +46,6 @@ class PieceCounter:
         self._separator = _separator(backend)
         self._rules = find_rules(backend, special_tokens=special_tokens)
         self._check = CountCheck(backend, "its pieces have", special_tokens=special_tokens)
-        self._bytes, self._probed, self._pays = 0, 0, False
-        self._probing = threading.Lock()
         self._known: dict[bytes, int] = {}
         self._asking = threading.Lock()
 
@@ -69,24 +66,18 @@ class PieceCounter:
         if len(first) == 0:
             return np.empty(0, dtype=np.int64)
         buffers = [text_buffers(side) for side in sides]
-        if any(data.size > _MOST_BYTES for _, data in buffers) or not self._is_faster(buffers):
+        if any(data.size > _MOST_BYTES for _, data in buffers):
+            return None
+        # Asked of every block alone: an answer that held for later ones would make what is checked,
+        # and counted by pieces at all, depend on which thread comes first.
+        if not all(self._repeat(offsets, data) for offsets, data in buffers):
             return None
         try:
-            began = time.perf_counter()
             counts = self._by_pieces(buffers)
-            self._check.check(sides, counts, self._recount, time.perf_counter() - began)
+            self._check.check(sides, counts, self._recount)
         except RefusedError:
             return None
         return counts
-
-    def _is_faster(self, sides: Sequence[tuple[Ints, pa.Buffer]]) -> bool:
-        """Return whether pieces repeat in this block, or in the last that was sampled."""
-        with self._probing:
-            if self._probed <= _PROBED * self._bytes:
-                self._probed += sum(min(data.size, _PROBES * _PROBE_BYTES) for _, data in sides)
-                self._pays = all(self._repeat(offsets, data) for offsets, data in sides)
-            self._bytes += sum(data.size for _, data in sides)
-            return self._pays
 
     def _repeat(self, offsets: Ints, data: pa.Buffer) -> bool:
         """Return whether pieces repeat enough: few bytes of some pieces are in distinct ones.
@@ -95,7 +86,8 @@ class PieceCounter:
         """
         import pyarrow.compute as pc
 
-        size = min(_PROBE_BYTES, -(-data.size // _PROBES))
+        probed = max(data.size // _PROBED, min(_LEAST_PROBED, data.size))
+        size = -(-probed // _PROBES)
         first = np.linspace(0, data.size - size, _PROBES, dtype=np.int64)
         parts = []
         for start in dict.fromkeys(first.tolist()):

@@ -13,10 +13,10 @@ from batchstat.corpus.content import Texts
 from batchstat.errors import OptionError
 from batchstat.lengths.arrays import Ints
 from batchstat.tokenization.builtin import NAME as BUILTIN
-from batchstat.tokenization.count_check import MiscountError
+from batchstat.tokenization.count_check import MiscountError, counting_after
 from batchstat.tokenization.loading import as_tokenizer
 from batchstat.tokenization.threads import in_order, worker_count
-from batchstat.tokenization.tokenizer import PIECES_BYTES, Tokenizer
+from batchstat.tokenization.tokenizer import TOGETHER_BYTES, Tokenizer
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
         str | os.PathLike[str] | tokenizers.Tokenizer | transformers.PreTrainedTokenizerBase
     )
 
-_LEAST_TEXTS, _MOST_TEXTS = 1_000, 100_000
+_BLOCKS, _LEAST_TEXTS, _MOST_TEXTS = 32, 1_000, 100_000
 
 
 def token_lengths(
@@ -76,22 +76,28 @@ def _is_column(texts: Any) -> bool:
 
 
 def _counts(tokenizer: Tokenizer, texts: Any, workers: int) -> Ints:
-    blocks = _blocks(tokenizer, texts, workers)
-    parts = list(in_order(lambda block: tokenizer.count(Texts(block))[0], blocks, workers))
+    def count(block: tuple[int, pa.LargeStringArray]) -> Ints:
+        first, column = block
+        with counting_after(first):
+            return tokenizer.count(Texts(column)).tokens
+
+    parts = list(in_order(count, _blocks(tokenizer, texts), workers))
     return np.concatenate(parts) if parts else np.empty(0, dtype=np.int64)
 
 
-def _blocks(tokenizer: Tokenizer, texts: Any, workers: int) -> Iterator[pa.LargeStringArray]:
-    # At least two blocks per worker: while one thread converts one, another counts one.
-    size = min(max(_LEAST_TEXTS, len(texts) // (2 * workers)), _MOST_TEXTS)
+def _blocks(tokenizer: Tokenizer, texts: Any) -> Iterator[tuple[int, pa.LargeStringArray]]:
+    """Yield blocks of texts, and how many come before each."""
+    # The same for any number of workers, since which texts are checked follows from the block. Two
+    # blocks for each of many: while one thread converts one, another counts one.
+    size = min(max(_LEAST_TEXTS, len(texts) // _BLOCKS), _MOST_TEXTS)
     # A Series is sliced by position, whatever its index.
     rows = getattr(texts, "iloc", texts)
     for first in range(0, len(texts), size):
         block = _as_arrow(rows[first : first + size], first)
         if first == 0:
             tokenizer.expect(block.nbytes * len(texts) // len(block))
-        for start, stop in Texts(block).ranges(PIECES_BYTES, size):
-            yield block.slice(start, stop - start)
+        for start, stop in Texts(block).ranges(TOGETHER_BYTES, size):
+            yield first + start, block.slice(start, stop - start)
 
 
 def _as_arrow(texts: Any, first: int) -> pa.LargeStringArray:

@@ -25,15 +25,15 @@ from batchstat.errors import InputError
 from batchstat.lengths.arrays import Ints, offsets_from_sizes
 from batchstat.lengths.token_ranges import TokenRanges
 from batchstat.tokenization.chat_template import Locate
-from batchstat.tokenization.count_check import MiscountError
+from batchstat.tokenization.count_check import MiscountError, counting_after
 from batchstat.tokenization.encoder import Encoder
 from batchstat.tokenization.panics import panics_as_errors
 from batchstat.tokenization.prompts import count_completions
 
-PIECES_BYTES = 16 << 20
-"""Texts that are cut into pieces together."""
-_ENGINE_BYTES = 4 << 20
-"""Texts that the engine counts together: its threads share them, and their ids fit in memory."""
+TOGETHER_BYTES = 8 << 20
+"""Texts that are cut into pieces, or counted by the engine, together: many pieces repeat in them,
+and their ids fit in memory. The same for both, for which way counts depends on how long the engine
+takes to load, and which texts are checked must not."""
 _BATCH_BYTES = 4 << 20
 _BATCH_SAMPLES = 10_000
 
@@ -148,11 +148,10 @@ class Tokenizer:
             return self._count_chats(content, on_error, Counter() if left_out is None else left_out)
         encoder = self.encoder
         counts: Ints = np.full(len(content), -1, dtype=np.int64)
-        by_engine = encoder.engine is not None and encoder.engine.is_begun
-        together = _ENGINE_BYTES if by_engine else PIECES_BYTES
-        for first, last in content.ranges(together, len(counts)):
+        for first, last in content.ranges(TOGETHER_BYTES, len(counts)):
             texts = content.slice(first, last)
-            counted = encoder.count_faster(texts.first, texts.second)
+            with counting_after(first):
+                counted = encoder.count_faster(texts.first, texts.second)
             if counted is None:
                 self._measure(encoder.count, texts, counts[first:last], first, on_error)
             else:
@@ -203,10 +202,11 @@ class Tokenizer:
     def _count_completions(self, content: Completions, on_error: OnError | None) -> "Counted":
         encoder = self.encoder
         found: Ints = np.full((len(content), 2), -1, dtype=np.int64)
-        for first, last in content.ranges(_ENGINE_BYTES, len(content)):
+        for first, last in content.ranges(TOGETHER_BYTES, len(content)):
             samples, counted = content.slice(first, last), None
             if encoder.engine is not None:
-                counted = encoder.engine.count_completions(samples.prompts, samples.joined())
+                with counting_after(first):
+                    counted = encoder.engine.count_completions(samples.prompts, samples.joined())
             if counted is None:
                 measure = partial(count_completions, encoder.encode)
                 self._measure(measure, samples, found[first:last], first, on_error)
@@ -244,7 +244,7 @@ class Tokenizer:
         for first, last in content.ranges(_BATCH_BYTES, _BATCH_SAMPLES):
             samples = content.slice(first, last).to_list()
             try:
-                with panics_as_errors():
+                with panics_as_errors(), counting_after(first):
                     found[first:last] = _measured(measure, samples)
             except MiscountError:
                 raise

@@ -28,16 +28,20 @@ import tempfile
 import time
 import unicodedata
 from collections.abc import Callable, Iterator
+from contextvars import ContextVar
 from functools import partial
 from importlib.metadata import version
 from pathlib import Path
 from typing import Any
+from unittest.mock import patch
 
 import numpy as np
 import tokenizers
 import transformers
 
 import batchstat
+from batchstat.tokenization import count_check
+from batchstat.tokenization.count_check import CountCheck
 from batchstat.tokenization.engine_counter import _load
 from batchstat.tokenization.loading import as_tokenizer
 from batchstat.tokenization.threads import cores
@@ -186,6 +190,24 @@ def others(path: Path, texts: list[str]) -> dict[str, float]:
     return {"transformers_batch": base / batch, "transformers_one_at_a_time": base / single}
 
 
+def check_times(path: Path, texts: list[str]) -> dict[str, float]:
+    """What the check adds to the time of counting, at three places of a file."""
+    ours, found = as_tokenizer(load(path)), {}
+    if ours.encoder.engine is not None:
+        ours.encoder.engine.load()
+    counted(ours, texts)
+    for place, first_byte in (("", 0), (" after 8 MiB", 8 << 20), (" after 1 GiB", 1 << 30)):
+        ratios = []
+        for _ in range(5):
+            with patch.object(CountCheck, "check"):
+                without, _ = seconds(partial(counted, ours, fresh(texts)))
+            with patch.object(count_check, "_PLACE", ContextVar("place", default=(first_byte, 0))):
+                with_check, _ = seconds(partial(counted, ours, fresh(texts)))
+            ratios.append(with_check / without - 1)
+        found[f"time of the check{place}"] = statistics.median(ratios)
+    return found
+
+
 def whole_file(path: Path, texts: list[str]) -> dict[str, float]:
     """A file to its profile, and the bound: `wc -w` on it."""
     with tempfile.TemporaryDirectory() as folder:
@@ -256,7 +278,9 @@ def main() -> None:
             print(f"{corpus}, {path.name}: {found['ratio']:.2f}", file=sys.stderr, flush=True)
     small = texts["Wikipedia, 15 MB"]
     extras = {
-        path.name: others(path, small) | whole_file(path, texts["Wikipedia, 60 MB"])
+        path.name: others(path, small)
+        | check_times(path, texts["Wikipedia, 60 MB"])
+        | whole_file(path, texts["Wikipedia, 60 MB"])
         for path in folders
         if not arguments.only
     }
