@@ -5,14 +5,14 @@ from collections.abc import Iterator
 from dataclasses import asdict, dataclass
 from json import JSONDecodeError
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any
 
 from batchstat.calibration.costs import BatchCost, BatchMemory
 from batchstat.calibration.setup import Setup
 from batchstat.calibration.shapes import Shape
 from batchstat.errors import InputError, OptionError, short
 from batchstat.parameters import whole_number
-from batchstat.storage.sealed_records import OtherSchemaError, decoded, parse, seal, unseal
+from batchstat.storage.sealed_records import OtherSchemaError, between, decoded, parse, seal, unseal
 
 SCHEMA = "batchstat.calibration/1"
 
@@ -22,6 +22,16 @@ _ROUNDING = 16
 MOST_NOISE = 0.2
 """Residual of the fitted times above which they are not used: a speed-up of 1.3 would be as likely
 one of 1.
+"""
+
+_Tokens = Annotated[int, between(1, 2**31 - 1)]
+_Bytes = Annotated[int, between(0, 2**50)]
+_BytesEach = Annotated[float, between(0, 2**40)]
+_Seconds = Annotated[float, between(0, 86_400)]
+_SecondsEach = Annotated[float, between(0, 1)]
+_Share = Annotated[float, between(0, 1_000_000)]
+"""What no device exceeds: a file with more in it was not measured, and its compute would be more
+than whole numbers of 64 bits hold.
 """
 
 PER_SECOND = 10**12
@@ -41,7 +51,7 @@ class Hardware:
 
     device: str
     name: str
-    memory: int | None
+    memory: _Bytes | None
     versions: dict[str, str]
 
 
@@ -60,14 +70,18 @@ class Point:
         update_peak: bytes at the peak of the update.
     """
 
-    rows: int
-    width: int
-    samples_per_row: int = 1
-    seconds: float
-    update_seconds: float
-    first_seconds: float
-    peak: int | None
-    update_peak: int | None
+    rows: _Tokens
+    width: _Tokens
+    samples_per_row: _Tokens = 1
+    seconds: _Seconds
+    update_seconds: _Seconds
+    first_seconds: _Seconds
+    peak: _Bytes | None
+    update_peak: _Bytes | None
+
+    def __post_init__(self) -> None:
+        if self.samples_per_row > self.width:
+            raise ValueError(f"{self.samples_per_row:,} samples in a row of {self.width:,} tokens")
 
     @property
     def shape(self) -> Shape:
@@ -89,13 +103,18 @@ class TimeFit:
         worst: the largest of these, without sign.
     """
 
-    per_step: float
-    per_batch: float
-    per_token: float
-    per_pair: float
-    per_shape: float
-    residual: float
-    worst: float
+    per_step: _Seconds
+    per_batch: _Seconds
+    per_token: _SecondsEach
+    per_pair: _SecondsEach
+    per_shape: _Seconds
+    residual: _Share
+    worst: _Share
+
+    def __post_init__(self) -> None:
+        of_batches = (self.per_batch, self.per_token, self.per_pair)
+        if not any(round(each * PER_SECOND) for each in of_batches):
+            raise ValueError("per_batch, per_token and per_pair are 0: no batch takes time")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -113,13 +132,13 @@ class MemoryFit:
         worst: the largest of these, without sign.
     """
 
-    fixed: int
-    per_token: float
-    per_pair: float
-    least: int
-    gradients: int | None
-    residual: float | None
-    worst: float | None
+    fixed: _Bytes
+    per_token: _BytesEach
+    per_pair: _BytesEach
+    least: _Bytes
+    gradients: _Bytes | None
+    residual: _Share | None
+    worst: _Share | None
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -150,7 +169,7 @@ class Calibration:
     points: tuple[Point, ...]
     time: TimeFit | None
     memory: MemoryFit | None
-    fits: int | None
+    fits: _Bytes | None
     too_large: int = 0
     is_complete: bool = True
 

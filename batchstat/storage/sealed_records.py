@@ -7,7 +7,7 @@ flipped bit either changes nothing that is used or is an error.
 
 import hashlib
 import json
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import MISSING, fields, is_dataclass
 from datetime import datetime
 from math import isfinite
@@ -238,6 +238,15 @@ def _require(holds: bool, value: Any, name: str, what: str) -> Any:
     if not holds:
         raise ValueError(f"{name or 'it'} is {short(value)}: must be {what}")
     return value
+
+
+def between(least: int, most: int) -> Callable[[str, float], object]:
+    """Return what refuses a number outside a range, to annotate a field with."""
+
+    def check(name: str, number: float) -> None:
+        _require(least <= number <= most, number, name, f"between {least:,} and {most:,}")
+
+    return check
 
 
 def _path(name: str, key: str) -> str:

@@ -1,5 +1,6 @@
 import itertools
 import json
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -18,7 +19,9 @@ from batchstat.calibration.fit import fit_calibration, non_negative_least_square
 from batchstat.calibration.measuring import measure_device
 from batchstat.calibration.setup import Setup
 from batchstat.calibration.shapes import Shape
+from batchstat.documents.comparison import comparison_document
 from batchstat.errors import InputError, OptionError
+from batchstat.storage.sealed_records import seal
 from calibration.devices import KnownDevice
 
 
@@ -37,6 +40,10 @@ def calibration_of(device: KnownDevice, widest: int = 512, **more) -> Calibratio
         too_large=measured.too_large,
         is_complete=measured.is_complete,
     )
+
+
+KNOWN = calibration_of(KnownDevice(memory=100_000_000))
+TIMES = ("per_step", "per_batch", "per_token", "per_pair", "per_shape", "residual", "worst")
 
 
 @given(
@@ -80,6 +87,61 @@ def test_another_file_is_refused(tmp_path, change, message):
         load_calibration(path)
     assert str(path.as_posix()) in str(caught.value)
     assert "\n" not in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("place", "number"),
+    [
+        (("time", "per_batch"), -1),
+        (("time", "per_shape"), 1e300),
+        (("time", "per_shape"), 2**63 - 1),
+        (("time", "per_pair"), 1.5),
+        (("time", "residual"), -1),
+        (("memory", "per_token"), 2.0**63),
+        (("memory", "per_pair"), -1),
+        (("memory", "fixed"), 2**51),
+        (("hardware", "memory"), 2**51),
+        (("points", 0, "samples_per_row"), 2**30),
+        (("points", 0, "seconds"), 1e9),
+        (("points", 0, "width"), 0),
+        (("time",), dict.fromkeys(TIMES, 0)),
+    ],
+)
+def test_constants_that_no_device_has_are_refused(tmp_path, place, number):
+    """A digest can be computed again: it is no proof of what was measured."""
+    record = json.loads(save_calibration(calibration_of(KnownDevice(memory=100_000_000))))
+    del record["digest"]
+    part = record
+    for key in place[:-1]:
+        part = part[key]
+    part[place[-1]] = number
+    (tmp_path / "known.json").write_text(json.dumps(seal(record)))
+    with pytest.raises(InputError, match=r"must be between|samples in a row|no batch takes time"):
+        load_calibration(tmp_path / "known.json")
+
+
+@given(data=st.data())
+def test_the_largest_constants_are_counted(data):
+    """Compute in picoseconds is more than 64 bits hold, and memory more than any device has."""
+    extreme = st.sampled_from([0.0, 1e-12, 1.0])
+    seconds = st.sampled_from([0.0, 86_400.0])
+    known = KNOWN
+    time = replace(
+        known.time,
+        **{name: data.draw(seconds) for name in ("per_step", "per_batch", "per_shape")},
+        per_token=data.draw(extreme),
+        per_pair=data.draw(st.sampled_from([1e-12, 1.0])),
+    )
+    each = st.sampled_from([0.0, 2.0**40])
+    memory = replace(known.memory, per_token=data.draw(each), per_pair=data.draw(each))
+    found = batchstat.compare(
+        np.random.default_rng(0).integers(1, 400, 200),
+        calibration=replace(known, time=time, memory=memory),
+        tokens_per_batch=2048,
+        world_size=data.draw(st.sampled_from([1, 3])),
+    )
+    document = json.loads(json.dumps(comparison_document(found)))
+    assert all(row["compute"] >= 0 for row in document["strategies"])
 
 
 @pytest.mark.parametrize("content", [b"", b"\x89PNG\xff", b"{", b"not JSON"])

@@ -475,7 +475,8 @@ def test_what_recipe_prints_runs(run, tmp_path, framework, corpus, strategy):
     write_some(tmp_path, file)
     flags = ["--tokenizer", chat(tmp_path / "tokenizer")] if "chat" in corpus else []
     flags = [*columns, *flags, "--no-plots"]
-    settings = ["--tokens-per-batch", 8192, "--strategy", strategy]
+    # Backward through a vocabulary of 30,000 takes most of the time: small batches.
+    settings = ["--tokens-per-batch", 2048, "--strategy", strategy]
     if corpus == "classes":
         settings += ["--sampler", "downsampling", "--pad-to-multiple-of", 8]
     compared = run("compare", file, *flags, *settings, "--json")
@@ -523,7 +524,7 @@ def test_a_recipe_on_two_processes(run, tmp_path, framework):
     needs("accelerate")
     reviews = [SAMPLE_DATA / "reviews.csv", "--text-column", "review", "--label-column", "label"]
     run("profile", *reviews, "--no-plots")
-    settings = ["--tokens-per-batch", 8192, "--world-size", 2, "--gradient-accumulation-steps", 2]
+    settings = ["--tokens-per-batch", 2048, "--world-size", 2, "--gradient-accumulation-steps", 2]
     printed = run("recipe", framework, *settings).stdout
     assert "torchrun --nproc-per-node 2 train.py" in printed
     (tmp_path / "train.py").write_text(printed, encoding="utf-8")
