@@ -27,7 +27,7 @@ MAX_INT = 2**31 - 1
 MOST_SEED = 2**32 - 1
 """Largest seed of NumPy's legacy generator, and so of whatever seeds all generators."""
 
-MOST_RANKS = 10**6
+MOST_RANKS = 100_000
 """Every round has an entry per rank: a mistyped number must not exhaust a machine's memory."""
 
 

@@ -98,7 +98,9 @@ class TorchDevice:
         self._recover()
         try:
             yield
-        except (Exception, SystemExit) as error:  # a model may raise anything
+        except KeyboardInterrupt:
+            raise
+        except BaseException as error:  # a model may raise anything, as asyncio.CancelledError
             self._ran_out = is_out_of_memory(error)
             if not self._ran_out:
                 reason = f"{type(error).__name__}: {' '.join(str(error).split())[:200]}"

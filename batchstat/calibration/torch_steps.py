@@ -125,7 +125,9 @@ class FunctionSteps:
         try:
             with redirect_stdout(sys.stderr):
                 self._step = getattr(import_module(module), function)
-        except (Exception, SystemExit) as error:  # a module may raise anything
+        except KeyboardInterrupt:
+            raise
+        except BaseException as error:  # a module may raise anything
             reason = " ".join(str(error).split())[:200]
             raise InputError(
                 f"model {name!r} cannot be loaded: {type(error).__name__}: {reason}"

@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from batchstat.errors import InputError
-from batchstat.lengths.arrays import Ints
+from batchstat.lengths.arrays import Ints, distinct
 from batchstat.planning.samples import Samples
 from batchstat.recording.collated import CollatedBatches, as_collated
 from batchstat.recording.recording import RecordedBatch, RecordedRank, Recording
@@ -180,7 +180,7 @@ def _draws_again(numbers: Ints, collated: CollatedBatches, ranks: int) -> bool:
     sampler draws with replacement, and to compute each sample once would be another training.
     """
     rows = int(np.diff(collated.batches.batch_offsets).max())
-    return len(numbers) - len(np.unique(numbers)) > rows * ranks
+    return len(numbers) - len(distinct(numbers)) > rows * ranks
 
 
 def _numbered(collated: CollatedBatches, numbers: Ints) -> CollatedBatches | None:

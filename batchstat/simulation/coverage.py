@@ -5,7 +5,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from batchstat.lengths.arrays import Ints, gather_groups
+from batchstat.lengths.arrays import Ints, distinct, gather_groups
 from batchstat.lengths.exact import sums_at, total
 from batchstat.planning.batch_table import BatchTable
 from batchstat.planning.classes import Classes
@@ -195,7 +195,7 @@ def trace_samples(
         mixing = ClassMixing.of(of_batch, code, len(batch), len(samples.classes.names))
     shared = 0
     if world_size > 1:
-        pairs = np.unique(place * world_size + ranks) // world_size
+        pairs = distinct(place * world_size + ranks) // world_size
         shared = int(np.count_nonzero(np.bincount(pairs) > 1))
     return unique, Coverage(
         corpus_samples=n,

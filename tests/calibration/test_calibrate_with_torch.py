@@ -214,6 +214,10 @@ one.vocabulary = 1
 
 def fails(batch):
     raise ValueError("not that shape")
+
+def cancelled(batch):
+    import asyncio
+    raise asyncio.CancelledError("by its loop")
 """
 
 
@@ -268,6 +272,7 @@ def test_weights_that_do_not_fit_are_said_to(folder_of, run):
         ("train:one", "model 'train:one' has vocabulary=1: must be between 2 and 2,147,483,647"),
         ("leaves:step", "model 'leaves:step' cannot be loaded: SystemExit: 3"),
         ("train:fails", "the step fails on 1 x 64: ValueError: not that shape"),
+        ("train:cancelled", "the step fails on 1 x 64: CancelledError: by its loop"),
     ],
 )
 def test_a_function_that_cannot_run_is_one_line(tmp_path, run_process, model, message):

@@ -153,10 +153,10 @@ def test_packed_rows_shorter_than_a_sample():
         batchstat.compare([3, 9, 4], strategies=["packed:max_length=5"])
 
 
-@pytest.mark.parametrize("world_size", [10**6 + 1, 2 * 10**9, 10**30])
+@pytest.mark.parametrize("world_size", [100_001, 2 * 10**9, 10**30])
 def test_more_ranks_than_anybody_has(run, tmp_path, world_size):
     """Refused before anything is allocated, wherever it is said."""
-    message = f"world_size={world_size}: must be between 1 and 1,000,000"
+    message = f"world_size={world_size}: must be between 1 and 100,000"
     for make in (
         lambda: Settings(world_size=world_size),
         lambda: batchstat.compare([3, 4], world_size=world_size),
@@ -195,3 +195,18 @@ def test_more_ranks_than_samples(remainder, what):
     assert f"99,998 ranks {what}" in warning.message
     few = batchstat.compare([3, 4, 5], strategies=["static"], world_size=3)
     assert "more_ranks_than_samples" not in {each.code for each in few.warnings}
+
+
+@pytest.mark.parametrize("best_fit", [False, True])
+@pytest.mark.parametrize("bins", [13, 14, 2**31 - 1])
+def test_rows_that_stay_empty_are_not_made(best_fit, bins):
+    """More of them open than there are samples, up to 10^9, change nothing."""
+    lengths = np.random.default_rng(0).integers(1, 9, 13)
+    spec = f"grain:best_fit={str(best_fit).lower()},num_packing_bins={bins}"
+    given_ = {"max_length": 10, "batch_size": 2, "order": "file"}
+    found = [list(batch.rows) for batch in BatchSampler(lengths, spec, **given_).batches()]
+    usual = [
+        list(batch.rows)
+        for batch in BatchSampler(lengths, spec.replace(str(bins), "13"), **given_).batches()
+    ]
+    assert found == usual

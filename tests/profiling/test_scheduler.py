@@ -45,8 +45,8 @@ from batchstat.profiling.tasks import CountTask, RemoteTask
 from batchstat.profiling.worker import count_split
 from batchstat.tokenization.count_check import MiscountError
 from batchstat.tokenization.loading import load_tokenizer
+from conftest import ROOT, check_schema, environment, needs, resealed
 from conftest import Run as Command
-from conftest import check_schema, environment, needs, resealed
 
 
 @pytest.fixture
@@ -437,6 +437,33 @@ def test_standard_input_is_not_counted_again_when_it_is_over(tmp_path):
     assert result.returncode == 3
     assert b"error: the counts of standard input cannot be stored in" in result.stderr
     assert b"no sample" not in result.stderr
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("guard", ["", 'if __name__ == "__main__":\n    '])
+def test_a_script_without_a_main_guard_is_told_so(tmp_path, guard):
+    """Its processes would start processes of their own, each with a traceback."""
+    sources_of(tmp_path, 2)
+    (tmp_path / "script.py").write_text(
+        f"import batchstat\n{guard}print(len(batchstat.profile('.', executor='processes')))\n"
+    )
+    result = subprocess.run(
+        [sys.executable, "script.py"],
+        cwd=tmp_path,
+        env=environment(PYTHONPATH=str(ROOT)),
+        capture_output=True,
+        encoding="utf-8",
+        timeout=300,
+    )
+    if guard:
+        assert result.returncode == 0, result.stderr
+        assert int(result.stdout) > 0
+        return
+    assert result.returncode == 1
+    assert result.stderr.count("Traceback") == 1
+    last = result.stderr.splitlines()[-1]
+    assert last.startswith("batchstat.errors.InputError: processes run a script again")
+    assert 'if __name__ == "__main__":, or use executor="threads"' in last
 
 
 class Broken(ThreadPoolExecutor):

@@ -2,6 +2,8 @@
 
 import inspect
 import re
+import subprocess
+import sys
 from collections.abc import Iterator
 from dataclasses import fields
 
@@ -21,7 +23,7 @@ from batchstat.render.glossary import COLUMNS, Entry, entries, explain, explain_
 from batchstat.render.screens.balance import balance_screen
 from batchstat.render.screens.comparison import comparison_screen
 from batchstat.render.screens.layout import Fitting, Rows
-from conftest import SAMPLE_DATA
+from conftest import SAMPLE_DATA, environment
 
 
 def keys(part: dict) -> Iterator[str]:
@@ -203,3 +205,13 @@ def test_several_names():
     for words, missing in ((["fill", "zzz"], "zzz"), (["row", "usee"], "usee"), (["a", "b"], "a")):
         with pytest.raises(OptionError, match=f"nothing is called '{missing}'"):
             explain_all(words)
+
+
+def test_without_docstrings_it_says_so():
+    """python -OO drops them."""
+    command = [sys.executable, "-OO", "-m", "batchstat", "explain", "padding"]
+    result = subprocess.run(command, capture_output=True, text=True, env=environment())
+    assert result.returncode == 3
+    assert result.stderr == (
+        "error: python -OO leaves out what names mean: start batchstat without -OO\n"
+    )

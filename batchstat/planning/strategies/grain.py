@@ -97,7 +97,8 @@ class Grain(PackedRows):
         while True:
             some = lengths[:tried]
             if self.best_fit:
-                row, before = _fill_best(some, self.max_length, most, rows)
+                # More rows than samples stay empty: none of them need be there.
+                row, before = _fill_best(some, self.max_length, most, min(rows, len(some)))
                 placed = len(row)
             else:
                 packing = first_fit(some, self.max_length, most)

@@ -4,9 +4,11 @@ import os
 import signal
 import threading
 from collections.abc import Iterator
-from concurrent.futures import Executor, ThreadPoolExecutor
+from concurrent.futures import BrokenExecutor, Executor, ThreadPoolExecutor
 from contextlib import AbstractContextManager, contextmanager
+from typing import Any
 
+from batchstat.errors import InputError
 from batchstat.profiling.executors.executor import CountingExecutor
 from batchstat.tokenization.threads import limit_threads
 
@@ -25,19 +27,42 @@ def processes(workers: int, splits: int) -> CountingExecutor:
     max_in_flight = max(1, min(workers, splits))
     threads_each = max(1, workers // max_in_flight)
 
-    def start() -> AbstractContextManager[Executor]:
+    @contextmanager
+    def start() -> Iterator[Executor]:
         import multiprocessing
         from concurrent.futures import ProcessPoolExecutor
 
+        # A new process runs the script that started it from its beginning, under another name. One
+        # that comes here again would start processes of its own: Python raises in each of them.
+        if getattr(multiprocessing.current_process(), "_inheriting", False):
+            os._exit(_UNGUARDED)
+        started = []
+
         # Not by fork: the libraries that count have threads of their own.
-        spawning = multiprocessing.get_context("spawn")
-        return _ended(
-            ProcessPoolExecutor(
-                max_in_flight, spawning, initializer=_begin, initargs=(threads_each,)
-            )
+        class Spawning(multiprocessing.context.SpawnContext):
+            def Process(self, *args: Any, **more: Any) -> Any:  # type: ignore[override] # noqa: N802
+                started.append(super().Process(*args, **more))
+                return started[-1]
+
+        pool = ProcessPoolExecutor(
+            max_in_flight, Spawning(), initializer=_begin, initargs=(threads_each,)
         )
+        try:
+            with _ended(pool):
+                yield pool
+        except BrokenExecutor:
+            if any(process.exitcode == _UNGUARDED for process in started):
+                raise InputError(
+                    "processes run a script again from its beginning: put what it does under "
+                    'if __name__ == "__main__":, or use executor="threads"'
+                ) from None
+            raise
 
     return CountingExecutor("processes", start, max_in_flight, threads_each)
+
+
+_UNGUARDED = 94
+"""Exit code of a process whose script has no main guard; of no signal, and of nothing else here."""
 
 
 @contextmanager
