@@ -42,7 +42,9 @@ class Batch:
             those of the mean over all samples of the step.
         token_weight: the same for a mean loss over tokens: over the trained ones, where they are
             known. The first token of a sample does not count, since nothing predicts it.
-        repeated: whether each sample is a repeat that only evens out the ranks.
+        repeated: whether each sample, or part of one, was computed before as a whole and only evens
+            out the ranks. Where ranks cut samples at places of their own, parts overlap, and more
+            tokens are computed again than those of such parts.
         trained_tokens: number of its trained tokens, those without a loss not counted; None if
             they are unknown, so that `token_weight` is of all tokens.
     """

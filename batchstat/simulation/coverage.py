@@ -177,11 +177,11 @@ def trace_samples(
     begun = np.bincount(place[begins], minlength=n)
     there = np.bincount(place, minlength=n) > 0
     times = np.where(there, np.maximum(begun, 1), 0)
+    drawn = np.bincount(samples.places(epoch.first_parts), minlength=n)
     tokens = np.minimum(
         sums_at(samples.places(epoch.samples), epoch.lengths, n),
-        _tokens_once(plan, samples.places(plan.samples), entry, n),
+        _tokens_once(plan, place, entry, drawn),
     )
-    drawn = np.bincount(samples.places(epoch.first_parts), minlength=n)
     unique = DistinctCounts(
         samples=int(np.minimum(drawn, times).sum()),
         tokens=total(tokens),
@@ -211,27 +211,28 @@ def trace_samples(
     )
 
 
-def _tokens_once(plan: BatchPlan, places: Ints, entry: Ints, n: int) -> Ints:
-    """Return (n,) tokens of each sample in the entries computed; a part computed again does not
-    make up for one that is not.
+def _tokens_once(plan: BatchPlan, places: Ints, entry: Ints, drawn: Ints) -> Ints:
+    """Return (n,) tokens of each sample in the entries computed, each token at most as often as its
+    sample was drawn: a part computed again does not make up for one that is not. Parts of several
+    ranks may overlap, where each rank cuts samples at places of its own.
 
     Args:
         plan: all planned batches.
-        places: (n_entries,) the sample of each of its entries.
+        places: (n_computed,) the sample of each entry computed.
         entry: (n_computed,) the entries computed, repeats included.
-        n: number of samples.
+        drawn: (n,) how often each sample was drawn.
     """
+    lengths = plan.lengths[entry]
     if plan.starts is None:
-        return sums_at(places[entry], plan.lengths[entry], n)
-    times = np.bincount(entry, minlength=len(places))
-    parts, part = np.unique(
-        places * (int(plan.starts.max(initial=0)) + 1) + plan.starts, return_inverse=True
-    )
-    planned = sums_at(part, plan.lengths, len(parts))
-    computed = sums_at(part, plan.lengths * times, len(parts))
-    sample = np.zeros(len(parts), dtype=np.int64)
-    sample[part] = places
-    return sums_at(sample, np.minimum(planned, computed), n)
+        return sums_at(places, lengths, len(drawn))
+    starts = plan.starts[entry]
+    # Between the ends of parts, in sequence, all tokens of a sample are in equally many of them.
+    sample, at = np.tile(places, 2), np.concatenate([starts, starts + lengths])
+    order = np.lexsort((at, sample))
+    sample, at = sample[order], at[order]
+    parts = np.cumsum(np.where(order < len(entry), 1, -1))
+    once = np.diff(at, append=0) * np.minimum(parts, drawn[sample])
+    return sums_at(sample, np.where(parts > 0, once, 0), len(drawn))
 
 
 def _of_ranks(
