@@ -4,7 +4,6 @@ import gc
 import os
 import signal
 import sys
-import traceback
 from _thread import interrupt_main
 from threading import Timer, main_thread
 from types import FrameType
@@ -64,8 +63,9 @@ def main() -> None:
             os._exit(_INTERRUPTED)
         if not isinstance(error, Exception):
             raise
-        traceback.print_exc()
-        print("error: batchstat crashed; this is a bug, please report it", file=sys.stderr)
+        from batchstat.cli.streams import say_crashed
+
+        say_crashed()
         sys.exit(_CRASHED)
 
 

@@ -11,6 +11,7 @@ import re
 from collections.abc import Iterable
 from reprlib import Repr
 from typing import ClassVar
+from urllib.parse import unquote, unquote_plus
 
 _CONTROLS = re.compile(r"[\x00-\x1f\x7f-\x9f\u2028\u2029\u202a-\u202e\u2066-\u2069\ud800-\udfff]")
 
@@ -19,6 +20,18 @@ _COMMANDS = re.compile(r"##(?=\w*\[)")
 """What Azure Pipelines, TeamCity and older GitHub runners take for a command anywhere in a line."""
 _COMMAND_LINES = re.compile(r"(?m)^([^\S\n]*):(?=:)")
 """What GitHub Actions takes for a command: its runner trims the whitespace before it."""
+LEFT_OUT = "…"
+_ADDRESS = re.compile(r"[A-Za-z][\w+.\-]+:/+[^\s'\"<>]*")
+_OF_OBJECTS = frozenset(
+    ("s3", "s3a", "gs", "gcs", "abfs", "abfss", "adl", "az", "wasb", "wasbs", "hf", "memory", "oss")
+)
+"""Schemes under which `?`, `#` and `;` may stand in patterns and in names of files."""
+_BEFORE_HOST = frozenset(("abfs", "abfss", "az", "wasb", "wasbs"))
+"""Schemes in which a container stands where others have a user."""
+_CONTAINER = re.compile(r"\$?[a-z0-9]+(-[a-z0-9]+)*@[^@:]+")
+_AFTER_NAME = re.compile(rf"[?#]|;(?=[^/=]*=|{LEFT_OUT})")
+_AFTER_OBJECT = re.compile(rf"[?#;](?=[^/?#;=]*=|{LEFT_OUT})")
+_SHOWN_QUERY = re.compile(r"(versionId|revision|format)=[\w.~\-]*")
 _short = Repr()
 _short.maxstring = _short.maxother = _short.maxlong = 80
 
@@ -41,6 +54,108 @@ def printable(text: str) -> str:
     moves a terminal's cursor or that a CI runner takes for a command.
     """
     return _without_marks(_CONTROLS.sub(lambda match: repr(match[0])[1:-1], text))
+
+
+def shown_address(address: str) -> str:
+    """Return an address without what may be a secret, its user, query and fragment, in whose places
+    there is a `…`; `file://` is a path, and stays as it is.
+
+    A query keeps what says which content is meant: `versionId`, `revision` and `format`.
+    """
+    first, *chained = address.split("::")
+    found = [_without_secrets(first)]
+    for each in chained:  # in a part without a scheme, there may be the rest of a secret
+        found.append(_without_secrets(each) if "://" in each else LEFT_OUT)
+    return "::".join(found)
+
+
+def is_shortened(address: str) -> bool:
+    """Return whether an address is a shown one that leaves something out."""
+    found = re.search(rf"://{LEFT_OUT}@|[?#;&]{LEFT_OUT}", address)
+    return "://" in address and found is not None
+
+
+def named_part(address: str) -> str:
+    """Return an address up to the end of its name: without query and fragment."""
+    scheme, colon, rest = _parts(address)
+    more = _after_name(scheme, rest)
+    return address if more is None else f"{scheme}{colon}{rest[: more.start()]}"
+
+
+def has_cut_user(address: str) -> bool:
+    """Return whether a `/`, `?` or `#` in a user or password cuts an address before its host."""
+    _, _, rest = _parts(address)
+    return "@" in rest and _is_part_of_user(_host(rest))
+
+
+def left_out_of(address: str) -> set[str]:
+    """Return the parts of an address that are not shown, as they are written and as they are meant:
+    the user, the password, and the values of a query.
+    """
+    parts: set[str] = set()
+    for each in address.split("::"):
+        scheme, _, rest = _parts(each)
+        if scheme:
+            more = re.split("[?&#;]", each[len(named_part(each)) :])
+            host = _host(rest)
+            user = (rest if _is_part_of_user(host) else host).rpartition("@")[0]
+            parts |= {each.partition("=")[2] or each for each in more} | {user, *user.split(":")}
+    return {each for part in parts for each in (part, unquote(part), unquote_plus(part))}
+
+
+def _without_secrets(address: str) -> str:
+    scheme, colon, rest = _parts(address)
+    if not scheme:
+        return address
+    host = _host(rest)
+    user, at, _ = (rest if _is_part_of_user(host) else host).rpartition("@")
+    if at and not (scheme.lower() in _BEFORE_HOST and _CONTAINER.fullmatch(host)):
+        rest = f"{LEFT_OUT}@{rest[len(user) + 1 :]}"
+    more = _after_name(scheme, rest)
+    if more is None:
+        return f"{scheme}{colon}{rest}"
+    query = rest[more.end() :].split("&") if more[0] == "?" else [""]
+    kept = [each for each in query if _SHOWN_QUERY.fullmatch(each)]
+    kept += [LEFT_OUT] if len(kept) < len(query) else []
+    return f"{scheme}{colon}{rest[: more.end()]}{'&'.join(kept)}"
+
+
+def _parts(address: str) -> tuple[str, str, str]:
+    """Return the scheme of an address, what follows it, and the rest; of a path the rest alone."""
+    found = re.match(r"\s*([A-Za-z][\w+.\-]+)(:/+)", address)
+    if found is None or found[1].lower() in ("file", "local"):
+        return "", "", address
+    return address[: found.end(1)], found[2], address[found.end() :]
+
+
+def _host(rest: str) -> str:
+    return re.split("[/?#]", rest, maxsplit=1)[0]
+
+
+def _after_name(scheme: str, rest: str) -> re.Match[str] | None:
+    """Return the character in an address after which no name follows, by the scheme's rules."""
+    if not scheme:
+        return None
+    return (_AFTER_OBJECT if scheme.lower() in _OF_OBJECTS else _AFTER_NAME).search(rest)
+
+
+def _is_part_of_user(host: str) -> bool:
+    """Return whether what precedes the first `/`, `?` or `#` of an address is neither a host nor
+    one with a port, but the first part of a user and a password with such a character.
+    """
+    return re.fullmatch(r"([^:\[\]]*|\[.*\])(:\d+)?", host.rpartition("@")[2]) is None
+
+
+def without_secrets(text: str) -> str:
+    """Return text with every address in it as in `shown_address`."""
+    if ":/" not in text:
+        return text
+    return _ADDRESS.sub(lambda match: shown_address(match[0]), text)
+
+
+def message(text: str) -> str:
+    """Return what is said to the user, on one line: see `printable` and `without_secrets`."""
+    return printable(without_secrets(text))
 
 
 def without_commands(text: str) -> str:
@@ -69,9 +184,9 @@ class BatchstatError(Exception):
 
     exit_code: ClassVar[int] = 3
 
-    def __init__(self, message: str) -> None:
-        """Escape the message, in which names may contain anything: see `printable`."""
-        super().__init__(printable(message))
+    def __init__(self, text: str) -> None:
+        """Make the text one line, in which names may contain anything: see `message`."""
+        super().__init__(message(text))
 
 
 class OptionError(BatchstatError, ValueError):
@@ -111,7 +226,7 @@ class StorageFullError(BatchstatError):
     def __init__(self, reason: str, remedy: str) -> None:
         """Compose the message from `reason` and `remedy` (what to do)."""
         super().__init__(f"{reason}: {remedy}")
-        self.reason, self.remedy = printable(reason), remedy
+        self.reason, self.remedy = message(reason), remedy
 
     def __reduce__(self) -> tuple[type, tuple[str, str]]:
         return type(self), (self.reason, self.remedy)

@@ -29,7 +29,9 @@ LAYERS = [
     ["__main__"],
 ]
 # Of these, `recording` is a room and four arrows: it reads batches that were made elsewhere.
-MAX_ROOMS, MAX_LAYERS, MAX_ARROWS = 21, 13, 99
+# Calibrations and recordings that the simulation is given by name are files of this machine, which
+# `storage` tells apart from addresses.
+MAX_ROOMS, MAX_LAYERS, MAX_ARROWS = 21, 13, 100
 PURE = ["errors", "_version", "lengths", "parameters", "planning"]
 RECORDER = "batchstat.recording.recorder"
 HEAVY = {"numpy", "pandas", "pyarrow", "transformers", "tokenizers", "matplotlib", "rich", "torch"}

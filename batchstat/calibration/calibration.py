@@ -12,6 +12,7 @@ from batchstat.calibration.setup import Setup
 from batchstat.calibration.shapes import Shape
 from batchstat.errors import InputError, OptionError, short
 from batchstat.parameters import whole_number
+from batchstat.storage.addresses import local_path
 from batchstat.storage.sealed_records import OtherSchemaError, between, decoded, parse, seal, unseal
 
 SCHEMA = "batchstat.calibration/1"
@@ -334,7 +335,7 @@ def load_calibration(path: str | Path) -> Calibration:
     """
     if not isinstance(path, str | Path):
         raise OptionError(f"calibration={short(path)}: must be a Calibration, or the file of one")
-    path = Path(path)
+    path = local_path(path)
     shown = path.as_posix()
     try:
         record: Any = unseal(parse(path.read_bytes()), SCHEMA)

@@ -1,9 +1,9 @@
 """Configurations of transformers' models."""
 
-from pathlib import Path
 from typing import Any
 
 from batchstat.errors import InputError, short
+from batchstat.storage.addresses import local_path
 
 
 def load_configuration(written: str, otherwise: str, unreachable: str = "") -> Any:
@@ -20,7 +20,7 @@ def load_configuration(written: str, otherwise: str, unreachable: str = "") -> A
     """
     from batchstat.tokenization.hub import HUB_NAME, hub_answers, import_quietly
 
-    path = Path(written)
+    path = local_path(written)
     try:
         is_file, is_folder = path.is_file(), path.is_dir()
     except OSError as error:  # for example, a name that is too long

@@ -17,7 +17,7 @@ from batchstat.planning.samplers.spec import weights_file
 from batchstat.planning.settings import Settings
 from batchstat.planning.strategies.spec import parse_strategies
 from batchstat.simulation.named_rows import names_recording
-from batchstat.storage.addresses import is_remote
+from batchstat.storage.addresses import as_path, as_shown, is_remote
 
 OWN_FILE, SHARED_FILE = "batchstat.toml", "pyproject.toml"
 DEFAULT_CHECK = "default"
@@ -227,7 +227,7 @@ class _Reader:
         typed = _typed(key, value)
         if key in _PATHS:
             located = [self._located(each) for each in ([typed] if key != "corpus" else typed)]
-            return tuple(located) if key == "corpus" else Path(located[0])
+            return tuple(located) if key == "corpus" else as_path(located[0])
         if key == "current" and (is_trainer_config(typed) or names_recording(self._located(typed))):
             return self._located(typed)
         is_name = key == "model" and known_shape(typed) is not None
@@ -302,7 +302,7 @@ def _text(name: str, value: Any) -> str:
         return str(value)  # columns without a header are numbered
     if not isinstance(value, str) or not value:
         raise OptionError(f"{name}={short(value)}: must be text")
-    return value
+    return as_shown(value)
 
 
 def _validate(values: Mapping[str, Any]) -> None:

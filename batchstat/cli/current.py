@@ -12,6 +12,7 @@ from batchstat.gate.check import DEFAULT_CURRENT
 from batchstat.planning.settings import Settings
 from batchstat.simulation.named_rows import Row
 from batchstat.simulation.results import ReportWarning
+from batchstat.storage.addresses import as_shown
 
 if TYPE_CHECKING:
     from batchstat.cli.inputs import Inputs
@@ -73,6 +74,8 @@ def settings_of_setup(
         given["corpus"] = below["corpus"].value
     if given.get("corpus") or setup.reading.get("corpus"):
         named = profile_keywords(setup, **given)
+        if "corpus" in named:
+            named = {**named, "corpus": tuple(map(as_shown, named["corpus"]))}
         found |= {key: Setting(value, origin) for key, value in named.items()}
     elif setup.unreadable:
         raise InputError(setup.no_corpus)

@@ -13,7 +13,7 @@ from batchstat.cli.records import Output
 from batchstat.cli.results import CommandResult, store, warn_of_ignored
 from batchstat.cli.streams import console, emit, render, say, written
 from batchstat.documents.base import to_text
-from batchstat.errors import OptionError
+from batchstat.errors import OptionError, named_part
 from batchstat.render.screens.each import each_screen
 from batchstat.render.text import one_line
 from batchstat.simulation.comparison import Comparison
@@ -78,7 +78,8 @@ def _corpora(options: Options, folder: Path) -> Iterator[tuple[str, Options, Che
 
 def _stem(path: str) -> str:
     """Return the name of a file or folder without its endings."""
-    return one_line(re.split(r"[\\/]", path.rstrip("/\\"))[-1].partition(".")[0] or path)
+    last = re.split(r"[\\/]", named_part(path).rstrip("/\\"))[-1]
+    return one_line(last.partition(".")[0] or path)
 
 
 def _new(name: str, taken: Collection[str]) -> str:

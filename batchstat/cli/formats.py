@@ -12,6 +12,7 @@ from batchstat.documents.base import to_text
 from batchstat.errors import InputError, OptionError, unknown
 from batchstat.gate.outcome import Check, worst
 from batchstat.render.screens.check import check_screen
+from batchstat.storage.addresses import local_path
 from batchstat.storage.results import check_writable, write_file
 
 FORMATS = ("text", "json", "markdown", "junit", "github", "html")
@@ -38,7 +39,7 @@ def as_destinations(written: Sequence[str]) -> Destinations:
             raise OptionError(f"--format {name} is given twice; give it once")
         if equals and not file:
             raise OptionError(f"--format {each} has no file name; write {name} or {name}=FILE")
-        found[name] = Path(file) if equals else None
+        found[name] = local_path(file) if equals else None
     named = [path for path in found.values() if path is not None]
     if len(set(named)) < len(named):
         raise OptionError("two formats write to the same file; give each its own")

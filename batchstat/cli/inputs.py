@@ -26,6 +26,7 @@ from batchstat.gate.limits import Limit, in_force, read_limits
 from batchstat.gate.named_limits import NAMED_LIMITS
 from batchstat.planning.settings import Settings
 from batchstat.simulation.named_rows import names_recording
+from batchstat.storage.addresses import local_path
 
 if TYPE_CHECKING:
     from batchstat.frameworks.setup import TrainingSetup
@@ -232,7 +233,7 @@ def _recorded(values: Mapping[str, Setting]) -> "Observed | None":
         return None
     from batchstat.simulation.current import recorded
 
-    return recorded(Path(named))
+    return recorded(local_path(named))
 
 
 def _flags(options: Options) -> dict[str, Setting]:

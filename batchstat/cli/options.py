@@ -13,7 +13,7 @@ import typer
 from batchstat.cli.usage import Help, HelpAll
 from batchstat.errors import OptionError
 from batchstat.parameters import Option, options_of, parse_whole
-from batchstat.storage.addresses import as_path
+from batchstat.storage.addresses import as_path, as_shown
 
 if TYPE_CHECKING:
     from _typeshed import DataclassInstance
@@ -75,7 +75,7 @@ class _Taking:
     def __call__(self, **values: Any) -> None:
         """Run the command with the options that are given."""
         given = {
-            name: tuple(value) if isinstance(value, list) else value
+            name: _shown(value) if name != self.rest else tuple(value)
             for name, value in values.items()
             if value not in (None, [])
         }
@@ -141,6 +141,13 @@ def _kind(declared: Any) -> Any:
 def _as_flags(text: str) -> str:
     """Return text with the fields in backticks as people write them on a command line."""
     return re.sub("`([^`]*)`", lambda match: match[1].replace("_", "-"), text)
+
+
+def _shown(value: Any) -> Any:
+    """Return a value whose addresses hold, but do not show, what may be a secret."""
+    if isinstance(value, list):
+        return tuple(map(_shown, value))
+    return as_shown(value) if isinstance(value, str) else value
 
 
 def _whole(written: str | int) -> int:

@@ -2,7 +2,6 @@
 configuration.
 """
 
-import shlex
 from collections.abc import Mapping
 from dataclasses import fields
 from typing import TYPE_CHECKING, Any
@@ -11,7 +10,7 @@ from batchstat.cli.inputs import COMMAND_LINE, Inputs
 from batchstat.cli.options import Options
 from batchstat.cli.records import DEFAULT_FOLDER
 from batchstat.planning.settings import Settings
-from batchstat.render.command_lines import flags
+from batchstat.render.command_lines import flags, joined
 from batchstat.render.toml import setting
 
 if TYPE_CHECKING:
@@ -36,7 +35,7 @@ def command_line(inputs: Inputs, command: str, **values: str | int | None) -> st
     """
     in_force = {key: inputs.values[key].value for key in _BATCHING if key in inputs.values}
     settings = {key: value for key, value in in_force.items() if value != _BATCHING[key]}
-    return shlex.join(["batchstat", command, *flags(settings | values), *where(inputs)])
+    return joined(["batchstat", command, *flags(settings | values), *where(inputs)])
 
 
 def line_of(
@@ -103,7 +102,7 @@ def repeated(options: Options, command: str, **values: str) -> str:
         for key, value in options.given.items()
     }
     corpus = given.pop("corpus", [])
-    return shlex.join(["batchstat", command, *map(str, corpus), *flags(given | values)])
+    return joined(["batchstat", command, *map(str, corpus), *flags(given | values)])
 
 
 def written(given: Inputs, profile: "Profile", trial: "Trial", is_whole: bool) -> tuple[str, str]:
@@ -143,6 +142,6 @@ def _described(given: Inputs, changes: Mapping[str, Any]) -> str:
     """Return how the check is to say what is trained then."""
     origins = [given.values[key].origin for key in ("corpus", *changes) if key in given.values]
     if given.table is None or any(origin.endswith(COMMAND_LINE) for origin in origins):
-        return f"pass {shlex.join(flags(changes))}"
+        return f"pass {joined(flags(changes))}"
     lines = [setting(key.replace("_", "-"), value) for key, value in changes.items()]
     return f"set {' and '.join(lines)} in {given.table}"

@@ -7,7 +7,7 @@ from datetime import UTC, datetime
 from io import StringIO
 from pathlib import Path
 
-from batchstat.errors import printable
+from batchstat.errors import message
 from batchstat.profiling.run_log import LOG
 from batchstat.storage.addresses import is_remote
 
@@ -44,7 +44,7 @@ def profile_log(folder: Path | None) -> Iterator[None]:
 class _Line(logging.Formatter):
     def format(self, record: logging.LogRecord) -> str:
         time = datetime.fromtimestamp(record.created, UTC).isoformat(timespec="seconds")
-        return f"{time}  {printable(record.getMessage())}"
+        return f"{time}  {message(record.getMessage())}"
 
 
 class _LogFile(logging.FileHandler):

@@ -13,7 +13,7 @@ from batchstat.cli.streams import say
 from batchstat.errors import InputError, OptionError
 from batchstat.parameters import options_of
 from batchstat.profiling.build import count_shard, profile
-from batchstat.profiling.cache import CountCache, default_folder
+from batchstat.profiling.cache import CountCache
 from batchstat.profiling.inputs import Corpus, open_corpus
 from batchstat.profiling.parquet import load_profile
 from batchstat.profiling.profile import Profile
@@ -23,6 +23,7 @@ from batchstat.profiling.shards import SPLITS_FOLDER, Shard, ShardSpec
 from batchstat.profiling.staleness import changes, same_input
 from batchstat.simulation.results import ReportWarning
 from batchstat.simulation.run_facts import RunFacts
+from batchstat.storage.machine import cache_folder
 from batchstat.storage.result_files import profile_version
 from batchstat.tokenization.threads import limit_threads
 
@@ -113,7 +114,7 @@ def _cache(run: RunOptions, folder: Path | None) -> CountCache | None:
         if folder is None:
             raise OptionError("--executor dask needs a folder for counts: pass --count-cache DIR")
         return _splits_of(folder)
-    default = None if run.recount else default_folder()
+    default = None if run.recount else cache_folder()
     if default is not None:
         cache = CountCache(str(default), is_optional=True)
         with suppress(InputError):  # a cache may be read-only

@@ -2,12 +2,13 @@
 
 import os
 import sys
+import traceback
 from collections.abc import Collection, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from batchstat.errors import InputError, counted, printable, without_commands
+from batchstat.errors import InputError, counted, message, without_commands, without_secrets
 
 if TYPE_CHECKING:
     from rich.console import Console, RenderableType
@@ -101,4 +102,11 @@ def written(files: Collection[str], folder: Path) -> str:
 def say(text: str) -> None:
     """Print a line to standard error; ignore a closed one."""
     with suppress(OSError):
-        print(without_commands(printable(text)), file=sys.stderr, flush=True)
+        print(without_commands(message(text)), file=sys.stderr, flush=True)
+
+
+def say_crashed() -> None:
+    """Print the exception that is being handled, without secrets, which is a bug of batchstat."""
+    with suppress(OSError):
+        print(without_secrets(traceback.format_exc()), end="", file=sys.stderr)
+        print("error: batchstat crashed; this is a bug, please report it", file=sys.stderr)

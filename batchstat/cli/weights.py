@@ -1,11 +1,11 @@
 """A sampler's file of weights, read where the command line or the configuration names it."""
 
 import json
-from pathlib import Path
 
 from batchstat.errors import InputError, OptionError
 from batchstat.planning.samplers.spec import distinct_labels, weights_file
 from batchstat.planning.samplers.weights import Weights
+from batchstat.storage.addresses import local_path
 
 
 def inlined(spec: str) -> str:
@@ -19,7 +19,7 @@ def inlined(spec: str) -> str:
     if name is None:
         return spec
     try:
-        text = Path(name).read_text(encoding="utf-8")
+        text = local_path(name).read_text(encoding="utf-8")
         table = json.loads(text, object_pairs_hook=distinct_labels)
         if isinstance(table, dict):
             Weights(weights=table)

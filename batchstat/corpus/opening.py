@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import IO, Any, BinaryIO, cast
 
 from batchstat.corpus.compression import DAMAGE, decompressed
-from batchstat.corpus.sources import COMPRESSED_ENDINGS, STANDARD_INPUT, Source
+from batchstat.corpus.sources import STANDARD_INPUT, Source
 from batchstat.corpus.splits import Split
 from batchstat.errors import BatchstatError, InputError, SourceError
 from batchstat.storage.addresses import etag_in, info_of, is_remote, one_line
@@ -171,7 +171,7 @@ def open_source(split: Split, standard_input: Rereadable | None = None) -> Itera
         path = split.location
         before = _state(path)
         # At an address, the bytes read are those that were listed.
-        content = source.digest if source.digest.startswith("etag:") else before[1]
+        content = source.etag or before[1]
         if (source.bytes or before[0], content) != before:
             raise SourceError(f"{source.shown} changed since it was listed: run again")
         with _buffered(path) as file:
@@ -254,7 +254,7 @@ def _cut_short(source: Source) -> InputError:
 
 def _unpacked(source: Source, raw: "io.BufferedReader[Any]") -> BinaryIO:
     unpacked = decompressed(raw)
-    if unpacked is None and source.path.lower().endswith(COMPRESSED_ENDINGS):
+    if unpacked is None and source.is_compressed_by_name:
         raise InputError(
             f"{source.path} has a compressed extension but is not compressed: rename it"
         )

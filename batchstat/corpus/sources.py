@@ -1,37 +1,40 @@
 """Find the files of a corpus, and their sizes and formats."""
 
 import glob
-import json
 import os
+import re
 import stat
 import warnings
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path, PurePath, PurePosixPath
-from typing import Any, TypeVar
+from typing import Any
 
-from batchstat.errors import InputError, OptionError, SourceError
-from batchstat.storage.addresses import as_path, etag_in, is_remote, one_line
-from batchstat.storage.result_files import is_result
-
-Found = TypeVar("Found", bound=PurePath)
+from batchstat.corpus.data_files import (
+    COMPRESSED_ENDINGS,
+    ENDINGS,
+    data_files,
+    ending,
+    is_there,
+    of_saved_dataset,
+    once_each,
+    visible_files,
+)
+from batchstat.errors import LEFT_OUT, InputError, OptionError, SourceError, named_part
+from batchstat.storage.addresses import (
+    Address,
+    as_path,
+    as_shown,
+    etag_in,
+    etag_of_identity,
+    full_address,
+    identity,
+    is_remote,
+    one_line,
+)
 
 STANDARD_INPUT = "-"
-COMPRESSED_ENDINGS = (".gz", ".bz2", ".xz", ".zst")
-
-_ENDINGS = {
-    ".txt": "txt",
-    ".csv": "csv",
-    ".tsv": "tsv",
-    ".jsonl": "jsonl",
-    ".ndjson": "jsonl",
-    ".json": "json",
-    ".parquet": "parquet",
-    ".arrow": "arrow",
-    ".feather": "arrow",
-    ".npy": "npy",
-}
-FORMATS = (*dict.fromkeys(_ENDINGS.values()), "alpaca")
+FORMATS = (*dict.fromkeys(ENDINGS.values()), "alpaca")
 """Names of the formats, whose readers load only where a corpus is read; one without an ending of
 its own is read where it is named."""
 
@@ -41,11 +44,12 @@ class Source:
     """One file of a corpus.
 
     Attributes:
-        path: as the user wrote it, with `/`; `-` for standard input.
+        path: as the user wrote it, with `/`; an address as `batchstat.errors.shown_address`; `-`
+            for standard input.
         bytes: its size on disk; 0 if unknown before reading.
         digest: for a local file, `batchstat.corpus.digests.digest_of` of it; for one at an address,
-            `etag:` and a value of its storage that changes with the content, if there is one;
-            empty before it is read.
+            `etag:` and a value of its storage that changes with the content, if there is one, with
+            the `identity` of an address of which not all is shown; empty before it is read.
         format: format it is read in.
     """
 
@@ -58,6 +62,16 @@ class Source:
     def shown(self) -> str:
         """Name in messages."""
         return "standard input" if self.path == STANDARD_INPUT else self.path
+
+    @property
+    def is_compressed_by_name(self) -> bool:
+        """Whether its name has the ending of a compressed file."""
+        return named_part(self.path).lower().endswith(COMPRESSED_ENDINGS)
+
+    @property
+    def etag(self) -> str:
+        """What its storage said of its content; empty if nothing."""
+        return etag_of_identity(self.digest) if self.digest.startswith("etag:") else ""
 
     def emptiness(self) -> InputError:
         """Return the error for a source without a single byte."""
@@ -92,7 +106,21 @@ def find_sources(
     for source, is_empty in found:
         if is_empty and not allow_empty:
             raise source.emptiness()
-    return tuple(source for source, _ in found)
+    return tuple(_numbered(source for source, _ in found))
+
+
+def _numbered(sources: Iterable[Source]) -> Iterator[Source]:
+    """Yield sources, those of other addresses that are shown alike with a number."""
+    alike: dict[str, list[str]] = {}
+    for source in sources:
+        path = source.path
+        if not isinstance(path, Address):
+            yield source
+            continue
+        known = alike.setdefault(path, [])
+        if path.full not in known:
+            known.append(path.full)
+        yield replace(source, path=Address(path.full, known.index(path.full) + 1))
 
 
 def _found(
@@ -117,11 +145,12 @@ def _at_address(
     address: str, input_format: str | None, on_warning: Callable[[str], object]
 ) -> Iterator[tuple[Source, bool]]:
     """Yield the files at an address, listed once, with what the listing says of them."""
-    here = as_path(address)
+    here, full = as_path(address), full_address(address)
+    address = as_shown(address)
     from fsspec.core import url_to_fs
 
     try:
-        storage, path = url_to_fs(address)
+        storage, path = url_to_fs(full)
         storage.invalidate_cache()  # of earlier listings in this process
         is_pattern = _is_pattern(storage, path)
         if is_pattern:
@@ -133,7 +162,7 @@ def _at_address(
         files = {n: info for n, info in found.items() if info.get("type") != "directory"}
         if list(files) == [path]:
             names = [path]
-        elif not is_pattern and (saved := _of_saved_dataset(here, address)):
+        elif not is_pattern and (saved := of_saved_dataset(here, address)):
             names = [f"{path.rstrip('/')}/{name}" for name in saved]
         else:
             names = _in_listing(files, storage, None if is_pattern else path, address, on_warning)
@@ -145,9 +174,10 @@ def _at_address(
         raise SourceError(f"{address} cannot be read: {one_line(error)}") from None
     for name in names:
         info = files.get(name, {})
-        size, kind = info.get("size"), input_format or _ENDINGS.get(_ending(PurePath(name)), "txt")
-        shown = address if names == [path] else storage.unstrip_protocol(name)
-        yield Source(shown, int(size or 0), etag_in(info), kind), size == 0
+        size, kind = info.get("size"), input_format or ENDINGS.get(ending(PurePath(name)), "txt")
+        given = address if names == [path] else as_shown(storage.unstrip_protocol(name))
+        digest = identity(given, etag_in(info))
+        yield Source(given, int(size or 0), digest, kind), size == 0
 
 
 def _is_pattern(storage: Any, path: str) -> bool:
@@ -170,7 +200,7 @@ def _in_listing(
     names: dict[PurePath, str] = {PurePosixPath(name): name for name in files}
     there = {parent for each in names for parent in each.parents}.union(names)
 
-    def is_there(wanted: PurePath) -> bool:
+    def is_listed(wanted: PurePath) -> bool:
         return wanted in there or bool(storage.exists(str(wanted)))
 
     def is_visible(path: PurePath) -> bool:
@@ -181,7 +211,7 @@ def _in_listing(
         return not is_marker and not any(part.startswith(".") for part in below)
 
     visible = filter(is_visible, names)
-    chosen = _data_files(visible, address, is_there, on_warning, is_pattern=folder is None)
+    chosen = data_files(visible, address, is_listed, on_warning, is_pattern=folder is None)
     return [names[path] for path in chosen]
 
 
@@ -189,86 +219,22 @@ def _on_disk(path: Path, on_warning: Callable[[str], object]) -> Iterable[Path]:
     """Return the files that a path of this machine names. Raises OSError."""
     shown = path.as_posix()
     if path.is_dir():
-        if saved := _of_saved_dataset(path, shown):
+        if saved := of_saved_dataset(path, shown):
             return [path / name for name in saved]
-        return _data_files(_visible(path), shown, _is_there, on_warning, is_pattern=False)
+        return data_files(visible_files(path), shown, is_there, on_warning, is_pattern=False)
     if path.exists() or not glob.has_magic(str(path)):
         return [path]
     # Path.glob does not accept absolute patterns.
     found = [Path(name) for name in glob.glob(str(path), recursive=True)]  # noqa: PTH207
     if "**" in path.parts:
-        found = _once_each(found)
+        found = once_each(found)
     files = filter(Path.is_file, found)
-    return _data_files(files, shown, _is_there, on_warning, is_pattern=True)
-
-
-def _once_each(found: list[Path]) -> list[Path]:
-    """Return each file once, by its shortest path: `**` follows links, even back to where it is."""
-    folders = {folder: folder.resolve() for folder in {each.parent for each in found}}
-    by_depth = sorted(found, key=lambda each: len(each.parts), reverse=True)
-    return list({(folders[each.parent], each.name): each for each in by_depth}.values())
-
-
-def _of_saved_dataset(folder: Path, shown: str) -> list[str]:
-    """Return the names of the data files of a saved `datasets` Dataset; none if it is not one."""
-    if (folder / "dataset_dict.json").exists():
-        splits = sorted(each.name for each in folder.iterdir() if each.is_dir())
-        raise InputError(f"{shown} has several splits: name one of them: {', '.join(splits)}")
-    state = folder / "state.json"
-    if not state.exists() or not (folder / "dataset_info.json").exists():
-        return []
-    try:
-        files = json.loads(state.read_text(encoding="utf-8"))["_data_files"]
-        return [str(file["filename"]) for file in files]
-    except (ValueError, KeyError, TypeError, OSError) as error:
-        raise InputError(f"{state.as_posix()} is not from a saved dataset: {error}") from None
-
-
-def _data_files(
-    found: Iterable[Found],
-    shown: str,
-    is_there: Callable[[PurePath], bool],
-    on_warning: Callable[[str], object],
-    *,
-    is_pattern: bool,
-) -> list[Found]:
-    """Return the files of a folder, or of a pattern, that belong to a corpus, sorted."""
-    files = sorted(path for path in found if not is_result(path, is_there))
-    data = [path for path in files if is_pattern or _ending(path) in _ENDINGS]
-    if not data:
-        raise InputError(
-            f"no files match {shown}"
-            if is_pattern
-            else f"no data files in {shown} (known: {', '.join(_ENDINGS)})"
-        )
-    if len(data) < len(files):
-        others = [path.name for path in files if _ending(path) not in _ENDINGS]
-        more = f" and {len(others) - 3:,} more" if len(others) > 3 else ""
-        on_warning(
-            f"skipped files in {shown} with unsupported extensions: {', '.join(others[:3])}{more} "
-            "(name a file to read it)"
-        )
-    return data
-
-
-def _visible(folder: Path) -> Iterator[Path]:
-    """Yield the files of a folder and its subfolders, except hidden ones. Raise OSError."""
-
-    def fail(error: OSError) -> None:
-        raise error
-
-    for below, folders, files in os.walk(folder, onerror=fail):
-        folders[:] = [name for name in folders if not name.startswith(".")]
-        yield from (Path(below, name) for name in files if not name.startswith("."))
-
-
-def _is_there(path: PurePath) -> bool:
-    return Path(path).exists()
+    return data_files(files, shown, is_there, on_warning, is_pattern=True)
 
 
 def _source(path: Path, input_format: str | None) -> Source:
     shown = path.as_posix()
-    kind = input_format or _ENDINGS.get(_ending(path), "txt")
+    kind = input_format or ENDINGS.get(ending(path), "txt")
     if shown == STANDARD_INPUT:
         return Source(shown, 0, "", kind)
     try:
@@ -279,7 +245,7 @@ def _source(path: Path, input_format: str | None) -> Source:
             raise InputError(f"{shown} cannot be read: Permission denied")
         return Source(shown, status.st_size, "", kind)
     except FileNotFoundError:
-        raise InputError(f"no such file: {shown}{_of_hub(path)}") from None
+        raise InputError(f"no such file: {_not_on_disk(path)}") from None
     except (OSError, ValueError) as error:
         reason = getattr(error, "strerror", None) or str(error)
         raise InputError(f"{shown} cannot be read: {reason}") from None
@@ -287,22 +253,19 @@ def _source(path: Path, input_format: str | None) -> Source:
 
 def format_by_name(path: str) -> str | None:
     """Return the format that a file's name says it has; None if it says none."""
-    return _ENDINGS.get(_ending(PurePath(path)))
+    return ENDINGS.get(ending(PurePath(path)))
 
 
-def _ending(path: PurePath) -> str:
-    suffixes = [suffix.lower() for suffix in path.suffixes]
-    if suffixes and suffixes[-1] in COMPRESSED_ENDINGS:
-        suffixes.pop()
-    return suffixes[-1] if suffixes else ""
-
-
-def _of_hub(path: Path) -> str:
-    """Return what to do if a path that does not exist may be the name of a hub dataset."""
+def _not_on_disk(path: Path) -> str:
+    """Return a path that does not exist, with what to do if it may be something else."""
     name = path.as_posix()
+    if name.startswith("data:"):
+        return f"data:{LEFT_OUT}: the content of a data: address is not read: write it to a file"
+    if re.match(r"[A-Za-z][\w+.-]+:", name):
+        return f"{name}: an address has :// after its scheme, as in s3://bucket/key"
     if path.suffix or len(path.parts) != 2 or path.is_absolute() or path.parent.exists():
-        return ""
+        return name
     return (
-        f"; a dataset of the Hugging Face Hub is read from local files: run hf download "
+        f"{name}; a dataset of the Hugging Face Hub is read from local files: run hf download "
         f"--repo-type dataset {name} --local-dir {path.name}, and name that folder"
     )

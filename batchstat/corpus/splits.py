@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from batchstat.corpus.options import CorpusOptions
-from batchstat.corpus.sources import COMPRESSED_ENDINGS, Source
+from batchstat.corpus.sources import Source
 from batchstat.storage.addresses import as_path, is_remote
 
 SPLIT_BYTES = 64 << 20
@@ -74,7 +74,7 @@ def _cut(source: Source, options: CorpusOptions) -> Iterator[Split]:
 
 def _can_be_cut(source: Source, options: CorpusOptions) -> bool:
     """Return whether a source is divisible: not if a quoted field may span several lines."""
-    if source.path.lower().endswith(COMPRESSED_ENDINGS):
+    if source.is_compressed_by_name:
         return False
     quoted = {"csv": options.quote is not False, "tsv": bool(options.quote)}
     return source.format in ("txt", "jsonl", "parquet", "npy") or quoted.get(source.format) is False

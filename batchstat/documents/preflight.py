@@ -1,5 +1,6 @@
 """preflight.json."""
 
+from collections.abc import Mapping
 from typing import Any
 
 from batchstat.documents.base import Amount, Count, Document, File, Positive, head, one_of
@@ -8,6 +9,7 @@ from batchstat.documents.corpus import corpus_of
 from batchstat.documents.device import Calibrated, Residual, calibrated
 from batchstat.documents.runs import RecordedRun, run_of
 from batchstat.documents.strategy import Strategy, strategy_of
+from batchstat.errors import without_secrets
 
 SCHEMA = "batchstat.preflight/3"
 ROLES = ("best", "fastest", "packed")
@@ -153,6 +155,15 @@ def roles(changes: Any) -> list[tuple[str, Any]]:
     return [(role, change) for role, change in found if change is not None]
 
 
+def _shown(value: Any) -> Any:
+    """Return values of a configuration without what may be a secret in an address."""
+    if isinstance(value, Mapping):
+        return {key: _shown(each) for key, each in value.items()}
+    if isinstance(value, list | tuple):
+        return [_shown(each) for each in value]
+    return without_secrets(value) if isinstance(value, str) else value
+
+
 def preflight_document(report: Any) -> dict[str, Any]:
     """Return preflight.json of a `batchstat.Preflight`."""
     setup, profile = report.setup, report.profile
@@ -166,7 +177,7 @@ def preflight_document(report: Any) -> dict[str, Any]:
             "path": setup.path.as_posix(),
             "framework": setup.framework,
             "version": setup.version,
-            "keys": dict(setup.values),
+            "keys": _shown(setup.values),
             "unused": list(setup.unused),
         },
         "run": run_of(None if report.observed is None else report.observed.run),

@@ -14,7 +14,7 @@ from batchstat.frameworks.keys import read_values
 from batchstat.frameworks.not_read import NOT_READ, NotRead, recognised
 from batchstat.frameworks.references import Resolved, check_resolved, resolved
 from batchstat.frameworks.setup import Framework, TrainingSetup
-from batchstat.storage.addresses import is_remote
+from batchstat.storage.addresses import is_remote, local_path
 
 SUFFIXES = (".json", ".yaml", ".yml")
 PICKLE = ".bin"
@@ -38,7 +38,7 @@ def read_setup(path: str | Path, framework: str | None = None) -> TrainingSetup:
             invalid value, or asks for batches that are not modelled.
         InputError: the file cannot be read.
     """
-    path = Path(path)
+    path = local_path(path)
     where = path.as_posix()
     content = resolved(_read(path))
     name = framework or _recognised(where, content)

@@ -21,6 +21,7 @@ from batchstat.simulation.compare import simulate
 from batchstat.simulation.device import Device, as_device
 from batchstat.simulation.named_rows import Row
 from batchstat.simulation.trainer_changes import Trainer
+from batchstat.storage.addresses import as_path
 
 DEFAULT_CURRENT = "static"
 """The current setup where none is named, as in a comparison."""
@@ -80,12 +81,12 @@ def check(
         cost_per_hour,
         gradient_accumulation_steps=wanted.gradient_accumulation_steps,
     )
-    before = None if baseline is None else load_baseline(Path(baseline), name)
+    before = None if baseline is None else load_baseline(as_path(baseline), name)
     now = measure_report(profile, current, wanted, limits, device)
     if before is not None and (other := before.difference(now.as_baseline(limits))):
         assert baseline is not None
         raise InputError(
-            f"{Path(baseline).as_posix()} is not comparable ({other}): rerun batchstat baseline "
+            f"{as_path(baseline).as_posix()} is not comparable ({other}): rerun batchstat baseline "
             "save"
         )
     outcomes = judge(now.report, limits, before)

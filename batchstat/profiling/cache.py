@@ -22,6 +22,7 @@ from batchstat.profiling.parquet import read_counts, save_lengths
 from batchstat.profiling.profile import Profile
 from batchstat.storage.addresses import (
     as_path,
+    as_shown,
     check_regular,
     is_remote,
     move,
@@ -39,18 +40,6 @@ TASK_ENDING = ".job"
 _TRIES, _PAUSE_SECONDS = 3, 1.0
 
 _ENDING = ".counts"
-
-
-def default_folder() -> Path | None:
-    """Return `BATCHSTAT_CACHE_DIR`, else `batchstat` in the XDG cache folder, else None."""
-    if folder := os.environ.get("BATCHSTAT_CACHE_DIR"):
-        return Path(folder)
-    if folder := os.environ.get("XDG_CACHE_HOME"):
-        return Path(folder) / "batchstat"
-    try:
-        return Path.home() / ".cache" / "batchstat"
-    except RuntimeError:
-        return None
 
 
 @dataclass(frozen=True)
@@ -110,7 +99,7 @@ class CountCache:
     def at(cls, folder: str | os.PathLike[str]) -> "CountCache":
         """Return the cache in a folder, as an absolute path for all workers, or at an address."""
         written = os.fspath(folder) if isinstance(folder, str | Path) else str(folder)
-        return cls(written if is_remote(written) else str(Path(written).absolute()))
+        return cls(as_shown(written) if is_remote(written) else str(as_path(written).absolute()))
 
     @cached_property
     def folder(self) -> Path:

@@ -18,7 +18,7 @@ from batchstat.lengths.arrays import Ints
 from batchstat.lengths.token_ranges import KINDS, TokenRanges
 from batchstat.profiling.memmap import new_array
 from batchstat.profiling.profile import CorpusFacts, Labels, Profile, TokenizerFacts
-from batchstat.storage.addresses import as_path, check_regular, is_remote, one_line
+from batchstat.storage.addresses import as_path, check_regular, is_remote, one_line, read_bytes
 from batchstat.storage.arrow_numbers import as_arrow, as_numpy
 from batchstat.storage.result_files import LENGTHS_FILE
 from batchstat.storage.sealed_records import (
@@ -185,7 +185,7 @@ def read_file(address: str | Path) -> Profile:
     path = as_path(address)
     try:
         check_regular(path)
-        profile, _ = read_counts(BytesIO(path.read_bytes()) if is_remote(path) else path, path)
+        profile, _ = read_counts(BytesIO(read_bytes(path)) if is_remote(path) else path, path)
     except OSError as error:
         raise InputError(f"{path.as_posix()} cannot be read: {one_line(error)}") from None
     if len(profile) == 0:

@@ -18,7 +18,7 @@ from batchstat.profiling.executors.versions import versions
 from batchstat.profiling.merge import CachedSplit, CacheEvictedError, SplitResults, merge_splits
 from batchstat.profiling.parquet import check_formats
 from batchstat.profiling.profile import Profile, TokenizerFacts
-from batchstat.storage.addresses import as_path, check_regular, one_line
+from batchstat.storage.addresses import as_path, check_regular, one_line, read_bytes
 from batchstat.storage.sealed_records import (
     OtherSchemaError,
     Time,
@@ -121,7 +121,7 @@ def read_shard(folder: Path) -> Shard:
     path = folder / SHARD_FILE
     try:
         check_regular(path)
-        shard: Shard = decoded(Shard, unseal(parse(path.read_bytes()), SHARD_SCHEMA))
+        shard: Shard = decoded(Shard, unseal(parse(read_bytes(path)), SHARD_SCHEMA))
         check_formats(shard.sources)
         own = {i for i in range(len(shard.splits)) if shard.spec.takes(i)}
         if not own >= shard.counted.keys() | shard.failed.keys():

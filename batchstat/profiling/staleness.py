@@ -5,9 +5,10 @@ from datetime import UTC, datetime, timedelta
 
 from batchstat.corpus.digests import digest_of
 from batchstat.corpus.sources import STANDARD_INPUT, Source
+from batchstat.errors import is_shortened
 from batchstat.profiling.inputs import Corpus
 from batchstat.profiling.profile import Profile
-from batchstat.storage.addresses import as_path, etag_of, is_remote
+from batchstat.storage.addresses import as_path, etag_of, full_address, is_remote
 
 _CLOCK_SLACK = timedelta(seconds=2)
 """File systems may stamp with a coarser clock than the one that stamped the profile."""
@@ -51,11 +52,16 @@ def changes(profile: Profile) -> Iterator[str]:
     for source in profile.corpus.sources:
         if source.path == STANDARD_INPUT or not source.digest:  # partial sources have no digest
             continue
+        if is_shortened(full_address(source.path)):
+            yield (
+                f"{source.path} cannot be checked for changes, as its address is not stored whole"
+            )
+            continue
         try:
             path = as_path(source.path)
             if is_remote(source.path):
-                has_etag = source.digest.startswith("etag:")
-                if source.digest != (etag_of(path) if has_etag else digest_of(source)):
+                known = source.etag or source.digest
+                if known != (etag_of(path) if source.etag else digest_of(source)):
                     yield f"{source.path} has changed since it was profiled"
                 continue
             status = path.stat()

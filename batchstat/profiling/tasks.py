@@ -128,7 +128,8 @@ class RemoteTask:
     @classmethod
     def send(cls, task: CountTask) -> "RemoteTask":
         """Write a task to its cache. Raise OSError on failure."""
-        content = pickle.dumps(replace(task, local=None))
+        # Its address, of which not all may be shown, is sent beside it.
+        content = pickle.dumps(replace(task, local=None, cache=CountCache("")))
         digest = hashlib.sha256(content).hexdigest()
         sent = cls(task.cache, digest, f"{digest[:16]}-{secrets.token_hex(4)}{TASK_ENDING}")
         task.cache.write(sent.name, content)
@@ -158,7 +159,7 @@ def received(sent: RemoteTask) -> CountTask:
     if hashlib.sha256(content).hexdigest() != sent.digest:
         raise InputError(f"{sent.cache.address}: the task {sent.name} is damaged: run again")
     task: CountTask = pickle.loads(content)  # noqa: S301 - it is what the run sent
-    return task
+    return replace(task, cache=sent.cache)
 
 
 def this_worker() -> str:

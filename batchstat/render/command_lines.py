@@ -1,10 +1,20 @@
 """Settings as flags of a command line."""
 
 import json
-from collections.abc import Iterator, Mapping
+import shlex
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
-from batchstat.errors import printable
+from batchstat.errors import LEFT_OUT, is_shortened, printable
+
+COMPLETE = f"  # put back what {LEFT_OUT} leaves out"
+"""What follows a line to paste in which an address is shortened."""
+
+
+def joined(words: Iterable[str]) -> str:
+    """Return the words of a command line to paste as one line."""
+    words = tuple(words)
+    return shlex.join(words) + (COMPLETE if any(map(is_shortened, words)) else "")
 
 
 def flags(values: Mapping[str, Any]) -> Iterator[str]:

@@ -4,7 +4,7 @@ from collections.abc import Mapping, Sequence
 from datetime import datetime
 from typing import Any, TypeVar
 
-from batchstat.errors import counted, printable
+from batchstat.errors import counted, named_part, printable
 
 Class = TypeVar("Class")
 
@@ -60,7 +60,8 @@ def corpus_name(paths: list[str]) -> str:
     """Return the files of a corpus in short: the first name and how many more there are."""
     if not paths:
         return "lengths"
-    first = "standard input" if paths[0] == "-" else one_line(paths[0].rsplit("/", 1)[-1])
+    name = named_part(paths[0]).rsplit("/", 1)[-1]
+    first = "standard input" if paths[0] == "-" else one_line(name)
     return first if len(paths) == 1 else f"{first} and {len(paths) - 1} more"
 
 

@@ -31,6 +31,7 @@ from batchstat.simulation.rows import make_row
 from batchstat.simulation.sweep import sweep
 from batchstat.simulation.trainer_changes import Trainer
 from batchstat.simulation.warnings import simulation_warnings
+from batchstat.storage.addresses import local_path
 
 if TYPE_CHECKING:
     from batchstat.simulation.current import CurrentSetup
@@ -190,7 +191,7 @@ def _recorded(
 
     if lengths is not None:
         raise OptionError(f"{current}: a recording brings its own samples: leave lengths out")
-    return of_recording(recorded(Path(current)), settings)
+    return of_recording(recorded(local_path(current)), settings)
 
 
 def check_seeds(settings: Settings, seeds: int) -> int:

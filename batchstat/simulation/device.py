@@ -20,6 +20,7 @@ from batchstat.errors import InputError, OptionError, short
 from batchstat.planning.strategies.spec import RowRequest
 from batchstat.simulation.counts import PlanCounts
 from batchstat.simulation.recorded_times import calibration_in
+from batchstat.storage.addresses import local_path
 
 if TYPE_CHECKING:
     from batchstat.frameworks.setup import TrainingSetup
@@ -210,7 +211,9 @@ def as_device(
     if isinstance(calibration, Calibration):
         found = calibration
     else:
-        is_run = isinstance(calibration, str | Path) and Path(calibration).is_dir()
+        if hasattr(calibration, "open") or isinstance(calibration, str):
+            calibration = local_path(calibration)
+        is_run = isinstance(calibration, Path) and calibration.is_dir()
         found = calibration_in(Path(calibration)) if is_run else load_calibration(calibration)
         file = Path(calibration).as_posix()
     named = file or "the calibration"

@@ -22,6 +22,7 @@ from batchstat.simulation.compare import simulate
 from batchstat.simulation.device import as_device, batch_cost
 from batchstat.simulation.results import StrategyResult
 from batchstat.simulation.rows import make_row
+from batchstat.storage.addresses import local_path
 
 
 @checks_keywords(Settings)
@@ -79,7 +80,7 @@ def measure(
         # What trainers do to a corpus loads its readers.
         from batchstat.simulation.current import of_recording, recorded
 
-        now = of_recording(recorded(Path(batches)), settings)
+        now = of_recording(recorded(local_path(batches)), settings)
         device = as_device(
             calibration,
             cost_per_hour,

@@ -37,6 +37,7 @@ from batchstat.simulation.preflight_warnings import (
 from batchstat.simulation.proof import Proof, prove
 from batchstat.simulation.results import ReportWarning, Simulation, StrategyResult
 from batchstat.simulation.warnings import simulation_warnings
+from batchstat.storage.addresses import local_path
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -293,7 +294,7 @@ def _report(
         # A recorded row may be several that were packed, laid end to end by a collator.
         num_examples=None if is_run else _num_examples(row.request, shares),
         observed=observed,
-        proof=None if recording is None else prove(now, Path(recording)),
+        proof=None if recording is None else prove(now, local_path(recording)),
         saved=None if observed is None else _saved_time(observed, now, found),
     )
 

@@ -9,7 +9,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any, cast
 
-from batchstat.errors import InputError, OptionError
+from batchstat.errors import InputError, OptionError, without_secrets
 from batchstat.parameters import whole_number
 from batchstat.recording.launch import RunFolder, command_of, folder_of, prepare, run_command
 from batchstat.recording.recorder.log import Log, ranks
@@ -178,7 +178,12 @@ def _begin(
     found: Sequence[str] = (),
 ) -> Orders:
     most = 0 if steps is None else whole_number("steps", steps)
-    facts = {"command": list(words), "python": "".join(found), "dry_run": dry_run, "steps": most}
+    facts = {
+        "command": [*map(without_secrets, words)],
+        "python": "".join(found),
+        "dry_run": dry_run,
+        "steps": most,
+    }
     facts["no_weights"] = no_weights
     prepare(folder, facts)
     key = secrets.token_bytes(16)

@@ -4,26 +4,83 @@ Whatever works with a `Path` also works with what `as_path` returns for an addre
 """
 
 import glob
+import hashlib
+import hmac
 import os
 import re
+import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any, cast
 
-from batchstat.errors import InputError, install_extra
+from batchstat.errors import (
+    LEFT_OUT,
+    InputError,
+    has_cut_user,
+    install_extra,
+    is_shortened,
+    left_out_of,
+    shown_address,
+    without_secrets,
+)
+from batchstat.storage.machine import machine_secret
 
 _ETAGS = ("ETag", "etag", "blob_id", "md5Hash", "content_md5", "mtime", "created")
 """Keys under which file systems report something that changes with the content, best first."""
 
-_PASSWORD = re.compile(r"(://[^/@:\[]*):(?!\d*(?:/|$)).*@")
-_CREDENTIAL = re.compile(
-    r"([?&](?:sig|[^=&#\s]*(?:token|signature|secret|passw|credential|api.?key|access.?key|auth)"
-    r"[^=&#\s]*)=)[^&#\s'\"]+",
-    re.IGNORECASE,
-)
-"""A credential in the query of an address, for example of one that was signed beforehand."""
 _CHAIN = "::"
+_OF_ADDRESS = " address:"
+_OF_OTHERS = frozenset(
+    (
+        *("async_wrapper", "blockcache", "cached", "dir", "filecache", "generic", "libarchive"),
+        *("reference", "simplecache", "tar", "zip"),
+    )
+)
+"""Schemes of fsspec that read another file system, or what is in its files."""
+_QUERY = re.compile(r"(/[^\s?'\"]*\?)[^\s'\"]+")
+_LEAST_SECRET = 4
+"""Characters; fewer stand in any message."""
+
+_left_out: set[str] = set()
+"""What is not shown of the addresses of this process, and foreign exceptions may repeat."""
+
+
+class Address(str):
+    """An address that holds what is not shown: as text it is the shown one, whatever it goes to.
+
+    Attributes:
+        full: the address as it is read.
+        number: 1, or which of several that are shown alike it is.
+    """
+
+    __slots__ = ("full", "number")
+
+    full: str
+    number: int
+
+    def __new__(cls, full: str, number: int = 1) -> "Address":
+        """Return the address `full`, shown with its number where that is not 1."""
+        again = f" ({number})" if number > 1 else ""
+        address = super().__new__(cls, shown_address(full) + again)
+        address.full, address.number = full, number
+        _left_out.update(each for each in left_out_of(full) if len(each) >= _LEAST_SECRET)
+        return address
+
+    def __reduce__(self) -> tuple[type, tuple[str, int]]:
+        return type(self), (self.full, self.number)
+
+
+def as_shown(address: str) -> str:
+    """Return an address, or a path, as it may be shown and stored."""
+    if isinstance(address, Address) or not is_remote(address) or shown_address(address) == address:
+        return address
+    return Address(address)
+
+
+def full_address(address: str) -> str:
+    """Return an address as it is read."""
+    return address.full if isinstance(address, Address) else address
 
 
 def is_remote(path: str | os.PathLike[str]) -> bool:
@@ -32,50 +89,101 @@ def is_remote(path: str | os.PathLike[str]) -> bool:
 
 
 def as_path(address: str | os.PathLike[str]) -> Path:
-    """Return a path of this machine, or its equivalent for an address.
+    """Return a path of this machine, or its equivalent for an address, which as text is as shown.
 
     Raises:
-        InputError: an address that is invalid, for which no file system is installed, that contains
-            a password or a credential, or that chains several.
+        InputError: an address that is invalid or was shortened, for which no file system is
+            installed, or that chains several.
     """
     if not isinstance(address, str) or not is_remote(address):
-        return cast(Path, address) if hasattr(address, "open") else Path(address)
-    shown = _PASSWORD.sub(r"\1:***@", address)
-    if shown != address:
-        raise InputError(
-            f"{shown} contains a password, which results would show: remove "
-            "it, and set it in fsspec's configuration or environment variables"
-        )
-    shown = _CREDENTIAL.sub(r"\1***", address)
-    if shown != address:
-        raise InputError(
-            f"{shown} contains a credential, which results would show: download the file, or read "
-            "it from standard input, as in curl ... | batchstat profile -"
-        )
-    if _CHAIN in address:
-        raise InputError(
-            f"{address} chains several addresses ({_CHAIN}), of which only some would be read: "
-            "decompress or copy the files, and pass where they are"
-        )
+        return cast(Path, address) if hasattr(address, "open") else _on_disk(address)
+    full, shown = full_address(address), as_shown(address)
+    _check_address(full, shown)
     try:
-        from upath import UPath
-
-        path = UPath(address)
-        _ = path.fs
+        return cast(Path, _opened(full, is_hidden=shown != full))
     except ImportError:
         raise InputError(
-            f"{address} is an address, and the library that reads it is not installed: "
+            f"{shown} is an address, and the library that reads it is not installed: "
             f"{install_extra('remote')}"
         ) from None
+    except (TypeError, AttributeError):  # for arguments that a file system lacks
+        raise InputError(
+            f"{shown} cannot be reached: its file system needs settings that no address has: copy "
+            "the files, and pass where they are"
+        ) from None
     except Exception as error:  # a file system may raise anything for an address or credentials
-        raise InputError(f"{address} cannot be reached: {one_line(error)}") from None
-    return cast(Path, path)
+        raise InputError(f"{shown} cannot be reached: {one_line(error)}") from None
+
+
+def _on_disk(written: str | os.PathLike[str]) -> Path:
+    """Return a path of this machine. Raise InputError for an address that lacks a slash."""
+    path = Path(written)
+    if re.match(r"[A-Za-z][\w+.\-]+:/", str(written)) and not Path(path.parts[0]).exists():
+        raise InputError(f"{written}: an address has :// after its scheme, as in s3://bucket/key")
+    return path
+
+
+def _check_address(full: str, shown: str) -> None:
+    """Raise InputError for an address that no file system would read as it is meant."""
+    if is_shortened(full):
+        raise InputError(
+            f"{full} was shortened when it was shown or stored, which leaves out what may be a "
+            "secret: pass the whole address"
+        )
+    scheme = full.partition(":")[0].strip().lower()
+    if scheme == "data":
+        raise InputError(f"{scheme}://… is content, not a place: write it to a file, and name that")
+    if _CHAIN not in full and scheme in _OF_OTHERS:
+        raise InputError(
+            f"{shown} does not name the file system that {scheme}:// reads: decompress or copy the "
+            "files, and pass where they are"
+        )
+    if _CHAIN in full:
+        raise InputError(
+            f"{shown} chains several addresses ({_CHAIN}), of which only some would be read: "
+            "decompress or copy the files, and pass where they are"
+        )
+    if shown != full and (re.search(r"[\s'\"<>]", full) or has_cut_user(full)):
+        raise InputError(
+            f"{shown} contains a character that its user, password or query cannot: write a space "
+            "as %20, / as %2F, ? as %3F, # as %23"
+        )
+
+
+def _opened(full: str, *, is_hidden: bool) -> Any:
+    """Return the path of upath for an address. Raise whatever its file system raises."""
+    from upath import UPath
+
+    from batchstat.storage.hidden_paths import HiddenPath
+
+    # It prints a line of its own source for a file system that it only passes on to.
+    warnings.filterwarnings("ignore", message="UPath .* filesystem not explicitly implemented")
+    path = HiddenPath(full) if is_hidden else UPath(full)
+    _ = path.fs
+    return path
 
 
 def check_no_pattern(address: str | os.PathLike[str]) -> None:
     """Raise InputError for an address to write to that file systems would take for a pattern."""
     if is_remote(address) and glob.has_magic(str(address)):
         raise InputError(f"{address} is a pattern: an address to write to cannot contain *, ? or [")
+
+
+def local_path(path: str | os.PathLike[str]) -> Path:
+    """Return a path of this machine. Raise InputError for an address, where none is read."""
+    if is_remote(path):
+        raise InputError(f"{path} is an address: download it, and name it on this machine")
+    return Path(path)
+
+
+def read_bytes(path: Path) -> bytes:
+    """Return what is in a small file. Raise OSError, whatever its file system raises."""
+    try:
+        return path.read_bytes()
+    except Exception as error:
+        if isinstance(error, OSError) or not is_remote(path):
+            raise
+        raise OSError(one_line(error)) from None
 
 
 def check_regular(path: Path) -> None:
@@ -140,6 +248,21 @@ def etag_in(info: dict[str, Any]) -> str:
     return "" if value is None else f"etag:{str(value).strip(chr(34))}"
 
 
+def identity(address: str, etag: str) -> str:
+    """Return an etag as it is stored: one alone does not say of which of the addresses that are
+    shown alike it is, and their own digest, keyed with a secret of this machine, does.
+    """
+    if not isinstance(address, Address) or not etag:
+        return etag
+    digest = hmac.new(machine_secret(), address.full.encode(), hashlib.sha256)
+    return f"{etag}{_OF_ADDRESS}{digest.hexdigest()}"
+
+
+def etag_of_identity(identity: str) -> str:
+    """Return the etag in an `identity`."""
+    return identity.partition(_OF_ADDRESS)[0]
+
+
 def one_line(error: BaseException) -> str:
     """Return what an exception says, in short."""
     if isinstance(error, NotImplementedError) and not str(error):
@@ -149,5 +272,7 @@ def one_line(error: BaseException) -> str:
     except Exception:  # a foreign exception may fail even to describe itself
         text = ""
     text = text or type(error).__name__
-    text = _CREDENTIAL.sub(r"\1***", _PASSWORD.sub(r"\1:***@", text))
+    for secret in sorted(_left_out, key=len, reverse=True):
+        text = text.replace(secret, LEFT_OUT)
+    text = _QUERY.sub(rf"\1{LEFT_OUT}", without_secrets(text))
     return text if len(text) <= 200 else f"{text[:200]}…"

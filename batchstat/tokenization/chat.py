@@ -9,6 +9,7 @@ from typing import Any
 
 from batchstat.corpus.chat import Message, Tool
 from batchstat.errors import InputError
+from batchstat.storage.addresses import one_line, read_bytes
 from batchstat.tokenization.assistant_turns import AssistantTurns
 from batchstat.tokenization.chat_template import ChatTemplate, Locate, TemplateError
 from batchstat.tokenization.template_coverage import TemplateCoverage
@@ -126,7 +127,7 @@ def _own_templates(tokenizer: Any) -> tuple[str, str]:
 
 def _read(file: Path) -> str:
     try:
-        return file.read_text(encoding="utf-8")
+        return read_bytes(file).decode("utf-8")
     except (OSError, UnicodeDecodeError) as error:
-        reason = getattr(error, "strerror", None) or "not UTF-8"
+        reason = one_line(error) if isinstance(error, OSError) else "not UTF-8"
         raise InputError(f"chat template {file.as_posix()} cannot be read: {reason}") from None

@@ -21,7 +21,7 @@ from batchstat.planning.rank_batches import (
 from batchstat.planning.shares import make_shares
 from batchstat.planning.strategies.spec import RowRequest
 from batchstat.profiling.profile import Profile
-from batchstat.storage.addresses import check_regular, is_remote, one_line
+from batchstat.storage.addresses import check_regular, is_remote, one_line, read_bytes
 from batchstat.storage.sealed_records import OtherSchemaError, decoded, digest_of_numbers, seal
 from batchstat.training.state import fingerprint
 
@@ -150,7 +150,7 @@ def load_plan(path: Path) -> tuple[RankBatches, int, dict[str, Any]]:
 
     try:
         check_regular(path)
-        file = BytesIO(path.read_bytes()) if is_remote(path) else path
+        file = BytesIO(read_bytes(path)) if is_remote(path) else path
         with opened(file, SCHEMA, _TYPES, optional=("trained",)) as table:
             facts: _Facts = decoded(_Facts, table.record)
             columns = _columns(table)

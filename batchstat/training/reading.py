@@ -1,13 +1,15 @@
 """Samples of a profile's corpus, for scripts that train on the corpus directly."""
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from batchstat.errors import InputError
+from batchstat.errors import InputError, is_shortened
+from batchstat.storage.addresses import full_address
 
 if TYPE_CHECKING:
     from batchstat.corpus.reader import Block
+    from batchstat.corpus.sources import Source
     from batchstat.profiling.profile import Profile
 
 Record = dict[str, Any]
@@ -44,6 +46,7 @@ def read_samples(profile: "Profile | str | Path") -> list[Record | None]:
     facts = profile.corpus
     if not facts.sources or any(source.path == STANDARD_INPUT for source in facts.sources):
         raise InputError("the corpus was not read from files: load it the way you did before")
+    _check_whole(facts.sources)
     for change in changes(profile):
         raise InputError(f"{change}: run batchstat profile again")
     reader = CorpusReader(splits_of(facts.sources, facts.options), facts.options)
@@ -60,6 +63,16 @@ def read_samples(profile: "Profile | str | Path") -> list[Record | None]:
         for record, ranges in zip(profile.records.tolist(), profile.trained.ranges(), strict=True):
             samples[record] = {**(samples[record] or {}), "trained": ranges}
     return samples
+
+
+def _check_whole(sources: "Iterable[Source]") -> None:
+    """Raise InputError for an address that a stored profile does not have whole."""
+    for source in sources:
+        if is_shortened(full_address(source.path)):
+            raise InputError(
+                f"{source.path} is stored without what may be a secret, and cannot be read again: "
+                "download it, and profile that file"
+            )
 
 
 def _records(block: "Block") -> Iterator[Record]:

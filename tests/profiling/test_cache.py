@@ -14,7 +14,7 @@ from batchstat.corpus.options import CorpusOptions
 from batchstat.corpus.sources import find_sources
 from batchstat.corpus.splits import splits_of
 from batchstat.profiling.build import build
-from batchstat.profiling.cache import CountCache, default_folder
+from batchstat.profiling.cache import CountCache
 from batchstat.profiling.inputs import open_corpus
 from batchstat.profiling.parquet import save_lengths
 from batchstat.profiling.run_options import RunOptions
@@ -246,18 +246,6 @@ def test_a_file_that_is_another_while_it_is_counted_is_not_kept(tmp_path, cache)
     build(corpus, RunOptions(count_cache=cache))
     path.write_text("some words\n")
     assert_same(Counted(path, cache).profile, Counted(path, None).profile)
-
-
-def test_where_the_folder_is(monkeypatch, tmp_path):
-    monkeypatch.setenv("BATCHSTAT_CACHE_DIR", str(tmp_path / "own"))
-    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "xdg"))
-    assert default_folder() == tmp_path / "own"
-    monkeypatch.delenv("BATCHSTAT_CACHE_DIR")
-    assert default_folder() == tmp_path / "xdg" / "batchstat"
-    monkeypatch.delenv("XDG_CACHE_HOME")
-    monkeypatch.setenv("HOME", str(tmp_path))
-    monkeypatch.setenv("USERPROFILE", str(tmp_path))
-    assert default_folder() == tmp_path / ".cache" / "batchstat"
 
 
 def test_the_command_line_keeps_counts_unless_told_not_to(corpus, tmp_path, run):

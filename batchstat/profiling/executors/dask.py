@@ -11,7 +11,7 @@ from typing import Any
 from batchstat.errors import InputError, OptionError, install_extra
 from batchstat.profiling.executors.executor import CountingExecutor
 from batchstat.profiling.executors.versions import different_versions, versions
-from batchstat.storage.addresses import one_line
+from batchstat.storage.addresses import full_address, one_line
 
 _LOGGERS = ("distributed", "tornado", "asyncio")
 _ADDRESS = re.compile(r"(?!(tcp|tls)://)[a-z]+://.+|((tcp|tls)://)?[^/]+:[0-9]+")
@@ -48,7 +48,7 @@ def dask(scheduler: str | None, timeout: str = "20s") -> CountingExecutor:
             if name.partition(".")[0] in _LOGGERS:  # the errors below say what they would log
                 logging.getLogger(name).setLevel(logging.CRITICAL + 1)
         try:
-            client = connect(scheduler, timeout=timeout, set_as_default=False)
+            client = connect(full_address(scheduler), timeout=timeout, set_as_default=False)
         except Exception as error:  # a connection may raise anything
             raise InputError(
                 f"no Dask scheduler at {scheduler}: {one_line(error)}: start one with dask "
