@@ -12,7 +12,7 @@ from batchstat.corpus.opening import HEAD_BYTES
 from batchstat.corpus.sources import Source
 from batchstat.corpus.splits import SPLIT_BYTES, Split
 from batchstat.errors import SourceError
-from batchstat.storage.addresses import is_remote, one_line
+from batchstat.storage.addresses import as_os_errors, is_remote, one_line
 
 _HASHED_BYTES = 1 << 20
 _PROBE_BYTES = 1 << 16
@@ -28,7 +28,8 @@ def digest_of(source: Source) -> str:
         OSError: it cannot be read.
     """
     split = Split(source)
-    size = split.location.stat().st_size or 0
+    with as_os_errors(source.path):
+        size = split.location.stat().st_size or 0
     return joined_digest([_digest(split, *span) for span in _ranges(size)])
 
 
@@ -59,12 +60,17 @@ def _ranges(stop: int, first: int = 0) -> Iterator[tuple[int, int]]:
 
 
 def _digest(split: Split, first: int, stop: int) -> str:
-    with split.location.open("rb") as file:
-        return _hash_span(file, first, stop)
+    with as_os_errors(split.source.path), split.location.open("rb") as file:
+        digest, left = _hash_span(file, first, stop)
+    if left and split.source.bytes:
+        raise OSError(f"it ends before the {split.source.bytes:,} bytes that its storage says")
+    return digest
 
 
-def _hash_span(file: BinaryIO, first: int, stop: int) -> str:
-    """Return the SHA-256 of the bytes of a file from `first` to before `stop`, in hexadecimal."""
+def _hash_span(file: BinaryIO, first: int, stop: int) -> tuple[str, int]:
+    """Return the SHA-256 of the bytes of a file from `first` to before `stop`, in hexadecimal, and
+    how many of them there are not.
+    """
     digest = hashlib.sha256()
     if file.tell() != first:  # remote files may not be seekable; they start at 0 anyway
         file.seek(first)
@@ -72,7 +78,7 @@ def _hash_span(file: BinaryIO, first: int, stop: int) -> str:
     while left > 0 and (data := file.read(min(left, _HASHED_BYTES))):
         digest.update(data)
         left -= len(data)
-    return digest.hexdigest()
+    return digest.hexdigest(), left
 
 
 def content_digests(split: Split) -> tuple[tuple[str, ...], str]:
@@ -88,7 +94,7 @@ def content_digests(split: Split) -> tuple[tuple[str, ...], str]:
         if split.is_whole:
             return digests, ""
         with split.location.open("rb") as file:
-            beside = [_hash_span(file, *span) for span in _beside(file, split)]
+            beside = [_hash_span(file, *span)[0] for span in _beside(file, split)]
         return digests, hashlib.sha256("".join(beside).encode()).hexdigest()
     except FileNotFoundError:
         raise SourceError(f"{split.source.shown} no longer exists") from None

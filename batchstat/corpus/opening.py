@@ -16,7 +16,7 @@ from batchstat.corpus.compression import DAMAGE, decompressed
 from batchstat.corpus.sources import STANDARD_INPUT, Source
 from batchstat.corpus.splits import Split
 from batchstat.errors import BatchstatError, InputError, SourceError
-from batchstat.storage.addresses import etag_in, info_of, is_remote, one_line
+from batchstat.storage.addresses import etag_in, info_of, is_remote, one_line, size_in
 
 HEAD_BYTES = 1 << 20
 """Bytes at the start of a file, from which the columns of its other splits are determined."""
@@ -41,6 +41,36 @@ class _Hashing(io.RawIOBase):
         self.sha256.update(data)
         self.count += len(data)
         return len(data)
+
+
+class _Fetched(io.RawIOBase):
+    """A file at an address, which may answer with less or more than it says that it has."""
+
+    def __init__(self, raw: Any, size: int) -> None:
+        self._raw, self._size = raw, size
+
+    def readable(self) -> bool:
+        return True
+
+    def seekable(self) -> bool:
+        return bool(self._raw.seekable())
+
+    def seek(self, offset: int, whence: int = 0) -> int:
+        return int(self._raw.seek(offset, whence))
+
+    def tell(self) -> int:
+        return int(self._raw.tell())
+
+    def readinto(self, buffer: "memoryview") -> int:  # type: ignore[override]
+        data = self._raw.read(len(buffer))
+        if not data and len(buffer) and self.tell() < self._size:
+            raise OSError(f"it ends before the {self._size:,} bytes that its storage says")
+        buffer[: len(data)] = data
+        return len(data)
+
+    def close(self) -> None:
+        self._raw.close()
+        super().close()
 
 
 class Rereadable(io.RawIOBase):
@@ -174,7 +204,7 @@ def open_source(split: Split, standard_input: Rereadable | None = None) -> Itera
         content = source.etag or before[1]
         if (source.bytes or before[0], content) != before:
             raise SourceError(f"{source.shown} changed since it was listed: run again")
-        with _buffered(path) as file:
+        with _buffered(path, source) as file:
             unpacked = _unpacked(source, file)
             if unpacked is not file and not split.is_whole:
                 # The first split then is the whole source.
@@ -223,17 +253,17 @@ def _state(path: Path) -> tuple[int, object]:
     """Return the size of a file, and something that changes with its content."""
     if is_remote(path):
         info = info_of(path)
-        return int(info.get("size") or 0), etag_in(info)
+        return size_in(info), etag_in(info)
     status = path.stat()
     return status.st_size, status.st_mtime_ns
 
 
-def _buffered(path: Path) -> "io.BufferedReader[Any]":
+def _buffered(path: Path, source: Source) -> "io.BufferedReader[Any]":
     if not is_remote(path):
         return path.open("rb")
     # Fetch in the blocks that readers ask for, so that a split fetches little more than itself.
     file = cast(Any, path).open("rb", block_size=_BLOCK_BYTES, cache_type="readahead")
-    return io.BufferedReader(file, 1 << 20)
+    return io.BufferedReader(_Fetched(file, source.bytes), 1 << 20)
 
 
 @contextmanager

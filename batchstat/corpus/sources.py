@@ -31,6 +31,7 @@ from batchstat.storage.addresses import (
     identity,
     is_remote,
     one_line,
+    size_in,
 )
 
 STANDARD_INPUT = "-"
@@ -166,18 +167,19 @@ def _at_address(
             names = [f"{path.rstrip('/')}/{name}" for name in saved]
         else:
             names = _in_listing(files, storage, None if is_pattern else path, address, on_warning)
+        sizes = [size_in(files.get(name, {})) for name in names]
     except InputError:
         raise
     except FileNotFoundError:
         raise SourceError(f"no such file: {address}") from None
     except Exception as error:  # a remote file system may raise anything
         raise SourceError(f"{address} cannot be read: {one_line(error)}") from None
-    for name in names:
+    for name, size in zip(names, sizes, strict=True):
         info = files.get(name, {})
-        size, kind = info.get("size"), input_format or ENDINGS.get(ending(PurePath(name)), "txt")
+        kind = input_format or ENDINGS.get(ending(PurePath(name)), "txt")
         given = address if names == [path] else as_shown(storage.unstrip_protocol(name))
         digest = identity(given, etag_in(info))
-        yield Source(given, int(size or 0), digest, kind), size == 0
+        yield Source(given, size, digest, kind), info.get("size") == 0
 
 
 def _is_pattern(storage: Any, path: str) -> bool:

@@ -18,7 +18,14 @@ from batchstat.lengths.arrays import Ints
 from batchstat.lengths.token_ranges import KINDS, TokenRanges
 from batchstat.profiling.memmap import new_array
 from batchstat.profiling.profile import CorpusFacts, Labels, Profile, TokenizerFacts
-from batchstat.storage.addresses import as_path, check_regular, is_remote, one_line, read_bytes
+from batchstat.storage.addresses import (
+    as_os_errors,
+    as_path,
+    check_regular,
+    is_remote,
+    one_line,
+    read_bytes,
+)
 from batchstat.storage.arrow_numbers import as_arrow, as_numpy
 from batchstat.storage.result_files import LENGTHS_FILE
 from batchstat.storage.sealed_records import (
@@ -168,7 +175,8 @@ def load_profile(
     """
     path = folder / LENGTHS_FILE
     try:
-        found = path.exists()
+        with as_os_errors(path):
+            found = path.exists()
     except OSError as error:
         raise InputError(f"{folder.as_posix()} cannot be read: {one_line(error)}") from None
     if not found:

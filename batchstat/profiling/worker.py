@@ -17,7 +17,7 @@ from batchstat.profiling.executors.versions import different_versions
 from batchstat.profiling.parquet import SCHEMA
 from batchstat.profiling.progress import CountedAmount
 from batchstat.profiling.tasks import CountTask, RemoteTask, SplitResult, received, this_worker
-from batchstat.storage.addresses import is_remote
+from batchstat.storage.addresses import as_os_errors, is_remote
 from batchstat.tokenization.count_check import MiscountError
 from batchstat.tokenization.tokenizer import Tokenizer
 
@@ -113,7 +113,8 @@ def _store(task: CountTask, key: str, counts: SplitCounts, split: Split) -> None
 
 def _state(split: Split) -> tuple[int, ...] | None:
     try:
-        status = split.location.stat()
+        with as_os_errors(split.source.path):
+            status = split.location.stat()
     except OSError:
         return None  # reading it gives the better error message
     if is_remote(split.source.path):

@@ -21,6 +21,7 @@ from batchstat.errors import (
     install_extra,
     is_shortened,
     left_out_of,
+    short,
     shown_address,
     without_secrets,
 )
@@ -41,6 +42,9 @@ _OF_OTHERS = frozenset(
 _QUERY = re.compile(r"(/[^\s?'\"]*\?)[^\s'\"]+")
 _LEAST_SECRET = 4
 """Characters; fewer stand in any message."""
+
+_MOST_BYTES = 1 << 47
+"""Several times the largest object of any store; a size that is a lie makes work without end."""
 
 _left_out: set[str] = set()
 """What is not shown of the addresses of this process, and foreign exceptions may repeat."""
@@ -176,14 +180,21 @@ def local_path(path: str | os.PathLike[str]) -> Path:
     return Path(path)
 
 
-def read_bytes(path: Path) -> bytes:
-    """Return what is in a small file. Raise OSError, whatever its file system raises."""
+@contextmanager
+def as_os_errors(path: str | os.PathLike[str]) -> Iterator[None]:
+    """Turn whatever the file system of an address raises into OSError, as on this machine."""
     try:
-        return path.read_bytes()
+        yield
     except Exception as error:
         if isinstance(error, OSError) or not is_remote(path):
             raise
         raise OSError(one_line(error)) from None
+
+
+def read_bytes(path: Path) -> bytes:
+    """Return what is in a small file. Raise OSError."""
+    with as_os_errors(path):
+        return path.read_bytes()
 
 
 def check_regular(path: Path) -> None:
@@ -237,9 +248,21 @@ def info_of(path: Path) -> dict[str, Any]:
     """
     remote = cast(Any, path)
     # A cached answer is useless: the question is whether it has changed.
-    remote.fs.invalidate_cache(remote.parent.path)
-    info: dict[str, Any] = remote.fs.info(remote.path)
-    return info
+    with as_os_errors(path):
+        remote.fs.invalidate_cache(remote.parent.path)
+        return dict(remote.fs.info(remote.path))
+
+
+def size_in(info: dict[str, Any]) -> int:
+    """Return the bytes of a file from a file system's description of it; 0 if unknown.
+
+    Raises:
+        OSError: what is no number of bytes, or more than any storage holds.
+    """
+    size = info.get("size") or 0
+    if not (isinstance(size, int | float) and 0 <= size <= _MOST_BYTES):
+        raise OSError(f"its storage says that its size is {short(size)} bytes")
+    return int(size)
 
 
 def etag_in(info: dict[str, Any]) -> str:
