@@ -13,12 +13,13 @@ class Source(Document):
     """A file of the corpus."""
 
     path: str
-    """As given, with /."""
+    """As given, with /; an address with … for its user, query and fragment."""
     bytes: Count
     """Size of the file on disk."""
     digest: Annotated[str, Field(pattern=r"^(sha256:[0-9a-f]{64}|etag:.+|)$")]
     """SHA-256 of the file's bytes; above 64 MiB, that of the SHA-256s of every 64 MiB; at an
-    address its ETag, where there is one; empty where splits of the file are not counted."""
+    address its ETag, where there is one, and a digest of the address under a key of the machine
+    where not all of it is shown; empty where splits of the file are not counted."""
     format: one_of(FORMATS)  # type: ignore[valid-type]
     """How the file was read."""
 

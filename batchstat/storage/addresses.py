@@ -257,7 +257,7 @@ def size_in(info: dict[str, Any]) -> int:
     """Return the bytes of a file from a file system's description of it; 0 if unknown.
 
     Raises:
-        OSError: what is no number of bytes, or more than any storage holds.
+        OSError: something else than a number of bytes, or more than any storage holds.
     """
     size = info.get("size") or 0
     if not (isinstance(size, int | float) and 0 <= size <= _MOST_BYTES):
