@@ -3,9 +3,16 @@
 import json
 import shlex
 from collections.abc import Iterable, Iterator, Mapping
-from typing import Any
+from dataclasses import fields
+from typing import TYPE_CHECKING, Any
 
 from batchstat.errors import LEFT_OUT, is_shortened, printable
+
+if TYPE_CHECKING:
+    from batchstat.profiling.profile import Profile
+
+_MOST_NAMED = 8
+"""Files of a corpus that a line names; of more, the profile in the results folder is meant."""
 
 COMPLETE = f"  # put back what {LEFT_OUT} leaves out"
 """What follows a line to paste in which an address is shortened."""
@@ -28,6 +35,29 @@ def flags(values: Mapping[str, Any]) -> Iterator[str]:
         elif value is not None:
             yield f"--{name}"
             yield _json(value) if isinstance(value, tuple) else str(value)
+
+
+def corpus_words(profile: "Profile", chat_template: str | None = None) -> list[str]:
+    """Return the words that name the corpus of a profile, with how it is read and counted: none
+    where it cannot be named.
+
+    Args:
+        profile: the profile.
+        chat_template: the file of the chat template that counted it; None if it is not known.
+    """
+    sources, options = profile.corpus.sources, profile.corpus.options
+    paths = [source.path for source in sources]
+    is_chats = options.content in ("messages", "completion")
+    if not 0 < len(paths) <= _MOST_NAMED or "-" in paths or (is_chats and chat_template is None):
+        return []
+    given = {
+        each.name: list(value) if isinstance(value, tuple) else value
+        for each in fields(options)
+        if (value := getattr(options, each.name)) != each.default
+    }
+    given["tokenizer"] = None if profile.tokenizer is None else profile.tokenizer.name
+    given["chat_template"] = chat_template
+    return [*paths, *flags(given)]
 
 
 def _json(labels: tuple[str, ...]) -> str:

@@ -196,6 +196,7 @@ def _page(
 ) -> str:
     """Return the page, whose commands name the files that this command was given."""
     from batchstat.cli.pasted import where
+    from batchstat.render.command_lines import corpus_words
     from batchstat.render.html.pages import comparison_page
     from batchstat.render.html.what_if import what_if
     from batchstat.simulation.nearby import nearby
@@ -205,6 +206,11 @@ def _page(
     if inputs.setup is not None:  # read again, since it decides which samples are batched
         given |= {key: inputs.get(key) for key in ("current", "framework")}
         words = [*inputs.options.given.get("corpus", ()), *words]
+    elif inputs.observed is None:
+        # A page is sent to colleagues, in whose folder there may be another profile.
+        template = inputs.get("chat_template")
+        known = None if template is None else template.as_posix()
+        words = [*corpus_words(profile, known), *words]
     given = {key: value for key, value in given.items() if value is not None}
     return comparison_page(
         comparison, profile, to_use, what_if(comparison, nearby(comparison), words, given)

@@ -6,7 +6,7 @@ from dataclasses import fields
 from batchstat.errors import OptionError
 from batchstat.planning.settings import ResolvedSettings, Settings
 from batchstat.profiling.profile import Profile
-from batchstat.render.command_lines import flags
+from batchstat.render.command_lines import corpus_words, flags
 from batchstat.render.html.pages import balance_page, buckets_page, comparison_page, profile_page
 from batchstat.render.html.what_if import what_if
 from batchstat.simulation.balance_report import BalanceReport
@@ -38,7 +38,8 @@ def to_html(result: Result, profile: Profile | None = None) -> str:
             return profile_page(result, None, "batchstat compare")
         case Comparison():
             basis = result.basis
-            panel = what_if(result, nearby(result), (), {})
+            words = [] if profile is None else corpus_words(profile)
+            panel = what_if(result, nearby(result), words, {})
             return comparison_page(result, profile, lambda change: _to_use(basis, change), panel)
         case BalanceReport():
             basis, strategy = result.basis, result.samplers[0].row.label

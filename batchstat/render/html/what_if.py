@@ -1,6 +1,5 @@
 """The what-if panel of a page: rows near those of the comparison, and the command of each."""
 
-import shlex
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, fields
 from typing import Any
@@ -8,7 +7,7 @@ from typing import Any
 from batchstat.calibration.cost_model import CostModel
 from batchstat.errors import counted
 from batchstat.planning.settings import Settings
-from batchstat.render.command_lines import flags
+from batchstat.render.command_lines import flags, joined
 from batchstat.render.html.blocks import Table
 from batchstat.render.screens.comparison import strategy_columns
 from batchstat.render.text import percent
@@ -44,7 +43,7 @@ def what_if(
     Args:
         comparison: the report.
         found: the rows near those of the report.
-        words: those that end a command, such as the results folder.
+        words: those that end a command: the corpus, the results folder.
         given: what a command has in place of what the report says, by the names of flags: the file
             of the current setup, the name of the model.
     """
@@ -54,7 +53,7 @@ def what_if(
     choices = []
     for near in found.rows:
         own = {"strategy": near.result.label, **shared, "world_size": near.world_size}
-        command = shlex.join(["batchstat", "compare", *flags(own), *ending])
+        command = joined(["batchstat", "compare", *flags(own), *ending])
         choices.append(
             {
                 "strategy": near.of.label,

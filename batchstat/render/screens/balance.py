@@ -122,15 +122,16 @@ def _classes_line(report: BalanceReport) -> str:
     number = len(report.samplers[0].classes)
     words = [counted(number, "class", "classes")]
     if number > 1:
-        words.append(f"the largest has {report.class_ratio:,.1f} times the samples of the smallest")
+        # A profile counts a sample in each of its classes, and may show another number of times.
+        alone = ", each sample in its rarest class alone" if report.multilabel else ""
+        ratio = f"{report.class_ratio:,.1f}"
+        words.append(f"the largest has {ratio} times the samples of the smallest{alone}")
     if report.unlabelled and report.basis.keep_labels:
         words.append(f"{counted(report.unlabelled, 'sample')} with other or no labels are dropped")
     elif report.unlabelled:
         words.append(f"{counted(report.unlabelled, 'sample')} without a label, drawn only by none")
     if report.multilabel:
-        words.append(
-            f"{counted(report.multilabel, 'sample')} with several labels, counted as the rarest"
-        )
+        words.append(f"{counted(report.multilabel, 'sample')} with several labels")
     return " · ".join(words)
 
 

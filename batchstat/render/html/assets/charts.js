@@ -28,10 +28,10 @@ const charts = (() => {
   const measure = (row) => (row.seconds == null ? "compute" : "time");
 
   function saving(row) {
-    const what = measure(row);
-    if (!row.speed_up || (row.speed_up >= 0.995 && row.speed_up < 1.005)) return `same ${what}`;
-    const [word, factor] = row.speed_up > 1 ? ["less", row.speed_up] : ["more", 1 / row.speed_up];
-    return `${factor.toFixed(2)}x ${word} ${what}`;
+    if (!row.speed_up || (row.speed_up >= 0.995 && row.speed_up < 1.005)) return `same ${measure(row)}`;
+    const [word, factor] = row.speed_up > 1 ? ["faster", row.speed_up] : ["slower", 1 / row.speed_up];
+    // Not a ratio of the bars, which are tokens: of ranks, the slowest of each step counts.
+    return `${factor.toFixed(2)}x ${word}${row.seconds == null ? " (estimate)" : ""}`;
   }
 
   function facts(row, choice) {
