@@ -38,17 +38,19 @@ def by_name(path: Path) -> str:
     return path.relative_to(ROOT).as_posix()
 
 
-WITH_EXAMPLES = [path for path in DOCS if refresh.examples(text_of(path))]
 WITH_TORCH = [
     path
     for path in refresh.PAGES
     if any(example.needs_torch for example in refresh.examples(text_of(path)))
 ]
+WITHOUT_TORCH = [
+    path for path in DOCS if path not in WITH_TORCH and refresh.examples(text_of(path))
+]
 
 
 @posix
 @pytest.mark.slow
-@pytest.mark.parametrize("path", WITH_EXAMPLES, ids=by_name)
+@pytest.mark.parametrize("path", WITHOUT_TORCH, ids=by_name)
 def test_the_examples_of_a_page_run(path, tmp_path):
     assert refresh.refreshed(text_of(path), tmp_path, torch=False) == text_of(path)
 
