@@ -233,7 +233,16 @@ class StorageFullError(BatchstatError):
 
 
 class ColumnError(InputError):
-    """A column that a file does not have."""
+    """A column that a file does not have.
+
+    Attributes:
+        names: the columns that it has.
+    """
+
+    def __init__(self, message: str, names: Iterable[str] = ()) -> None:
+        """`names`: the columns that it has."""
+        super().__init__(message)
+        self.names = tuple(names)
 
 
 class NoBatchError(InputError):

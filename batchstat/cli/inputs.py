@@ -38,7 +38,7 @@ _CONTENTS = {
     *("text_column", "prompt_column", "completion_column"),
     *("messages_column", "tokens_column", "length_column"),
 }
-_OF_CHATS = {"chat_template", "assistant_only_loss", "keep_roles"}
+_OF_CHATS = {"chat_template", "assistant_only_loss", "chat_format"}
 _OF_PAIRS = {"tokenize_apart"}
 _OF_TEXTS = {"strip", "min_chars", "append", "tokenizer"}
 _ONLY_FOR_OTHERS = {

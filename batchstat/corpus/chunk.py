@@ -26,6 +26,7 @@ class Chunk:
         content: columns that are counted.
         label: column that holds the label; None if none is read.
         tools: column that holds the tools that chats may call; None if none is read.
+        settings: column that holds what else the template of a chat gets; None if none is read.
         trained: column that says which tokens carry loss; None if none is read.
         lines: (size,) line on which each record starts; None in files without lines.
         counted: whether the content is a number of tokens, regardless of the options.
@@ -47,6 +48,7 @@ class Chunk:
     before: Callable[[], int] = int
     label_seen: bool | None = True
     tools: str | None = None
+    settings: str | None = None
     trained: str | None = None
 
 

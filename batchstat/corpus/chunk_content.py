@@ -19,7 +19,14 @@ from batchstat.corpus.arrow_values import (
     kind_of,
 )
 from batchstat.corpus.bad_records import MOST_TEXT_BYTES, BadRecord, Location, too_long
-from batchstat.corpus.chat import ChatError, Message, Tool, as_chat, as_tools
+from batchstat.corpus.chat import (
+    ChatError,
+    Message,
+    TemplateInputs,
+    as_chat,
+    inputs_as_written,
+    template_inputs,
+)
 from batchstat.corpus.chunk import Chunk, Column
 from batchstat.corpus.content import (
     LONGEST,
@@ -73,7 +80,7 @@ class ChunkContent:
             return is_list(values.type)
         return isinstance(next((each for each in values if each is not None), None), list)
 
-    def chats(self, column: str, *, keep_roles: bool = False) -> list[list[Message]]:
+    def chats(self, column: str, written_in: str | None) -> list[list[Message]]:
         """Return (size,) the column as chats, with empty lists where a record has none; see
         `as_chat`.
         """
@@ -81,7 +88,7 @@ class ChunkContent:
         for i, value in enumerate(_as_list(self.values(column))):
             chats.append([])
             try:
-                chat = as_chat(value, keep_roles=keep_roles) if self._is_good(i) else []
+                chat = as_chat(value, written_in) if self._is_good(i) else []
             except ChatError as error:
                 self.fail(i, f"{column!r}: {error}", "chat")
             else:
@@ -89,11 +96,16 @@ class ChunkContent:
                     chats[i] = chat
         return chats
 
-    def tools(self, column: str | None) -> list[list[Tool] | None]:
-        """Return (size,) the column as tools; all empty without a column."""
-        if column is None:
-            return [[]] * self._chunk.size
-        return [as_tools(value) for value in _as_list(self.values(column))]
+    def template_inputs(self, *, as_written: bool) -> list[TemplateInputs]:
+        """Return (size,) what a template gets beside the messages."""
+        tools = self._objects(self._chunk.tools, None)
+        if not as_written:
+            return [template_inputs(each) for each in tools]
+        return [*map(inputs_as_written, tools, self._objects(self._chunk.settings, {}))]
+
+    def _objects(self, column: str | None, default: object) -> list[Any]:
+        """Return (size,) the values of a column; the default without one."""
+        return [default] * self._chunk.size if column is None else _as_list(self.values(column))
 
     def token_lists(self, column: str) -> npt.NDArray[np.int64]:
         """Return (size,) the number of ids in the column's lists."""

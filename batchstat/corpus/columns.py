@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from difflib import get_close_matches
 
-from batchstat.corpus.chat import TOOLS_COLUMN
+from batchstat.corpus.chat import SETTINGS_COLUMN, TOOLS_COLUMN
 from batchstat.corpus.options import SINGLE_COLUMNS, CorpusOptions
 from batchstat.errors import ColumnError, InputError
 
@@ -18,13 +18,15 @@ _TOKENS_NAME = "input_ids"
 class Columns:
     """Columns of one file that are read: content, and the label if one is requested.
 
-    `tools` is the column with the tools that chats may call, if there is one; `trained` the one
-    that says which tokens carry loss, if one is requested.
+    `tools` is the column with the tools that chats may call, if there is one; `settings` the one
+    with what else their template gets; `trained` the one that says which tokens carry loss, if one
+    is requested.
     """
 
     content: tuple[str, ...]
     label: str | None
     tools: str | None = None
+    settings: str | None = None
     trained: str | None = None
 
     @property
@@ -35,7 +37,7 @@ class Columns:
     @property
     def all(self) -> tuple[str, ...]:
         """Every column that is read, once each."""
-        optional = (self.label, self.tools)
+        optional = (self.label, self.tools, self.settings)
         return tuple(dict.fromkeys((*self.required, *(name for name in optional if name))))
 
 
@@ -61,10 +63,12 @@ def choose_columns(
     if options.prompt_column and options.completion_column:
         content = (options.prompt_column, options.completion_column)
     has_tools = options.may_hold_chats and TOOLS_COLUMN in names
+    has_settings = options.chats_as_written and SETTINGS_COLUMN in names
     return Columns(
         content or (_find_text(path, names, texts, options),),
         options.label_column,
         TOOLS_COLUMN if has_tools else None,
+        SETTINGS_COLUMN if has_settings else None,
         options.trained_column,
     )
 
@@ -104,7 +108,8 @@ def _require(path: str, column: str, names: Sequence[str], flag: str) -> None:
             example = f" {flag} ".join(pair)
         raise ColumnError(
             f"column {column!r} not in {path} (has: {_listed(names)}): pass {flag} {example}"
-            f"{_data_for_names(path, names)}"
+            f"{_data_for_names(path, names)}",
+            names,
         )
 
 

@@ -9,7 +9,7 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from batchstat.corpus.arrow_values import ranges
-from batchstat.corpus.chat import Message, Tool
+from batchstat.corpus.chat import Message, TemplateInputs
 from batchstat.lengths.arrays import Ints
 from batchstat.storage.arrow_numbers import as_arrow, as_numpy
 
@@ -89,10 +89,10 @@ class Instructions(Texts):
 
 @dataclass(frozen=True, eq=False)
 class Chats:
-    """(n,) chats, and the tools that each may call: see `batchstat.corpus.chat.as_tools`."""
+    """(n,) chats, and what the template gets beside each: see `batchstat.corpus.chat`."""
 
     messages: list[list[Message]]
-    tools: list[list[Tool] | None]
+    inputs: list[TemplateInputs]
 
     def __len__(self) -> int:
         return len(self.messages)
@@ -104,16 +104,16 @@ class Chats:
 
     def slice(self, first: int, stop: int) -> Self:
         """Return a range of them."""
-        return type(self)(self.messages[first:stop], self.tools[first:stop])
+        return type(self)(self.messages[first:stop], self.inputs[first:stop])
 
     def select(self, samples: Ints) -> Self:
         """Return those at these positions."""
         picked = samples.tolist()
-        return type(self)([self.messages[i] for i in picked], [self.tools[i] for i in picked])
+        return type(self)([self.messages[i] for i in picked], [self.inputs[i] for i in picked])
 
     def to_list(self) -> list[Any]:
-        """Return them as pairs of messages and tools."""
-        return list(zip(self.messages, self.tools, strict=True))
+        """Return them as pairs of messages and template inputs."""
+        return list(zip(self.messages, self.inputs, strict=True))
 
 
 @dataclass(frozen=True, eq=False)
@@ -134,17 +134,17 @@ class CompletionChats(Chats):
     def slice(self, first: int, stop: int) -> Self:
         """Return a range of them."""
         part = slice(first, stop)
-        return type(self)(self.messages[part], self.tools[part], self.prompts[part])
+        return type(self)(self.messages[part], self.inputs[part], self.prompts[part])
 
     def select(self, samples: Ints) -> Self:
         """Return those at these positions."""
         picked = samples.tolist()
-        chats = [self.messages[i] for i in picked], [self.tools[i] for i in picked]
+        chats = [self.messages[i] for i in picked], [self.inputs[i] for i in picked]
         return type(self)(*chats, [self.prompts[i] for i in picked])
 
     def to_list(self) -> list[Any]:
-        """Return them as messages, tools, and number of messages of the prompt."""
-        return list(zip(self.messages, self.tools, self.prompts, strict=True))
+        """Return them as messages, template inputs, and number of messages of the prompt."""
+        return list(zip(self.messages, self.inputs, self.prompts, strict=True))
 
 
 @dataclass(frozen=True, eq=False)

@@ -1,7 +1,7 @@
 """Tables in memory: a pandas DataFrame, or a Dataset of the datasets library."""
 
 import hashlib
-from collections.abc import Callable, Generator, Iterator
+from collections.abc import Callable, Generator, Iterator, Mapping
 from typing import Any
 
 import numpy as np
@@ -15,7 +15,7 @@ from batchstat.corpus.formats.parquet_files import CHUNK_BYTES
 from batchstat.corpus.options import CorpusOptions
 from batchstat.corpus.reader import Block, CorpusReader
 from batchstat.corpus.sources import Source
-from batchstat.errors import OptionError
+from batchstat.errors import InputError, OptionError, short
 
 _CHUNK_RECORDS = 10_000
 
@@ -72,13 +72,37 @@ def _as_bytes(values: Column) -> memoryview:
 def _dataset(name: str, table: Any, options: CorpusOptions) -> Iterator[Chunk]:
     columns: Columns | None = None
     size = 0
-    for part in table.with_format("arrow").iter(_CHUNK_RECORDS):
+    for part in _tables(table):
         if columns is None:
             texts = [field.name for field in part.schema if holds_text(field.type)]
             columns = choose_columns(name, part.column_names, texts, options)
         for batch in part.select(list(columns.all)).combine_chunks().to_batches():
             size += batch.nbytes
             yield from as_chunks(batch, columns, size)
+
+
+def _tables(table: Any) -> Iterator[pa.Table]:
+    """Yield the records of a Dataset as training gets them."""
+    if (getattr(table, "format", None) or {}).get("type") != "custom":
+        yield from table.with_format("arrow").iter(_CHUNK_RECORDS)
+        return
+    # Of `set_transform`. One record at a time: it may pad those that it gets together.
+    for first in range(0, len(table), _CHUNK_RECORDS):
+        rows = [table[i] for i in range(first, min(first + _CHUNK_RECORDS, len(table)))]
+        try:
+            yield pa.Table.from_pylist([_plain(row) for row in rows])
+        except (pa.ArrowException, OverflowError) as error:
+            raise InputError(
+                f"what the transform of the Dataset makes is not read ({short(str(error))}): pass "
+                "what dataset.map makes with the same function"
+            ) from None
+
+
+def _plain(row: Mapping[str, Any]) -> dict[str, Any]:
+    """Return a record without tensors."""
+    return {
+        name: value.tolist() if hasattr(value, "tolist") else value for name, value in row.items()
+    }
 
 
 def _frame(name: str, table: Any, options: CorpusOptions) -> Iterator[Chunk]:
@@ -103,6 +127,7 @@ def _frame(name: str, table: Any, options: CorpusOptions) -> Iterator[Chunk]:
                 content=columns.content,
                 label=columns.label,
                 tools=columns.tools,
+                settings=columns.settings,
                 trained=columns.trained,
             )
 

@@ -4,6 +4,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Literal, TypedDict
 
+from batchstat.corpus.chat import CHAT_FORMATS
 from batchstat.errors import OptionError, short
 from batchstat.parameters import check_fields, documented, option
 
@@ -28,7 +29,7 @@ class ReadingOptions(TypedDict, total=False):
     label_column: str | None
     trained_column: str | None
     assistant_only_loss: bool
-    keep_roles: bool
+    chat_format: str | None
     tokenize_apart: bool
     header: bool
     quote: bool | None
@@ -101,11 +102,14 @@ class CorpusOptions:
     assistant_only_loss: bool = option(
         False, "Whether only the assistants' turns of chats carry loss.", "Corpus"
     )
-    keep_roles: bool = option(
-        False,
-        "Whether messages with from and value keep their roles, such as human and gpt, as under "
-        "TRL; else these are user and assistant.",
+    chat_format: str | None = option(
+        None,
+        "Format of chats that the template gets as they are written, with their own roles and what "
+        "chat_template_kwargs has, as TRL does; else either, with roles made alike.",
         "Corpus",
+        "FORMAT",
+        shown="either",
+        names=lambda: CHAT_FORMATS,
     )
     tokenize_apart: bool = option(
         False,
@@ -173,10 +177,17 @@ class CorpusOptions:
         if (self.prompt_column is None) != (self.completion_column is None):
             raise OptionError("prompt_column and completion_column belong together: pass both")
         columns = [name for name in _CONTENT_COLUMNS if getattr(self, name)]
-        if self.assistant_only_loss and not self.messages_column:
-            raise OptionError("assistant_only_loss is for chats: pass messages_column")
-        if self.tokenize_apart and not self.completion_column:
-            raise OptionError("tokenize_apart is for prompts and completions: pass their columns")
+        needs = {
+            "assistant_only_loss": (self.messages_column, "chats: pass messages_column"),
+            "chat_format": (self.may_hold_chats, "chats: pass messages_column"),
+            "tokenize_apart": (
+                self.completion_column,
+                "prompts and completions: pass their columns",
+            ),
+        }
+        for name, (has_it, what) in needs.items():
+            if getattr(self, name) and not has_it:
+                raise OptionError(f"{name} is for {what}")
         if self.tokenize_apart and self.append:
             raise OptionError("tokenize_apart and append are mutually exclusive: pass only one")
         others = ("completion_column", "assistant_only_loss")
@@ -211,6 +222,11 @@ class CorpusOptions:
     def may_hold_chats(self) -> bool:
         """Whether the counted columns have chats, or may have them."""
         return self.content in ("messages", "completion")
+
+    @property
+    def chats_as_written(self) -> bool:
+        """Whether the template gets chats as they are written."""
+        return self.may_hold_chats and self.chat_format is not None
 
     @property
     def token_kinds(self) -> tuple[str, ...]:

@@ -264,19 +264,18 @@ def _content_of(values: ChunkContent, chunk: Chunk, options: CorpusOptions) -> C
     column = chunk.content[0]
     if options.content == "messages":
         chats = AssistantChats if options.assistant_only_loss else Chats
-        messages = values.chats(column, keep_roles=options.keep_roles)
-        return chats(messages, values.tools(chunk.tools))
+        messages = values.chats(column, options.chat_format)
+        return chats(messages, values.template_inputs(as_written=options.chats_as_written))
     if options.content == "completion" and values.holds_lists(column):
         if options.tokenize_apart:
             raise InputError(
                 f"{values.locate(0)}: {column!r} holds chats, which are tokenized whole: remove "
                 "--tokenize-apart"
             )
-        prompts, rest = (
-            values.chats(each, keep_roles=options.keep_roles) for each in chunk.content
-        )
+        prompts, rest = (values.chats(each, options.chat_format) for each in chunk.content)
         messages = [asked + said for asked, said in zip(prompts, rest, strict=True)]
-        return CompletionChats(messages, values.tools(chunk.tools), list(map(len, prompts)))
+        inputs = values.template_inputs(as_written=options.chats_as_written)
+        return CompletionChats(messages, inputs, list(map(len, prompts)))
     if options.content == "tokens":
         return PrecountedLengths(values.token_lists(column))
     if options.content == "length" or chunk.counted:

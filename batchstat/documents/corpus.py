@@ -73,7 +73,7 @@ class LeftOut(Document):
     ipython_messages: Count = 0
     """Messages of the role ipython."""
     other_messages: Count = 0
-    """Messages of another role, such as human and gpt under keep_roles."""
+    """Messages of another role, such as human and gpt under chat_format."""
     reasoning: Count = 0
     """The reasoning that precedes an answer."""
     tool_calls: Count = 0
@@ -97,7 +97,7 @@ class ReadingOptions(Document):
     label_column: str | None
     trained_column: str | None
     assistant_only_loss: bool
-    keep_roles: bool
+    chat_format: str | None
     tokenize_apart: bool
     header: bool
     quote: bool | None

@@ -53,7 +53,7 @@ class Trained(Document):
     tokens: Count
     """Trained tokens of all batches, repeats counted."""
     untrained_samples: Count
-    """Samples, or parts of split ones, without a trained token."""
+    """Samples without a trained token in any part; split ones count once."""
     untrained_batches: Count
     """Batches without a trained token: a mean over their tokens is 0/0."""
     per_step: Amounts

@@ -74,7 +74,7 @@ def read_config(
         reading=corpus.reading,
         columns=corpus.columns,
         unreadable=corpus.unreadable,
-        refused_columns=corpus.refused_columns,
+        refused_columns=lambda kind: corpus.refused_columns if kind == "messages" else {},
         appends_eos=corpus.appends_eos,
         schedule=AxolotlSchedule(
             epochs=values["num_epochs"],

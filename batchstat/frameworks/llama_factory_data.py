@@ -174,7 +174,7 @@ def passed_columns(values: Mapping[str, Any]) -> dict[str, Any]:
             found |= {"columns": _PASSED, "no_columns": why}
             more = {str(columns[key]) for key in _IN_SYSTEM_MESSAGES & columns.keys()}
             refused |= dict.fromkeys(more, f"LLaMA-Factory begins chats with it: {_AS_CHATS}")
-    return {**found, "refused_columns": refused}
+    return {**found, "refused_columns": lambda kind: refused if kind == "messages" else {}}
 
 
 def _names(values: Mapping[str, Any]) -> list[str]:

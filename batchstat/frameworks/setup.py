@@ -9,6 +9,7 @@ from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any
 
+from batchstat.corpus.options import Content
 from batchstat.frameworks.keys import Key
 from batchstat.frameworks.samples import Preparation, keep_all
 
@@ -99,13 +100,17 @@ class TrainingSetup:
         columns: keywords of `profile` for the columns that a corpus may have: those count that come
             first in this list.
         no_columns: what is wrong with a corpus that has none of them, and the remedy.
-        refused_columns: columns that change its samples and are not read, and the remedies.
+        refused_columns: returns the columns that change samples of a content, such as "messages",
+            and are not read, and the remedies.
         unreadable: why the corpus that the configuration names cannot be read, and the remedy.
         schedule: how long training lasts.
         max_length_of_corpus: whether no sample is truncated, whatever the tokenizer's maximum is.
         prepare: returns which samples are batched, given the corpus and `max_length`.
         appends_eos: whether texts that do not end with the tokenizer's end-of-sequence token get
             one.
+        eos_column: the column that gets it instead of completions where a corpus has both.
+        answers_template: returns the file of the chat template that replaces one, given its text, so
+            that assistants' turns are marked; None where none does.
         template_of: the tokenizer whose chat template and tokens the model's gets; None if there is
             none.
         turns: how it tokenizes each turn of a chat by itself; None if it tokenizes whole chats.
@@ -130,11 +135,13 @@ class TrainingSetup:
     schedule: Schedule
     columns: tuple[Mapping[str, Any], ...] = ()
     no_columns: str = ""
-    refused_columns: Mapping[str, str] = field(default_factory=dict)
+    refused_columns: Callable[[Content], Mapping[str, str]] = field(default=lambda _: {})
     unreadable: str = ""
     max_length_of_corpus: bool = False
     prepare: Preparation = keep_all
     appends_eos: bool = False
+    eos_column: str = ""
+    answers_template: Callable[[str], Path | None] | None = None
     template_of: Path | None = None
     turns: TurnRules | None = None
     dtype: str | None = None

@@ -7,6 +7,7 @@ are left of the corpus in `sft_samples`.
 """
 
 from collections.abc import Iterator, Mapping
+from functools import partial
 from glob import has_magic
 from pathlib import Path
 from typing import Any
@@ -16,7 +17,8 @@ from batchstat.errors import OptionError, short
 from batchstat.frameworks import training_arguments as base
 from batchstat.frameworks.keys import Key, refuse
 from batchstat.frameworks.setup import Framework, TrainingSetup
-from batchstat.frameworks.sft_samples import KEEP_END, preparation
+from batchstat.frameworks.sft_samples import KEEP_END, columns, preparation, refused_columns
+from batchstat.frameworks.sft_templates import answers_template
 
 _PACKINGS = ("bfd", "bfd_split", "bfd-requeue", "wrapped")
 
@@ -113,12 +115,15 @@ def read_config(
             "settings": settings,
             "reading": {**_reading(values), **({"corpus": files} if files else {})},
             "unreadable": unreadable,
-            "columns": _columns(values),
+            "columns": columns(values),
+            "refused_columns": partial(refused_columns, values),
             "no_columns": _ONLY_CHATS if values["assistant_only_loss"] else "",
             "max_length_of_corpus": values["max_length"] is None,
             "prepare": preparation(values),
             "template_of": _template_of(values),
+            "answers_template": answers_template if values["assistant_only_loss"] else None,
             "appends_eos": values["eos_token"] is None,
+            "eos_column": values["dataset_text_field"],
             "warnings": (*setup.warnings, *_warnings(values)),
         }
     )
@@ -191,27 +196,6 @@ def _template(path: Path) -> Path:
     return inside if path.is_dir() and inside.is_file() else path
 
 
-def _columns(values: Mapping[str, Any]) -> tuple[dict[str, Any], ...]:
-    """Return the columns of a dataset in the sequence in which TRL looks for them."""
-    # `maybe_convert_to_chatml` renames from and value, and keeps what they say.
-    if values["assistant_only_loss"]:
-        chat = {"messages_column": "messages", "keep_roles": True}
-        return ({**chat, "assistant_only_loss": True},)
-    chats = [
-        {"messages_column": name, "keep_roles": True} for name in ("messages", "conversations")
-    ]
-    masks = ["labels", "assistant_masks"]
-    if values["completion_only_loss"]:
-        masks.append("completion_mask")
-    return (
-        *({"tokens_column": "input_ids", "trained_column": mask} for mask in masks),
-        {"tokens_column": "input_ids"},
-        {"prompt_column": "prompt", "completion_column": "completion"},
-        *chats,
-        {"text_column": (values["dataset_text_field"],)},
-    )
-
-
 def _named_files(values: Mapping[str, Any]) -> tuple[tuple[str, ...], str]:
     """Return the files of the dataset, and why they are not known, if that is so."""
     files: list[str] = []
@@ -263,11 +247,6 @@ def _warnings(values: Mapping[str, Any]) -> Iterator[str]:
         yield (
             "packing_strategy=wrapped cuts samples, and those of a row see each other: bfd keeps "
             "them whole and apart"
-        )
-    if values["assistant_only_loss"]:
-        yield (
-            "TRL replaces a chat template without {% generation %} by one of its own that has it: "
-            "pass that with --chat-template, or the trained tokens may differ"
         )
 
 

@@ -1,4 +1,4 @@
-"""The samples that TRL's SFTTrainer batches: truncated, dropped, shuffled.
+"""The samples that TRL's SFTTrainer batches: of which columns, truncated, dropped, shuffled.
 
 Checked against TRL 1.16: `SFTTrainer._prepare_dataset` in trl/trainer/sft_trainer.py; and
 `Dataset.shuffle` of datasets.
@@ -10,18 +10,62 @@ from typing import Any
 
 import numpy as np
 
+from batchstat.corpus.options import Content
 from batchstat.errors import InputError, counted
 from batchstat.frameworks.samples import (
     Preparation,
     TrainedSamples,
     drop_untrained,
     keep_all,
+    keep_some,
     train_all,
 )
 from batchstat.lengths.lost import Lost
 from batchstat.profiling.profile import Profile
 
 KEEP_END = "keep_end"
+
+
+def columns(values: Mapping[str, Any]) -> tuple[dict[str, Any], ...]:
+    """Return the columns of a dataset in the sequence in which TRL looks for them."""
+    messages = {"messages_column": "messages", "chat_format": "openai"}
+    if values["assistant_only_loss"]:
+        return ({**messages, "assistant_only_loss": True},)
+    masks = ["labels", "assistant_masks"]
+    if values["completion_only_loss"]:
+        masks.append("completion_mask")
+    return (
+        *({"tokens_column": "input_ids", "trained_column": mask} for mask in masks),
+        {"tokens_column": "input_ids"},
+        {"prompt_column": "prompt", "completion_column": "completion", "chat_format": "openai"},
+        # `maybe_convert_to_chatml` makes messages of it, which replace a column of that name.
+        {"messages_column": "conversations", "chat_format": "sharegpt"},
+        messages,
+        {"text_column": (values["dataset_text_field"],)},
+    )
+
+
+def refused_columns(values: Mapping[str, Any], content: Content) -> dict[str, str]:
+    """Return the columns by which TRL takes samples of a content for something else."""
+    refused = dict.fromkeys(("image", "images"), "TRL takes it for images: remove or rename it")
+    if content == "tokens":
+        return refused
+    masks = ["labels", "assistant_masks"]
+    if values["completion_only_loss"]:
+        masks.append("completion_mask")
+    refused |= dict.fromkeys(masks, "TRL takes it for that of token ids: remove or rename it")
+    if content != "completion":
+        refused["prompt"] = (
+            "TRL takes it for the beginning of samples with a column completion, and stops where "
+            "there is none: remove or rename the column"
+        )
+    if content == "messages":
+        # `is_conversational` looks at one of them, which depends on the hashes of their names.
+        others = ("completion", "chosen", "rejected")
+        refused |= dict.fromkeys(
+            others, "TRL looks at it or at messages, by chance, for chats: remove or rename it"
+        )
+    return refused
 
 
 def preparation(values: Mapping[str, Any]) -> Preparation:
@@ -34,11 +78,17 @@ def preparation(values: Mapping[str, Any]) -> Preparation:
         if is_pair and values["completion_only_loss"] is False:
             profile = train_all(profile, max_length).profile
         found = keep_all(profile, max_length)
+        if values["max_length"] is not None and profile.lengths.any():
+            # Of chats that a template does not render; rows that are packed lack them, too.
+            found = keep_some(profile, np.flatnonzero(profile.lengths), "without tokens")
+            profile = found.profile
         if values["max_length"] is not None and not values["packing"]:
             if values["truncation_mode"] == KEEP_END:
-                found = _without_beginning(profile, max_length)
+                cut = _without_beginning(profile, max_length)
+                found = replace(cut, dropped=found.dropped, lost=found.lost + cut.lost)
             kept = drop_untrained(found.profile, max_length)
-            found = replace(kept, lost=found.lost + kept.lost)
+            dropped = {**found.dropped, **kept.dropped}
+            found = replace(kept, dropped=dropped, lost=found.lost + kept.lost)
         if values["shuffle_dataset"]:
             order = np.random.default_rng(values["seed"]).permutation(len(found.profile))
             found = replace(found, profile=found.profile.take(order))

@@ -95,6 +95,20 @@ def has_columns(path: str | os.PathLike[str], options: CorpusOptions) -> bool | 
     return True
 
 
+def column_names(path: str | os.PathLike[str], input_format: str | None) -> tuple[str, ...]:
+    """Return the columns of the first file of a corpus, by its first record where it has no schema;
+    none where they are not known before it is counted, or it has none.
+    """
+    source = find_sources([path], input_format)[0]
+    try:
+        _holds_chats(source, CorpusOptions(tokens_column="\0", input_format=input_format))
+    except ColumnError as error:
+        return error.names
+    except InputError:  # a format without columns, or whatever counting says of the file
+        return ()
+    return ()
+
+
 def is_plain_text(path: str | os.PathLike[str], input_format: str | None) -> bool:
     """Return whether a file is plain text by its name or its format, with a sample on each line."""
     return (input_format or format_by_name(os.fspath(path))) == "txt"

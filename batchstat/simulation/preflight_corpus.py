@@ -1,6 +1,6 @@
 """How the corpus of a trainer's configuration is read."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -8,8 +8,9 @@ from batchstat.corpus.options import CorpusOptions
 from batchstat.errors import InputError, short
 from batchstat.frameworks.files import check_files
 from batchstat.frameworks.setup import TrainingSetup
-from batchstat.profiling.inputs import has_columns, is_plain_text, path_holds_chats
+from batchstat.profiling.inputs import column_names, has_columns, is_plain_text, path_holds_chats
 from batchstat.tokenization.builtin import NAME as BUILTIN
+from batchstat.tokenization.chat import template_of
 from batchstat.tokenization.loading import load_tokenizer
 from batchstat.tokenization.template_slots import check_slots
 from batchstat.tokenization.turns_apart import check_turns
@@ -18,7 +19,7 @@ _CONTENTS = ("text_column", "prompt_column", "tokens_column", "length_column")
 _OF_CHATS = (
     "messages_column",
     "assistant_only_loss",
-    "keep_roles",
+    "chat_format",
     "chat_template",
     "input_format",
 )
@@ -48,25 +49,31 @@ def profile_keywords(setup: TrainingSetup, **given: Any) -> dict[str, Any]:
     """
     others = set(_CONTENTS) & set(given)
     own = {key: value for key, value in setup.reading.items() if key not in _OF_CHATS}
-    found = {**(own if others else setup.reading), **given}
+    found: dict[str, Any] = {**(own if others else setup.reading), **given}
     if not found.get("corpus"):
         raise InputError(setup.no_corpus)
     if "corpus" not in given:
         check_files(setup, found["corpus"])
     if isinstance(found["corpus"], str | Path):
         found["corpus"] = (found["corpus"],)
-    if not any(key.endswith("_column") for key in found):
-        found |= _columns(setup, found["corpus"][0], found.get("input_format"))
+    path, columns = found["corpus"][0], _named_columns(found)
+    found = {**_columns(setup, path, found.get("input_format"), columns), **found}
     for name in _without_effect(found) - set(given):
         found.pop(name, None)
     is_text = not {"messages_column", "tokens_column", "length_column", "append"} & set(found)
-    if setup.appends_eos and is_text and (named := found.get("tokenizer")):
-        found["append"] = _end_of_sequence(named)
+    if is_text and _appends_eos(setup, found):
+        found["append"] = _end_of_sequence(found["tokenizer"])
     if "messages_column" in found:
         _check_turns(setup, found)
-        _check_columns(setup, found["corpus"])
+    _check_columns(setup, found)
     if "chat_template" not in given:
         _settle_template(setup, found)
+    if setup.answers_template is not None and found.get("assistant_only_loss"):
+        source = template_of(
+            load_tokenizer(found.get("tokenizer") or BUILTIN), found.get("chat_template")
+        )
+        if source and (marked := setup.answers_template(source)) is not None:
+            found["chat_template"] = marked
     return found
 
 
@@ -104,7 +111,7 @@ def _check_tokens(path: Path, tokenizer: str | None) -> None:
 
 def _has_chat_pairs(found: Mapping[str, Any]) -> bool:
     """Whether prompts and completions are chats."""
-    names = ("prompt_column", "completion_column", "input_format")
+    names = ("prompt_column", "completion_column", "chat_format", "input_format")
     options = CorpusOptions(**{name: found[name] for name in names if name in found})
     return options.content == "completion" and path_holds_chats(found["corpus"][0], options)
 
@@ -123,28 +130,57 @@ def _check_turns(setup: TrainingSetup, found: Mapping[str, Any]) -> None:
     check_turns(found.get("tokenizer"), file, rules.special_tokens, rules.begin, rules.thought)
 
 
-def _check_columns(setup: TrainingSetup, paths: Sequence[str]) -> None:
+def _check_columns(setup: TrainingSetup, found: Mapping[str, Any]) -> None:
     """Raise InputError if a corpus has a column that changes its samples."""
-    for name, why in setup.refused_columns.items():
-        for path in paths:
-            if has_columns(path, CorpusOptions(text_column=(name,))):
-                raise InputError(f"{path} has the column {name!r}; {why}")
+    named = _named_columns(found)
+    refused = setup.refused_columns(CorpusOptions(**named).content)
+    refused = {name: why for name, why in refused.items() if name not in named.values()}
+    for path in found["corpus"] if refused else ():
+        for name in column_names(path, found.get("input_format")):
+            if name in refused:
+                raise InputError(f"{path} has the column {name!r}; {refused[name]}")
 
 
-def _columns(setup: TrainingSetup, path: str, input_format: str | None) -> Mapping[str, Any]:
-    """Return those of the trainer's columns that a corpus has."""
+def _columns(
+    setup: TrainingSetup, path: str, input_format: str | None, named: Mapping[str, Any]
+) -> Mapping[str, Any]:
+    """Return those of the trainer's columns that a corpus has, or that are named, and how they are
+    read.
+    """
+    if named:
+        return next((each for each in setup.columns if _named_columns(each) == named), {})
     if _OF_PLAIN_TEXT in setup.columns and is_plain_text(path, input_format):
         return {}
-    lacks_columns = []
+    unreadable: Mapping[str, Any] | None = None
     for columns in setup.columns:
         found = has_columns(path, CorpusOptions(**{"input_format": input_format, **columns}))
         if found:
             return columns
-        lacks_columns.append(found is None)
-    if setup.no_columns and all(lacks_columns):
+        if found is not None and unreadable is None:
+            unreadable = columns
+    if unreadable is not None:
+        return unreadable  # what is wrong with these is the message
+    if setup.no_columns:
         raise InputError(f"{path} {setup.no_columns}")
-    # What is wrong with the last of them is the message.
     return setup.columns[-1] if setup.columns else {}
+
+
+def _named_columns(keywords: Mapping[str, Any]) -> dict[str, Any]:
+    """Return those keywords that name columns with content."""
+    return {
+        key: value
+        for key, value in keywords.items()
+        if key.endswith("_column") and key != "label_column"
+    }
+
+
+def _appends_eos(setup: TrainingSetup, found: Mapping[str, Any]) -> bool:
+    """Whether the texts of a corpus get an end-of-sequence token."""
+    if not (setup.appends_eos and found.get("tokenizer")):
+        return False
+    is_pair = "completion_column" in found
+    names = column_names(found["corpus"][0], found.get("input_format")) if is_pair else ()
+    return setup.eos_column not in names
 
 
 def _end_of_sequence(tokenizer: str) -> str:

@@ -89,7 +89,7 @@ class TrainedCounts:
 
     Attributes:
         tokens: number of trained tokens, repeats counted.
-        untrained_samples: samples, or parts of split ones, without a trained token.
+        untrained_samples: samples without a trained token in any part; split ones count once.
         untrained_batches: batches without a trained token.
         per_step: trained tokens of a step, over all ranks.
         per_rank: trained tokens of one rank in one step.
@@ -120,12 +120,21 @@ def measure_trained(batches: RankBatches, request: RowRequest, samples: Samples)
         weights = _weights(batches, samples, *token_weights(batches, request))
     return TrainedCounts(
         tokens=total(trained),
-        untrained_samples=int(np.count_nonzero(trained == 0)),
+        untrained_samples=_untrained(batches),
         untrained_batches=int(np.count_nonzero(of_batch[filled] == 0)),
         per_step=Amounts.of(batches.step_tokens),
         per_rank=Amounts.of(_of_ranks(batches)),
         weights=weights,
     )
+
+
+def _untrained(batches: RankBatches) -> int:
+    """Return how many samples have no trained token, in whichever part of them."""
+    trained = batches.loss_tokens
+    if batches.starts is not None:
+        _, sample = np.unique(batches.records, return_inverse=True)
+        trained = np.bincount(sample, weights=trained)
+    return int(np.count_nonzero(trained == 0))
 
 
 def token_weights(batches: RankBatches, request: RowRequest) -> tuple[Floats, Ints]:

@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 from itertools import accumulate, pairwise
 
-from batchstat.corpus.chat import Message, Tool
+from batchstat.corpus.chat import NO_INPUTS, Message, TemplateInputs
 from batchstat.tokenization.chat_template import ChatTemplate, Locate, TemplateError
 from batchstat.tokenization.generation_marks import (
     find_marked,
@@ -37,56 +37,55 @@ class AssistantTurns:
     template: ChatTemplate
 
     def mark(
-        self, chats: list[list[Message]], tools: list[Tool] | None, locate: Locate
+        self, chats: list[list[Message]], inputs: TemplateInputs, locate: Locate
     ) -> list[bytes]:
         """Return 1 for each token of an assistant's turn, and 0 for others, in chats that have the
-        same tools; `locate`: returns the tokens of their texts.
+        same inputs; `locate`: returns the tokens of their texts.
 
         Raises:
             TemplateError: the template has no marks, and it is ambiguous what a turn adds.
         """
         if self.template.has_marks:
-            return self._marked(chats, tools, locate)
-        texts, turns = self._turns(chats, tools)
+            return self._marked(chats, inputs, locate)
+        texts, turns = self._turns(chats, inputs)
         encoded = locate(texts)
         return [mask_tokens(tokens_of(encoded, i), own) for i, own in enumerate(turns)]
 
     def split(
-        self, chats: list[list[Message]], firsts: list[int], tools: list[Tool] | None
+        self, chats: list[list[Message]], firsts: list[int], inputs: TemplateInputs
     ) -> list[tuple[str, str]]:
-        """Return the texts of the first messages of chats that have the same tools, each with its
+        """Return the texts of the first messages of chats that have the same inputs, each with its
         generation prompt, and those of the whole chats.
 
         Args:
             chats: the chats.
             firsts: number of the first messages of each.
-            tools: the tools.
+            inputs: these inputs.
         """
-        parts = None if 0 in firsts else self._parts(chats, tools)
+        parts = None if 0 in firsts else self._parts(chats, inputs)
         if parts is not None:
             return [
                 ("".join(own[:n]) + self._prompt, "".join(own))
                 for own, n in zip(parts, firsts, strict=True)
             ]
         begun = [chat[:n] for chat, n in zip(chats, firsts, strict=True)]
-        prompts = self.template.render(begun, tools, generation_prompt=True)
-        return list(zip(prompts, self.template.render(chats, tools), strict=True))
+        prompts = self.template.render(begun, inputs, generation_prompt=True)
+        return list(zip(prompts, self.template.render(chats, inputs), strict=True))
 
-    def _parts(
-        self, chats: list[list[Message]], tools: list[Tool] | None
-    ) -> list[list[str]] | None:
+    def _parts(self, chats: list[list[Message]], inputs: TemplateInputs) -> list[list[str]] | None:
         """Return what each message of chats adds to their texts; None if that is not known."""
-        if self._with_edges is None:
+        # Settings, such as enable_thinking, may change the generation prompt.
+        if self._with_edges is None or inputs.settings:
             return None
-        parts = [text.split(EDGE) for text in self._with_edges.render(chats, tools)]
+        parts = [text.split(EDGE) for text in self._with_edges.render(chats, inputs)]
         is_known = all(len(own) == len(chat) + 1 for own, chat in zip(parts, chats, strict=True))
         return parts if is_known else None
 
     def _marked(
-        self, chats: list[list[Message]], tools: list[Tool] | None, locate: Locate
+        self, chats: list[list[Message]], inputs: TemplateInputs, locate: Locate
     ) -> list[bytes]:
         if self._with_characters is not None:
-            found = [find_marked(text) for text in self._with_characters.render(chats, tools)]
+            found = [find_marked(text) for text in self._with_characters.render(chats, inputs)]
             known = [each for each in found if each is not None]
             if len(known) == len(chats):
                 encoded = locate([text for text, _ in known])
@@ -94,10 +93,10 @@ class AssistantTurns:
                     mask_marked(tokens_of(encoded, i), ranges)
                     for i, (_, ranges) in enumerate(known)
                 ]
-        return [bytes(mask) for mask in self.template.mask(chats, tools, locate)]
+        return [bytes(mask) for mask in self.template.mask(chats, inputs, locate)]
 
     def _turns(
-        self, chats: list[list[Message]], tools: list[Tool] | None
+        self, chats: list[list[Message]], inputs: TemplateInputs
     ) -> tuple[list[str], list[_Turns]]:
         """Return the texts of chats, and where each assistant's turn begins and ends in them."""
         positions = [
@@ -110,11 +109,11 @@ class AssistantTurns:
             raise TemplateError(
                 f"the chat template has neither marks nor a generation prompt: {_REMEDY}"
             )
-        if (parts := self._parts(chats, tools)) is not None:
+        if (parts := self._parts(chats, inputs)) is not None:
             found = [self._between(own, turns) for own, turns in zip(parts, positions, strict=True)]
             return ["".join(own) for own in parts], found
-        texts = self.template.render(chats, tools)
-        return texts, self._by_beginnings(chats, tools, texts, positions)
+        texts = self.template.render(chats, inputs)
+        return texts, self._by_beginnings(chats, inputs, texts, positions)
 
     def _between(self, parts: list[str], positions: list[int]) -> _Turns:
         """Return the turns of a chat by what each of its messages adds."""
@@ -127,7 +126,7 @@ class AssistantTurns:
     def _by_beginnings(
         self,
         chats: list[list[Message]],
-        tools: list[Tool] | None,
+        inputs: TemplateInputs,
         texts: list[str],
         positions: list[list[int]],
     ) -> list[_Turns]:
@@ -138,10 +137,10 @@ class AssistantTurns:
             for i in found
         ]
         before = self.template.render(
-            [chat[:i] for chat, _, i in places], tools, generation_prompt=True
+            [chat[:i] for chat, _, i in places], inputs, generation_prompt=True
         )
         inside = [chat[: i + 1] for chat, _, i in places if i + 1 < len(chat)]
-        after = iter(self.template.render(inside, tools))
+        after = iter(self.template.render(inside, inputs))
         turns = []
         for (chat, text, i), begun in zip(places, before, strict=True):
             ended = next(after) if i + 1 < len(chat) else text
@@ -167,8 +166,8 @@ class AssistantTurns:
     def _prompt(self) -> str:
         """The generation prompt, if it is the same for all chats."""
         asked: list[list[Message]] = [[{"role": "user", "content": "?"}]]
-        [alone] = self.template.render(asked, None)
-        [prompted] = self.template.render(asked, None, generation_prompt=True)
+        [alone] = self.template.render(asked, NO_INPUTS)
+        [prompted] = self.template.render(asked, NO_INPUTS, generation_prompt=True)
         return prompted.removeprefix(alone)
 
     @cached_property
@@ -179,9 +178,9 @@ class AssistantTurns:
         asked, answered = {"role": "user", "content": "?"}, {"role": "assistant", "content": "zqxj"}
         try:
             alone, before, after = (
-                *self.template.render([[asked]], None),
-                *self.template.render([[asked]], None, generation_prompt=True),
-                *self.template.render([[asked, answered]], None),
+                *self.template.render([[asked]], NO_INPUTS),
+                *self.template.render([[asked]], NO_INPUTS, generation_prompt=True),
+                *self.template.render([[asked, answered]], NO_INPUTS),
             )
         except Exception:  # a template that expects other contents may raise anything
             return False

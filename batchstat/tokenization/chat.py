@@ -4,10 +4,12 @@ import json
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from importlib.metadata import version
+from itertools import groupby
+from operator import itemgetter
 from pathlib import Path
 from typing import Any
 
-from batchstat.corpus.chat import Message, Tool
+from batchstat.corpus.chat import Message, TemplateInputs
 from batchstat.errors import InputError
 from batchstat.storage.addresses import one_line, read_bytes
 from batchstat.tokenization.assistant_turns import AssistantTurns
@@ -17,7 +19,7 @@ from batchstat.tokenization.tokenizer import Tokenizer
 
 _TOOL_CALLS = "tool_calls"
 
-_Chat = tuple[list[Message], list[Tool] | None]
+_Chat = tuple[list[Message], TemplateInputs]
 
 
 def with_chat_template(tokenizer: Tokenizer, template_file: Path | None) -> Tokenizer:
@@ -40,6 +42,18 @@ def with_chat_template(tokenizer: Tokenizer, template_file: Path | None) -> Toke
     return _with_templates(tokenizer, plain, with_tools)
 
 
+def template_of(tokenizer: Tokenizer, template_file: Path | None) -> str:
+    """Return the template for chats without tools, of a file or of the tokenizer; empty if it has
+    none.
+
+    Raises:
+        InputError: the file cannot be read.
+    """
+    if template_file is not None:
+        return _read(template_file)
+    return _own_templates(tokenizer.encoder.as_transformers())[0]
+
+
 def _with_templates(tokenizer: Tokenizer, plain: str, with_tools: str) -> Tokenizer:
     """Add one template for chats without tools and one for chats with tools."""
     loaded = tokenizer.encoder.as_transformers()
@@ -48,14 +62,19 @@ def _with_templates(tokenizer: Tokenizer, plain: str, with_tools: str) -> Tokeni
     turns = [AssistantTurns(template) for template in templates]
 
     def check(chats: list[_Chat]) -> None:
-        for messages, tools in chats:
-            template = templates[bool(tools)].source
+        for messages, inputs in chats:
+            if inputs.wrong:
+                raise TemplateError(inputs.wrong)
+            template = templates[inputs.tools is not None].source
             if _TOOL_CALLS not in template and any(each.get(_TOOL_CALLS) for each in messages):
                 raise TemplateError("the chat template cannot render its tool call")
 
     def render(chats: list[_Chat]) -> list[str]:
-        return _by_tools(
-            chats, lambda some, tools: templates[bool(tools)].render(_messages(some), tools)
+        return _by_inputs(
+            chats,
+            lambda some, inputs: templates[inputs.tools is not None].render(
+                _messages(some), inputs
+            ),
         )
 
     def render_chats(chats: list[_Chat]) -> list[str]:
@@ -63,20 +82,23 @@ def _with_templates(tokenizer: Tokenizer, plain: str, with_tools: str) -> Tokeni
         return render(chats)
 
     def split_chats(
-        chats: list[tuple[list[Message], list[Tool] | None, int]],
+        chats: list[tuple[list[Message], TemplateInputs, int]],
     ) -> list[tuple[str, str]]:
-        check([(messages, tools) for messages, tools, _ in chats])
-        return _by_tools(
+        check([(messages, inputs) for messages, inputs, _ in chats])
+        return _by_inputs(
             chats,
-            lambda some, tools: turns[bool(tools)].split(
-                _messages(some), [n for *_, n in some], tools
+            lambda some, inputs: turns[inputs.tools is not None].split(
+                _messages(some), [n for *_, n in some], inputs
             ),
         )
 
     def mark_chats(chats: list[_Chat], locate: Locate) -> list[bytes]:
         check(chats)
-        return _by_tools(
-            chats, lambda some, tools: turns[bool(tools)].mark(_messages(some), tools, locate)
+        return _by_inputs(
+            chats,
+            lambda some, inputs: turns[inputs.tools is not None].mark(
+                _messages(some), inputs, locate
+            ),
         )
 
     # A template may write the special tokens, which come from the tokenizer's configuration.
@@ -102,13 +124,12 @@ def _messages(chats: Sequence[Any]) -> list[list[Message]]:
     return [messages for messages, *_ in chats]
 
 
-def _by_tools(
-    chats: Sequence[Any], work: Callable[[Sequence[Any], list[Tool] | None], list[Any]]
+def _by_inputs(
+    chats: Sequence[Any], work: Callable[[Sequence[Any], TemplateInputs], list[Any]]
 ) -> list[Any]:
-    """Return what `work` makes of chats: of all at once if none has tools, else one by one."""
-    if not any(tools for _, tools, *_ in chats):
-        return work(chats, None)
-    return [found for chat in chats for found in work([chat], chat[1])]
+    """Return what `work` makes of chats, of those at once that have the same inputs."""
+    groups = groupby(chats, key=itemgetter(1))
+    return [found for inputs, some in groups for found in work(list(some), inputs)]
 
 
 def _own_templates(tokenizer: Any) -> tuple[str, str]:

@@ -8,7 +8,7 @@ from functools import cached_property
 from threading import Lock
 from typing import Any
 
-from batchstat.corpus.chat import Message, Tool
+from batchstat.corpus.chat import Message, TemplateInputs
 
 _MARKS = re.compile(r"\{%[-+]?\s*generation\s*[-+]?%\}")
 
@@ -44,44 +44,46 @@ class ChatTemplate:
     def render(
         self,
         chats: Sequence[list[Message]],
-        tools: list[Tool] | None,
+        inputs: TemplateInputs,
         *,
         generation_prompt: bool = False,
     ) -> list[str]:
-        """Return the texts of chats that have the same tools."""
+        """Return the texts of chats that have the same template inputs."""
         if not chats:
             return []
         with _RENDERING:
             texts: list[str] = self.tokenizer.apply_chat_template(
                 list(chats),
-                tools=tools or None,
+                tools=inputs.tools,
                 chat_template=self.source,
                 tokenize=False,
                 add_generation_prompt=generation_prompt,
+                **inputs.settings,
             )
         return texts
 
     def mask(
         self,
         chats: list[list[Message]],
-        tools: list[Tool] | None,
+        inputs: TemplateInputs,
         locate: Locate,
     ) -> list[list[int]]:
         """Return 1 for each token of chats that the template marks, and 0 for others.
 
         Args:
-            chats: chats that have the same tools.
-            tools: these tools.
+            chats: chats that have the same template inputs.
+            inputs: these inputs.
             locate: returns the tokens of their texts.
         """
         with _RENDERING:
             found = _called(self.tokenizer, locate).apply_chat_template(
                 chats,
-                tools=tools or None,
+                tools=inputs.tools,
                 chat_template=self.source,
                 tokenize=True,
                 return_dict=True,
                 return_assistant_tokens_mask=True,
+                **inputs.settings,
             )
         masks: list[list[int]] = found["assistant_masks"]
         return masks

@@ -6,9 +6,10 @@ fields whose words are missing from the text are left out by the template.
 """
 
 from collections.abc import Callable, Hashable, Iterator
+from dataclasses import replace
 from typing import Any
 
-from batchstat.corpus.chat import ROLES, Message, Tool
+from batchstat.corpus.chat import ROLES, Message, TemplateInputs, Tool
 
 TOOLS = "tools"
 _CALLS = ("tool_calls", "function_call")
@@ -16,18 +17,18 @@ _REASONING = ("reasoning_content", "reasoning", "thinking")
 _THINK, _THINK_ENDS = "<think>", "</think>"
 _MOST_KINDS = 10_000
 
-Render = Callable[[list[Message], list[Tool]], str]
+Render = Callable[[list[Message], TemplateInputs], str]
 
 
 class TemplateCoverage:
     """Detector of what a template leaves out of chats; may be called by several threads."""
 
     def __init__(self, render: Render) -> None:
-        """`render`: returns the text of a chat and its tools."""
+        """`render`: returns the text of a chat, given what its template gets beside it."""
         self._render = render
         self._known: dict[Hashable, frozenset[str]] = {}
 
-    def left_out(self, messages: list[Message], tools: list[Tool] | None) -> frozenset[str]:
+    def left_out(self, messages: list[Message], inputs: TemplateInputs) -> frozenset[str]:
         """Return what of a chat is missing from its text.
 
         These are `tool_messages` and the like by role, `reasoning`, `tool_calls`, `function_call`
@@ -35,26 +36,27 @@ class TemplateCoverage:
 
         Args:
             messages: the chat.
-            tools: tools it may call; None if they are no objects.
+            inputs: what its template gets beside it.
         """
         kinds = tuple(tuple(_kind(*part) for part in _parts(message)) for message in messages)
         roles = tuple(message["role"] for message in messages)
-        kind = (roles, kinds, None if tools is None else tuple(map(_described, tools)))
+        tools = tuple(map(_described, inputs.tools or ()))
+        kind = (roles, kinds, tools, inputs.unread_tools, repr(inputs.settings))
         missing = self._known.get(kind)
         if missing is None:
-            missing = self._find(messages, tools)
+            missing = self._find(messages, inputs)
             if len(self._known) >= _MOST_KINDS:
                 self._known.clear()
             self._known[kind] = missing
         return missing
 
-    def _find(self, messages: list[Message], tools: list[Tool] | None) -> frozenset[str]:
+    def _find(self, messages: list[Message], inputs: TemplateInputs) -> frozenset[str]:
         words = _Words()
         marked = [words.mark(message) for message in messages]
-        marked_tools = [words.mark_tool(tool) for tool in tools or ()]
-        names = set() if tools is not None else {TOOLS}
+        tools = None if inputs.tools is None else [words.mark_tool(tool) for tool in inputs.tools]
+        names = {TOOLS} if inputs.unread_tools else set()
         try:
-            text = self._render(marked, marked_tools).lower()
+            text = self._render(marked, replace(inputs, tools=tools)).lower()
         except Exception:  # a template that expects other contents may raise anything
             return frozenset(names)
         return frozenset(names | {name for word, name in words.names.items() if word not in text})
@@ -69,6 +71,8 @@ def _parts(message: Message) -> Iterator[tuple[str, Any]]:
 
 def _kind(name: str, value: Any) -> Hashable:
     """Return everything about a field that its marking depends on."""
+    if name == "content" and not isinstance(value, str):
+        return name, tuple(bool(text.strip()) for text in _texts(value))
     if name == "content":
         return name, tuple(bool(each.strip()) for each in _thought_and_said(value))
     if name in _CALLS:
@@ -79,6 +83,14 @@ def _kind(name: str, value: Any) -> Hashable:
 def _thought_and_said(content: str) -> tuple[str, str]:
     thought, ends, said = content.rpartition(_THINK_ENDS)
     return (thought.rpartition(_THINK)[2], said) if ends else ("", content)
+
+
+def _texts(parts: Any) -> list[str]:
+    """Return the texts of a content that is a list of parts."""
+    if not isinstance(parts, list):
+        return []
+    texts = (part.get("text") for part in parts if isinstance(part, dict))
+    return [text for text in texts if isinstance(text, str)]
 
 
 def _function(call: Any) -> dict[str, Any]:
@@ -127,10 +139,16 @@ class _Words:
             elif isinstance(message.get(name), dict):
                 marked[name] = self._mark_call(message[name], name)
         content = message.get("content")
-        if content and content.strip():
-            role = message["role"] if message["role"] in ROLES else "other"
+        role = message["role"] if message["role"] in ROLES else "other"
+        if isinstance(content, list):
+            marked["content"] = [self._mark_part(part, f"{role}_messages") for part in content]
+        elif isinstance(content, str) and content.strip():
             marked["content"] = self._mark_content(content, f"{role}_messages")
         return marked
+
+    def _mark_part(self, part: Any, name: str) -> Any:
+        has_text = any(text.strip() for text in _texts([part]))
+        return {**part, "text": self._new(name)} if has_text else part
 
     def _mark_content(self, content: str, name: str) -> str:
         thought, said = _thought_and_said(content)

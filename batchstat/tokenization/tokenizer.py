@@ -12,7 +12,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from batchstat.corpus.chat import Message, Tool
+from batchstat.corpus.chat import Message, TemplateInputs
 from batchstat.corpus.content import (
     AssistantChats,
     Chats,
@@ -72,12 +72,13 @@ class Tokenizer:
         library: library that counts, with its version.
         load: returns what counts; called once, when something is counted.
         made_by: a function and its arguments that build it again, in another process too.
-        render_chats: returns the texts of chats with their tools; None without a chat template.
+        render_chats: returns the texts of chats with their template inputs; None without a chat
+            template.
         mark_chats: returns 1 for each token of a chat that an assistant's turn has, and 0 for
             others, given what locates tokens; None without a chat template.
-        split_chats: returns the texts of the prompts of chats, with their tools and the number of
+        split_chats: returns the texts of the prompts of chats, with their inputs and the number of
             messages of the prompt, and the texts of the whole chats.
-        left_out: returns what the template leaves out of a chat with its tools: see
+        left_out: returns what the template leaves out of a chat with its inputs: see
             `TemplateCoverage`.
         count_instructions: returns the tokens of completions that are tokenized apart from their
             prompts: see `InstructionCounter`; None where they are tokenized together.
@@ -94,7 +95,7 @@ class Tokenizer:
     render_chats: Callable[[list[Any]], list[str]] | None = None
     mark_chats: Callable[[list[Any], Locate], list[bytes]] | None = None
     split_chats: Callable[[list[Any]], list[tuple[str, str]]] | None = None
-    left_out: Callable[[list[Message], list[Tool] | None], Collection[str]] | None = None
+    left_out: Callable[[list[Message], TemplateInputs], Collection[str]] | None = None
     count_instructions: Callable[[Encode, list[Any]], Ints] | None = None
 
     def __reduce__(self) -> tuple[Callable[..., "Tokenizer"], tuple[Any, ...]]:
@@ -171,7 +172,7 @@ class Tokenizer:
             counted = Counted(counts, np.flatnonzero(counts >= 0))
         if self.left_out is not None:
             for i in counted.samples.tolist():
-                left_out.update(self.left_out(chats.messages[i], chats.tools[i]))
+                left_out.update(self.left_out(chats.messages[i], chats.inputs[i]))
         return counted
 
     def _count_rendered(self, chats: list[Any]) -> Ints:

@@ -7,7 +7,7 @@ from collections.abc import Callable
 from itertools import pairwise, product
 from pathlib import Path
 
-from batchstat.corpus.chat import Message
+from batchstat.corpus.chat import NO_INPUTS, Message
 from batchstat.errors import InputError, short
 from batchstat.tokenization.builtin import NAME as BUILTIN
 from batchstat.tokenization.chat import with_chat_template
@@ -76,16 +76,19 @@ def _problem(
     if is_own:
         # What begins an answer is its generation prompt; a template that was passed has marks.
         asked = [
-            text for text, _ in tokenizer.split_chats([(each, [], len(each) - 1) for each in ended])
+            text
+            for text, _ in tokenizer.split_chats(
+                [(each, NO_INPUTS, len(each) - 1) for each in ended]
+            )
         ]
     else:
         marker = "zqxj"
         open_ended = [[*each[:-1], {**turn[1], "content": marker}] for each in ended]
         asked = [
             text.rpartition(marker)[0].removesuffix(begin)
-            for text in tokenizer.render_chats([(each, []) for each in open_ended])
+            for text in tokenizer.render_chats([(each, NO_INPUTS) for each in open_ended])
         ]
-    texts = tokenizer.render_chats([(each, []) for each in ended])
+    texts = tokenizer.render_chats([(each, NO_INPUTS) for each in ended])
     edges = [asked[0], texts[0], asked[1], texts[1]]
     if not all(longer.startswith(shorter) for shorter, longer in pairwise(edges)):
         return "renders a turn differently where others follow"
@@ -99,10 +102,10 @@ def _problem(
     if is_own:
         # What stands before the first question is tokenized by itself, too.
         start = pieces[0].removesuffix(pieces[2])
-        if before and tokenizer.render_chats([(before, [])]) != [start]:
+        if before and tokenizer.render_chats([(before, NO_INPUTS)]) != [start]:
             return "renders a system message differently where others follow"
         counts[0] = len(encode(start, add_special_tokens=False)) + counts[2]
     expected = b"".join(bytes([i % 2]) * size for i, size in enumerate(counts))
-    if tokenizer.mark_chats([(chat, [])], tokenizer.encoder.locate) != [expected]:
+    if tokenizer.mark_chats([(chat, NO_INPUTS)], tokenizer.encoder.locate) != [expected]:
         return "has marks, or tokens that merge, where an answer begins or ends"
     return ""

@@ -13,6 +13,7 @@ import tarfile
 from pathlib import Path
 
 import hypothesis.strategies as st
+import numpy as np
 import pyarrow as pa
 import pyarrow.feather as feather
 import pyarrow.parquet as pq
@@ -346,3 +347,20 @@ def test_a_text_about_archives_is_one(tmp_path):
     path = tmp_path / "a.txt"
     path.write_text("x" * 257 + "ustar\n")
     assert len(batchstat.profile(path)) == 1
+
+
+def test_a_data_set_is_read_as_its_transform_makes_it():
+    """One record at a time, as it may pad those that it gets together."""
+    data = needs("datasets")
+
+    def padded(batch: dict[str, list[str]]) -> dict[str, object]:
+        widest = max(len(text.split()) for text in batch["text"])
+        return {"input_ids": [np.ones(widest, dtype=int) for _ in batch["text"]]}
+
+    stored = data.Dataset.from_dict({"text": ["a", "a b c", "a b"]})
+    for made in (stored.with_transform(padded), stored.with_transform(padded).select([0, 1, 2])):
+        found = batchstat.profile(made, tokens_column="input_ids")
+        assert found.lengths.tolist() == [len(made[i]["input_ids"]) for i in range(3)] == [1, 3, 2]
+    unread = stored.with_transform(lambda _: {"text": [object()]})
+    with pytest.raises(InputError, match="what the transform of the Dataset makes is not read"):
+        batchstat.profile(unread, text_column="text")

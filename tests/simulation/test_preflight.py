@@ -660,3 +660,18 @@ def test_rows_whose_samples_see_each_other_are_said(tmp_path, texts):
     assert counts.trained.tokens == counts.counts.real_tokens - counts.counts.rows
     apart = batchstat.preflight(saved(tmp_path, {**SFT, "packing": True}), texts)
     assert not any("see each other" in each.message for each in apart.warnings)
+
+
+def test_samples_that_are_split_are_counted_whole(tmp_path):
+    """A part may have no trained token where its sample has some."""
+    masks = [[0] * 9 + [1] * 3, [0] * 4 + [1] * 8, [0] * 11]
+    rows = [{"input_ids": [5] * len(mask), "completion_mask": mask} for mask in masks]
+    values = {"max_length": 4, "packing": True, "packing_strategy": "bfd_split"}
+    config = saved(tmp_path, values | {"completion_only_loss": True})
+    file = write_jsonl(tmp_path / "ids.jsonl", rows)
+    profile = batchstat.profile(**profile_keywords(read_setup(config), corpus=file))
+    trained = batchstat.preflight(config, profile).simulation.row.trained
+    assert trained is not None
+    parts = [mask[at : at + 4] for mask in masks for at in range(0, len(mask), 4)]
+    assert trained.tokens == sum(sum(part[1:]) for part in parts)
+    assert trained.untrained_samples == 1

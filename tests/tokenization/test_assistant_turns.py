@@ -12,6 +12,7 @@ from tokenizers import Tokenizer
 from transformers import PreTrainedTokenizerFast
 
 import batchstat
+from batchstat.corpus.chat import NO_INPUTS
 from batchstat.tokenization.builtin import CHAT_TEMPLATE, definition
 from batchstat.tokenization.chat_template import ChatTemplate
 from batchstat.tokenization.engine_counter import EngineCounter
@@ -231,10 +232,10 @@ def test_threads_that_render_with_one_template(builtin, is_marked):
     start = Barrier(2)
 
     def mask(chat: list[dict[str, str]]) -> object:
-        return made.mask([chat], None, lambda texts: builtin(texts, add_special_tokens=False))
+        return made.mask([chat], NO_INPUTS, lambda texts: builtin(texts, add_special_tokens=False))
 
     def render(chat: list[dict[str, str]]) -> object:
-        return made.render([chat], None)
+        return made.render([chat], NO_INPUTS)
 
     def together(work: Callable[..., object], chat: list[dict[str, str]]) -> object:
         start.wait(60)

@@ -10,6 +10,7 @@ from test_message_edges import HEAD, LOOP, chats
 from tokenizers import Tokenizer
 from transformers import PreTrainedTokenizerFast
 
+from batchstat.corpus.chat import NO_INPUTS
 from batchstat.tokenization.assistant_turns import AssistantTurns
 from batchstat.tokenization.builtin import CHAT_TEMPLATE, definition
 from batchstat.tokenization.chat_template import ChatTemplate
@@ -71,12 +72,12 @@ def test_masks_are_those_of_transformers(tokenizer, name, chats):
         return tokenizer(texts, add_special_tokens=False)
 
     try:
-        expected = turns.template.mask(chats, None, locate)
+        expected = turns.template.mask(chats, NO_INPUTS, locate)
     except OverflowError:  # of an empty part that begins a text
         with pytest.raises(OverflowError):
-            turns.mark(chats, None, locate)
+            turns.mark(chats, NO_INPUTS, locate)
         return
-    assert turns.mark(chats, None, locate) == [bytes(mask) for mask in expected]
+    assert turns.mark(chats, NO_INPUTS, locate) == [bytes(mask) for mask in expected]
 
 
 @pytest.mark.parametrize("name", ["in a macro", "in a filter"])
@@ -90,10 +91,12 @@ def test_transformers_marks_with_the_tokens_found_here(tokenizer, name, chats):
         return tokenizer(texts, add_special_tokens=False)
 
     try:
-        expected = turns.template.mask(chats, None, locate)
+        expected = turns.template.mask(chats, NO_INPUTS, locate)
     except OverflowError:  # of an empty part that begins a text, before transformers 5.24
         return
-    assert turns.mark(chats, None, partial(found.locate, engine=None)) == [*map(bytes, expected)]
+    assert turns.mark(chats, NO_INPUTS, partial(found.locate, engine=None)) == [
+        *map(bytes, expected)
+    ]
 
 
 def test_a_character_of_several_tokens_is_marked_with_all_of_them():

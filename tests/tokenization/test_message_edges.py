@@ -8,6 +8,7 @@ from hypothesis import strategies as st
 from tokenizers import Tokenizer
 from transformers import PreTrainedTokenizerFast
 
+from batchstat.corpus.chat import NO_INPUTS
 from batchstat.tokenization.assistant_turns import AssistantTurns
 from batchstat.tokenization.builtin import definition
 from batchstat.tokenization.chat_template import ChatTemplate, TemplateError
@@ -97,14 +98,14 @@ def test_turns_are_those_of_rendering_each_beginning(tokenizer, name, chats):
     positions = [
         [i for i, message in enumerate(chat) if message["role"] == "assistant"] for chat in chats
     ]
-    texts = turns.template.render(chats, None)
+    texts = turns.template.render(chats, NO_INPUTS)
     try:
-        expected = texts, turns._by_beginnings(chats, None, texts, positions)
+        expected = texts, turns._by_beginnings(chats, NO_INPUTS, texts, positions)
     except TemplateError as error:
         with pytest.raises(TemplateError, match=str(error)[:60]):
-            turns._turns(chats, None)
+            turns._turns(chats, NO_INPUTS)
         return
-    assert turns._turns(chats, None) == expected
+    assert turns._turns(chats, NO_INPUTS) == expected
 
 
 @pytest.mark.parametrize("name", STREAMED)
@@ -113,9 +114,9 @@ def test_prompts_are_those_of_rendering_them(tokenizer, name, chats, rng):
     turns = AssistantTurns(ChatTemplate(tokenizer, STREAMED[name]))
     firsts = [rng.randint(1, len(chat)) for chat in chats]
     begun = [chat[:n] for chat, n in zip(chats, firsts, strict=True)]
-    prompts = turns.template.render(begun, None, generation_prompt=True)
-    wholes = turns.template.render(chats, None)
-    assert turns.split(chats, firsts, None) == list(zip(prompts, wholes, strict=True))
+    prompts = turns.template.render(begun, NO_INPUTS, generation_prompt=True)
+    wholes = turns.template.render(chats, NO_INPUTS)
+    assert turns.split(chats, firsts, NO_INPUTS) == list(zip(prompts, wholes, strict=True))
 
 
 @pytest.mark.parametrize("name", OTHERS)

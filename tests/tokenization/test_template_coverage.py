@@ -5,7 +5,7 @@ import json
 import pytest
 
 import batchstat
-from batchstat.corpus.chat import as_tools
+from batchstat.corpus.chat import NO_INPUTS, TemplateInputs, template_inputs
 from batchstat.documents.profile import profile_document
 from batchstat.tokenization import builtin
 from batchstat.tokenization.template_coverage import TemplateCoverage
@@ -88,30 +88,33 @@ def test_every_chat_is_counted_and_each_kind_is_rendered_once():
 
     places = TemplateCoverage(render)
     for number in range(50):
-        assert places.left_out([USER | {"content": str(number)}, TOOL], []) == {"tool_messages"}
-    assert places.left_out([USER], []) == set()
+        assert places.left_out([USER | {"content": str(number)}, TOOL], NO_INPUTS) == {
+            "tool_messages"
+        }
+    assert places.left_out([USER], NO_INPUTS) == set()
     assert len(rendered) == 2
 
 
 @pytest.mark.parametrize(
     ("value", "expected"),
     [
-        (None, []),
-        ("", []),
-        ([], []),
+        (None, None),
+        ("", None),
+        ([], None),
         ([WEATHER], [WEATHER]),
         (json.dumps([WEATHER]), [WEATHER]),
-        ("not JSON", None),
-        (5, None),
+        ("not JSON", ...),
+        (5, ...),
         ([{"name": "weather"}], [{"name": "weather"}]),
         ([{"type": "function", "function": {}}], [{"type": "function", "function": {}}]),
         (json.dumps([{"name": "f", "parameters": {}}]), [{"name": "f", "parameters": {}}]),
-        ([WEATHER, "f"], None),
-        ("[" * 100_000, None),
+        ([WEATHER, "f"], ...),
+        ("[" * 100_000, ...),
     ],
 )
 def test_tools_are_objects_of_any_shape(value, expected):
-    assert as_tools(value) == expected
+    given = template_inputs(value)
+    assert given == TemplateInputs(None if expected is ... else expected, expected is ...)
 
 
 def test_tools_are_handed_to_the_template(tmp_path):

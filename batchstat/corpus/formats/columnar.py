@@ -89,6 +89,7 @@ def as_chunks(
             content=columns.content,
             label=columns.label,
             tools=columns.tools,
+            settings=columns.settings,
             trained=columns.trained,
             bad=bad,
             before=before,

@@ -9,7 +9,7 @@ from typing import Any
 
 from batchstat.corpus.arrow_values import kind_of
 from batchstat.corpus.bad_records import BadRecord
-from batchstat.corpus.chat import TOOLS_COLUMN
+from batchstat.corpus.chat import SETTINGS_COLUMN, TOOLS_COLUMN
 from batchstat.corpus.chunk import Chunk
 from batchstat.corpus.columns import TEXT_NAMES, Columns, choose_columns
 from batchstat.corpus.opening import OpenSource
@@ -108,8 +108,14 @@ class RecordCollector:
         texts = [name for name, value in record.items() if value is None or isinstance(value, str)]
         usual = [name for name in record if name.lower() in TEXT_NAMES]
         chosen = choose_columns(self._opened.path, names, texts or usual, self._options)
+        if not self._options.may_hold_chats:
+            return chosen
         # Not every chat in a file has tools.
-        return replace(chosen, tools=TOOLS_COLUMN) if self._options.may_hold_chats else chosen
+        settings = SETTINGS_COLUMN if self._options.chats_as_written else None
+        return replace(chosen, tools=TOOLS_COLUMN, settings=settings)
+
+    def _any_has(self, name: str | None) -> bool:
+        return name is not None and any(name in record for record in self._records)
 
     def _chunk(self, lines: Sequence[int] | None = None) -> Chunk:
         columns = self._columns or Columns(("text",), None)
@@ -124,6 +130,8 @@ class RecordCollector:
             bad=self._bad,
             label_seen=None if self._columns is None else self._label_seen,
             tools=columns.tools,
+            # One that no record has is no column; null in a column that some have is an error.
+            settings=columns.settings if self._any_has(columns.settings) else None,
             trained=columns.trained,
         )
         self._records, self._blank, self._bad = [], set(), {}
