@@ -1,6 +1,8 @@
 """Decode the values of Arrow columns in any encoding, and estimate how much memory that takes."""
 
-from collections.abc import Iterator
+import json
+from collections.abc import Callable, Iterator
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -49,6 +51,40 @@ def decoded(values: pa.Array) -> pa.Array:
         return decoded(values.values).take(as_arrow(_runs(values)))
     target = decoded_type(kind)
     return values if target == kind else values.cast(target)
+
+
+def as_objects(values: pa.Array) -> list[Any]:
+    """Return values as Python has them, with JSON parsed, which the datasets library writes where
+    the fields of objects differ.
+    """
+    parse, listed = _json_parser(values.type), decoded(values).to_pylist()
+    return listed if parse is None else [None if each is None else parse(each) for each in listed]
+
+
+def _json_parser(kind: pa.DataType) -> Callable[[Any], Any] | None:
+    """Return what parses the JSON in a value of a type; None if there is none in it."""
+    if getattr(kind, "extension_name", "") == "arrow.json":
+        return _parsed
+    if is_list(kind):
+        inner = _json_parser(kind.value_type)
+        return None if inner is None else lambda value: [each and inner(each) for each in value]
+    if not pa.types.is_struct(kind):
+        return None
+    fields = {field.name: _json_parser(field.type) for field in kind}
+    known = {name: parse for name, parse in fields.items() if parse is not None}
+    if not known:
+        return None
+    return lambda value: (
+        value
+        | {name: parse(value[name]) for name, parse in known.items() if value[name] is not None}
+    )
+
+
+def _parsed(text: str) -> Any:
+    try:
+        return json.loads(text)
+    except (ValueError, RecursionError):
+        return text
 
 
 def decoded_bytes(values: pa.Array) -> Ints:

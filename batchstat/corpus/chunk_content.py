@@ -10,6 +10,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from batchstat.corpus.arrow_values import (
+    as_objects,
     can_label,
     decoded,
     decoded_type,
@@ -85,7 +86,7 @@ class ChunkContent:
         `as_chat`.
         """
         chats: list[list[Message]] = []
-        for i, value in enumerate(_as_list(self.values(column))):
+        for i, value in enumerate(self._objects(column)):
             chats.append([])
             try:
                 chat = as_chat(value, written_in) if self._is_good(i) else []
@@ -98,14 +99,17 @@ class ChunkContent:
 
     def template_inputs(self, *, as_written: bool) -> list[TemplateInputs]:
         """Return (size,) what a template gets beside the messages."""
-        tools = self._objects(self._chunk.tools, None)
+        none, chunk = [None] * self._chunk.size, self._chunk
+        tools = none if chunk.tools is None else self._objects(chunk.tools)
         if not as_written:
-            return [template_inputs(each) for each in tools]
-        return [*map(inputs_as_written, tools, self._objects(self._chunk.settings, {}))]
+            return [*map(template_inputs, tools)]
+        settings = [{}] * chunk.size if chunk.settings is None else self._objects(chunk.settings)
+        return [*map(inputs_as_written, tools, settings)]
 
-    def _objects(self, column: str | None, default: object) -> list[Any]:
-        """Return (size,) the values of a column; the default without one."""
-        return [default] * self._chunk.size if column is None else _as_list(self.values(column))
+    def _objects(self, column: str) -> list[Any]:
+        """Return (size,) the values of a column that may be objects."""
+        values = self._chunk.columns[column]
+        return as_objects(values) if isinstance(values, pa.Array) else values
 
     def token_lists(self, column: str) -> npt.NDArray[np.int64]:
         """Return (size,) the number of ids in the column's lists."""

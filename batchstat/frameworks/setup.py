@@ -109,8 +109,8 @@ class TrainingSetup:
         appends_eos: whether texts that do not end with the tokenizer's end-of-sequence token get
             one.
         eos_column: the column that gets it instead of completions where a corpus has both.
-        answers_template: returns the file of the chat template that replaces one, given its text, so
-            that assistants' turns are marked; None where none does.
+        answers_template: returns the file of the chat template that replaces another, given its
+            text, so that assistants' turns are marked; None where none does.
         template_of: the tokenizer whose chat template and tokens the model's gets; None if there is
             none.
         turns: how it tokenizes each turn of a chat by itself; None if it tokenizes whole chats.

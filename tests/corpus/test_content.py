@@ -1,6 +1,10 @@
 """What is counted beside plain text, each held against the tokenizer's own way of counting it."""
 
 import json
+import re
+from functools import cache
+from itertools import product
+from typing import Any
 
 import hypothesis.strategies as st
 import numpy as np
@@ -15,6 +19,7 @@ import batchstat
 from batchstat.corpus.chat import ChatError, as_chat
 from batchstat.documents.profile import profile_document
 from batchstat.tokenization import builtin
+from batchstat.tokenization.loading import load_tokenizer
 from conftest import write_jsonl
 
 BACKEND = Backend.from_str(builtin.definition())
@@ -83,6 +88,122 @@ def test_sharegpt_is_the_same_chat():
 def test_what_is_no_chat_is_said(chat, message):
     with pytest.raises(ChatError, match=message):
         as_chat(chat)
+
+
+ODD = [
+    [{"role": "critic", "content": "x y"}, {"role": "assistant"}],
+    [{"role": "user", "content": [{"type": "text", "text": "a b"}, {"type": "text", "text": "c"}]}],
+    [{"role": "human", "content": "a", "name": "ann"}, {"role": "assistant", "content": None}],
+]
+SETTINGS = [{}, {"enable_thinking": False}, {"enable_thinking": None}, {"note": "some words"}]
+TOOLS = [None, [], [{"name": "f", "any": "shape"}], json.dumps([{"name": "g"}])]
+EVERYTHING = """
+{%- if tools is not none %}{{ tools | length }} tools {{ tools | tojson }}{% endif %}{{ note }}
+{%- if enable_thinking is defined and not enable_thinking %}no thinking at all{% endif %}
+{%- for m in messages %}[{{ m.role }}{{ m.name }}] {% if m.content is string %}{{ m.content }}
+{%- else %}{% for part in m.content %}{{ part.text }}{{ part.type }}{% endfor %}{% endif %}
+{%- endfor %}{% if add_generation_prompt %}{{ enable_thinking }}:{% endif %}"""
+
+
+@cache
+def loaded() -> Any:
+    return load_tokenizer(builtin.NAME).encoder.as_transformers()
+
+
+def as_transformers(messages: list, tools: object, settings: dict, **more: object) -> list[int]:
+    """The tokens of a chat, as transformers has them."""
+    tools = json.loads(tools) if isinstance(tools, str) else tools
+    found = loaded().apply_chat_template(
+        messages, tools=tools, chat_template=EVERYTHING, return_dict=True, **settings, **more
+    )
+    return found["input_ids"]
+
+
+@pytest.mark.parametrize("kind", ["jsonl", "parquet"])
+def test_the_template_gets_chats_as_they_are_written(tmp_path, kind):
+    """Also where the datasets library writes objects of different fields, as JSON."""
+    rows = [
+        {"messages": messages, "tools": tools, "chat_template_kwargs": settings}
+        for messages, tools, settings in product(ODD, TOOLS, SETTINGS)
+    ]
+    path = tmp_path / f"a.{kind}"
+    if kind == "jsonl":
+        write_jsonl(path, rows)
+    else:
+        texts = {
+            "messages": [[*map(json.dumps, row["messages"])] for row in rows],
+            "tools": [None if row["tools"] is None else json.dumps(row["tools"]) for row in rows],
+            "chat_template_kwargs": [json.dumps(row["chat_template_kwargs"]) for row in rows],
+        }
+        kinds = [pa.list_(pa.json_()), pa.json_(), pa.json_()]
+        arrays = map(pa.array, texts.values())
+        columns = [each.cast(kind) for each, kind in zip(arrays, kinds, strict=True)]
+        pq.write_table(pa.table(columns, [*texts]), path)
+    (tmp_path / "t.jinja").write_text(EVERYTHING)
+    options = {"chat_format": "openai", "chat_template": tmp_path / "t.jinja"}
+    found = batchstat.profile(path, messages_column="messages", **options)
+    expected = [
+        len(as_transformers(row["messages"], row["tools"], row["chat_template_kwargs"]))
+        for row in rows
+    ]
+    assert found.lengths.tolist() == expected
+    assert len(set(expected)) > 5
+
+
+def test_settings_change_the_prompt_that_a_completion_follows(tmp_path):
+    rows = [
+        {"prompt": ODD[0], "completion": ODD[1], "chat_template_kwargs": settings}
+        for settings in SETTINGS
+    ]
+    (tmp_path / "t.jinja").write_text(EVERYTHING)
+    found = batchstat.profile(
+        write_jsonl(tmp_path / "a.jsonl", rows),
+        prompt_column="prompt",
+        completion_column="completion",
+        chat_format="openai",
+        chat_template=tmp_path / "t.jinja",
+    )
+    for row, length, trained in zip(rows, found.lengths, found.trained.counts(), strict=True):
+        more = row["chat_template_kwargs"]
+        prompt = as_transformers(row["prompt"], None, more, add_generation_prompt=True)
+        whole = as_transformers(row["prompt"] + row["completion"], None, more)
+        same = [a == b for a, b in zip(prompt, whole, strict=False)]
+        shared = [*same, False].index(False)
+        assert (length, trained) == (len(whole), len(whole) - shared)
+
+
+@pytest.mark.parametrize(
+    ("record", "message"),
+    [
+        ({"chat_template_kwargs": None}, "'chat_template_kwargs' is None where an object is"),
+        ({"chat_template_kwargs": "{}"}, "'chat_template_kwargs' is '{}' where an object is"),
+        ({"chat_template_kwargs": {"tools": []}}, "has 'tools', which is for apply_chat_template"),
+        ({"tools": {"name": "f"}}, "'tools' is {'name': 'f'} where a list of objects is expected"),
+        ({"tools": "not JSON"}, "'tools' is 'not JSON' where a list of objects is expected"),
+        (
+            {"messages": [{"from": "human", "value": "a"}]},
+            "message 0 has no role (has: from, value",
+        ),
+        ({"messages": [{"role": None, "content": "a"}]}, "message 0 has the role None, which is"),
+    ],
+)
+def test_what_cannot_be_handed_on_is_said(tmp_path, record, message):
+    chat = [{"role": "user", "content": "a"}]
+    rows = [{"messages": chat, "chat_template_kwargs": {}, "tools": []}] * 2
+    path = write_jsonl(tmp_path / "a.jsonl", [*rows, rows[0] | record])
+    with pytest.raises(batchstat.InputError, match=f"line 3: .*{re.escape(message)}"):
+        batchstat.profile(path, messages_column="messages", chat_format="openai")
+    found = batchstat.profile(
+        path, messages_column="messages", chat_format="openai", on_error="skip"
+    )
+    assert found.records.tolist() == [0, 1]
+
+
+def test_without_a_format_settings_are_not_read(tmp_path):
+    rows = [{"m": [{"role": "user", "content": "a"}], "chat_template_kwargs": None}]
+    assert len(batchstat.profile(write_jsonl(tmp_path / "a.jsonl", rows), messages_column="m"))
+    with pytest.raises(batchstat.OptionError, match="chat_format is for chats"):
+        batchstat.CorpusOptions(text_column=("m",), chat_format="openai")
 
 
 CALL = {"role": "assistant", "content": None, "tool_calls": [{"function": {"name": "f"}}]}

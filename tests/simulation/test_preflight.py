@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 import batchstat
-from batchstat.frameworks import CONFIGURATIONS
+from batchstat.frameworks import CONFIGURATIONS, sft_templates
 from batchstat.frameworks.files import read_setup
 from batchstat.simulation.preflight_corpus import profile_keywords
 from conftest import SAMPLE_DATA, needs, write_jsonl
@@ -636,6 +636,122 @@ def test_trl_stops_at_a_chat_without_an_answer(tmp_path):
     write_jsonl(tmp_path / "chats.jsonl", rows)
     with pytest.raises(batchstat.InputError, match="1 chat of 3 without a token of an assistant"):
         batchstat.preflight(config, count(config, tmp_path))
+
+
+MARKED = (
+    "{% for m in messages %}{{ m.role }} {% if m.role == 'assistant' %}{% generation %}"
+    "{{ m.content }}{% endgeneration %} {% else %}{{ m.content }} {% endif %}{% endfor %}"
+)
+
+
+def answering(folder: Path, template: str) -> Path:
+    """A configuration with assistant_only_loss, for a corpus of two chats."""
+    (folder / "t.jinja").write_text(template)
+    write_jsonl(folder / "chats.jsonl", [{"messages": CHAT}] * 2)
+    return saved(folder, ANSWERS | {"chat_template_path": str(folder / "t.jinja")})
+
+
+def test_a_template_with_marks_is_taken_as_it_is(tmp_path):
+    config = answering(tmp_path, MARKED)
+    report = batchstat.preflight(config, count(config, tmp_path))
+    assert report.profile.trained_tokens == 2
+    assert not any("generation" in each.message for each in report.warnings)
+
+
+@pytest.mark.parametrize("template", [MARKED.replace("{% ", "{%+ "), "{{ messages[0].content }}"])
+def test_a_template_without_marks_needs_that_of_trl(tmp_path, monkeypatch, template):
+    """TRL does not see marks with a plus, which transformers applies."""
+    config = answering(tmp_path, template)
+    monkeypatch.setattr(sft_templates, "_templates_of_trl", lambda: None)
+    with pytest.raises(
+        batchstat.InputError, match="but is not installed here: install trl, or pass"
+    ):
+        count(config, tmp_path)
+    own = tmp_path / "chat_templates"
+    own.mkdir()
+    (own / "other.jinja").write_text("x")
+    (own / "other_training.jinja").write_text("y")
+    monkeypatch.setattr(sft_templates, "_templates_of_trl", lambda: own)
+    with pytest.raises(batchstat.InputError, match="none of those that TRL replaces.* it stops"):
+        count(config, tmp_path)
+    (own / "known.jinja").write_text(template)
+    (own / "known_training.jinja").write_text("more words than before " + MARKED)
+    profile = count(config, tmp_path)
+    assert (profile.lengths.tolist(), profile.trained_tokens) == ([9, 9], 2)
+
+
+SHARED = [{"from": "human", "value": "a"}, {"from": "gpt", "value": "b"}]
+PARTS = [{"role": "user", "content": [{"type": "text", "text": "a"}]}]
+
+
+@pytest.mark.parametrize(
+    ("row", "message"),
+    [
+        ({"conversations": CHAT}, "'conversations': message 0 has no from and value"),
+        ({"messages": SHARED}, "'messages': message 0 has no role .has: from, value"),
+        ({"prompt": SHARED[:1], "completion": SHARED[1:]}, "'prompt': message 0 has no role"),
+        ({"messages": PARTS}, "cannot count it: can only concatenate str"),
+        ({"messages": CHAT, "prompt": "a"}, "has the column 'prompt'; TRL takes it for the begin"),
+        ({"text": "a", "prompt": "a"}, "has the column 'prompt'; TRL takes it for the beginning"),
+        ({"messages": CHAT, "completion": "a"}, "has the column 'completion'; TRL looks at it or"),
+        ({"text": "a", "images": []}, "has the column 'images'; TRL takes it for images"),
+        ({"text": "a", "labels": [1]}, "has the column 'labels'; TRL takes it for that of token"),
+        ({"messages": CHAT, "chat_template_kwargs": None}, "'chat_template_kwargs' is None where"),
+    ],
+)
+def test_what_trl_stops_at_is_refused(tmp_path, row, message):
+    template = tmp_path / "t.jinja"
+    template.write_text("{% for m in messages %}{{ m.role + m.content }}{% endfor %}")
+    config = saved(tmp_path, {**SFT, "chat_template_path": str(template)})
+    write_jsonl(tmp_path / "chats.jsonl", [row] * 3)
+    with pytest.raises(batchstat.InputError, match=message):
+        count(config, tmp_path)
+
+
+def test_the_first_columns_that_trl_can_take_are_read(tmp_path):
+    """Of conversations that are no chats, it takes the texts beside them."""
+    config = saved(tmp_path, SFT)
+    for row, column in (
+        ({"conversations": CHAT, "text": "a"}, ("text",)),
+        ({"conversations": SHARED, "messages": CHAT}, "conversations"),
+        ({"conversations": CHAT, "messages": CHAT}, "messages"),
+    ):
+        write_jsonl(tmp_path / "chats.jsonl", [row])
+        found = profile_keywords(read_setup(config), corpus=str(tmp_path / "chats.jsonl"))
+        assert column in (found.get("text_column"), found.get("messages_column"))
+
+
+def test_a_column_that_is_named_is_read_as_trl_reads_it(tmp_path):
+    config = answering(tmp_path, MARKED)
+    path = str(tmp_path / "chats.jsonl")
+    own = profile_keywords(read_setup(config), corpus=path)
+    named = {"messages_column": "messages", "label_column": "x"}
+    assert profile_keywords(read_setup(config), corpus=path, **named) == {**own, **named}
+
+
+def test_completions_get_no_end_beside_texts(tmp_path):
+    """TRL appends the token that ends a sequence to one column alone."""
+    needs("transformers")
+    values = {**SFT, "model_name_or_path": str(save_tokenizer(tmp_path / "tokenizer"))}
+    config = saved(tmp_path, values)
+    lengths = []
+    for row in (
+        {"prompt": "a", "completion": " b"},
+        {"prompt": "a", "completion": " b", "text": ""},
+    ):
+        write_jsonl(tmp_path / "chats.jsonl", [row])
+        lengths += count(config, tmp_path).lengths.tolist()
+    assert lengths == [3, 2]
+
+
+def test_samples_without_tokens_are_dropped(tmp_path):
+    template = tmp_path / "t.jinja"
+    template.write_text("{% for m in messages %}{{ m.content if m.role == 'user' }}{% endfor %}")
+    config = saved(tmp_path, {**SFT, "chat_template_path": str(template)})
+    write_jsonl(tmp_path / "chats.jsonl", [{"messages": CHAT}, {"messages": CHAT[1:]}])
+    report = batchstat.preflight(config, count(config, tmp_path))
+    assert report.samples.dropped == {"without tokens": 1}
+    assert len(report.samples.profile) == 1
 
 
 @pytest.mark.parametrize("seed", [2**31, 2**32 - 1])

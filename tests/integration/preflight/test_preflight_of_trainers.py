@@ -2,6 +2,7 @@
 
 import json
 import random
+from importlib import import_module
 from pathlib import Path
 from typing import Any
 
@@ -12,6 +13,7 @@ from trainers import is_sft, run, save_tokenizer
 import batchstat
 from batchstat.frameworks.files import read_setup
 from batchstat.frameworks.sft_config import SFT_CONFIG
+from batchstat.frameworks.sft_templates import answers_template
 from batchstat.simulation.preflight_corpus import profile_keywords
 from conftest import SAMPLE_DATA, needs, write_jsonl
 
@@ -183,6 +185,131 @@ def test_its_batches_are_the_trainers(tmp_path, tokenizer, corpora, kind, values
     if not values.get("packing", False):
         assert len(report.samples.profile) == expected.samples
     assert (report.total_steps, report.warmup_steps) == (expected.steps, expected.warmup)
+
+
+def prepared(values: dict[str, Any], rows: list[dict[str, Any]], tokenizer: Path, folder: Path):
+    """What the trainer and `preflight` make of rows: batches, or the error of either."""
+    corpus = write_jsonl(folder / "rows.jsonl", rows)
+    made: list[Any] = []
+    try:
+        made.append(run(values, corpus, tokenizer, 1, folder).batches[0])
+    except Exception as error:  # a trainer, or a template, may raise anything
+        made.append(error)
+    config = folder / "sft.json"
+    config.write_text(json.dumps(values | {"model_name_or_path": str(tokenizer)}))
+    try:
+        profile = batchstat.profile(**profile_keywords(read_setup(config), corpus=str(corpus)))
+        made.append(batches_of(batchstat.preflight(config, profile), 0, with_trained=True))
+    except batchstat.InputError as error:
+        made.append(error)
+    return made
+
+
+def with_template(tokenizer: Path, template: str, folder: Path) -> Path:
+    loaded = needs("transformers").AutoTokenizer.from_pretrained(tokenizer)
+    loaded.chat_template = template
+    loaded.save_pretrained(folder / "own")
+    return folder / "own"
+
+
+CHAT = [{"role": "user", "content": "a b"}, {"role": "assistant", "content": "c d"}]
+HANDED = (
+    "{% if tools is not none %}{{ tools | length }} tools {% endif %}"
+    "{% if enable_thinking is defined and not enable_thinking %}no thought {% endif %}"
+    "{% for m in messages %}{{ m.role }} {% if m.content is string %}{{ m.content }}{% else %}"
+    "{% for part in m.content %}{{ part.text }} and {% endfor %}{% endif %}{% endfor %}"
+)
+PARTS = [{"type": "text", "text": "a"}, {"type": "text", "text": "b"}]
+QUIET = {"chat_template_kwargs": {"enable_thinking": False}}
+SHARED = [{"from": "human", "value": "a"}, {"from": "gpt", "value": "b"}]
+
+
+@pytest.mark.parametrize(
+    "rows",
+    [
+        [{"messages": CHAT} | QUIET] * 3,
+        [
+            {"messages": CHAT} | QUIET,
+            {"messages": CHAT, "chat_template_kwargs": {"enable_thinking": True}},
+        ],
+        [{"prompt": CHAT[:1], "completion": CHAT[1:]} | QUIET] * 3,
+        [{"messages": CHAT, "tools": []}] * 3,
+        [{"messages": CHAT, "tools": json.dumps([{"any": "shape"}])}] * 3,
+        [{"messages": [{"role": "critic", "content": PARTS}]}] * 3,
+        [{"conversations": SHARED, "messages": CHAT}] * 3,
+        [{"conversations": CHAT, "text": "a b c"}] * 3,
+        [{"prompt": "a", "completion": "b", "text": "c"}] * 3,
+    ],
+    ids=str,
+)
+def test_rows_reach_the_template_as_trl_hands_them_on(tmp_path, tokenizer, rows):
+    needs("trl")
+    own = with_template(tokenizer, HANDED, tmp_path)
+    theirs, made = prepared({"max_length": 64}, rows, own, tmp_path)
+    assert made == theirs
+
+
+@pytest.mark.parametrize(
+    "rows",
+    [
+        [{"conversations": CHAT}] * 3,
+        [{"messages": SHARED}] * 3,
+        [{"prompt": SHARED[:1], "completion": SHARED[1:]}] * 3,
+        [{"messages": [{"role": "user", "content": PARTS}]}] * 3,
+        [{"messages": CHAT, "prompt": "a"}] * 3,
+        [{"messages": CHAT, "image": "a"}] * 3,
+        [{"messages": CHAT, "labels": 1}] * 3,
+        [{"messages": CHAT, "chat_template_kwargs": None}] * 3,
+        [{"messages": CHAT, "tools": {"name": "f"}}] * 3,
+        [{"messages": []}] * 3,
+    ],
+    ids=str,
+)
+def test_what_stops_the_trainer_is_refused(tmp_path, tokenizer, rows):
+    needs("trl")
+    template = "{% for m in messages %}{{ m['role'] + m['content'] }}{% endfor %}"
+    own = with_template(tokenizer, template, tmp_path)
+    assert all(
+        isinstance(each, Exception) for each in prepared({"max_length": 9}, rows, own, tmp_path)
+    )
+
+
+def test_a_template_without_marks_is_replaced_as_trl_replaces_it(tokenizer):
+    trl, loaded = needs("trl"), needs("transformers").AutoTokenizer.from_pretrained(tokenizer)
+    utils = import_module("trl.chat_template_utils")
+    replaced = 0
+    for file in sorted((Path(trl.__file__).parent / "chat_templates").glob("*.jinja")):
+        source = file.read_text(encoding="utf-8")
+        if utils.has_generation_markers(source):
+            assert answers_template(source) is None
+            continue
+        loaded.chat_template = source
+        try:
+            expected = utils.get_training_chat_template(loaded)
+        except ValueError:
+            with pytest.raises(batchstat.InputError, match="none of those that TRL replaces"):
+                answers_template(source)
+        else:
+            found = answers_template(source)
+            assert found is not None
+            assert found.read_text(encoding="utf-8") == expected, file.name
+            replaced += 1
+    assert replaced > 5
+
+
+@pytest.mark.parametrize("name", ["qwen2_5", "qwen3", "llama3", "phi3", "gemma4"])
+def test_answers_are_those_that_trl_marks(tmp_path, tokenizer, name):
+    """gemma4 is one without a marked template."""
+    templates = Path(needs("trl").__file__).parent / "chat_templates"
+    own = with_template(tokenizer, (templates / f"{name}.jinja").read_text(), tmp_path)
+    rows = [{"messages": CHAT * n} for n in (1, 2, 3)]
+    values = {"max_length": 64, "assistant_only_loss": True}
+    theirs, made = prepared(values, rows, own, tmp_path)
+    if name == "gemma4":
+        assert isinstance(theirs, ValueError)
+        assert "it stops: pass a template that marks answers" in str(made)
+    else:
+        assert made == theirs
 
 
 @pytest.mark.parametrize("ranks", [2, 3, 4])
