@@ -48,6 +48,11 @@ def columns(values: Mapping[str, Any]) -> tuple[dict[str, Any], ...]:
 def refused_columns(values: Mapping[str, Any], content: Content) -> dict[str, str]:
     """Return the columns by which TRL takes samples of a content for something else."""
     refused = dict.fromkeys(("image", "images"), "TRL takes it for images: remove or rename it")
+    if values["padding_free"] and not values["packing"]:
+        refused["seq_lengths"] = (
+            "TRL takes it for the lengths of samples that are packed already, which are not read "
+            "here: remove or rename it, or preflight the trainer itself"
+        )
     if content == "tokens":
         return refused
     masks = ["labels", "assistant_masks"]

@@ -15,8 +15,7 @@ from batchstat.errors import InputError
 _MARKS = re.compile(r"\{%-?\s*generation\s*-?%\}")
 
 _REMEDY = (
-    "pass a template that marks answers with {% generation %}, as chat_template_path, or preflight "
-    "the trainer itself"
+    "name one that marks answers with {% generation %}, as chat_template_path or --chat-template"
 )
 
 
@@ -38,7 +37,7 @@ def answers_template(source: str) -> Path | None:
     if folder is None:
         raise InputError(
             "assistant_only_loss=true and a chat template without {% generation %}: TRL has marked "
-            "ones of some models, and stops at others, but is not installed here: install trl, or "
+            "ones for some, and stops at others, but is not installed here: install trl, or "
             f"{_REMEDY}"
         )
     for file in sorted(folder.glob("*_training.jinja")):

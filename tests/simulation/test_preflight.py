@@ -664,7 +664,7 @@ def test_a_template_without_marks_needs_that_of_trl(tmp_path, monkeypatch, templ
     config = answering(tmp_path, template)
     monkeypatch.setattr(sft_templates, "_templates_of_trl", lambda: None)
     with pytest.raises(
-        batchstat.InputError, match="but is not installed here: install trl, or pass"
+        batchstat.InputError, match="but is not installed here: install trl, or name"
     ):
         count(config, tmp_path)
     own = tmp_path / "chat_templates"
@@ -705,6 +705,16 @@ def test_what_trl_stops_at_is_refused(tmp_path, row, message):
     config = saved(tmp_path, {**SFT, "chat_template_path": str(template)})
     write_jsonl(tmp_path / "chats.jsonl", [row] * 3)
     with pytest.raises(batchstat.InputError, match=message):
+        count(config, tmp_path)
+
+
+def test_rows_that_are_packed_already_are_refused(tmp_path):
+    """The collator of padding_free takes samples apart by this column."""
+    row = {"input_ids": [5, 6, 7], "seq_lengths": [1, 2]}
+    write_jsonl(tmp_path / "chats.jsonl", [row] * 3)
+    assert len(count(saved(tmp_path, SFT), tmp_path)) == 3
+    config = saved(tmp_path, {"max_length": None, "padding_free": True})
+    with pytest.raises(batchstat.InputError, match="'seq_lengths'; TRL takes it for the lengths"):
         count(config, tmp_path)
 
 

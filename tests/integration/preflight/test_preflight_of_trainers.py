@@ -307,7 +307,7 @@ def test_answers_are_those_that_trl_marks(tmp_path, tokenizer, name):
     theirs, made = prepared(values, rows, own, tmp_path)
     if name == "gemma4":
         assert isinstance(theirs, ValueError)
-        assert "it stops: pass a template that marks answers" in str(made)
+        assert "it stops: name one that marks answers" in str(made)
     else:
         assert made == theirs
 
