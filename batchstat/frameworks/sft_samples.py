@@ -10,6 +10,7 @@ from typing import Any
 
 import numpy as np
 
+from batchstat.corpus.chat import SETTINGS_COLUMN
 from batchstat.corpus.options import Content
 from batchstat.errors import InputError, counted
 from batchstat.frameworks.samples import (
@@ -63,6 +64,10 @@ def refused_columns(values: Mapping[str, Any], content: Content) -> dict[str, st
         refused["prompt"] = (
             "TRL takes it for the beginning of samples with a column completion, and stops where "
             "there is none: remove or rename the column"
+        )
+    if content == "text":
+        refused[SETTINGS_COLUMN] = (
+            "TRL looks at it for texts too, and stops where it is null: remove it"
         )
     if content == "messages":
         # `is_conversational` looks at one of them, which depends on the hashes of their names.

@@ -694,6 +694,7 @@ PARTS = [{"role": "user", "content": [{"type": "text", "text": "a"}]}]
         ({"messages": CHAT, "prompt": "a"}, "has the column 'prompt'; TRL takes it for the begin"),
         ({"text": "a", "prompt": "a"}, "has the column 'prompt'; TRL takes it for the beginning"),
         ({"messages": CHAT, "completion": "a"}, "has the column 'completion'; TRL looks at it or"),
+        ({"text": "a", "chat_template_kwargs": {}}, "has the column 'chat_template_kwargs'; TRL"),
         ({"text": "a", "images": []}, "has the column 'images'; TRL takes it for images"),
         ({"text": "a", "labels": [1]}, "has the column 'labels'; TRL takes it for that of token"),
         ({"messages": CHAT, "chat_template_kwargs": None}, "'chat_template_kwargs' is None where"),
