@@ -10,7 +10,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from batchstat.errors import OptionError
-from batchstat.frameworks.axolotl_datasets import corpus_of
+from batchstat.frameworks.axolotl_datasets import corpus_of, loading_of
 from batchstat.frameworks.axolotl_keys import ATTENTION, KEYS, REFUSED, UNUSED
 from batchstat.frameworks.axolotl_samples import AxolotlSamples
 from batchstat.frameworks.axolotl_schedule import AxolotlSchedule
@@ -76,6 +76,7 @@ def read_config(
         unreadable=corpus.unreadable,
         refused_columns=lambda kind: corpus.refused_columns if kind == "messages" else {},
         appends_eos=corpus.appends_eos,
+        loads=loading_of(values),
         schedule=AxolotlSchedule(
             epochs=values["num_epochs"],
             max_steps=values["max_steps"] or None,
@@ -258,7 +259,7 @@ def _warnings(values: Mapping[str, Any], given: frozenset[str]) -> Iterator[str]
             "runs; the numbers of batches and steps do not"
         )
     if set(values["special_tokens"] or {}) - {"pad_token"}:
-        yield "the tokenizer is taken to have the special_tokens already"
+        yield "chat templates are rendered with the tokenizer's own special tokens"
     if values["auto_find_batch_size"]:
         yield "auto_find_batch_size may halve the batch size when memory runs out"
 

@@ -6,6 +6,7 @@ from pathlib import Path, PurePath
 from typing import Any
 
 from batchstat.errors import OptionError, short
+from batchstat.frameworks.setup import TokenizerRules
 
 _FORMATS = {
     ".jsonl": "json",
@@ -107,6 +108,20 @@ def corpus_of(values: Mapping[str, Any], where: str) -> NamedCorpus:
     if content == "completion":
         return _texts(values, reading, column, unreadable)
     return _chats(values, where, reading, column, unreadable)
+
+
+def loading_of(values: Mapping[str, Any]) -> TokenizerRules:
+    """Return how the tokenizer is loaded; a token that pads is in no text."""
+    legacy, special = values["tokenizer_legacy"], dict(values["special_tokens"] or {})
+    special.pop("pad_token", None)
+    several = special.pop("additional_special_tokens", None) or []
+    return TokenizerRules(
+        kind=values["tokenizer_type"] or TokenizerRules.kind,
+        options={} if legacy is None else {"legacy": legacy},
+        added=tuple(
+            map(str, (*filter(None, special.values()), *(values["tokens"] or []), *several))
+        ),
+    )
 
 
 def _texts(

@@ -40,7 +40,6 @@ REFUSED = {
     "skip_prepare_dataset": "pass the prepared samples as CORPUS, without this key",
     "streaming": "remove it",
     "tokenizer_use_mistral_common": "pass the tokenizer of the library tokenizers",
-    "tokens": "save a tokenizer that has them, and name it in tokenizer_config",
     "total_num_tokens": "remove it, and axolotl counts them",
     "trainer_cls": "remove it",
     "use_pose": "remove it",
@@ -51,6 +50,9 @@ REFUSED = {
 KEYS: dict[str, Key] = {
     "base_model": Key(None, str),
     "tokenizer_config": Key(None, str),
+    "tokenizer_type": Key(None, str),
+    "tokenizer_legacy": Key(None, bool),
+    "tokens": Key(None, list),
     "chat_template": Key(None, str),
     "chat_template_jinja": Key(None, str),
     "datasets": Key(None, list),
@@ -161,9 +163,9 @@ streaming_multipack_buffer_size strict swanlab_api_host swanlab_api_key
 swanlab_completion_log_interval swanlab_completion_max_buffer swanlab_description
 swanlab_experiment_name swanlab_lark_secret swanlab_lark_webhook_url swanlab_log_completions
 swanlab_log_model swanlab_mode swanlab_project swanlab_web_host swanlab_workspace test_datasets
-tf32 tiled_mlp tiled_mlp_num_shards tiled_mlp_use_original_mlp tokenizer_legacy
-tokenizer_save_jinja_files tokenizer_type tokenizer_use_fast torch_compile torch_compile_backend
-torch_compile_mode torch_compile_options torch_dtype torch_empty_cache_steps torchdistx_path
+tf32 tiled_mlp tiled_mlp_num_shards tiled_mlp_use_original_mlp tokenizer_save_jinja_files
+tokenizer_use_fast torch_compile torch_compile_backend torch_compile_mode
+torch_compile_options torch_dtype torch_empty_cache_steps torchdistx_path
 total_supervised_tokens trackio_project_name trackio_run_name trackio_space_id trl
 trust_remote_code type_of_model unfrozen_parameters use_comet use_dsv4_kernels use_eaft
 use_glm_dsa_kernels use_kernels use_mlflow use_onebitllms use_otel_metrics use_scattermoe

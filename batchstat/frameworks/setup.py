@@ -62,6 +62,21 @@ class Schedule:
 
 
 @dataclass(frozen=True, kw_only=True)
+class TokenizerRules:
+    """How a trainer loads its tokenizer.
+
+    Attributes:
+        kind: the class of transformers.
+        options: arguments with which it is loaded.
+        added: tokens that are added to it.
+    """
+
+    kind: str = "AutoTokenizer"
+    options: Mapping[str, Any] = field(default_factory=dict)
+    added: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, kw_only=True)
 class TurnRules:
     """How a trainer tokenizes chats, turn by turn.
 
@@ -113,6 +128,7 @@ class TrainingSetup:
             text, so that assistants' turns are marked; None where none does.
         template_of: the tokenizer whose chat template and tokens the model's gets; None if there is
             none.
+        loads: how it loads the tokenizer that the configuration names.
         turns: how it tokenizes each turn of a chat by itself; None if it tokenizes whole chats.
         dtype: what the configuration says that it computes in; None if it says nothing.
         gradient_checkpointing: whether the configuration says that activations are computed again;
@@ -143,6 +159,7 @@ class TrainingSetup:
     eos_column: str = ""
     answers_template: Callable[[str], Path | None] | None = None
     template_of: Path | None = None
+    loads: TokenizerRules = field(default_factory=TokenizerRules)
     turns: TurnRules | None = None
     dtype: str | None = None
     gradient_checkpointing: bool | None = None

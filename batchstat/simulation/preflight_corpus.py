@@ -7,10 +7,11 @@ from typing import Any
 from batchstat.corpus.options import CorpusOptions
 from batchstat.errors import InputError, short
 from batchstat.frameworks.files import check_files
-from batchstat.frameworks.setup import TrainingSetup
+from batchstat.frameworks.setup import TokenizerRules, TrainingSetup
 from batchstat.profiling.inputs import column_names, has_columns, is_plain_text, path_holds_chats
 from batchstat.tokenization.builtin import NAME as BUILTIN
 from batchstat.tokenization.chat import template_of
+from batchstat.tokenization.loaded_alike import check_added, check_class
 from batchstat.tokenization.loading import load_tokenizer
 from batchstat.tokenization.template_slots import check_slots
 from batchstat.tokenization.turns_apart import check_turns
@@ -61,6 +62,8 @@ def profile_keywords(setup: TrainingSetup, **given: Any) -> dict[str, Any]:
     for name in _without_effect(found) - set(given):
         found.pop(name, None)
     is_text = not {"messages_column", "tokens_column", "length_column", "append"} & set(found)
+    if "tokenizer" in found and "tokenizer" not in given:
+        _check_loading(setup, found["tokenizer"])
     if is_text and _appends_eos(setup, found):
         found["append"] = _end_of_sequence(found["tokenizer"])
     if "messages_column" in found:
@@ -90,6 +93,14 @@ def _settle_template(setup: TrainingSetup, found: dict[str, Any]) -> None:
         found.pop("chat_template", None)
     elif setup.template_of is not None:
         _check_tokens(setup.template_of, found.get("tokenizer"))
+
+
+def _check_loading(setup: TrainingSetup, tokenizer: str) -> None:
+    """Raise InputError if a trainer loads another tokenizer than the one that is counted with."""
+    if setup.loads.kind != TokenizerRules.kind or setup.loads.options:
+        check_class(tokenizer, setup.loads.kind, setup.loads.options)
+    if setup.loads.added:
+        check_added(tokenizer, setup.loads.added)
 
 
 def _check_tokens(path: Path, tokenizer: str | None) -> None:
