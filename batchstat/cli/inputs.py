@@ -40,13 +40,13 @@ _CONTENTS = {
 }
 _OF_CHATS = {"chat_template", "assistant_only_loss", "chat_format"}
 _OF_PAIRS = {"tokenize_apart"}
-_OF_TEXTS = {"strip", "min_chars", "append", "tokenizer"}
+_OF_TEXTS = {"strip", "min_chars", "append", "always_append", "tokenizer"}
 _ONLY_FOR_OTHERS = {
     "text_column": _CONTENTS | _OF_CHATS | _OF_PAIRS,
     "completion_column": (_CONTENTS - {"prompt_column"})
     | _OF_CHATS
     | {"strip", "min_chars", "trained_column"},
-    "messages_column": _CONTENTS | _OF_PAIRS | {"strip", "min_chars", "append"},
+    "messages_column": _CONTENTS | _OF_PAIRS | {"strip", "min_chars", "append", "always_append"},
     "tokens_column": _CONTENTS | _OF_CHATS | _OF_PAIRS | _OF_TEXTS,
     "length_column": _CONTENTS | _OF_CHATS | _OF_PAIRS | _OF_TEXTS,
 }

@@ -36,6 +36,7 @@ class ReadingOptions(TypedDict, total=False):
     strip: bool
     min_chars: int
     append: str
+    always_append: bool
     on_error: str
 
 
@@ -142,6 +143,11 @@ class CorpusOptions:
         "ends a sequence.",
         "Corpus",
         "TEXT",
+    )
+    always_append: bool = option(
+        False,
+        "Append it to texts that end with it, too, as LLaMA-Factory's pre-training does.",
+        "Corpus",
     )
     on_error: str = option(
         "fail",

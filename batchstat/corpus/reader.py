@@ -245,14 +245,16 @@ class CorpusReader:
             reading.short += int(np.count_nonzero(keep & ~long_enough))
             keep &= long_enough
         if self._options.append:
-            parts = [*parts[:-1], _ending_with(self._options.append, parts[-1])]
+            parts = [*parts[:-1], _ending_with(self._options, parts[-1])]
         return type(texts)(*parts), keep
 
 
-def _ending_with(ending: str, texts: pa.LargeStringArray) -> pa.LargeStringArray:
-    between = pa.scalar("", pa.large_string())
+def _ending_with(options: CorpusOptions, texts: pa.LargeStringArray) -> pa.LargeStringArray:
+    ending, between = options.append, pa.scalar("", pa.large_string())
     longer = pc.binary_join_element_wise(texts, pa.scalar(ending, pa.large_string()), between)
-    return pc.if_else(pc.ends_with(texts, ending), texts, longer)
+    return (
+        longer if options.always_append else pc.if_else(pc.ends_with(texts, ending), texts, longer)
+    )
 
 
 def _content_of(values: ChunkContent, chunk: Chunk, options: CorpusOptions) -> Content:

@@ -105,6 +105,8 @@ class ReadingOptions(Document):
     min_chars: Count
     append: str
     """What was appended to each text that did not end with it."""
+    always_append: bool
+    """Whether it was appended to those that did, too."""
     on_error: one_of(("fail", "skip"))  # type: ignore[valid-type]
 
 

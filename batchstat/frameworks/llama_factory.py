@@ -12,11 +12,22 @@ from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from typing import Any
 
-from batchstat.errors import OptionError
+from batchstat.errors import OptionError, short
 from batchstat.frameworks import training_arguments as base
 from batchstat.frameworks.keys import Key, refuse
-from batchstat.frameworks.llama_factory_data import named_data, named_template, passed_columns
+from batchstat.frameworks.llama_factory_data import (
+    TEXTS,
+    named_data,
+    named_template,
+    passed_columns,
+)
 from batchstat.frameworks.llama_factory_samples import preparation
+from batchstat.frameworks.llama_factory_texts import (
+    check_texts,
+    fields_of_texts,
+    packs,
+    row_length,
+)
 from batchstat.frameworks.setup import Framework, TrainingSetup
 
 KEYS: dict[str, Key] = {
@@ -112,12 +123,14 @@ _NOT_MODELLED = {
 """Keys that are refused if they have a value, with the remedy."""
 
 _ONLY = {
-    "stage": "sft",
     "mix_strategy": "concat",
     "use_fast_tokenizer": True,
     "ignore_pad_token_for_loss": True,
 }
 """Keys with the one value that is modelled."""
+
+_STAGES = ("sft", TEXTS)
+"""Those that are modelled."""
 
 _OF_ANY_VERSION = {"logging_dir", "overwrite_output_dir", "warmup_ratio"}
 """Keys of transformers 4 that LLaMA-Factory itself has, whatever the version."""
@@ -130,27 +143,28 @@ def read_config(
     values: Mapping[str, Any], where: str, given: frozenset[str], **facts: Any
 ) -> TrainingSetup:
     """Return the setup of LLaMA-Factory's arguments."""
-    values = {**values, "packing": bool(values["packing"]) or values["neat_packing"]}
+    of_texts = values["stage"] == TEXTS
+    longest = row_length(values) if of_texts else values["cutoff_len"]
+    if of_texts:
+        check_texts(values, where)
+    packing = packs(values) if of_texts else bool(values["packing"]) or values["neat_packing"]
+    values = {**values, "packing": packing}
     if values["disable_shuffling"]:
         values |= {"train_sampling_strategy": base.SEQUENTIAL, "group_by_length": False}
-    _check(values, where)
-    if "warmup_ratio" in given and values["warmup_steps"]:
-        raise OptionError(
-            f"{where}: of warmup_ratio and warmup_steps={values['warmup_steps']:g}, versions of "
-            "transformers that LLaMA-Factory allows take one or the other: remove one"
-        )
-    template, turns = named_template(values, where)
+    _check(values, where, given)
+    own = fields_of_texts(values) if of_texts else _fields_of_chats(values, where)
     corpus, unreadable = named_data(values)
     setup = base.read_arguments(values, where, given, **facts)
-    settings = {**setup.settings, "max_length": values["cutoff_len"]}
+    settings = {**setup.settings, "max_length": longest}
     strategy = setup.strategy
     if values["packing"]:
         strategy = _packing(values)
-    else:
+        settings |= {"overflow": "split"} if of_texts else {}
+    elif not of_texts:
         settings["pad_to_multiple_of"] = _PAD_TO
     if any(values[key] for key in _LOSSES):
         settings["loss"] = None
-    reading = {**corpus, **template}
+    reading = {**corpus, **own["reading"]}
     if values["model_name_or_path"] is not None:
         reading["tokenizer"] = values["model_name_or_path"]
     return TrainingSetup(
@@ -159,19 +173,24 @@ def read_config(
             "strategy": strategy,
             "settings": settings,
             "own_keys": {**setup.own_keys, "max_length": "cutoff_len"},
-            "reading": reading,
             "unreadable": unreadable,
             **passed_columns(values),
-            "prepare": preparation(values),
-            "turns": turns,
             "warnings": tuple(_warnings(values, where)),
+            **own,
+            "reading": reading,
         }
     )
 
 
+def _fields_of_chats(values: Mapping[str, Any], where: str) -> dict[str, Any]:
+    """Return the fields of `TrainingSetup` for chats."""
+    template, turns = named_template(values, where)
+    return {"reading": template, "turns": turns, "prepare": preparation(values)}
+
+
 def _packing(values: Mapping[str, Any]) -> str:
     """Return the strategy of packing: true."""
-    packing = "plain"
+    packing = "wrapped" if values["stage"] == TEXTS else "plain"
     if values["neat_packing"]:
         packing = "unpadded" if values["flash_attn"] == "fa2" else "masked"
     parameters = {
@@ -183,8 +202,18 @@ def _packing(values: Mapping[str, Any]) -> str:
     return "llama-factory:" + ",".join(f"{key}={value}" for key, value in parameters.items())
 
 
-def _check(values: Mapping[str, Any], where: str) -> None:
+def _check(values: Mapping[str, Any], where: str, given: frozenset[str]) -> None:
     """Raise OptionError for keys that contradict each other, or that are not modelled."""
+    if values["stage"] not in _STAGES:
+        raise OptionError(
+            f"{where}: stage={short(values['stage'])} is not modelled: only "
+            f"{' and '.join(_STAGES)} are"
+        )
+    if "warmup_ratio" in given and values["warmup_steps"]:
+        raise OptionError(
+            f"{where}: of warmup_ratio and warmup_steps={values['warmup_steps']:g}, versions of "
+            "transformers that LLaMA-Factory allows take one or the other: remove one"
+        )
     if not values["do_train"]:
         raise OptionError(f"{where}: do_train=false trains nothing: set do_train to true")
     refuse(where, values, _NOT_MODELLED, _ONLY)
@@ -227,6 +256,10 @@ def alternatives(setup: TrainingSetup) -> Iterator[dict[str, Any]]:
     """Yield changes of keys that may save compute."""
     values = setup.values
     one_row = values["per_device_train_batch_size"] == 1
+    if values["stage"] == TEXTS:
+        if not values["packing"]:
+            yield {"packing": True}
+        return
     if values["packing"]:
         if values["neat_packing"] and one_row and values["flash_attn"] != "fa2":
             yield {"flash_attn": "fa2"}

@@ -65,6 +65,7 @@ _AS_CHATS = (
     "pass the chats that LLaMA-Factory makes of it as CORPUS, system messages included, in a "
     "column of messages"
 )
+_AS_TEXTS = "pass the texts as CORPUS, with --text-column"
 _IN_SYSTEM_MESSAGES = {"system", "tools"}
 """Keys for columns with which LLaMA-Factory begins chats."""
 _ALPACA_COLUMNS = {"prompt": "instruction", "query": "input", "response": "output"}
@@ -81,6 +82,9 @@ _NO_SYSTEM_TAGS = ("observation_tag", "function_tag")
 """Tags of messages that are refused where they occur."""
 
 _ALPACA_ENDINGS = (".json", ".jsonl")
+_TEXT_ENDINGS = (*_ALPACA_ENDINGS, ".csv", ".parquet", ".arrow", ".txt")
+TEXTS = "pt"
+"""The stage that trains on texts, in the column that is the prompt of a data set."""
 
 
 def named_template(values: Mapping[str, Any], where: str) -> tuple[dict[str, Any], TurnRules]:
@@ -134,6 +138,7 @@ def named_data(values: Mapping[str, Any]) -> tuple[dict[str, Any], str]:
     names, folder = _names(values), values["dataset_dir"]
     if not names:
         return {}, "names no dataset: set dataset, or pass its files as CORPUS"
+    of_texts = values["stage"] == TEXTS
     info, why = _info(folder)
     files, found = list[str](), list[dict[str, Any]]()
     for name in dict.fromkeys(names) if not why else ():
@@ -142,18 +147,18 @@ def named_data(values: Mapping[str, Any]) -> tuple[dict[str, Any], str]:
             why = f"has the dataset {name!r}, which is not in dataset_info.json"
             break
         file = Path(folder, str(entry.get("file_name")))
-        problem = _problem(entry)
+        problem = _no_texts(entry) if of_texts else _problem(entry)
         if not problem and not file.is_file():
             problem = f"is {file.as_posix()}, which is not a file"
         if problem:
             why = f"has the dataset {name!r}, which {problem}"
             break
         files.append(file.as_posix())
-        found.append(_reading(entry))
+        found.append(_texts(entry) if of_texts else _reading(entry))
     if not why and any(each != found[0] for each in found):
         why = "has datasets of several formats or columns"
     if why:
-        return {}, f"{why}: {_AS_CHATS}"
+        return {}, f"{why}: {_AS_TEXTS if of_texts else _AS_CHATS}"
     return {"corpus": tuple(files), **found[0]}, ""
 
 
@@ -163,6 +168,8 @@ def passed_columns(values: Mapping[str, Any]) -> dict[str, Any]:
     Alpaca's columns are not those of a data set that has others; where those of chats are system
     messages or tools, they are refused.
     """
+    if values["stage"] == TEXTS:
+        return {"columns": ({"tokens_column": "input_ids"}, {"text_column": ("text",)})}
     info, _ = _info(values["dataset_dir"])
     found: dict[str, Any] = {"columns": (*_PASSED, ALPACA)}
     refused: dict[str, str] = {}
@@ -198,14 +205,45 @@ def _info(folder: Any) -> tuple[dict[str, Any], str]:
     return (found, "") if isinstance(found, dict) else ({}, f"needs a table in {path.as_posix()}")
 
 
-def _problem(entry: Mapping[str, Any]) -> str:
-    """Return why a data set is not read; empty if it is."""
+def _no_file(entry: Mapping[str, Any]) -> tuple[dict[str, Any], str]:
+    """Return what of an entry has a value, and why it is not one file; empty if it is."""
     given = {key: value for key, value in entry.items() if value not in (None, False)}
     more = set(given) - {"file_name", "formatting", "columns", "tags"}
     if given.get("split") == "train":
         more -= {"split"}
     if more or "file_name" not in given:
-        return f"is not a file alone (it has {', '.join(sorted(more)) or 'no file_name'})"
+        return given, f"is not a file alone (it has {', '.join(sorted(more)) or 'no file_name'})"
+    return given, ""
+
+
+def _no_texts(entry: Mapping[str, Any]) -> str:
+    """Return why a data set is not read as texts; empty if it is."""
+    given, why = _no_file(entry)
+    if why:
+        return why
+    if given.get("formatting", "alpaca") != "alpaca":
+        return f"has formatting={short(given['formatting'])}, with stage=pt"
+    named = _named(given.get("columns", _ALPACA_COLUMNS))
+    if set(named) - {"response"} != {"prompt"}:
+        return f"has texts of several columns ({', '.join(named)}), with stage=pt"
+    if not str(given["file_name"]).endswith(_TEXT_ENDINGS):
+        return f"does not end in {', '.join(_TEXT_ENDINGS)}"
+    if str(given["file_name"]).endswith(".txt") and named["prompt"] != "text":
+        return f"is plain text and has no column {named['prompt']}, but text"
+    return ""
+
+
+def _texts(entry: Mapping[str, Any]) -> dict[str, Any]:
+    if str(entry["file_name"]).endswith(".txt"):  # lines, which have no column to name
+        return {}
+    return {"text_column": (str(entry["columns"]["prompt"]),)}
+
+
+def _problem(entry: Mapping[str, Any]) -> str:
+    """Return why a data set is not read; empty if it is."""
+    given, why = _no_file(entry)
+    if why:
+        return why
     formatting, columns = given.get("formatting", "alpaca"), given.get("columns")
     if formatting == "alpaca":
         if not str(given["file_name"]).endswith(_ALPACA_ENDINGS):

@@ -28,13 +28,13 @@ def preparation(values: Mapping[str, Any]) -> Preparation:
     """Return what prepares the samples by a configuration."""
 
     def prepare(profile: Profile, max_length: int) -> TrainedSamples:
-        rows = _rows(profile)
+        rows = rows_of(profile)
         if rows.empty_system and values["template"] is None:
             raise InputError(
                 f"{rows.empty_system}: a chat begins with an empty system message, which "
                 "LLaMA-Factory leaves out: remove it"
             )
-        chosen, order, held_out, beyond = _chosen(profile, rows, values)
+        chosen, order, held_out, beyond = chosen_rows(profile, rows, values)
         in_turn = np.flatnonzero(~np.isin(profile.records[chosen], rows.out_of_turn))
         if len(in_turn) == 0:
             raise InputError("no sample is left to train on: raise max_samples, or lower val_size")
@@ -66,7 +66,7 @@ def _warnings(rows: ChatRows) -> tuple[str, ...]:
     )
 
 
-def _chosen(
+def chosen_rows(
     profile: Profile, rows: ChatRows, values: Mapping[str, Any]
 ) -> tuple[Ints, Ints, int, int]:
     """Return the samples to train on in sequence, the rows of the data sets that may be samples,
@@ -86,7 +86,7 @@ def _chosen(
     return chosen[chosen >= 0], order, held_out, len(profile) - int(is_used.sum())
 
 
-def _rows(profile: Profile) -> ChatRows:
+def rows_of(profile: Profile) -> ChatRows:
     """Return the records of each file, and those of chats that are dropped."""
     corpus = profile.corpus
     if not corpus.options.may_hold_chats and len(corpus.sources) == 1:

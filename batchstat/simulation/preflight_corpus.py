@@ -25,7 +25,7 @@ _OF_CHATS = (
     "input_format",
 )
 """Keywords of a configuration that those for another content replace."""
-_OF_TEXTS = {"append", "min_chars", "tokenizer"}
+_OF_TEXTS = {"append", "always_append", "min_chars", "tokenizer"}
 _WITHOUT_EFFECT = {
     "messages_column": _OF_TEXTS - {"tokenizer"},
     "tokens_column": _OF_TEXTS,

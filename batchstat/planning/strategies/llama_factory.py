@@ -1,4 +1,4 @@
-"""`llama-factory`: LLaMA-Factory's SFT, also with packing: true."""
+"""`llama-factory`: LLaMA-Factory's SFT, also with packing: true, and its pre-training."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -12,7 +12,12 @@ from batchstat.parameters import MAX_INT, parameter
 from batchstat.planning.strategies.base import NOT_PACKED, Strategy
 from batchstat.planning.strategies.cutting import longest_first
 from batchstat.planning.strategies.frameworks import HfTrainer
-from batchstat.planning.strategies.packed import PackedSamples, group_starts, pack_groups
+from batchstat.planning.strategies.packed import (
+    PackedSamples,
+    group_starts,
+    pack,
+    pack_groups,
+)
 from batchstat.planning.strategies.packed_rows import ShuffledRows
 from batchstat.planning.strategies.packing import first_fit
 
@@ -22,6 +27,7 @@ PACKING: Mapping[str, str] = {
     "masked": "neat_packing: true; attention keeps samples apart, by a mask.",
     "unpadded": "neat_packing: true with flash attention, which also leaves out the padding; one "
     "row per batch.",
+    "wrapped": "stage: pt; texts laid end to end and cut every max_length, without what is left.",
 }
 
 _PAD_TO = 8
@@ -46,7 +52,8 @@ class LlamaFactory(ShuffledRows):
     `max_length` − 1 tokens; each row takes the longest sample that still fits, of equal ones the
     latest. Rows are padded to `max_length` (cutoff_len), and to a multiple of 8; they are then
     shuffled by the Trainer's `seed`, and a batch is `batch_size` consecutive ones
-    (per_device_train_batch_size).
+    (per_device_train_batch_size). With `wrapped`, `read_ahead` texts are laid end to end and cut
+    every `max_length` tokens; what is left of them, less than a row, is dropped.
 
     Ranks: accelerate distributes batches in turn, and fills up the last ones with the first rows
     (even_batches), or with dataloader_drop_last drops them. Last batch: kept; with one rank it is
@@ -83,15 +90,28 @@ class LlamaFactory(ShuffledRows):
         """Whether attention stays within samples, as with neat_packing: true."""
         return self.packing in ("masked", "unpadded")
 
+    @property
+    def cuts_samples(self) -> bool:
+        """Whether rows are cut from concatenated samples."""
+        return self.packing == "wrapped"
+
     def padded(self, widest: Ints) -> Ints:
         """Return `max_length` for each, in multiples of 8, unless the padding is left out."""
         whole = np.full(len(widest), round_up(self.max_length, _PAD_TO))
-        return widest if self.packing == "unpadded" else whole
+        return widest if self.packing in ("unpadded", "wrapped") else whole
 
     def packed(self, lengths: Ints, begins: Ints) -> PackedSamples:
         """Return the rows of `read_ahead` samples after the other, of each process in turn."""
         firsts = group_starts(begins, self.read_ahead, self.preprocessing_num_workers)
-        return pack_groups(lengths, firsts, self._knapsacks)
+        together = self._blocks if self.cuts_samples else self._knapsacks
+        return pack_groups(lengths, firsts, together)
+
+    def _blocks(self, lengths: Ints) -> PackedSamples:
+        """Return the whole rows of samples that are laid end to end."""
+        begins = np.cumsum(lengths, dtype=np.int64) - lengths
+        whole = int(lengths.sum()) // self.max_length * self.max_length
+        left = np.minimum(lengths, whole - begins)[begins < whole]
+        return pack(left, self.max_length, "wrapped", MAX_INT, [0])
 
     def _knapsacks(self, lengths: Ints) -> PackedSamples:
         """Return the rows of samples that are packed together.

@@ -46,6 +46,13 @@ _EVALUATION = {
     "eval_steps": 500,
 }
 _CHATS = {"dataset": "chats"}
+_TEXTS = {
+    "stage": "pt",
+    "dataset": "texts",
+    "max_samples": None,
+    "preprocessing_batch_size": 15,
+    "gradient_accumulation_steps": 2,
+}
 _ONE_PROCESS = {**_LORA, **_CHATS, "preprocessing_num_workers": None}
 
 TEMPLATES = (
@@ -237,6 +244,20 @@ CASES: list[tuple[str, dict[str, Any], int]] = [
             ("deepseekr1", 300, {"dataset": "thoughts"}),
         )
     ),
+    *(
+        (
+            "train_lora/qwen3_lora_pretrain.yaml",
+            {**_ONE_PROCESS, **_TEXTS, "template": template, "cutoff_len": cutoff, **more},
+            ranks,
+        )
+        for template, cutoff, ranks, more in (
+            (None, 64, 2, {}),
+            (None, 40, 1, {"preprocessing_num_workers": 3, "val_size": 0.1}),
+            ("llama3", 50, 1, {"packing": True, "dataset": "texts,more"}),
+            ("qwen3", 50, 2, {"packing": False, "dataset": "more,texts", "max_samples": 21}),
+            ("phi", 100, 1, {"preprocessing_batch_size": 8, "dataset": "lines"}),
+        )
+    ),
 ]
 
 _TAGS = {
@@ -294,6 +315,10 @@ def save_data(folder: Path, samples: Path) -> None:
         "broken.json": broken,
         "thoughts.json": [{"messages": _thinking(chat, i)} for i, chat in enumerate(plain)],
     }
+    ended = [text + ("<|im_end|>" if i % 7 == 2 else "") for i, text in enumerate(texts)]
+    saved["texts.json"] = [{"text": text} for text in (*ended, "", " ", "<|im_end|>")]
+    saved["more.json"] = [{"text": text[:60]} for text in reversed(texts)]
+    (folder / "lines.txt").write_text("".join(f"{line[:90]}\n" for line in (*lines[60:99], "")))
     for name, rows in saved.items():
         (folder / name).write_text(json.dumps(rows))
     messages = {"formatting": "sharegpt", "columns": {"messages": "messages"}, "tags": _TAGS}
@@ -304,6 +329,9 @@ def save_data(folder: Path, samples: Path) -> None:
         "tagged": {"file_name": "tagged.json", **messages},
         "broken": {"file_name": "broken.json", **messages},
         "thoughts": {"file_name": "thoughts.json", **messages},
+        "texts": {"file_name": "texts.json", "columns": {"prompt": "text"}},
+        "more": {"file_name": "more.json", "columns": {"prompt": "text"}},
+        "lines": {"file_name": "lines.txt", "columns": {"prompt": "text"}},
     }
     (folder / "dataset_info.json").write_text(json.dumps(info))
 
@@ -322,7 +350,7 @@ def _thinking(chat: list[dict[str, str]], seed: int) -> list[dict[str, str]]:
 SPECIAL_TOKENS = (
     *("<|begin_of_text|>", "<|start_header_id|>", "<|end_header_id|>", "<|eot_id|>", "<|eom_id|>"),
     *("<|im_sep|>", "<start_of_turn>", "<end_of_turn>", "<｜User｜>", "<｜Assistant｜>"),
-    *("<|system|>", "<|user|>", "<|assistant|>", "<|end|>"),
+    *("<|system|>", "<|user|>", "<|assistant|>", "<|end|>", "<|end_of_text|>"),
 )
 
 

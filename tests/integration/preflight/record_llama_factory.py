@@ -31,7 +31,8 @@ class _PreparedError(Exception):
 def record(values: dict[str, Any], ranks: int, folder: Path) -> dict[str, Any]:
     """What LLaMA-Factory batches."""
     from llamafactory.hparams import get_train_args
-    from llamafactory.train.sft import workflow
+    from llamafactory.train.pt import workflow as of_texts
+    from llamafactory.train.sft import workflow as of_chats
     from transformers import LlamaConfig, LlamaForCausalLM
 
     used = {key: value for key, value in values.items() if key not in _LEFT_OUT}
@@ -49,13 +50,17 @@ def record(values: dict[str, Any], ranks: int, folder: Path) -> dict[str, Any]:
     def stop(self: Any, **_: Any) -> None:
         raise _PreparedError(self)
 
+    is_pt = values["stage"] == "pt"
+    workflow = of_texts if is_pt else of_chats
+    trainer = of_texts.CustomTrainer if is_pt else of_chats.CustomSeq2SeqTrainer
     workflow.load_model = tiny
-    workflow.CustomSeq2SeqTrainer.train = stop
+    trainer.train = stop
     arguments = get_train_args({key: each for key, each in used.items() if each is not None})
     try:
-        workflow.run_sft(*arguments)
+        # Pre-training generates nothing, and takes no arguments for it.
+        (of_texts.run_pt if is_pt else of_chats.run_sft)(*arguments[: 4 if is_pt else 5])
     except _PreparedError as prepared:
-        del workflow.CustomSeq2SeqTrainer.train
+        del trainer.train
         return _found(prepared.args[0], ranks)
     raise RuntimeError("it did not train")
 
