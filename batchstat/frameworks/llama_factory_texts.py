@@ -15,8 +15,8 @@ from batchstat.frameworks.llama_factory_samples import chosen_rows, rows_of
 from batchstat.frameworks.samples import Preparation, TrainedSamples
 from batchstat.frameworks.setup import TokenizerRules
 from batchstat.lengths.token_ranges import TokenRanges
+from batchstat.profiling.counted_by import tokenizer_of
 from batchstat.profiling.profile import Profile
-from batchstat.tokenization.loading import load_tokenizer
 
 _OWN = ("mistral", "deepseek3", "deepseekr1", "gemma2", "default", "empty", "alpaca", "vicuna")
 _ENDS = {
@@ -114,7 +114,7 @@ def _ended(profile: Profile, values: Mapping[str, Any]) -> Profile:
         return profile
     if options.content != "text" or facts is None:
         raise InputError("stage=pt trains on texts: pass --text-column or --tokens-column")
-    own = load_tokenizer(facts.name).encoder.as_transformers()
+    own = tokenizer_of(profile)
     name = values["template"]
     end = _ENDS.get(name) or own.eos_token
     appended = _APPENDED.get(name, end)
