@@ -76,7 +76,8 @@ def as_chat(value: object, written_in: str | None = None) -> list[Message]:
     """Return a chat as a list of messages with `role` and `content`.
 
     Two formats are known: OpenAI's (`role`, `content`, which may be a list of text parts, and
-    `tool_calls`) and ShareGPT's (`from`, `value`), whose roles have other names in OpenAI's.
+    `tool_calls` or the older `function_call`) and ShareGPT's (`from`, `value`), whose roles have
+    other names in OpenAI's.
 
     Args:
         value: the chat.
@@ -174,7 +175,7 @@ def _message(message: object, which: str) -> Message:
     if role not in ROLES:
         raise ChatError(f"{which} has the unknown role {role!r} ({_known_roles(role)})")
     content = _text(fields.get("content"), which)
-    if content is None and not fields.get("tool_calls"):
+    if content is None and not (fields.get("tool_calls") or fields.get("function_call")):
         raise ChatError(f"{which} has no content")
     return {**fields, "content": content}
 

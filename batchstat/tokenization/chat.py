@@ -1,7 +1,8 @@
 """Render chats with a tokenizer's chat template, as transformers' `apply_chat_template` does."""
 
 import json
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import replace
 from importlib.metadata import version
 from itertools import groupby
@@ -16,8 +17,6 @@ from batchstat.tokenization.assistant_turns import AssistantTurns
 from batchstat.tokenization.chat_template import ChatTemplate, Locate, TemplateError
 from batchstat.tokenization.template_coverage import TemplateCoverage
 from batchstat.tokenization.tokenizer import Tokenizer
-
-_TOOL_CALLS = "tool_calls"
 
 _Chat = tuple[list[Message], TemplateInputs]
 
@@ -61,14 +60,6 @@ def _with_templates(tokenizer: Tokenizer, plain: str, with_tools: str) -> Tokeni
     templates = ChatTemplate(loaded, plain), ChatTemplate(loaded, with_tools)
     turns = [AssistantTurns(template) for template in templates]
 
-    def check(chats: list[_Chat]) -> None:
-        for messages, inputs in chats:
-            if inputs.wrong:
-                raise TemplateError(inputs.wrong)
-            template = templates[inputs.tools is not None].source
-            if _TOOL_CALLS not in template and any(each.get(_TOOL_CALLS) for each in messages):
-                raise TemplateError("the chat template cannot render its tool call")
-
     def render(chats: list[_Chat]) -> list[str]:
         return _by_inputs(
             chats,
@@ -77,29 +68,29 @@ def _with_templates(tokenizer: Tokenizer, plain: str, with_tools: str) -> Tokeni
             ),
         )
 
-    def render_chats(chats: list[_Chat]) -> list[str]:
-        check(chats)
-        return render(chats)
-
     def split_chats(
         chats: list[tuple[list[Message], TemplateInputs, int]],
     ) -> list[tuple[str, str]]:
-        check([(messages, inputs) for messages, inputs, _ in chats])
-        return _by_inputs(
-            chats,
-            lambda some, inputs: turns[inputs.tools is not None].split(
-                _messages(some), [n for *_, n in some], inputs
-            ),
-        )
+        with _explained(chats):
+            return _by_inputs(
+                chats,
+                lambda some, inputs: turns[inputs.tools is not None].split(
+                    _messages(some), [n for *_, n in some], inputs
+                ),
+            )
+
+    def render_chats(chats: list[_Chat]) -> list[str]:
+        with _explained(chats):
+            return render(chats)
 
     def mark_chats(chats: list[_Chat], locate: Locate) -> list[bytes]:
-        check(chats)
-        return _by_inputs(
-            chats,
-            lambda some, inputs: turns[inputs.tools is not None].mark(
-                _messages(some), inputs, locate
-            ),
-        )
+        with _explained(chats):
+            return _by_inputs(
+                chats,
+                lambda some, inputs: turns[inputs.tools is not None].mark(
+                    _messages(some), inputs, locate
+                ),
+            )
 
     # A template may write the special tokens, which come from the tokenizer's configuration.
     special = json.dumps(loaded.special_tokens_map, default=repr)
@@ -118,6 +109,35 @@ def _with_templates(tokenizer: Tokenizer, plain: str, with_tools: str) -> Tokeni
         left_out=TemplateCoverage(lambda *chat: render([chat])[0]).left_out,
         made_by=(_with_templates, (tokenizer, plain, with_tools)),
     )
+
+
+@contextmanager
+def _explained(chats: Sequence[Any]) -> Iterator[None]:
+    """Say what is wrong with what a template gets; and where it raises, as it may on a call of a
+    tool, which message has no content.
+    """
+    for _, inputs, *_ in chats:
+        if inputs.wrong:
+            raise TemplateError(inputs.wrong)
+    try:
+        yield
+    except TemplateError:
+        raise
+    except Exception as error:  # a template may raise anything
+        without = (
+            i
+            for messages in _messages(chats)
+            for i, each in enumerate(messages)
+            if each.get("content") is None
+        )
+        if (number := next(without, None)) is None:
+            raise
+        reason = " ".join(str(error).split())
+        raise TemplateError(
+            f"the chat template raises on message {number}, which has no content ({reason}): write "
+            'an empty one there, "content": "", or pass a template that takes none with '
+            "--chat-template"
+        ) from error
 
 
 def _messages(chats: Sequence[Any]) -> list[list[Message]]:

@@ -20,7 +20,7 @@ from batchstat.corpus.chat import ChatError, as_chat
 from batchstat.documents.profile import profile_document
 from batchstat.tokenization import builtin
 from batchstat.tokenization.loading import load_tokenizer
-from conftest import write_jsonl
+from conftest import needs, write_jsonl
 
 BACKEND = Backend.from_str(builtin.definition())
 WORDS = st.text(st.characters(exclude_categories=("Cs",)), max_size=20)
@@ -209,14 +209,45 @@ def test_without_a_format_settings_are_not_read(tmp_path):
 CALL = {"role": "assistant", "content": None, "tool_calls": [{"function": {"name": "f"}}]}
 
 
-def test_a_tool_call_needs_a_template_with_a_place_for_it(tmp_path):
-    path = write_jsonl(tmp_path / "a.jsonl", [{"messages": [CALL]}])
-    with pytest.raises(batchstat.InputError, match="line 1: .* cannot render its tool call"):
-        batchstat.profile(path, messages_column="messages")
-    template = tmp_path / "template.jinja"
-    template.write_text("{% for m in messages %}{{ m.tool_calls[0].function.name }}{% endfor %}")
-    profile = batchstat.profile(path, messages_column="messages", chat_template=template)
-    assert profile.lengths.tolist() == [1]
+FUNCTION = {"name": "f", "arguments": "{}"}
+CALLS = [{"tool_calls": [{"type": "function", "function": FUNCTION}]}, {"function_call": FUNCTION}]
+TEMPLATES = {
+    "prints": "{% for m in messages %}{{ m.role }}: {{ m.content }}\n{% endfor %}",
+    "joins": "{% for m in messages %}{{ m['role'] + ': ' + m['content'] }}{% endfor %}",
+    "asks": "{% for m in messages %}{% if m.content %}{{ m.content }}{% endif %}.{% endfor %}",
+    "calls": "{% for m in messages %}{{ m.content or '' }}{{ m.tool_calls | default('') }}"
+    "{% endfor %}",
+}
+
+
+@pytest.mark.parametrize("call", CALLS, ids=lambda call: next(iter(call)))
+@pytest.mark.parametrize("content", [{}, {"content": ""}, {"content": "two words"}], ids=repr)
+@pytest.mark.parametrize("name", TEMPLATES)
+def test_calls_are_counted_as_transformers_renders_them(tmp_path, name, content, call):
+    """Without them, where a template has no place for them; if it raises, its reason is said."""
+    if not content and needs("transformers").__version__ < "5":
+        pytest.skip("transformers 4 tells a missing content from an empty one")
+    chat = [{"role": "user", "content": "land"}, {"role": "assistant", **content, **call}]
+    path = write_jsonl(tmp_path / "a.jsonl", [{"messages": chat}])
+    (tmp_path / "t.jinja").write_text(TEMPLATES[name])
+    options = {"messages_column": "messages", "chat_template": tmp_path / "t.jinja"}
+    loaded = load_tokenizer("builtin").encoder.as_transformers()
+    try:
+        expected = loaded.apply_chat_template(
+            chat, chat_template=TEMPLATES[name], return_dict=False, tokenize=True
+        )
+    except Exception as error:
+        reason = str(error)
+        with pytest.raises(batchstat.InputError) as caught:
+            batchstat.profile(path, **options)
+        assert "message 1, which has no content" in str(caught.value)
+        assert '"content": "", or pass' in str(caught.value)
+        assert reason in str(caught.value)
+        return
+    profile = batchstat.profile(path, **options)
+    assert profile.lengths.tolist() == [len(expected)]
+    is_rendered = name == "calls" and "tool_calls" in call
+    assert profile.corpus.left_out == ({} if is_rendered else {next(iter(call)): 1})
 
 
 def test_a_template_that_raises_names_the_record(tmp_path):
