@@ -12,6 +12,7 @@ from typing import Any
 
 import numpy as np
 
+from batchstat.corpus.options import CorpusOptions
 from batchstat.errors import InputError, counted
 from batchstat.frameworks.llama_factory_data import EFFICIENT_EOS
 from batchstat.frameworks.samples import Preparation, TrainedSamples, keep_some
@@ -19,6 +20,7 @@ from batchstat.lengths.arrays import Ints, offsets_from_sizes
 from batchstat.lengths.lost import Lost
 from batchstat.lengths.turns import Turns
 from batchstat.profiling.chat_rows import ChatRows, chat_rows
+from batchstat.profiling.inputs import has_columns
 from batchstat.profiling.profile import Profile
 
 _IN_TURN = "whose turns are not user and assistant"
@@ -28,6 +30,7 @@ def preparation(values: Mapping[str, Any]) -> Preparation:
     """Return what prepares the samples by a configuration."""
 
     def prepare(profile: Profile, max_length: int) -> TrainedSamples:
+        _check_input(profile)
         rows = rows_of(profile)
         if rows.empty_system and values["template"] is None:
             raise InputError(
@@ -55,6 +58,18 @@ def preparation(values: Mapping[str, Any]) -> Preparation:
         )
 
     return prepare
+
+
+def _check_input(profile: Profile) -> None:
+    """Raise InputError where LLaMA-Factory stops: instructions without a column for inputs."""
+    if profile.corpus.options.input_format != "alpaca":
+        return
+    for source in profile.corpus.sources:
+        if has_columns(source.path, CorpusOptions(text_column=("input",))) is None:
+            raise InputError(
+                f"{source.shown} has no column 'input', at which LLaMA-Factory stops: add it, "
+                "empty, or name the columns of the data set in dataset_info.json"
+            )
 
 
 def _warnings(rows: ChatRows) -> tuple[str, ...]:

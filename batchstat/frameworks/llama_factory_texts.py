@@ -10,12 +10,14 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
-from batchstat.errors import InputError, OptionError, short
+import numpy as np
+
+from batchstat.errors import InputError, OptionError, counted, short
 from batchstat.frameworks.llama_factory_samples import chosen_rows, rows_of
 from batchstat.frameworks.samples import Preparation, TrainedSamples
 from batchstat.frameworks.setup import TokenizerRules
 from batchstat.lengths.token_ranges import TokenRanges
-from batchstat.profiling.counted_by import tokenizer_of
+from batchstat.profiling.counted_by import texts_with, tokenizer_of
 from batchstat.profiling.profile import Profile
 
 _OWN = ("mistral", "deepseek3", "deepseekr1", "gemma2", "default", "empty", "alpaca", "vicuna")
@@ -72,7 +74,7 @@ def fields_of_texts(values: Mapping[str, Any]) -> dict[str, Any]:
 def _preparation(values: Mapping[str, Any]) -> Preparation:
     """Return what prepares texts by a configuration."""
 
-    def prepare(profile: Profile, _max_length: int) -> TrainedSamples:
+    def prepare(profile: Profile, max_length: int) -> TrainedSamples:
         chosen, order, held_out, beyond = chosen_rows(profile, rows_of(profile), values)
         if len(chosen) == 0:
             raise InputError("no text is left to train on: raise max_samples, or lower val_size")
@@ -82,23 +84,39 @@ def _preparation(values: Mapping[str, Any]) -> Preparation:
                 "LLaMA-Factory: remove them there"
             )
         found = _ended(profile, values)
+        held = np.setdiff1d(np.arange(len(profile)), chosen)
+        is_known = held_out > 0 and not beyond and packs(values)
+        if is_known and found.lengths[held].sum() < max_length:
+            raise InputError(
+                f"val_size holds out {counted(held_out, 'text')}, which are less than a row of "
+                f"{max_length} tokens: LLaMA-Factory stops: raise val_size"
+            )
         dropped = {"beyond max_samples": beyond} if beyond else {}
         return TrainedSamples(
             profile=found.take(chosen),
             dropped=dropped,
             held_out=held_out,
-            warnings=_warnings(found),
+            warnings=_warnings(profile, values),
         )
 
     return prepare
 
 
-def _warnings(profile: Profile) -> tuple[str, ...]:
-    if profile.trained is None or profile.corpus.options.content != "text":
+def _ends(own: Any, name: str | None) -> tuple[str, str]:
+    """Return what ends texts, and what pads, which is then no token that is trained."""
+    end = _ENDS.get(name or "") or own.eos_token
+    return _APPENDED.get(name or "", end), own.pad_token or end
+
+
+def _warnings(profile: Profile, values: Mapping[str, Any]) -> tuple[str, ...]:
+    if profile.corpus.options.content != "text":
+        return ()
+    appended, pad = _ends(tokenizer_of(profile), values["template"])
+    if not (holding := texts_with(profile, pad, 1 + (pad == appended))):
         return ()
     return (
-        "the token that ends texts is the one that pads, and not trained: where it stands inside "
-        "a text, too, fewer tokens are trained than counted",
+        f"{counted(holding, 'text')} with {short(pad)} inside, the token that pads: it is not "
+        "trained, so fewer tokens are than counted",
     )
 
 
@@ -115,9 +133,7 @@ def _ended(profile: Profile, values: Mapping[str, Any]) -> Profile:
     if options.content != "text" or facts is None:
         raise InputError("stage=pt trains on texts: pass --text-column or --tokens-column")
     own = tokenizer_of(profile)
-    name = values["template"]
-    end = _ENDS.get(name) or own.eos_token
-    appended = _APPENDED.get(name, end)
+    appended, pad = _ends(own, values["template"])
     if not (appended and options.append == appended and options.always_append):
         raise InputError(
             f"LLaMA-Factory ends each text with {short(appended)}, but this corpus was counted "
@@ -136,6 +152,6 @@ def _ended(profile: Profile, values: Mapping[str, Any]) -> Profile:
         )
     lengths = profile.lengths - facts.special_tokens_per_sample
     kinds = {}
-    if (own.pad_token or end) == appended:
+    if pad == appended:
         kinds = {"trained": TokenRanges.of_last(lengths - 1, lengths - 1)}
     return replace(profile, lengths=lengths, kinds=kinds)

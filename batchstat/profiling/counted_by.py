@@ -1,7 +1,12 @@
-"""The tokenizer that counted a profile, for what of it a trainer goes by."""
+"""What counted a profile, and which of its texts hold something, for what a trainer goes by."""
 
 from typing import Any
 
+import pyarrow.compute as pc
+
+from batchstat.corpus.content import Texts
+from batchstat.corpus.sources import STANDARD_INPUT
+from batchstat.corpus.splits import splits_of
 from batchstat.errors import InputError
 from batchstat.profiling.profile import Profile
 from batchstat.tokenization.loading import load_tokenizer
@@ -16,3 +21,23 @@ def tokenizer_of(profile: Profile) -> Any:
     if profile.tokenizer is None:
         raise InputError("the corpus came with lengths, not with a tokenizer: pass its texts")
     return load_tokenizer(profile.tokenizer.name).encoder.as_transformers()
+
+
+def texts_with(profile: Profile, text: str, times: int) -> int:
+    """Return how many texts of a profile have another text at least so many times, of which they
+    are read again.
+
+    Raises:
+        InputError: they cannot be read again.
+    """
+    from batchstat.corpus.reader import CorpusReader  # loads every format
+
+    sources, options = profile.corpus.sources, profile.corpus.options
+    if any(source.path == STANDARD_INPUT for source in sources):
+        raise InputError("standard input cannot be read again: save the corpus to a file")
+    found = 0
+    for block in CorpusReader(splits_of(sources, options), options).blocks():
+        if isinstance(block.content, Texts):
+            counts = pc.count_substring(block.content.first, text)
+            found += pc.sum(pc.greater_equal(counts, times)).as_py() or 0
+    return found

@@ -352,3 +352,12 @@ def test_the_name_of_a_data_set_that_yaml_reads_as_a_date(tmp_path):
     path.write_text(f"{text}dataset_dir: {json.dumps(str(tmp_path))}\n")
     with pytest.raises(batchstat.InputError, match="2020-01-01"):
         batchstat.preflight(path, framework="llama-factory")
+
+
+def test_instructions_without_a_column_of_inputs_are_refused(tmp_path):
+    """As LLaMA-Factory stops there: it reads the column of every instruction."""
+    rows = [{key: row[key] for key in ("instruction", "output")} for row in ALPACA]
+    config = with_data(tmp_path, {"file_name": "a.json"}, rows)
+    with pytest.raises(batchstat.InputError, match="a.json has no column 'input', at which LLaMA"):
+        batchstat.preflight(config)
+    assert batchstat.preflight(with_data(tmp_path, {"file_name": "a.json"}, ALPACA))

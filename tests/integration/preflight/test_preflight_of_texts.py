@@ -108,6 +108,24 @@ def test_too_few_tokens_for_a_row_are_refused(tmp_path, tokenizer):
         batchstat.preflight(config)
 
 
+def test_held_out_texts_of_less_than_a_row_are_refused(tmp_path, tokenizer):
+    """As LLaMA-Factory stops at an evaluation set without a row."""
+    texts = ["ten words " * 9] * 8
+    config = config_of(tmp_path, texts, tokenizer, cutoff_len=120, val_size=2)
+    with pytest.raises(batchstat.InputError, match="val_size holds out 2 texts.* raise val_size"):
+        batchstat.preflight(config)
+    assert batchstat.preflight(config_of(tmp_path, texts, tokenizer, val_size=2)).num_examples
+
+
+def test_texts_with_the_token_that_pads_are_said(tmp_path, tokenizer):
+    pad = json.loads((tokenizer / "tokenizer_config.json").read_text())["pad_token"]
+    for texts, holding in (["a " * 60, f"b{pad}c", f"{pad}d"], 2), (["a " * 60, "b"], 0):
+        warnings = batchstat.preflight(config_of(tmp_path, texts, tokenizer)).samples.warnings
+        said = f"{holding} texts with '{pad}' inside, the token that pads"
+        assert len(warnings) == bool(holding)
+        assert all(each.startswith(said) for each in warnings)
+
+
 @pytest.mark.parametrize(
     ("values", "message"),
     [
