@@ -440,3 +440,21 @@ def test_a_prompt_without_an_answer_is_truncated_to_fit(tmp_path, tokenizers):
     samples = batchstat.preflight(config, framework="axolotl").samples
     assert samples.profile.lengths.tolist() == [64]
     assert samples.dropped == {"longer than 64 tokens": 1}
+
+
+@pytest.mark.parametrize("trains", [False, True])
+def test_a_template_that_begins_with_a_token_needs_one(tmp_path, tokenizers, trains):
+    """As axolotl's llama3 stops with a tokenizer that has no bos_token."""
+    chat = [{"role": "user", "content": "a"}, {"role": "assistant", "content": "b"}]
+    corpus = write_jsonl(tmp_path / "a.jsonl", [{"messages": chat}])
+    values = {
+        "chat_template": "llama3",
+        "train_on_inputs": trains,
+        "datasets": [{"path": str(corpus), "type": "chat_template"}],
+    }
+    with pytest.raises(batchstat.InputError, match="bos_token"):
+        batchstat.preflight(
+            wrong(tmp_path, base_model=str(tokenizers["chat"]), **values), framework="axolotl"
+        )
+    config = wrong(tmp_path, base_model=str(tokenizers["headers"]), **values)
+    assert len(batchstat.preflight(config, framework="axolotl").profile) == 1
