@@ -2,8 +2,6 @@
 
 from typing import Any
 
-import pyarrow.compute as pc
-
 from batchstat.corpus.content import Texts
 from batchstat.corpus.sources import STANDARD_INPUT
 from batchstat.corpus.splits import splits_of
@@ -30,7 +28,9 @@ def texts_with(profile: Profile, text: str, times: int) -> int:
     Raises:
         InputError: they cannot be read again.
     """
-    from batchstat.corpus.reader import CorpusReader  # loads every format
+    import pyarrow.compute as pc  # with the reader, more to load than a cached profile needs
+
+    from batchstat.corpus.reader import CorpusReader
 
     sources, options = profile.corpus.sources, profile.corpus.options
     if any(source.path == STANDARD_INPUT for source in sources):

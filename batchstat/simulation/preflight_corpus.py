@@ -71,12 +71,7 @@ def profile_keywords(setup: TrainingSetup, **given: Any) -> dict[str, Any]:
     _check_columns(setup, found)
     if "chat_template" not in given:
         _settle_template(setup, found)
-    if setup.answers_template is not None and found.get("assistant_only_loss"):
-        source = template_of(
-            load_tokenizer(found.get("tokenizer") or BUILTIN), found.get("chat_template")
-        )
-        if source and (marked := setup.answers_template(source)) is not None:
-            found["chat_template"] = marked
+    _mark_answers(setup, found)
     return found
 
 
@@ -93,6 +88,16 @@ def _settle_template(setup: TrainingSetup, found: dict[str, Any]) -> None:
         found.pop("chat_template", None)
     elif setup.template_of is not None:
         _check_tokens(setup.template_of, found.get("tokenizer"))
+
+
+def _mark_answers(setup: TrainingSetup, found: dict[str, Any]) -> None:
+    """Put the template in place with which a trainer finds the answers of chats, if it has one."""
+    if setup.answers_template is None or not found.get("assistant_only_loss"):
+        return
+    tokenizer = load_tokenizer(found.get("tokenizer") or BUILTIN)
+    source = template_of(tokenizer, found.get("chat_template"))
+    if source and (marked := setup.answers_template(source)) is not None:
+        found["chat_template"] = marked
 
 
 def _check_loading(setup: TrainingSetup, tokenizer: str) -> None:
