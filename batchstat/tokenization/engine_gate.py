@@ -39,7 +39,9 @@ from batchstat.tokenization.split_patterns import (
 )
 
 _PATTERNS = ((CL100K,), (QWEN2,), (QWEN35,), (O200K,), (TEKKEN,), DEEPSEEK3, (BLOOM,))
-_BYTE_SIGNS = tokenizers.pre_tokenizers.ByteLevel.alphabet()
+_BYTES_IN_NO_TEXT = (0xC0, 0xC1, *range(0xF5, 0x100))
+"""Bytes that UTF-8 never has; GPT-NeoX's vocabulary has no token for them."""
+_BYTE_SIGNS = {*tokenizers.pre_tokenizers.ByteLevel.alphabet()} - {*map(chr, _BYTES_IN_NO_TEXT)}
 _BYTE_TOKENS = {f"<0x{byte:02X}>" for byte in range(256)}
 _SPACE, _MARK = {"String": " "}, "\u2581"
 _MARKED: Definition = {"type": "Replace", "pattern": _SPACE, "content": _MARK}

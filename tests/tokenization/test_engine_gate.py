@@ -207,6 +207,46 @@ def _without_a_byte(definition: dict[str, Any]) -> None:
     model["merges"] = [pair for pair in model["merges"] if "z" not in "".join(pair)]
 
 
+def _without_bytes_of_no_text(definition: dict[str, Any]) -> None:
+    """As GPT-NeoX is published; the engine takes no vocabulary with gaps between its ids."""
+    vocabulary = definition["model"]["vocab"]
+    known = [token for token in sorted(vocabulary, key=vocabulary.get) if token not in NO_TEXT]
+    definition["model"]["vocab"] = ids = {token: number for number, token in enumerate(known)}
+    for token in definition["added_tokens"]:
+        token["id"] = ids[token["content"]]
+
+
+BYTES_OF_NO_TEXT = [0xC0, 0xC1, *range(0xF5, 0x100)]
+NO_TEXT = {*map(chr, BYTES_OF_NO_TEXT)}
+"""Those bytes as byte-level BPE writes them."""
+
+
+def test_no_text_has_the_bytes_that_a_vocabulary_may_lack():
+    """Every character but surrogates, which neither tokenizers nor Arrow takes."""
+    assert {*range(256)} - {*"".join(EVERY).encode()} == {*BYTES_OF_NO_TEXT}
+    words = pre_tokenizers.ByteLevel().pre_tokenize_str("".join(EVERY[:0x2000] + EVERY[::97]))
+    assert {*BYTES} - {sign for word, _ in words for sign in word} == NO_TEXT
+    for surrogate in ("\ud800", "a\udfffb"):
+        with pytest.raises(UnicodeEncodeError):
+            pa.array([surrogate], pa.large_string())
+        with pytest.raises(TypeError):
+            trained(*FAMILIES["gpt-neox, olmo"]).encode(surrogate)
+
+
+@pytest.mark.parametrize("name", half_slow(["gpt-neox, olmo", "llama-3, glm-4, olmo-2"]))
+def test_a_vocabulary_without_bytes_of_no_text(name):
+    """With NFC or without, and added tokens of the letters that name those bytes."""
+    tokenizer = edited(name, _without_bytes_of_no_text)
+    tokenizer.add_tokens([AddedToken(text, normalized=False) for text in ("À", "ÿÿ", "   ")])
+    letters = [f"{chr(byte)} a{chr(byte)}\u0301{chr(byte)}" for byte in BYTES_OF_NO_TEXT]
+    signs = [in_contexts(sign) for sign in random.Random(name).sample(EVERY, 500)]
+    texts = crafted_texts(500, seed=5) + real_texts()[::9] + letters + signs
+    assert_equal_counts(tokenizer, texts)
+    ids, offsets, left = loaded(tokenizer).token_ids(pa.array(texts, pa.large_string()))
+    for i, expected in enumerate(tokenizer.encode_batch(texts)):
+        assert i in left or ids[offsets[i] : offsets[i + 1]].tolist() == expected.ids, texts[i]
+
+
 EXCLUDED: dict[str, Edit] = {
     "dropout": lambda d: d["model"].update(dropout=0.1),
     "byte fallback": lambda d: d["model"].update(byte_fallback=True),
@@ -362,4 +402,4 @@ def test_real_tokenizers_on_real_texts(real_data):
         if engine_admits(tokenizer):
             assert_equal_counts(tokenizer, texts)
             admitted.add(folder.name)
-    assert admitted >= {"gpt2", "mistral-v1", "qwen2", "roberta-base"}
+    assert admitted >= {"gpt2", "gpt-neox-20b", "mistral-v1", "qwen2", "roberta-base"}
