@@ -9,6 +9,7 @@ base64, tokenizing whole texts is faster, and `count` says so.
 
 import threading
 from collections.abc import Sequence
+from contextlib import suppress
 from itertools import repeat
 
 import numpy as np
@@ -31,6 +32,7 @@ _ASKED_TOGETHER = 500
 _REMEMBERED = 2_000_000
 _LONGEST_REMEMBERED = 64
 """Maximum number of pieces, and of bytes per piece: at most some 300 MB in all."""
+_IN_NO_VOCABULARY = "\U0010fffd"
 _MOST_BYTES = 2**31 - 1
 """Limit of Arrow's 32-bit offsets."""
 
@@ -184,19 +186,20 @@ def _separator(backend: tokenizers.Tokenizer) -> tuple[bytes, int] | None:
 
     In a joined text it must be found exactly where it was inserted, and must be the whole match: it
     takes no whitespace with it, does not end the way it begins, and no other added token contains
-    its text or overlaps with it.
+    its text or overlaps with it. The unknown token is none: pieces of characters that a vocabulary
+    lacks have it too, so that all of them would be tokenized twice (XLNet's is its first token).
 
     Tokens that are found in normalized text are looked for after all others, in what those leave.
     Such a token still is a separator if there is no normalizer, which might change it (NFC composes
     `>` with a mark after it), and if no other token begins within it.
     """
-    added = backend.get_added_tokens_decoder()
+    added, unknown = backend.get_added_tokens_decoder(), _unknown_ids(backend)
     for number, token in sorted(added.items()):
         text = token.content
         others = [other.content for other in added.values() if other.content != text]
         last = token.normalized
         if token.special and not (
-            *(token.lstrip, token.rstrip, token.single_word),
+            *(token.lstrip, token.rstrip, token.single_word, number in unknown),
             last and backend.normalizer is not None,
             any(text[:size] == text[-size:] for size in range(1, len(text))),
             *(text in other or _overlap(other, text) for other in others),
@@ -204,6 +207,13 @@ def _separator(backend: tokenizers.Tokenizer) -> tuple[bytes, int] | None:
         ).count(True):
             return text.encode(), number
     return None
+
+
+def _unknown_ids(backend: tokenizers.Tokenizer) -> set[int]:
+    """Return the ids that its model gives a character outside its vocabulary."""
+    with suppress(Exception):  # tokenizers raises bare Exception without an unknown token
+        return {token.id for token in backend.model.tokenize(_IN_NO_VOCABULARY)}
+    return set()
 
 
 def _overlap(one: str, other: str) -> bool:

@@ -129,6 +129,25 @@ def test_a_special_token_that_ends_as_it_begins(separator):
     assert_equal_counts(tokenizer, PieceCounter(tokenizer, cuts), texts)
 
 
+@pytest.mark.parametrize(
+    "model",
+    [
+        models.Unigram([("<unk>", 0.0), ("<pad>", 0.0), ("\u2581", -1.0), ("a", -1.0)], 0, False),
+        models.WordPiece({"<unk>": 0, "<pad>": 1, "\u2581": 2, "a": 3}, unk_token="<unk>"),
+        models.BPE({"<unk>": 0, "<pad>": 1, "\u2581": 2, "a": 3}, [], unk_token="<unk>"),
+    ],
+)
+def test_pieces_with_unknown_characters_are_asked_once(monkeypatch, model):
+    """Not joined by the unknown token, though it comes first, as in XLNet: all were asked again."""
+    tokenizer = Tokenizer(model)
+    tokenizer.pre_tokenizer = pre_tokenizers.Metaspace()
+    tokenizer.add_special_tokens(["<unk>", "<pad>"])
+    cuts = find_cuts(tokenizer)
+    assert cuts is not None
+    monkeypatch.setattr(PieceCounter, "_alone", lambda *_: pytest.fail("asked again"))
+    assert_equal_counts(tokenizer, PieceCounter(tokenizer, cuts), ["a 日 a", "éa", "", "a a"])
+
+
 @pytest.mark.slow
 def test_real_tokenizers_are_recognised_and_equal(real_data):
     lines = (real_data / "multilingual.txt").read_text(encoding="utf-8").split("\n")[:8000]
