@@ -21,9 +21,15 @@ from batchstat.lengths.arrays import Ints
 from batchstat.tokenization.engine_counter import EngineCounter
 from batchstat.tokenization.engine_gate import keeps_bytes
 from batchstat.tokenization.safe_cuts import definition_of_part
+from batchstat.tokenization.separable import Definition
 
 _SPACE = "\u0120"
 """The character that stands for a space in entries of byte-level BPE."""
+_SIGNS = frozenset(tokenizers.pre_tokenizers.ByteLevel.alphabet())
+_WHITESPACE = "".join(
+    sign for sign in map(chr, range(0x3001)) if sign.isspace() and not "\x1c" <= sign <= "\x1f"
+)
+"""What the library takes for whitespace: not the four separators that Python does."""
 
 
 class Tokens(Protocol):
@@ -202,7 +208,8 @@ class TokenLocator:
         """
         leading, trailing = self._spaces[:, ids]
         if self._trims[0]["add_prefix_space"]:
-            leading = leading - ((starts == 0) & (leading > 0))
+            # A single space may have been put there: it is no space of the text. More never are.
+            leading = np.where((starts == 0) & (leading == 1), 0, leading)
         first: Ints = np.minimum(starts + leading, stops)
         has_room = (trailing > 0) & (stops >= trailing)
         last: Ints = np.where(has_room, np.maximum(stops - trailing, first), stops)
@@ -215,26 +222,34 @@ class TokenLocator:
         return not unicodedata.is_normalized("NFC", text)
 
     @cached_property
-    def _trims(self) -> list[dict[str, Any]]:
+    def _trims(self) -> list[Definition]:
         """The post-processors that take the spaces around a word out of its token."""
-        part = definition_of_part(self.backend.post_processor) or {}
-        steps = part.get("processors", [part])
-        return [each for each in steps if each.get("trim_offsets")]
+        return _trimming(definition_of_part(self.backend.post_processor))
 
     @cached_property
     def _sizes(self) -> Ints:
-        """(largest id + 1,) bytes that each token stands for."""
+        """(largest id + 1,) bytes that each token stands for; 0 if that is not certain.
+
+        An added token has the id of the entry that is written alike. That of `\u0120` may stand for
+        a space, or for this letter.
+        """
         added = {each: len(token.encode()) for each, token in self._added.items()}
         entries = {number: len(entry) for entry, number in self._entries.items()}
-        return _table({**entries, **added})
+        uncertain = {
+            number: 0
+            for entry, number in self._entries.items()
+            if added.get(number, len(entry)) != len(entry) and _SIGNS.issuperset(entry)
+        }
+        return _table({**entries, **added, **uncertain})
 
     @cached_property
     def _spaces(self) -> Ints:
         """(2, largest id + 1) spaces before and after what each token stands for."""
         named = {number: entry for entry, number in self._entries.items()} | self._added
         texts = {number: token.replace(_SPACE, " ") for number, token in named.items()}
-        leading = {number: len(text) - len(text.lstrip()) for number, text in texts.items()}
-        trailing = {number: len(text) - len(text.rstrip()) for number, text in texts.items()}
+        rests = [(number, len(text), text) for number, text in texts.items()]
+        leading = {number: size - len(text.lstrip(_WHITESPACE)) for number, size, text in rests}
+        trailing = {number: size - len(text.rstrip(_WHITESPACE)) for number, size, text in rests}
         return np.stack([_table(leading), _table(trailing)])
 
     @cached_property
@@ -245,6 +260,12 @@ class TokenLocator:
     @property
     def _entries(self) -> dict[str, int]:
         return self.backend.get_vocab(with_added_tokens=False)
+
+
+def _trimming(part: Definition) -> list[Definition]:
+    """Return the steps of a post-processor that trim offsets."""
+    steps = [each for inner in part.get("processors", []) for each in _trimming(inner)]
+    return [*steps, *([part] if part.get("trim_offsets") else [])]
 
 
 def _table(numbers: dict[int, int]) -> Ints:

@@ -5,18 +5,23 @@ from itertools import pairwise
 
 import pytest
 from small_tokenizers import (
+    BYTES,
     FAMILIES,
     MARKED,
+    byte_level,
     crafted_texts,
     half_slow,
     marked,
     of_pairs,
     random_tokenizer,
+    split_by,
     texts_of_entries,
 )
-from tokenizers import Encoding, Tokenizer, processors
+from tokenizers import AddedToken, Encoding, Tokenizer, models, processors
 
 from batchstat.tokenization.engine_counter import EngineCounter
+from batchstat.tokenization.engine_gate import engine_admits
+from batchstat.tokenization.split_patterns import CL100K, QWEN2
 from batchstat.tokenization.token_positions import TokenLocator, Tokens
 
 POST_PROCESSORS = {
@@ -82,6 +87,65 @@ def test_random_tokenizers(seed):
 def test_sentence_piece(name):
     tokenizer, entries = marked(name, seed=3)
     assert_located(tokenizer, texts_of_entries(entries, 100, seed=4))
+
+
+BYTE_LEVEL, ROBERTA = processors.ByteLevel, processors.RobertaProcessing
+TRIMMING = {
+    "ByteLevel": lambda **flags: BYTE_LEVEL(**flags),
+    "Roberta": lambda **flags: ROBERTA(("<s>", 0), ("</s>", 1), **flags),
+    "inside": lambda **flags: processors.Sequence([processors.Sequence([BYTE_LEVEL(**flags)])]),
+}
+RUNS = ["Ġ" * 2, "Ġ" * 4, "Ġ" * 8, "Ċ" * 2, "ĊĠ", "Ġa", "ab", "ĠĠa"]
+SAME_IDS = ["Ġ", "Ċ", "é", "ab", "ĠĠ", "Ġa"]
+"""Texts of added tokens that are entries too, which stand for other bytes."""
+
+
+def of_runs(rng: random.Random) -> Tokenizer:
+    """Byte-level BPE with entries of several spaces, and added tokens of any flags."""
+    entries = [*BYTES, *RUNS]
+    merges = [("Ġ", "Ġ"), ("ĠĠ", "ĠĠ"), ("Ġ" * 4, "Ġ" * 4), ("Ċ", "Ċ"), ("Ċ", "Ġ"), ("Ġ", "a")]
+    merges += [("a", "b"), ("ĠĠ", "a")]
+    rng.shuffle(merges)
+    vocabulary = {entry: number for number, entry in enumerate(entries)}
+    tokenizer = Tokenizer(models.BPE(vocabulary, merges, ignore_merges=rng.random() < 0.5))
+    patterns = rng.choice([(), (CL100K,), (QWEN2,)])
+    tokenizer.pre_tokenizer = split_by(*patterns) if patterns else byte_level()
+    for content in rng.sample([*SAME_IDS, "\x1cz", "z\x1f", "\u2003z", "<x>"], rng.randint(0, 3)):
+        flags = {flag: rng.random() < 0.3 for flag in ("lstrip", "rstrip", "single_word")}
+        tokenizer.add_tokens([AddedToken(content, normalized=False, **flags)])
+    return tokenizer
+
+
+def text_of_runs(rng: random.Random) -> str:
+    parts = [*" " * 6, "  ", "     ", "\n", "\t", "\u00a0", "a", "ab", "é", "日", "hello", "<x>"]
+    return "".join(
+        rng.choices([*parts, *SAME_IDS, "\x1cz", "z\x1f", "\u2003z"], k=rng.randrange(9))
+    )
+
+
+@pytest.mark.parametrize("kind", TRIMMING)
+@pytest.mark.parametrize("trim", [False, True])
+@pytest.mark.parametrize("prefix", [False, True])
+def test_spaces_around_words(kind, trim, prefix):
+    """Texts that begin with any number of spaces, whose first token has several of them.
+
+    A token's offsets were one space too long there, and wrong beside an id of two meanings.
+    """
+    rng, admitted = random.Random(f"{kind} {trim} {prefix}"), 0
+    for _ in range(4):
+        tokenizer = of_runs(rng)
+        tokenizer.post_processor = TRIMMING[kind](trim_offsets=trim, add_prefix_space=prefix)
+        texts = [" " * rng.randrange(7) + text_of_runs(rng) for _ in range(150)]
+        assert_located(tokenizer, texts)
+        admitted += engine_admits(tokenizer)
+    assert admitted
+
+
+def test_an_id_of_two_meanings_is_left_to_the_tokenizer():
+    """The bytes of both meanings may add up by chance: a token takes the space before it."""
+    tokenizer = of_pairs(*FAMILIES["gpt2, roberta"])
+    tokenizer.add_tokens([AddedToken("Ġ", lstrip=True, normalized=False)])
+    assert_located(tokenizer, [" ːa// ĠĠĠ'll", "a Ġ b", " Ġ", "  Ġ", "Ġ", "a b"])
 
 
 def test_a_position_before_the_text_is_refused_as_by_the_tokenizer():
