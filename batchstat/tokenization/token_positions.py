@@ -231,15 +231,20 @@ class TokenLocator:
         """(largest id + 1,) bytes that each token stands for; 0 if that is not certain.
 
         An added token has the id of the entry that is written alike. That of `\u0120` may stand for
-        a space, or for this letter.
+        a space, or for this letter. And whitespace that one token takes may begin another: it would
+        be counted for one of them, and missing from the other.
         """
         added = {each: len(token.encode()) for each, token in self._added.items()}
         entries = {number: len(entry) for entry, number in self._entries.items()}
-        uncertain = {
-            number: 0
+        tokens = self.backend.get_added_tokens_decoder()
+        is_shared = any(text.strip(_WHITESPACE) != text for text in self._added.values())
+        taking = [each for each, token in tokens.items() if token.lstrip or token.rstrip]
+        double = [
+            number
             for entry, number in self._entries.items()
             if added.get(number, len(entry)) != len(entry) and _SIGNS.issuperset(entry)
-        }
+        ]
+        uncertain = dict.fromkeys([*double, *(taking if is_shared else [])], 0)
         return _table({**entries, **added, **uncertain})
 
     @cached_property

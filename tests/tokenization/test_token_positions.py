@@ -148,6 +148,15 @@ def test_an_id_of_two_meanings_is_left_to_the_tokenizer():
     assert_located(tokenizer, [" ːa// ĠĠĠ'll", "a Ġ b", " Ġ", "  Ġ", "Ġ", "a b"])
 
 
+def test_whitespace_of_two_tokens_is_left_to_the_tokenizer():
+    """The first takes the space that the second begins with, and both have it."""
+    tokenizer = of_pairs(*FAMILIES["gpt2, roberta"])
+    tokenizer.add_tokens([AddedToken("ab", rstrip=True, normalized=False)])
+    tokenizer.add_tokens([AddedToken("\u2003z", normalized=False)])
+    assert engine_admits(tokenizer)
+    assert_located(tokenizer, ["ab\u2003z", "ab \u2003z", "ab z", " ab", "\u2003z"])
+
+
 def test_a_position_before_the_text_is_refused_as_by_the_tokenizer():
     tokenizer = of_pairs(*FAMILIES["gpt2, roberta"])
     engine = EngineCounter(tokenizer, special_tokens=False)
