@@ -147,11 +147,13 @@ def _are_known(
     added: Collection[Any], *, is_normalizing: bool, splits_special_tokens: bool
 ) -> bool:
     """Return whether added tokens have only combinations of flags that were found equal."""
+    # Without flags, a token of raw text is found alike wherever it stands, as Dolly's
+    # "### Response:\n" beside GPT-NeoX's runs of spaces.
     beside_space = {
         (token.normalized, token.lstrip or token.rstrip or token.single_word)
         for token in added
         if token.lstrip or token.rstrip or token.content != token.content.strip()
-    }
+    } - {(False, False)}
     if len(beside_space) > 1 and any(normalized for normalized, _ in beside_space):
         return False
     # tokenizers looks for whole words in what is left beside tokens found in raw text, the engine
