@@ -12,8 +12,8 @@ not compared:
 - It may be wrong for added tokens that are restricted to whole words and take the whitespace around
   them, and for whitespace that does so. Of tokens found in normalized text, it may be wrong for
   those that take whitespace, for those that begin or end with it where others with other flags do
-  so too, for those that normalization may make equal, and for all when special tokens are counted
-  as text.
+  so too, for those that normalization may make equal, for those in which a token of raw text may
+  begin if there is no normalizer, and for all when special tokens are counted as text.
 - In the patterns of byte-level BPE, a long s continues no contraction (the tokenizers library
   ignores case there, as Unicode has it), and a Mongolian vowel separator may be whitespace. Texts
   with either are counted by the tokenizer itself: see `texts_to_leave`.
@@ -22,11 +22,12 @@ not compared:
 import json
 import re
 from collections.abc import Collection
+from itertools import product
 from typing import Any
 
 import tokenizers
 
-from batchstat.tokenization.safe_cuts import definition_of_part
+from batchstat.tokenization.safe_cuts import definition_of_part, overlaps
 from batchstat.tokenization.separable import Definition
 from batchstat.tokenization.split_patterns import (
     BLOOM,
@@ -156,12 +157,30 @@ def _are_known(
     } - {(False, False)}
     if len(beside_space) > 1 and any(normalized for normalized, _ in beside_space):
         return False
+    # Without a normalizer, the engine looks for both kinds at once, tokenizers for the normalized
+    # in what the others leave: of "bc" and "ab", a normalized token, it finds the latter in "abc".
+    raw = [token for token in added if not token.normalized]
+    normalized = [token.content for token in added if token.normalized]
+    if not is_normalizing and any(_may_lose(*pair) for pair in product(raw, normalized)):
+        return False
     # tokenizers looks for whole words in what is left beside tokens found in raw text, the engine
     # in the whole text: beside "12", a raw token, another token is a word of its own only there.
     is_word = any(token.normalized and token.single_word for token in added)
     if is_word and any(_meets_words(token.content) for token in added if not token.normalized):
         return False
     return not any(_is_unknown(token, is_normalizing, splits_special_tokens) for token in added)
+
+
+def _may_lose(raw: Any, other: str) -> bool:
+    """Return whether a text may have a token of raw text where another is found before it, or one
+    that is no whole word where another is found.
+    """
+    own: str = raw.content
+    return (
+        own in other
+        or overlaps(other, own)
+        or bool(raw.single_word and (other in own or overlaps(own, other)))
+    )
 
 
 def _meets_words(content: str) -> bool:

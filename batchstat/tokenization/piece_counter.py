@@ -21,7 +21,7 @@ from batchstat.lengths.arrays import Ints
 from batchstat.storage.arrow_numbers import as_numpy
 from batchstat.tokenization.count_check import CountCheck, RefusedError, encodings, text_buffers
 from batchstat.tokenization.post_processing import find_rules
-from batchstat.tokenization.safe_cuts import Cuts
+from batchstat.tokenization.safe_cuts import Cuts, overlaps
 
 _PROBES, _PROBED, _LEAST_PROBED = 8, 16, 32 << 10
 """Positions of a block at which pieces are sampled, in one of so many of its bytes together, or in
@@ -202,8 +202,8 @@ def _separator(backend: tokenizers.Tokenizer) -> tuple[bytes, int] | None:
             *(token.lstrip, token.rstrip, token.single_word, number in unknown),
             last and backend.normalizer is not None,
             any(text[:size] == text[-size:] for size in range(1, len(text))),
-            *(text in other or _overlap(other, text) for other in others),
-            *(last and (other in text or _overlap(text, other)) for other in others),
+            *(text in other or overlaps(other, text) for other in others),
+            *(last and (other in text or overlaps(text, other)) for other in others),
         ).count(True):
             return text.encode(), number
     return None
@@ -214,8 +214,3 @@ def _unknown_ids(backend: tokenizers.Tokenizer) -> set[int]:
     with suppress(Exception):  # tokenizers raises bare Exception without an unknown token
         return {token.id for token in backend.model.tokenize(_IN_NO_VOCABULARY)}
     return set()
-
-
-def _overlap(one: str, other: str) -> bool:
-    """Return whether the end of one text is the beginning of the other."""
-    return any(one.endswith(other[:size]) for size in range(1, min(len(one), len(other)) + 1))

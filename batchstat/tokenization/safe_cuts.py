@@ -113,6 +113,11 @@ def definition_of_part(part: Any) -> Definition:
     return definition
 
 
+def overlaps(one: str, other: str) -> bool:
+    """Return whether the end of one text is the beginning of the other."""
+    return any(one.endswith(other[:size]) for size in range(1, min(len(one), len(other)) + 1))
+
+
 def _cuts(*kinds: tuple[bytes, bytes]) -> Cuts:
     """Return cuts between any byte of the first and any of the second of each of these kinds."""
     before, after = bytearray(256), bytearray(256)
