@@ -21,7 +21,7 @@ from batchstat.tokenization.count_check import CountCheck, RefusedError, encodin
 from batchstat.tokenization.engine_gate import engine_admits, texts_to_leave
 from batchstat.tokenization.long_texts import LongTexts
 from batchstat.tokenization.panics import panics_as_errors
-from batchstat.tokenization.post_processing import find_rules
+from batchstat.tokenization.post_processing import find_special
 from batchstat.tokenization.prompts import Surroundings, count_completions, shared_ids
 from batchstat.tokenization.threads import cores
 
@@ -43,7 +43,7 @@ class EngineCounter:
         """Use a tokenizer without truncation and padding."""
         self._backend = backend
         self._splits_special_tokens: bool = backend.encode_special_tokens
-        self._rules = find_rules(backend, special_tokens=special_tokens)
+        self._special = find_special(backend, special_tokens=special_tokens)
         self._long_texts = LongTexts(backend)
         self._check = CountCheck(backend, "fastokens counts", special_tokens=special_tokens)
         self._engine: Engine | None = None
@@ -87,7 +87,7 @@ class EngineCounter:
             MiscountError: the counts differ for a text that is also counted by the tokenizer.
         """
         sides = [first] if second is None else [first, second]
-        if self._rules[len(sides)] is None or not self._is_ready(sides):
+        if self._special[len(sides)] is None or not self._is_ready(sides):
             return None
         if len(first) == 0:
             return np.empty(0, dtype=np.int64)
@@ -105,17 +105,17 @@ class EngineCounter:
 
         None, and MiscountError, as in `count`.
         """
-        rule, sides = self._rules[1], [prompts, wholes]
-        if rule is None or rule.times != (1,) or not self._is_ready(sides):
+        special, sides = self._special[1], [prompts, wholes]
+        if special is None or not self._is_ready(sides):
             return None
-        around = Surroundings.find(self._backend, rule.special)
+        around = Surroundings.find(self._backend, special)
         if around is None:
             return None
         try:
             texts = [side.to_pylist() for side in sides]
             first, second = map(self._checked_ids, sides, texts)
             shared, uncertain = shared_ids(first, second, around)
-            found = np.stack([np.diff(second[1]) + rule.special, shared], axis=1)
+            found = np.stack([np.diff(second[1]) + special, shared], axis=1)
             again = {*np.flatnonzero(uncertain).tolist(), *chain(*map(texts_to_leave, texts))}
             if again:
                 encode = partial(
@@ -133,7 +133,7 @@ class EngineCounter:
 
         None, and MiscountError, as in `count`.
         """
-        if self._rules[1] is None or not self._is_ready([column]):
+        if self._special[1] is None or not self._is_ready([column]):
             return None
         texts = column.to_pylist()
         try:
@@ -147,10 +147,10 @@ class EngineCounter:
         Raises:
             MiscountError: see `count`.
         """
-        rule = self._rules[1]
-        assert rule is not None
+        special = self._special[1]
+        assert special is not None
         ids, offsets = self._ids(texts)
-        counts = np.diff(offsets) + rule.special
+        counts = np.diff(offsets) + special
         if texts_to_leave(texts):
             counts = self._count([column])
         self._check.check([column], counts, self._count)
@@ -173,10 +173,9 @@ class EngineCounter:
         self.expect(noted // 2)
 
     def _count(self, sides: Sequence[pa.LargeStringArray]) -> Ints:
-        rule = self._rules[len(sides)]
-        assert rule is not None
-        counts = [times * self._side(side) for times, side in zip(rule.times, sides, strict=True)]
-        total: Ints = np.sum(counts, axis=0) + rule.special
+        special = self._special[len(sides)]
+        assert special is not None
+        total: Ints = np.sum([self._side(side) for side in sides], axis=0) + special
         return total
 
     def _side(self, column: pa.LargeStringArray) -> Ints:
@@ -217,7 +216,7 @@ def _load(definition: str) -> "Engine":
     """Load the engine for a tokenizer.json; the last one stays loaded for later runs."""
     from fastokens import Tokenizer as Engine
 
-    # Special tokens are counted by a rule, and the engine refuses some post-processors. Parsing the
+    # Special tokens are counted apart, and the engine refuses some post-processors. Parsing the
     # whole definition would take a fifth of the time; in a text inside it, quotes are escaped.
     before, key, rest = definition.partition('"post_processor":')
     _, end = json.JSONDecoder().raw_decode(rest)

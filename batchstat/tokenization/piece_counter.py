@@ -20,7 +20,7 @@ import tokenizers
 from batchstat.lengths.arrays import Ints
 from batchstat.storage.arrow_numbers import as_numpy
 from batchstat.tokenization.count_check import CountCheck, RefusedError, encodings, text_buffers
-from batchstat.tokenization.post_processing import find_rules
+from batchstat.tokenization.post_processing import find_special
 from batchstat.tokenization.safe_cuts import Cuts, overlaps
 
 _PROBES, _PROBED, _LEAST_PROBED = 8, 16, 32 << 10
@@ -46,7 +46,7 @@ class PieceCounter:
         """Use a tokenizer without truncation and padding, and the cuts that are valid for it."""
         self._backend, self._cuts = backend, cuts
         self._separator = _separator(backend)
-        self._rules = find_rules(backend, special_tokens=special_tokens)
+        self._special = find_special(backend, special_tokens=special_tokens)
         self._check = CountCheck(backend, "its pieces have", special_tokens=special_tokens)
         self._known: dict[bytes, int] = {}
         self._asking = threading.Lock()
@@ -63,7 +63,7 @@ class PieceCounter:
             MiscountError: the counts differ for a text that is also counted whole.
         """
         sides = [first] if second is None else [first, second]
-        if self._rules[len(sides)] is None:
+        if self._special[len(sides)] is None:
             return None
         if len(first) == 0:
             return np.empty(0, dtype=np.int64)
@@ -106,10 +106,9 @@ class PieceCounter:
 
     def _by_pieces(self, sides: Sequence[tuple[Ints, pa.Buffer]]) -> Ints:
         """Return (n,) tokens of the samples whose sides begin at these offsets in these bytes."""
-        rule = self._rules[len(sides)]
-        assert rule is not None
-        counts = [times * self._side(*side) for times, side in zip(rule.times, sides, strict=True)]
-        total: Ints = np.sum(counts, axis=0) + rule.special
+        special = self._special[len(sides)]
+        assert special is not None
+        total: Ints = np.sum([self._side(*side) for side in sides], axis=0) + special
         return total
 
     def _side(self, offsets: Ints, data: pa.Buffer) -> Ints:

@@ -1,67 +1,58 @@
-"""What a tokenizer's post-processor does to the number of tokens, measured on a few texts.
+"""How many special tokens a tokenizer's post-processor adds to those of texts.
 
-A template puts special tokens around a text's own, and may also repeat a text or omit it. It never
-looks at the tokens themselves, so the resulting number is linear in the number of tokens it gets.
+A template puts special tokens around a text's own. It never looks at the tokens themselves, so
+their number is the same for all texts. It may also repeat a text, or omit it, even where special
+tokens are not asked for: nobody publishes such a template, and texts are counted whole by it.
 """
 
 from collections.abc import Sequence
 from contextlib import suppress
-from dataclasses import dataclass
 from itertools import product
 
 import tokenizers
+
+from batchstat.tokenization.safe_cuts import definition_of_part
+from batchstat.tokenization.separable import Definition
 
 _PROBES = ("a", "e i o u", "The 1st, 2nd and 3rd of them.")
 _MOST_ADDED = 3
 """Added tokens that are tried as texts, for vocabularies without letters."""
 
 
-@dataclass(frozen=True)
-class Rule:
-    """Tokens of a sample from those of its sides: its text, or the two texts of a pair.
+def find_special(backend: tokenizers.Tokenizer, *, special_tokens: bool) -> dict[int, int | None]:
+    """Return the special tokens of samples of one and of two sides; 0 if not to be added.
 
-    Attributes:
-        special: tokens that every sample has in addition to those of its sides.
-        times: for each side, how often its tokens occur.
+    None if a sample's tokens may be others than these and those of its sides. The tokenizer must be
+    without truncation and padding.
     """
-
-    special: int
-    times: tuple[int, ...]
-
-    def total(self, tokens: Sequence[int]) -> int:
-        """Return the tokens of a sample whose sides have so many."""
-        return self.special + sum(n * m for n, m in zip(self.times, tokens, strict=True))
-
-
-def find_rules(backend: tokenizers.Tokenizer, *, special_tokens: bool) -> dict[int, Rule | None]:
-    """Find the rules for samples of one and of two sides, or those without special tokens."""
-    if not special_tokens:
-        return {sides: Rule(0, (1,) * sides) for sides in (1, 2)}
-    return {sides: find_rule(backend, sides) for sides in (1, 2)}
+    part = definition_of_part(backend.post_processor)
+    find = _find if special_tokens else lambda *_: 0
+    # The texts of a pair, and pieces of texts, are tokenized as single ones.
+    single = _keeps_texts(part, "single", ["A"])
+    pair = single and _keeps_texts(part, "pair", ["A", "B"])
+    return {1: find(backend, 1) if single else None, 2: find(backend, 2) if pair else None}
 
 
-def find_rule(backend: tokenizers.Tokenizer, sides: int) -> Rule | None:
-    """Find the rule for samples of one or two sides; None if no rule holds for all tested texts.
+def _keeps_texts(part: Definition, kind: str, texts: list[str]) -> bool:
+    """Return whether every template has each of the texts once."""
+    if part.get("type") == "TemplateProcessing":
+        pieces = [piece["Sequence"]["id"] for piece in part[kind] if "Sequence" in piece]
+        return sorted(pieces) == texts
+    return all(_keeps_texts(step, kind, texts) for step in part.get("processors", []))
 
-    The tokenizer must be without truncation and padding.
-    """
+
+def _find(backend: tokenizers.Tokenizer, sides: int) -> int | None:
+    """Return the special tokens of such samples; None if tested texts have different numbers."""
     probes = _probes(backend)
     if not probes:
         return None
-    empty = ("",) * sides
-    special = _count(backend, empty)
-    times = []
-    for side in range(sides):
-        text, tokens = next(iter(probes.items()))
-        tokens_with = _count(backend, (*empty[:side], text, *empty[side + 1 :]))
-        times.append((tokens_with - special) // tokens)
-    rule = Rule(special, tuple(times))
+    special = _count(backend, ("",) * sides)
     probes[""] = 0
     holds = all(
-        _count(backend, texts) == rule.total([probes[text] for text in texts])
+        _count(backend, texts) == special + sum(probes[text] for text in texts)
         for texts in product(probes, repeat=sides)
     )
-    return rule if holds else None
+    return special if holds else None
 
 
 def _probes(backend: tokenizers.Tokenizer) -> dict[str, int]:
