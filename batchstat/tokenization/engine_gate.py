@@ -173,7 +173,7 @@ def _are_known(
 
 def _may_lose(raw: Any, other: str) -> bool:
     """Return whether a text may have a token of raw text where another is found before it, or one
-    that is no whole word where another is found.
+    that is not a whole word where another is found.
     """
     own: str = raw.content
     return (
