@@ -23,7 +23,7 @@ from batchstat.tokenization.count_check import CountCheck, RefusedError, encodin
 from batchstat.tokenization.post_processing import find_special
 from batchstat.tokenization.safe_cuts import Cuts, overlaps
 
-_PROBES, _PROBED, _LEAST_PROBED = 8, 16, 32 << 10
+_PROBES, _PROBED, _LEAST_PROBED = 8, 16, 256 << 10
 """Positions of a block at which pieces are sampled, in one of so many of its bytes together, or in
 so many bytes: fewer repeat less."""
 _MOST_NEW = 0.85

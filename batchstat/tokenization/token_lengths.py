@@ -27,7 +27,7 @@ if TYPE_CHECKING:
         str | os.PathLike[str] | tokenizers.Tokenizer | transformers.PreTrainedTokenizerBase
     )
 
-_BLOCKS, _LEAST_TEXTS, _MOST_TEXTS = 32, 1_000, 100_000
+_BLOCKS, _LEAST_TEXTS, _MOST_TEXTS = 32, 10_000, 100_000
 
 
 def token_lengths(
