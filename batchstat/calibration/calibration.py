@@ -112,11 +112,6 @@ class TimeFit:
     residual: _Share
     worst: _Share
 
-    def __post_init__(self) -> None:
-        of_batches = (self.per_batch, self.per_token, self.per_pair)
-        if not any(round(each * PER_SECOND) for each in of_batches):
-            raise ValueError("per_batch, per_token and per_pair are 0: no batch takes time")
-
 
 @dataclass(frozen=True, kw_only=True)
 class MemoryFit:
@@ -341,6 +336,9 @@ def load_calibration(path: str | Path) -> Calibration:
         record: Any = unseal(parse(path.read_bytes()), SCHEMA)
         content = {key: value for key, value in record.items() if key != "schema"}
         found: Calibration = decoded(Calibration, content)
+        cost = found.cost
+        if not (cost.per_batch or cost.per_token or cost.per_pair):
+            raise ValueError("per_batch, per_token and per_pair are 0: no batch takes time")
     except FileNotFoundError:
         raise InputError(f"no such file: {shown}: write it with batchstat calibrate") from None
     except OSError as error:

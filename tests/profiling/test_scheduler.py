@@ -28,6 +28,7 @@ import numpy as np
 import pytest
 
 import batchstat
+from batchstat.corpus.chat import NO_INPUTS
 from batchstat.corpus.options import CorpusOptions
 from batchstat.corpus.sources import Source, find_sources
 from batchstat.corpus.splits import Split, splits_of
@@ -563,7 +564,7 @@ def test_a_tokenizer_travels(name, two_words):
     for field in ("name", "digest", "library", "max_length", "special_tokens_per_sample"):
         assert getattr(there, field) == getattr(here, field)
     if name == "chat":
-        chat = [([{"role": "user", "content": "some words"}], [])]
+        chat = [([{"role": "user", "content": "some words"}], NO_INPUTS)]
         assert there.render_chats(chat) == here.render_chats(chat)
     else:
         texts = ["some words", "words"]

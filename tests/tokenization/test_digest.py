@@ -12,6 +12,7 @@ import pytest
 from tokenizers import AddedToken, Tokenizer, models, normalizers, pre_tokenizers, processors
 
 import batchstat
+from batchstat.corpus.chat import NO_INPUTS
 from batchstat.corpus.content import Chats, Texts
 from batchstat.tokenization.chat import with_chat_template
 from batchstat.tokenization.loading import load_tokenizer
@@ -74,7 +75,7 @@ def found(folder: Path) -> dict[str, tuple[str, list[int]]]:
     own = {"texts": (tokenizer.digest, [*texts.tolist(), *pairs.tolist()])}
     if tokenizer.encoder.as_transformers().chat_template:
         chats = with_chat_template(tokenizer, None)
-        own["chats"] = (chats.digest, chats.count(Chats([CHAT], [[]]))[0].tolist())
+        own["chats"] = (chats.digest, chats.count(Chats([CHAT], [NO_INPUTS]))[0].tolist())
     return own
 
 
