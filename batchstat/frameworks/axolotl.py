@@ -76,7 +76,7 @@ def read_config(
         unreadable=corpus.unreadable,
         refused_columns=lambda kind: corpus.refused_columns if kind == "messages" else {},
         appends_eos=corpus.appends_eos,
-        loads=loading_of(values),
+        loads=loading_of(values, corpus.reading.get("chat_template")),
         schedule=AxolotlSchedule(
             epochs=values["num_epochs"],
             max_steps=values["max_steps"] or None,

@@ -110,8 +110,10 @@ def corpus_of(values: Mapping[str, Any], where: str) -> NamedCorpus:
     return _chats(values, where, reading, column, unreadable)
 
 
-def loading_of(values: Mapping[str, Any]) -> TokenizerRules:
-    """Return how the tokenizer is loaded; a token that pads is in no text."""
+def loading_of(values: Mapping[str, Any], template: Path | None) -> TokenizerRules:
+    """Return how the tokenizer is loaded, for chats in a template; a token that pads is in no
+    text.
+    """
     legacy, special = values["tokenizer_legacy"], dict(values["special_tokens"] or {})
     special.pop("pad_token", None)
     several = special.pop("additional_special_tokens", None) or []
@@ -121,7 +123,17 @@ def loading_of(values: Mapping[str, Any]) -> TokenizerRules:
         added=tuple(
             map(str, (*filter(None, special.values()), *(values["tokens"] or []), *several))
         ),
+        eos_token=_trained_as_eos(values, template),
     )
+
+
+def _trained_as_eos(values: Mapping[str, Any], template: Path | None) -> str:
+    """Return the token that ends a turn, where it is trained only as the tokenizer's eos_token."""
+    if template is None or template.parent != _TEMPLATES:
+        return ""
+    trained = [*(values["eot_tokens"] or []), (values["special_tokens"] or {}).get("eos_token")]
+    end = _TURN_ENDS[template.stem.split("_")[1]]
+    return "" if end in trained else end
 
 
 def _texts(
@@ -172,22 +184,13 @@ def _chats(
             "system": "axolotl begins chats with it: write it into the messages, as a message of "
             "role system, and remove the column"
         },
-        warnings=tuple(_warnings_of_chats(values, template, unknown)),
+        warnings=tuple(_warnings_of_chats(template, unknown)),
     )
 
 
-def _warnings_of_chats(
-    values: Mapping[str, Any], template: Path | None, unknown: str
-) -> Iterator[str]:
+def _warnings_of_chats(template: Path | None, unknown: str) -> Iterator[str]:
     """Yield what the counts of chats may not be true of."""
     if template is not None and template.parent == _TEMPLATES:
-        trained = [*(values["eot_tokens"] or []), (values["special_tokens"] or {}).get("eos_token")]
-        end = _TURN_ENDS[template.stem.split("_")[1]]
-        if end not in trained:
-            yield (
-                f"the token that ends a turn, {end}, is counted as trained, which it is only where "
-                "it is the tokenizer's eos_token or one of eot_tokens"
-            )
         return
     yield (
         "axolotl trains assistants' content, where there is any, and the token that ends it; "

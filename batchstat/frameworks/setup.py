@@ -69,11 +69,14 @@ class TokenizerRules:
         kind: the class of transformers.
         options: arguments with which it is loaded.
         added: tokens that are added to it.
+        eos_token: the eos_token that it must have, since chats end their turns with it; empty where
+            any will do.
     """
 
     kind: str = "AutoTokenizer"
     options: Mapping[str, Any] = field(default_factory=dict)
     added: tuple[str, ...] = ()
+    eos_token: str = ""
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -11,7 +11,7 @@ from batchstat.frameworks.setup import TokenizerRules, TrainingSetup
 from batchstat.profiling.inputs import column_names, has_columns, is_plain_text, path_holds_chats
 from batchstat.tokenization.builtin import NAME as BUILTIN
 from batchstat.tokenization.chat import template_of
-from batchstat.tokenization.loaded_alike import check_added, check_class
+from batchstat.tokenization.loaded_alike import check_added, check_class, check_eos
 from batchstat.tokenization.loading import load_tokenizer
 from batchstat.tokenization.template_slots import check_slots
 from batchstat.tokenization.turns_apart import check_turns
@@ -68,6 +68,8 @@ def profile_keywords(setup: TrainingSetup, **given: Any) -> dict[str, Any]:
         found["append"] = _end_of_sequence(found["tokenizer"])
     if "messages_column" in found:
         _check_turns(setup, found)
+        if setup.loads.eos_token and "chat_template" not in given:
+            check_eos(found.get("tokenizer") or BUILTIN, setup.loads.eos_token)
     _check_columns(setup, found)
     if "chat_template" not in given:
         _settle_template(setup, found)

@@ -59,6 +59,19 @@ def check_added(name: str, tokens: Iterable[str]) -> None:
             )
 
 
+def check_eos(name: str, token: str) -> None:
+    """Raise InputError if chats end their turns with another token than the tokenizer's eos_token,
+    so that axolotl does not train it.
+    """
+    own = load_tokenizer(name).encoder.as_transformers().eos_token
+    if own != token:
+        raise InputError(
+            f"axolotl trains {token}, which ends a turn, only where it is the eos_token of the "
+            f"tokenizer ({own} in {name!r}) or one of eot_tokens: add eot_tokens: ['{token}'], or "
+            "pass a template with {% generation %} around what is trained with --chat-template"
+        )
+
+
 def _class(kind: str) -> Any:
     try:
         return import_quietly(f"{kind}Fast")

@@ -145,11 +145,11 @@ MISTAKES: dict[str, tuple[Files, list[str], str]] = {
         ["a.jsonl", *MESSAGES],
         "line 2: 'messages': message 0 has the unknown role 'narrator' (known: system",
     ),
-    "a tool call that the template leaves out": (
+    "a tool call without content, which the template joins": (
         {"a.jsonl": chat({"role": "assistant", "content": None, "tool_calls": [CALL]})},
         ["a.jsonl", *MESSAGES],
-        "a.jsonl, line 2: tokenizer 'builtin' cannot count it: the chat template cannot"
-        " render its tool call",
+        "a.jsonl, line 2: tokenizer 'builtin' cannot count it: the chat template raises on message"
+        " 0, which has no content",
     ),
     "gzip cut short": (
         {"a.txt.gz": gzip.compress(NOISE)[:-5000]},

@@ -17,6 +17,7 @@ import batchstat
 from batchstat.frameworks.files import read_setup
 from batchstat.lengths.lost import Lost
 from batchstat.simulation.preflight_corpus import profile_keywords
+from batchstat.tokenization import builtin
 from conftest import needs, write_jsonl
 
 pytestmark = pytest.mark.usefixtures("tokenizers_loaded_once")
@@ -240,7 +241,13 @@ def test_chats_with_other_names_for_roles_and_contents(tmp_path, mapping):
         path = tmp_path / f"{name}.jsonl"
         path.write_text(json.dumps({"messages": chats[name]}) + "\n")
         entry = {"path": str(path), "type": "chat_template", **own}
-        config = wrong(tmp_path, base_model=None, chat_template="chatml", datasets=[entry])
+        config = wrong(
+            tmp_path,
+            base_model=None,
+            chat_template="chatml",
+            eot_tokens=["<|im_end|>"],
+            datasets=[entry],
+        )
         found.append(batchstat.preflight(config, framework="axolotl").profile)
     assert found[0].lengths.tolist() == found[1].lengths.tolist()
     assert found[0].trained_tokens == found[1].trained_tokens > 0
@@ -282,7 +289,7 @@ def test_only_without_the_key_is_there_no_seed(tmp_path):
 
 
 @pytest.mark.parametrize(
-    ("keys", "warns"),
+    ("keys", "stops"),
     [
         ({}, True),
         ({"eot_tokens": ["<|im_end|>"]}, False),
@@ -291,11 +298,30 @@ def test_only_without_the_key_is_there_no_seed(tmp_path):
     ],
 )
 @pytest.mark.parametrize("trains", [False, True])
-def test_the_token_that_ends_a_turn_may_not_be_trained(tmp_path, keys, warns, trains):
-    datasets = [{"path": "a.jsonl", "type": "chat_template"}]
-    values = {"chat_template": "chatml", "train_on_inputs": trains, "datasets": datasets}
-    found = texts_of(values | keys, tmp_path)
-    assert any("<|im_end|>, is counted as trained" in each for each in found) is warns
+def test_a_token_that_ends_a_turn_untrained_is_refused(tmp_path, keys, stops, trains):
+    """axolotl trains it as the tokenizer's eos_token, or as one of eot_tokens."""
+    transformers, tokenizers = needs("transformers"), needs("tokenizers")
+    chat = [{"role": "user", "content": "a b"}, {"role": "assistant", "content": "c"}]
+    path = tmp_path / "a.jsonl"
+    path.write_text(json.dumps({"messages": chat}) + "\n")
+    entry = {"path": str(path), "type": "chat_template"}
+    found = []
+    for eos in ("<|im_end|>", "</s>"):
+        backend = tokenizers.Tokenizer.from_str(builtin.definition())
+        backend.add_special_tokens(["<|im_end|>", "<|eot_id|>", "</s>"])
+        made = transformers.PreTrainedTokenizerFast(tokenizer_object=backend, eos_token=eos)
+        folder = str(tmp_path / eos.strip("</|>"))
+        made.save_pretrained(folder)
+        values = {"base_model": folder, "chat_template": "chatml"}
+        values |= {"train_on_inputs": trains, "datasets": [entry], **keys}
+        config = wrong(tmp_path, **values)
+        if stops and eos == "</s>":
+            message = r"axolotl trains <\|im_end\|>, which ends a turn, only where .*\(</s> in"
+            with pytest.raises(batchstat.InputError, match=message):
+                batchstat.preflight(config, framework="axolotl")
+        else:
+            found.append(batchstat.preflight(config, framework="axolotl").profile.trained_tokens)
+    assert len(set(found)) == 1
 
 
 @pytest.mark.parametrize(
@@ -370,6 +396,7 @@ def test_an_empty_answer_is_not_trained(tmp_path, tokenizers, name, ending):
             tmp_path,
             base_model=str(tokenizers["headers"]),
             chat_template=name,
+            eot_tokens=["<|im_end|>", "<|eot_id|>"],
             train_on_inputs=bool(ending),
             datasets=[{"path": str(corpus), "type": "chat_template"}],
         )
@@ -381,7 +408,13 @@ def test_a_column_of_system_messages_is_refused(tmp_path):
     chat = [{"role": "user", "content": "a"}, {"role": "assistant", "content": "b"}]
     corpus = write_jsonl(tmp_path / "a.jsonl", [{"messages": chat, "system": "Be brief."}])
     entry = {"path": str(corpus), "type": "chat_template"}
-    config = wrong(tmp_path, base_model=None, chat_template="chatml", datasets=[entry])
+    config = wrong(
+        tmp_path,
+        base_model=None,
+        chat_template="chatml",
+        eot_tokens=["<|im_end|>"],
+        datasets=[entry],
+    )
     with pytest.raises(batchstat.InputError, match="has the column 'system'; axolotl begins"):
         batchstat.preflight(config, framework="axolotl")
 
@@ -449,6 +482,7 @@ def test_a_template_that_begins_with_a_token_needs_one(tmp_path, tokenizers, tra
     corpus = write_jsonl(tmp_path / "a.jsonl", [{"messages": chat}])
     values = {
         "chat_template": "llama3",
+        "eot_tokens": ["<|eot_id|>"],
         "train_on_inputs": trains,
         "datasets": [{"path": str(corpus), "type": "chat_template"}],
     }
