@@ -1,13 +1,14 @@
 """Which files of a folder, or of a pattern, belong to a corpus."""
 
-import json
 import os
 from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path, PurePath
 from typing import TypeVar
 
-from batchstat.errors import InputError, named_part
+from batchstat.errors import InputError, named_part, short
+from batchstat.storage.addresses import check_regular
 from batchstat.storage.result_files import is_result
+from batchstat.storage.sealed_records import parse
 
 Found = TypeVar("Found", bound=PurePath)
 
@@ -53,10 +54,17 @@ def of_saved_dataset(folder: Path, shown: str) -> list[str]:
     if not state.exists() or not (folder / "dataset_info.json").exists():
         return []
     try:
-        files = json.loads(state.read_text(encoding="utf-8"))["_data_files"]
-        return [str(file["filename"]) for file in files]
+        check_regular(state)
+        names = [file["filename"] for file in parse(state.read_bytes())["_data_files"]]
+        for name in names:
+            # What datasets writes is beside its state; another file would be read as text.
+            if PurePath(name).name != name or ending(PurePath(name)) != ".arrow":
+                raise ValueError(f"{short(name)} is not the name of an Arrow file in this folder")
     except (ValueError, KeyError, TypeError, OSError) as error:
         raise InputError(f"{state.as_posix()} is not from a saved dataset: {error}") from None
+    if not names:
+        raise InputError(f"{shown} is a saved dataset without data files: name another corpus")
+    return names
 
 
 def data_files(

@@ -7,6 +7,7 @@ import gzip
 import io
 import json
 import lzma
+import os
 import struct
 from contextlib import suppress
 from itertools import chain
@@ -161,6 +162,54 @@ def test_a_batch_that_unpacks_to_more_than_any_data_does(tmp_path, monkeypatch):
     monkeypatch.setattr(ipc, "_MOST_UNPACKED", 1 << 20)
     with pytest.raises(batchstat.InputError, match=r"claims to decompress to 3,000,0\d\d"):
         texts_of(path)
+
+
+@pytest.mark.parametrize("names", [["\ud800", "b"], ["a", 3], "ab", {"a": 0, "b": 1}, None])
+def test_class_names_that_no_text_can_hold(tmp_path, names):
+    """The numbers are the labels, as in a file without names."""
+    features = {"y": {"_type": "ClassLabel", "names": names}}
+    kept = {b"huggingface": json.dumps({"info": {"features": features}})}
+    table = pa.table({"text": ["a", "b"], "y": [0, 1]}).replace_schema_metadata(kept)
+    (tmp_path / "a.arrow").write_bytes(stream(table))
+    assert labels_of(tmp_path / "a.arrow") == ["0", "1"]
+
+
+# Saved datasets
+
+
+SAVED = {"a.arrow": stream(), "b.txt": b"not of the dataset\n"}
+
+
+@pytest.mark.parametrize(
+    ("state", "message"),
+    [
+        ("[" * 100_000, "nested too deeply"),
+        ('{"_data_files": NaN}', "NaN is not a JSON number"),
+        ('{"_data_files": [], "_data_files": [{"filename": "a.arrow"}]}', "appears 2 times"),
+        ('{"_data_files": []}', "is a saved dataset without data files"),
+        *(
+            (json.dumps({"_data_files": [{"filename": name}]}), "is not the name of an Arrow file")
+            for name in ("b.txt", "/etc/passwd", "../saved/a.arrow", "", ".", "a.arrow/")
+        ),
+    ],
+)
+def test_a_saved_dataset_whose_state_is_wrong(tmp_path, state, message):
+    folder = tmp_path / "saved"
+    folder.mkdir()
+    for name, content in {**SAVED, "dataset_info.json": b"{}"}.items():
+        (folder / name).write_bytes(content)
+    (folder / "state.json").write_text(state)
+    with pytest.raises(batchstat.InputError, match=message):
+        batchstat.profile(folder)
+
+
+@pytest.mark.skipif(os.name == "nt", reason="named pipes")
+def test_a_saved_dataset_whose_state_is_a_pipe(tmp_path):
+    (tmp_path / "a.arrow").write_bytes(S)
+    (tmp_path / "dataset_info.json").write_text("{}")
+    os.mkfifo(tmp_path / "state.json")
+    with pytest.raises(batchstat.InputError, match="it is not a regular file"):
+        batchstat.profile(tmp_path)
 
 
 # Encrypted Parquet

@@ -10,7 +10,11 @@ import pyarrow.parquet as pq
 import pytest
 from hypothesis import given
 
+from batchstat.corpus.formats import parquet_files
 from batchstat.corpus.formats.parquet_footer import ColumnChunk, column_chunks
+from batchstat.corpus.options import CorpusOptions
+from batchstat.errors import InputError
+from conftest import reader_of
 
 
 def footer_of(data: bytes) -> bytes:
@@ -62,6 +66,7 @@ def test_column_chunks_are_those_of_pyarrow(options):
                     begin=begin,
                     bytes=chunk.total_compressed_size,
                     decompressed=chunk.total_uncompressed_size,
+                    values=chunk.num_values,
                 )
             )
     assert column_chunks(footer_of(data)) == expected
@@ -84,6 +89,44 @@ def test_any_bytes_are_chunks_or_an_error(data):
         column_chunks(data)
     except ValueError as error:
         assert "damaged" in str(error)  # noqa: PT017
+
+
+@pytest.mark.parametrize("options", [{}, {"use_dictionary": False}])
+def test_a_footer_that_claims_other_records_is_an_error(tmp_path, options):
+    """All records or an error, whatever bit of the footer is flipped: pyarrow reads fewer of a row
+    group that claims fewer, and none of a column that claims no bytes.
+    """
+    data = written(pa.table({"text": list("abcdefg")}), row_group_size=3, **options)
+    path, refused = tmp_path / "a.parquet", 0
+    for bit in range(8 * (len(data) - 8 - len(footer_of(data))), 8 * (len(data) - 8)):
+        damaged = bytearray(data)
+        damaged[bit // 8] ^= 1 << bit % 8
+        path.write_bytes(damaged)
+        try:
+            blocks = list(reader_of(path, CorpusOptions(text_column=("text",))).blocks())
+        except InputError:
+            refused += 1
+        else:
+            assert sum(len(block.content.first) for block in blocks) == 7, bit
+    assert refused > 100
+
+
+def test_a_row_group_without_a_column_is_an_error(monkeypatch):
+    data = written(TABLE)
+    fewer = [group[1:] for group in column_chunks(footer_of(data))]
+    monkeypatch.setattr(parquet_files, "column_chunks", lambda _: fewer)
+    with pytest.raises(pa.ArrowInvalid, match="its columns are not those of its schema"):
+        parquet_files.open_parquet(io.BytesIO(data), "a.parquet")
+
+
+@pytest.mark.parametrize("number", [2**40, 2**63 - 1])
+def test_a_column_that_ends_after_its_file_is_an_error(monkeypatch, number):
+    data = written(TABLE)
+    chunks = column_chunks(footer_of(data))
+    far = [[chunk._replace(bytes=number) for chunk in group] for group in chunks]
+    monkeypatch.setattr(parquet_files, "column_chunks", lambda _: far)
+    with pytest.raises(pa.ArrowInvalid, match="a column would end after its data"):
+        parquet_files.open_parquet(io.BytesIO(data), "a.parquet")
 
 
 def test_a_footer_that_ends_pyarrow_is_an_error(run_process, tmp_path):

@@ -46,6 +46,8 @@ def read_parquet(opened: OpenSource, options: CorpusOptions) -> Iterator[Chunk]:
             position = opened.split.bytes * (records + len(batch)) // max(every, 1)
             yield from as_chunks(batch, columns, position, before)
             records += len(batch)
+        if records != every:
+            raise pa.ArrowInvalid(f"it has {records:,} records where its footer says {every:,}")
 
 
 def read_arrow(opened: OpenSource, options: CorpusOptions) -> Iterator[Chunk]:
@@ -119,6 +121,7 @@ def _class_names(schema: pa.Schema, label: str | None) -> list[str]:
     try:
         kept = json.loads((schema.metadata or {})[b"huggingface"])
         names = kept["info"]["features"][label]["names"]
+        "".join(names).encode()  # JSON can escape what no text may hold
     except (KeyError, TypeError, ValueError, RecursionError):
         return []
     numbered = pa.types.is_integer(decoded_type(schema.field(label).type))

@@ -71,8 +71,16 @@ def open_parquet(file: BinaryIO, path: str) -> CheckedParquet:
         raise pa.ArrowInvalid(str(damage)) from None
     if len(checked.chunks) != parquet.num_row_groups:
         raise pa.ArrowInvalid("its footer is damaged (its row groups differ)")
+    schema = parquet.schema
+    paths = [schema.column(i).path for i in range(len(schema.names))]
+    if any([chunk.path for chunk in chunks] != paths for chunks in checked.chunks):
+        # pyarrow goes by their order, and would read one column's pages as another's.
+        raise pa.ArrowInvalid("its footer is damaged (its columns are not those of its schema)")
     ends = (checked.span(i)[1] for i in range(parquet.num_row_groups))
-    if _holds(file, max(ends, default=len(_MAGIC)), start, _MAGIC * 2):
+    data_end = max(ends, default=len(_MAGIC))
+    if data_end > start:
+        raise pa.ArrowInvalid("its footer is damaged (a column would end after its data)")
+    if _holds(file, data_end, start, _MAGIC * 2):
         raise SourceError(
             f"{path} is not a readable Parquet file: it is several files, one after another: "
             "pass them as separate files"

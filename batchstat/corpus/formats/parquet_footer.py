@@ -25,6 +25,7 @@ class ColumnChunk(NamedTuple):
         begin: where its pages begin, in bytes from the start of the file; 0 if that is unknown.
         bytes: bytes of its pages.
         decompressed: the same, decompressed.
+        values: number of its values, those inside lists counted one by one.
     """
 
     path: str
@@ -33,28 +34,37 @@ class ColumnChunk(NamedTuple):
     begin: int
     bytes: int
     decompressed: int
+    values: int
 
 
 def column_chunks(footer: bytes) -> list[list[ColumnChunk]]:
     """Return the column chunks of each row group.
 
     Raises:
-        ValueError: the footer is damaged.
+        ValueError: the footer is damaged, or its numbers of records contradict each other: pyarrow
+            then reads fewer records than there are, without an error.
     """
     try:
-        return [
-            [_column_chunk(column[3]) for column in group[1]]
-            for group in _Decoder(footer).struct()[4]
-        ]
+        meta = _Decoder(footer).struct()
+        groups = [[_column_chunk(column[3]) for column in group[1]] for group in meta[4]]
+        records = [_size(group[3]) for group in meta[4]]
+        if sum(records) != meta[3]:
+            raise ValueError(
+                f"its footer is damaged (row groups of {sum(records):,} records in a file of "
+                f"{meta[3]:,})"
+            )
+        for chunks, most in zip(groups, records, strict=True):
+            if most > min((chunk.values for chunk in chunks), default=most):
+                raise ValueError(f"its footer is damaged (a column has fewer than {most:,} values)")
+        return groups
     except (AttributeError, IndexError, KeyError, RecursionError, TypeError) as error:
         raise ValueError(f"its footer is damaged ({type(error).__name__})") from None
 
 
 def _column_chunk(meta: dict[int, Any]) -> ColumnChunk:
     offsets = [meta.get(field, 0) for field in (9, 11)]  # of the data, of the dictionary
-    for number in (*offsets, meta[6], meta[7]):
-        if type(number) is not int or number < 0:
-            raise ValueError(f"its footer is damaged (a size or a place is {number!r:.40})")
+    for number in (*offsets, meta[5], meta[6], meta[7]):
+        _size(number)
     return ColumnChunk(
         path=b".".join(meta[3]).decode(errors="replace"),
         is_binary=meta[1] == _BYTE_ARRAY,
@@ -62,7 +72,15 @@ def _column_chunk(meta: dict[int, Any]) -> ColumnChunk:
         begin=min(filter(None, offsets), default=0),
         bytes=meta[7],
         decompressed=meta[6],
+        values=meta[5],
     )
+
+
+def _size(number: Any) -> int:
+    """Return a number that must be a size or a place. Raise ValueError if it cannot be one."""
+    if type(number) is not int or number < 0:
+        raise ValueError(f"its footer is damaged (a size or a place is {number!r:.40})")
+    return number
 
 
 class _Decoder:
