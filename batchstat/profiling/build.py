@@ -178,17 +178,20 @@ def _built(corpus: Corpus, run: RunOptions) -> Profile:
                 if scheduler.failed and not run.allow_partial:
                     raise _failure(scheduler.failed, len(splits), run)
                 counted = {
-                    i: CachedSplit((cache,), result.key, result.samples, result.counts)
+                    i: CachedSplit(
+                        (cache,), result.key, result.samples, result.counts, result.tokens
+                    )
                     for i, result in scheduler.done.items()
                 }
                 try:
                     results = SplitResults(counted, scheduler.failed)
                     return merge_splits(splits, results, corpus.options, created)
                 except CacheEvictedError as evicted:
+                    cache.remove(scheduler.done[evicted.number].key)
                     scheduler.forget(evicted.number)
             raise InputError(
-                f"{cache.address}: cached counts disappear before they can be read: use another "
-                "folder with --count-cache"
+                f"{cache.address}: cached counts disappear or change before they can be read: use "
+                "another folder with --count-cache"
             )
 
 

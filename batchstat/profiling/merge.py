@@ -31,23 +31,39 @@ class CachedSplit(NamedTuple):
         key: key of the counts.
         samples: samples in the split.
         counts: the counts, if they are in memory.
+        tokens: tokens in the split, if known.
     """
 
     caches: tuple[CountCache, ...]
     key: str
     samples: int
     counts: SplitCounts | None = None
+    tokens: int | None = None
 
-    def load(self) -> SplitCounts | None:
-        """Return the counts; None if they are missing or damaged.
+    def load(self, source: Source, options: CorpusOptions) -> SplitCounts | None:
+        """Return the counts; None if they are missing, damaged, or not of this source as read with
+        these options: their digest covers their key alone, which any worker can compute.
 
         Raises:
             InputError: an address that cannot be read.
         """
         if self.counts is not None:
             return self.counts
-        cached = (cache.get(self.key) for cache in self.caches)
-        return next((c for c in cached if c and len(c.profile) == self.samples), None)
+        for cache in self.caches:
+            counts = cache.get(self.key)
+            if counts is not None and self._fits(counts.profile, source, options):
+                return counts
+        return None
+
+    def _fits(self, found: Profile, source: Source, options: CorpusOptions) -> bool:
+        corpus = found.corpus
+        return (
+            len(found) == self.samples
+            and self.tokens in (None, int(found.lengths.sum()))
+            and corpus.sources in ((source,), (replace(source, digest=corpus.sources[0].digest),))
+            and replace(corpus.options, on_error=options.on_error) == options
+            and (found.labels is None) == (options.label_column is None)
+        )
 
 
 class SplitResults(NamedTuple):
@@ -95,8 +111,8 @@ def merge_splits(
         merged = _MergedSource(splits[first].source)
         for i in range(first, stop):
             if i in results.counted:
-                counts = results.counted[i].load()
-                if counts is None:
+                counts = results.counted[i].load(splits[i].source, options)
+                if counts is None or not corpus.takes(counts.profile):
                     raise CacheEvictedError(i)
                 merged.add(counts)
                 corpus.add(counts.profile)
@@ -152,6 +168,11 @@ class _MergedCorpus:
         self._left_out: Counter[str] = Counter()
         self._labels: list[Labels] = []
         self._kinds: dict[str, list[TokenRanges]] = {}
+
+    def takes(self, profile: Profile) -> bool:
+        """Return whether a split was counted in the same way as the first one."""
+        first = self.first or profile
+        return first.tokenizer == profile.tokenizer and first.kinds.keys() == profile.kinds.keys()
 
     def add(self, profile: Profile) -> None:
         """Append the next split."""

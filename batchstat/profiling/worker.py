@@ -8,13 +8,14 @@ from dataclasses import asdict, fields, replace
 from typing import get_origin
 
 from batchstat._version import __version__
+from batchstat.corpus.content import LONGEST
 from batchstat.corpus.digests import content_digests
 from batchstat.corpus.sources import STANDARD_INPUT
 from batchstat.corpus.splits import Split
-from batchstat.errors import InputError, SourceError
+from batchstat.errors import InputError, SourceError, message, short
 from batchstat.profiling.cache import SplitCounts, SplitFacts
 from batchstat.profiling.executors.versions import different_versions
-from batchstat.profiling.parquet import SCHEMA
+from batchstat.profiling.parquet import FAR, SCHEMA
 from batchstat.profiling.progress import CountedAmount
 from batchstat.profiling.tasks import CountTask, RemoteTask, SplitResult, received, this_worker
 from batchstat.storage.addresses import as_os_errors, is_remote
@@ -80,21 +81,25 @@ def check_answer(answer: object, split: Split, task: CountTask) -> SplitResult:
     """
     if not isinstance(answer, SplitResult):
         raise SourceError(f"{split.shown}: a worker answered {type(answer).__name__}, not counts")
-    answer = replace(answer, counts=None)
     for name, kind in _ANSWERED.items():
-        value = getattr(answer, name)
+        value = getattr(answer, name, None)
         if type(value) is not kind:
-            raise SourceError(f"{split.shown}: a worker answered with {name}={str(value)[:80]!r}")
-    if min(answer.samples, answer.tokens) < 0:
+            raise SourceError(f"{split.shown}: a worker answered with {name}={short(value)}")
+    answer = replace(answer, counts=None, difference=message(answer.difference[:_MOST_SAID]))
+    if not (0 <= answer.samples <= FAR and 0 <= answer.tokens <= answer.samples * LONGEST):
         raise SourceError(
-            f"{split.shown}: a worker answered with {answer.samples} samples of {answer.tokens} "
-            "tokens"
+            f"{split.shown}: a worker answered with {short(answer.samples)} samples of "
+            f"{short(answer.tokens)} tokens"
         )
     if not all(isinstance(text, str) for text in answer.content):
         raise SourceError(f"{split.shown}: a worker answered with content that is not text")
     if answer.key != key_of(split, answer.content, task):
         raise SourceError(f"{split.shown}: a worker answered with the counts of another split")
     return answer
+
+
+_MOST_SAID = 1_000
+"""Characters of what a worker says of a difference."""
 
 
 _ANSWERED = {

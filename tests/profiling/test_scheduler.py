@@ -38,6 +38,7 @@ from batchstat.profiling.cache import CountCache
 from batchstat.profiling.executors.executor import CountingExecutor, ExecutorLostError
 from batchstat.profiling.executors.local import threads, wrap_executor
 from batchstat.profiling.inputs import Corpus
+from batchstat.profiling.profile import Labels
 from batchstat.profiling.progress import CountedAmount, Progress, ProgressTracker
 from batchstat.profiling.run_options import RunOptions
 from batchstat.profiling.scheduler import TRIES, Scheduler
@@ -293,6 +294,11 @@ class Answering(Executor):
         return future
 
 
+class Mute:
+    def __repr__(self):
+        raise RuntimeError("it does not say")
+
+
 class MuteError(Exception):
     def __str__(self):
         raise ValueError("it does not say")
@@ -319,13 +325,18 @@ def changed(**fields):
         (changed(key="../../secret"), "answered with the counts of another split"),
         (changed(content=("x",)), "answered with the counts of another split"),
         (changed(content=(1,)), "content that is not text"),
-        (changed(key=None), "answered with key='None'"),
+        (changed(key=None), "answered with key=None"),
         (changed(samples=-1), "-1 samples"),
-        (changed(samples=True), "samples='True'"),
+        (changed(samples=True), "samples=True"),
         (changed(samples="3"), "samples='3'"),
         (changed(tokens=-(10**30)), "of -1000000000000000000000000000000 tokens"),
-        (changed(tokens=1.5), "tokens='1.5'"),
-        (changed(difference=None), "difference='None'"),
+        (changed(tokens=1.5), "tokens=1.5"),
+        (changed(samples=10**5000), "a number of thousands of digits samples"),
+        (changed(samples=2**62), f"{2**62} samples"),
+        (changed(tokens=2**62), f"of {2**62} tokens"),
+        (changed(worker=Mute()), "worker=<Mute instance at"),
+        (lambda answers: object.__new__(type(answers[0])), "answered with key=None"),
+        (changed(difference=None), "difference=None"),
         (raising(SystemExit(0)), "could not be counted: SystemExit: 0"),
         (raising(MuteError()), "could not be counted: MuteError: MuteError"),
     ],
@@ -338,6 +349,51 @@ def test_answers_that_cannot_be(tmp_path, monkeypatch, change, message):
     run = RunOptions(executor=executor, on_warning=lambda _: None)
     with pytest.raises(InputError, match=re.escape(message)):
         build(Corpus(sources, CorpusOptions(), load_tokenizer("builtin")), run)
+
+
+def stored(change):
+    """A worker that stores other counts under the right key, and answers as it should."""
+
+    def answered(answers):
+        cache = CountCache(str(Path("counts").absolute()))
+        counts = cache.get(answers[-1].key)
+        if len(answers) < 3:
+            profile = counts.profile
+            first = cache.get(answers[0].key).profile
+            cache.put(answers[-1].key, replace(counts, profile=change(profile, first)))
+        return answers[-1]
+
+    return answered
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        lambda found, _: replace(found, lengths=found.lengths + 1),
+        lambda found, _: replace(found, lengths=found.lengths[:0], records=found.records[:0]),
+        lambda found, _: replace(found, corpus=replace(found.corpus, options=CorpusOptions("a"))),
+        lambda found, _: replace(found, labels=Labels(np.zeros(len(found), np.int64), ("x",))),
+        lambda found, first: (
+            replace(found, tokenizer=replace(first.tokenizer, name="other"))
+            if found.corpus != first.corpus
+            else found
+        ),
+        lambda _, first: first,
+    ],
+)
+def test_counts_of_something_else_in_the_cache_are_counted_again(tmp_path, monkeypatch, change):
+    monkeypatch.chdir(tmp_path)
+    sources = sources_of(tmp_path, 2)
+    executor = wrap_executor(Answering(stored(change)))
+    cache = CountCache(str(tmp_path / "counts"))
+    run = RunOptions(executor=executor, count_cache=cache, on_warning=lambda _: None)
+    corpus = Corpus(sources, CorpusOptions(), load_tokenizer("builtin"))
+    found = build(corpus, run)
+    expected = build(corpus, RunOptions())
+    assert replace(found.corpus, options=expected.corpus.options) == expected.corpus
+    assert found.lengths.tolist() == expected.lengths.tolist()
+    assert found.tokenizer == expected.tokenizer
+    assert found.labels is None
 
 
 def fail_once_then_kill(flag: Path, given, split):
