@@ -154,8 +154,14 @@ def without_secrets(text: str) -> str:
 
 
 def message(text: str) -> str:
-    """Return what is said to the user, on one line: see `printable` and `without_secrets`."""
-    return printable(without_secrets(text))
+    """Return what is said to the user, on one line: see `printable` and `without_secrets`.
+
+    Any value that a message names may be longer than a screen: it is cut.
+    """
+    return printable(_LONG_WORDS.sub(r"\1…", without_secrets(text)))
+
+
+_LONG_WORDS = re.compile(r"(\S{80})\S{920,}")
 
 
 def without_commands(text: str) -> str:

@@ -44,6 +44,11 @@ WHOLE = [
 ]
 
 
+def test_a_value_longer_than_a_screen_is_cut_in_a_message():
+    assert str(InputError(f"n={'9' * 5_000}: must be 1")) == f"n={'9' * 78}… must be 1"
+    assert str(InputError(f"{'a' * 300} is missing")) == f"{'a' * 300} is missing"
+
+
 @pytest.mark.parametrize("address", SHOWN)
 def test_a_secret_in_an_address_is_not_shown(address):
     shown = shown_address(address)

@@ -12,7 +12,7 @@ from batchstat.calibration.setup import Setup
 from batchstat.calibration.shapes import Shape
 from batchstat.errors import InputError, OptionError, short
 from batchstat.parameters import whole_number
-from batchstat.storage.addresses import local_path
+from batchstat.storage.addresses import check_regular, local_path
 from batchstat.storage.sealed_records import OtherSchemaError, between, decoded, parse, seal, unseal
 
 SCHEMA = "batchstat.calibration/1"
@@ -333,6 +333,7 @@ def load_calibration(path: str | Path) -> Calibration:
     path = local_path(path)
     shown = path.as_posix()
     try:
+        check_regular(path)
         record: Any = unseal(parse(path.read_bytes()), SCHEMA)
         content = {key: value for key, value in record.items() if key != "schema"}
         found: Calibration = decoded(Calibration, content)

@@ -17,7 +17,7 @@ from batchstat.planning.samplers.spec import weights_file
 from batchstat.planning.settings import Settings
 from batchstat.planning.strategies.spec import parse_strategies
 from batchstat.simulation.named_rows import names_recording
-from batchstat.storage.addresses import as_path, as_shown, is_remote
+from batchstat.storage.addresses import as_path, as_shown, check_regular, is_remote
 
 OWN_FILE, SHARED_FILE = "batchstat.toml", "pyproject.toml"
 DEFAULT_CHECK = "default"
@@ -139,9 +139,10 @@ def _own(table: Mapping[str, Any]) -> Any:
 
 def _read(path: Path) -> dict[str, Any]:
     try:
+        check_regular(path)
         return tomllib.loads(path.read_text(encoding="utf-8-sig"))
     except OSError as error:
-        raise InputError(f"{path.as_posix()} cannot be read: {error.strerror}") from None
+        raise InputError(f"{path.as_posix()} cannot be read: {error.strerror or error}") from None
     except (ValueError, RecursionError) as error:  # also integers of thousands of digits
         raise OptionError(f"{path.as_posix()} is not valid TOML: {error}") from None
 

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from batchstat.cli.records import Output
 from batchstat.cli.streams import say
 from batchstat.errors import InputError, printable
-from batchstat.storage.addresses import is_remote
+from batchstat.storage.addresses import is_remote, one_line
 from batchstat.storage.results import check_results, check_writable, write_file
 
 _REMEDY = "name another with --html"
@@ -17,7 +17,13 @@ def check_outputs(output: Output) -> None:
     check_results(output.output)
     if output.html is None:
         return
-    if not is_remote(output.html) and output.html.is_dir():
+    try:
+        is_folder = not is_remote(output.html) and output.html.is_dir()
+    except OSError as error:  # for example, a name that is too long
+        raise InputError(
+            f"{output.html.as_posix()} cannot be written: {one_line(error)}: {_REMEDY}"
+        ) from None
+    if is_folder:
         raise InputError(f"{output.html.as_posix()} cannot be written: it is a folder: {_REMEDY}")
     check_writable(output.html.parent)
 

@@ -12,7 +12,7 @@ from batchstat.planning.strategies.spec import RowRequest, request_row
 from batchstat.profiling.profile import Profile
 from batchstat.render.recipes.writing import Origin
 from batchstat.simulation.learning_rate import LearningRateHint
-from batchstat.storage.addresses import one_line, read_bytes
+from batchstat.storage.addresses import check_regular, one_line, read_bytes
 from batchstat.storage.result_files import COMPARE_FILE
 from batchstat.storage.sealed_records import parse, require_schema
 
@@ -50,6 +50,7 @@ def find_recommendation(folder: Path, profile: Profile) -> Recommendation | None
     path = folder / COMPARE_FILE
     shown = path.as_posix()
     try:
+        check_regular(path)
         record = parse(read_bytes(path))
         require_schema(record, SCHEMA)
         if not _is_of(record, profile):

@@ -5,7 +5,7 @@ import json
 from batchstat.errors import InputError, OptionError
 from batchstat.planning.samplers.spec import distinct_labels, weights_file
 from batchstat.planning.samplers.weights import Weights
-from batchstat.storage.addresses import local_path
+from batchstat.storage.addresses import check_regular, local_path
 
 
 def inlined(spec: str) -> str:
@@ -19,14 +19,16 @@ def inlined(spec: str) -> str:
     if name is None:
         return spec
     try:
-        text = local_path(name).read_text(encoding="utf-8")
+        path = local_path(name)
+        check_regular(path)
+        text = path.read_text(encoding="utf-8")
         table = json.loads(text, object_pairs_hook=distinct_labels)
         if isinstance(table, dict):
             Weights(weights=table)
     except OptionError as error:
         raise InputError(f"{name}: {error}") from None
     except OSError as error:
-        raise InputError(f"weights: {name} cannot be read: {error.strerror}") from None
+        raise InputError(f"weights: {name} cannot be read: {error.strerror or error}") from None
     except (ValueError, RecursionError) as error:
         raise InputError(f"weights: {name} is not valid JSON: {error}") from None
     if not isinstance(table, dict):

@@ -9,7 +9,7 @@ from typing import Any
 from batchstat.errors import InputError
 from batchstat.gate.paths import numbers, value_at
 from batchstat.gate.quantities import Number
-from batchstat.storage.addresses import one_line, read_bytes
+from batchstat.storage.addresses import check_regular, one_line, read_bytes
 from batchstat.storage.sealed_records import (
     OtherSchemaError,
     decoded,
@@ -113,6 +113,7 @@ def load_baselines(path: Path) -> dict[str, Baseline]:
     """
     shown = path.as_posix()
     try:
+        check_regular(path)
         record = parse(read_bytes(path))
         require_schema(record, SCHEMA)
         file: _File = decoded(_File, record)

@@ -19,7 +19,7 @@ from typing import Any
 
 from batchstat.errors import InputError, OptionError
 from batchstat.recording.recorder.orders import Orders
-from batchstat.recording.recording import RUN_FILE
+from batchstat.recording.recording import RUN_FILE, read_facts
 
 INJECT = Path(__file__).parent / "recorder" / "inject"
 """Folder that comes first on the path of every Python that the command starts."""
@@ -90,17 +90,20 @@ def folder_of(
             "and a folder that all of them can write with -o"
         )
     path = default if given is None else Path(given)
-    if given is not None and (path / RUN_FILE).exists():
-        try:
-            known = json.loads((path / RUN_FILE).read_bytes()).get("id")
-        except (OSError, ValueError):
-            known = None
-        if known != named or named is None:
-            raise InputError(
-                f"{path.as_posix()}: holds the recording of another run: name another folder with "
-                "-o, or delete it"
-            )
+    # Not Path.exists, which raises OSError for a name that is too long.
+    is_used = given is not None and os.path.lexists(path / RUN_FILE)
+    if is_used and (named is None or _id_in(path / RUN_FILE) != named):
+        raise InputError(
+            f"{path.as_posix()}: holds the recording of another run: name another folder with "
+            "-o, or delete it"
+        )
     return RunFolder(path=path, run_id=named or secrets.token_hex(8), is_default=given is None)
+
+
+def _id_in(file: Path) -> Any:
+    """Return the id of the run in a file; None if it is not one of ours."""
+    facts = read_facts(file)
+    return facts.get("id") if isinstance(facts, dict) else None
 
 
 def _has_several_nodes(words: Sequence[str]) -> bool:

@@ -140,16 +140,24 @@ class Recording:
         return "no model was called with token ids: whole numbers in rows of equal length"
 
 
+def read_facts(file: Path) -> Any:
+    """Return the facts in the file of a run; None without JSON, or for a pipe, which never ends."""
+    try:
+        return json.loads(file.read_bytes()) if file.is_file() else None
+    except (OSError, ValueError, RecursionError):
+        return None
+
+
 def read_recording(folder: Path) -> Recording:
     """Return what the processes of a run have written, also while it runs.
 
     Raises:
         InputError: no run in this folder, one of another format, or ranks that differ.
     """
+    facts = read_facts(folder / RUN_FILE)
     try:
-        facts = json.loads((folder / RUN_FILE).read_bytes())
         datetime.fromisoformat(facts["created"])
-    except (KeyError, OSError, TypeError, ValueError):
+    except (KeyError, TypeError, ValueError):
         raise InputError(
             f"{folder.as_posix()}: no recording: name the folder that batchstat run wrote"
         ) from None
@@ -191,7 +199,7 @@ def _processes(path: Path) -> Iterator[dict[str, Any]]:
 def _parsed(text: bytes) -> dict[str, Any] | None:
     try:
         line = json.loads(text)
-    except ValueError:
+    except (ValueError, RecursionError):
         return None
     return line if isinstance(line, dict) and "k" in line else None
 

@@ -1,5 +1,6 @@
 """`Device`: a device that was calibrated, and what an epoch takes on it."""
 
+import os
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from itertools import islice
@@ -213,7 +214,8 @@ def as_device(
     else:
         if hasattr(calibration, "open") or isinstance(calibration, str):
             calibration = local_path(calibration)
-        is_run = isinstance(calibration, Path) and calibration.is_dir()
+        # Path.is_dir raises OSError for a name that is too long; a calibration says what it is.
+        is_run = isinstance(calibration, Path) and os.path.isdir(calibration)  # noqa: PTH112
         found = calibration_in(Path(calibration)) if is_run else load_calibration(calibration)
         file = Path(calibration).as_posix()
     named = file or "the calibration"

@@ -1,8 +1,8 @@
 """The rows of a comparison by their names: strategies, and batches that were made elsewhere."""
 
+import os
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
-from pathlib import Path
 from typing import Any
 
 from batchstat.errors import OptionError
@@ -22,7 +22,9 @@ def names_recording(current: str) -> bool:
     it shows that where the folder is missing.
     """
     name = current.partition(":")[0]
-    return name not in STRATEGIES and ("/" in name or Path(current).is_dir())
+    # Path.is_dir raises OSError for a name that is too long.
+    is_folder = os.path.isdir(current)  # noqa: PTH112
+    return name not in STRATEGIES and ("/" in name or is_folder)
 
 
 class NamedRows:

@@ -19,6 +19,7 @@ from batchstat.recording.recorder.watching import record_here
 from batchstat.recording.recording import Recording, read_recording
 from batchstat.simulation.observed_runs import observe_recording
 from batchstat.simulation.preflight import Preflight, report_on
+from batchstat.storage.addresses import local_path
 
 DEFAULT_FOLDER = Path("batchstat-results/run")
 
@@ -102,7 +103,8 @@ def run(
     if no_weights and not dry_run:
         raise OptionError("--no-weights is for --dry-run alone: training needs the weights")
     words = command_of(command)
-    folder = folder_of(output, DEFAULT_FOLDER, words, run_id)
+    given = None if output is None else local_path(output)
+    folder = folder_of(given, DEFAULT_FOLDER, words, run_id)
     orders = _begin(folder, command, dry_run, steps, no_weights, found=words[: -len(command)])
     code = run_command(words, orders)
     made = Run(folder=folder.path, run_id=folder.run_id, command=words, code=code)

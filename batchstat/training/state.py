@@ -71,7 +71,7 @@ def check_same_sampler(
     """
     if not isinstance(state, Mapping) or "schema" not in state:
         raise OptionError(f"{type(state).__name__} is not a sampler state: pass state_dict()'s")
-    if state["schema"] != schema:
+    if not (isinstance(state["schema"], str) and state["schema"] == schema):
         raise OptionError(
             f"unsupported state version {shown(state['schema'])} (expected {schema}): restart the "
             "epoch"

@@ -350,6 +350,56 @@ def test_a_named_pipe(run, tmp_path):
     assert_refused(run("profile", "a.txt"), "a.txt is not a regular file: redirect it", results)
 
 
+@pytest.mark.skipif(os.name == "nt", reason="named pipes")
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ["compare", "l.npy", "--calibration", "pipe"],
+        ["compare", "l.npy", "--config", "pipe"],
+        ["balance", "a.csv", "--label-column", "y", "--sampler", "weights=pipe.json"],
+        ["check", "l.npy", "--baseline", "pipe"],
+        ["recipe", "-o", "r"],
+    ],
+)
+def test_a_named_pipe_where_a_file_is_read(run, tmp_path, arguments):
+    """It would be waited for, and a device such as /dev/zero has no end."""
+    np.save(tmp_path / "l.npy", np.arange(1, 50))
+    (tmp_path / "a.csv").write_text("text,y\none,a\ntwo,b\n")
+    options = ("--text-column", "text", "--no-plots", "-o", "r")
+    assert run("compare", "a.csv", *options).returncode == 0
+    (tmp_path / "r" / "compare.json").unlink()
+    for name in ("pipe", "pipe.json"):
+        os.mkfifo(tmp_path / name)
+    os.mkfifo(tmp_path / "r" / "compare.json")
+    result = run(*arguments)
+    assert result.returncode in (2, 3)
+    assert "it is not a regular file" in result.stderr
+
+
+@pytest.mark.parametrize("flag", ["--html", "--current", "--strategy", "--calibration", "-o"])
+@pytest.mark.parametrize("name", ["a" * 300, "a" * 5_000, "a/" * 3_000])
+def test_a_name_that_is_too_long(run, tmp_path, flag, name):
+    np.save(tmp_path / "l.npy", np.arange(1, 50))
+    result = run("compare", "l.npy", "--no-plots", flag, name)
+    assert result.returncode in (2, 3)
+    assert result.stderr.splitlines()[-1].startswith("error: ")
+    assert len(result.stderr) < 2_000
+    started = run("run", "-o", name, "--", "true")
+    assert started.returncode == 3
+    assert len(started.stderr) < 2_000
+
+
+@pytest.mark.parametrize("content", ["[]", "[" * 100_000, "3", "{", '{"id": 3}'])
+def test_a_folder_whose_recording_is_not_one(run, tmp_path, content):
+    (tmp_path / "r").mkdir()
+    (tmp_path / "r" / "run.json").write_text(content)
+    started = run("run", "-o", "r", "--", "true")
+    assert started.returncode == 3
+    assert "holds the recording of another run" in started.stderr
+    assert "no recording" in run("measure", "r").stderr
+    assert "is an address" in run("run", "-o", "memory://a/b", "--", "true").stderr
+
+
 @pytest.mark.slow
 @pytest.mark.skipif(sys.platform != "linux", reason="/proc says how far the reading has come")
 @pytest.mark.parametrize("change", ["shrinks", "vanishes", "grows"])

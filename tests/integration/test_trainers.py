@@ -18,7 +18,7 @@ import batchstat
 from batchstat import BatchSampler, InputError, OptionError, StreamBatcher
 from batchstat.profiling.parquet import save_lengths
 from batchstat.training.integrations import huggingface, lightning
-from batchstat.training.integrations.huggingface import with_batches
+from batchstat.training.integrations.huggingface import STATE_FILE, with_batches
 from batchstat.training.integrations.lightning import BatchLoader
 from conftest import ROOT, SAMPLE_DATA, environment, needs, write_jsonl
 
@@ -130,6 +130,10 @@ def test_hugging_face_does_not_go_on_with_other_batches(tmp_path):
     other = hugging_face(tmp_path, sampler=sampler_of(tokens_per_batch=300))
     with pytest.raises(OptionError, match="different sampler.*tokens_per_batch 256 then, 300 now"):
         other.train(resume_from_checkpoint=True)
+    (state,) = tmp_path.glob(f"checkpoint-*/{STATE_FILE}")
+    state.write_text(state.read_text()[:-9])  # as on a disk that was full
+    with pytest.raises(OptionError, match="cannot be read: .*: resume from another checkpoint"):
+        hugging_face(tmp_path).train(resume_from_checkpoint=True)
 
 
 @pytest.mark.parametrize("arguments", [{"max_steps": 80}, {"num_train_epochs": 1.5}])
@@ -437,7 +441,7 @@ import json, os, sys
 sys.path[:0] = [sys.argv[1], f"{sys.argv[1]}/integration"]
 import torch
 import test_trainers as tests
-from batchstat.training.integrations.huggingface import with_batches
+from batchstat.training.integrations.huggingface import STATE_FILE, with_batches
 from batchstat.training.integrations.lightning import BatchLoader
 
 folder = sys.argv[2]

@@ -350,6 +350,8 @@ def test_no_state():
         sampler.load_state_dict(3)
     with pytest.raises(OptionError, match=r"batchstat\.sampler/9.*expected batchstat\.samp"):
         sampler.load_state_dict(sampler.state_dict() | {"schema": "batchstat.sampler/9"})
+    with pytest.raises(OptionError, match="unsupported state version"):
+        sampler.load_state_dict(sampler.state_dict() | {"schema": np.array(["a", "b"])})
     state = sampler.state_dict()
     del state["epoch"]
     with pytest.raises(OptionError, match="has no epoch"):

@@ -23,6 +23,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 from batchstat.errors import OptionError
 from batchstat.planning.rank_batches import Batch
+from batchstat.storage.sealed_records import parse
 from batchstat.training.batch_sampler import BatchSampler
 from batchstat.training.integrations.setup import check_setup
 
@@ -150,7 +151,7 @@ class _PlannedTraining:
         self._own["_init_training_state"](max_steps, steps, epochs, resume_from_checkpoint, trial)
         state = Path(resume_from_checkpoint or "") / STATE_FILE
         if resume_from_checkpoint is not None and state.is_file():
-            self._sampler.load_state_dict(json.loads(state.read_text(encoding="utf-8")))
+            self._sampler.load_state_dict(_read(state))
         args = self._trainer.args
         epoch, done = self._passed(self._trainer.state.global_step)
         self._skipped = 0 if args.ignore_data_skip else done * args.gradient_accumulation_steps
@@ -208,6 +209,16 @@ class _PlannedTraining:
             self._sampler.check_steps()
             self._batches[epoch] = len(self._sampler)
         return self._batches[epoch]
+
+
+def _read(state: Path) -> Any:
+    """Return the state in a checkpoint. Raise OptionError for a damaged file."""
+    try:
+        return parse(state.read_bytes())
+    except (OSError, ValueError) as error:
+        raise OptionError(
+            f"{state.as_posix()} cannot be read: {error}: resume from another checkpoint"
+        ) from None
 
 
 def _saving(sampler: BatchSampler) -> Any:
