@@ -120,11 +120,17 @@ class _Runs:
     is_lost: bool = False
 
     def point(self, shape: Shape) -> Point:
+        seconds = median(each.seconds for each in self.timings)
+        if seconds <= 0:  # a coarse clock, or one that was set back
+            raise InputError(
+                f"a batch of {shape.rows:,} x {shape.width:,} tokens took {seconds:g} seconds by "
+                "the clock of this machine: measure a step that takes longer, or run again"
+            )
         return Point(
             rows=shape.rows,
             width=shape.width,
             samples_per_row=shape.samples_per_row,
-            seconds=median(each.seconds for each in self.timings),
+            seconds=seconds,
             update_seconds=median(each.update_seconds for each in self.timings),
             first_seconds=self.first.seconds,
             peak=self.first.peak,

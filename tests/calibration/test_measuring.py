@@ -34,6 +34,13 @@ def test_pairs_are_those_within_samples(rows, width, samples):
     assert shape.pairs == sum(length * length for length in shape.lengths for _ in range(rows))
 
 
+@pytest.mark.parametrize("per_batch", [0.0, -3600.0])
+def test_a_clock_that_stands_still_or_was_set_back_is_an_error(per_batch):
+    device = KnownDevice(per_batch=per_batch, per_token=0.0, per_pair=0.0)
+    with pytest.raises(InputError, match=r"took (0|-3600) seconds by the clock of this machine"):
+        measure_device(device, 64, tokens_per_batch=512)
+
+
 def most_rows(device: KnownDevice, width: int, wanted: int | None) -> int:
     rows = 0
     while device.peak(Shape(rows + 1, width)) <= device.memory:
