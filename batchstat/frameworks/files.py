@@ -165,11 +165,11 @@ def _read(path: Path) -> dict[str, Any]:
             f"{where} is a pickle, which could run any code: save it as JSON, with "
             "open('training_args.json', 'w').write(training_args.to_json_string())"
         )
-    if path.is_dir():
-        raise OptionError(f"{where} is a folder: name the configuration in it")
-    if path.suffix not in SUFFIXES:
-        raise OptionError(f"{where}: a trainer's configuration ends in {', '.join(SUFFIXES)}")
     try:
+        if path.is_dir():  # which raises OSError for a name that is too long
+            raise OptionError(f"{where} is a folder: name the configuration in it")
+        if path.suffix not in SUFFIXES:
+            raise OptionError(f"{where}: a trainer's configuration ends in {', '.join(SUFFIXES)}")
         _check_file(path)
         text = path.read_text(encoding="utf-8-sig")
     except FileNotFoundError:

@@ -384,9 +384,9 @@ def test_a_name_that_is_too_long(run, tmp_path, flag, name):
     assert result.returncode in (2, 3)
     assert result.stderr.splitlines()[-1].startswith("error: ")
     assert len(result.stderr) < 2_000
-    started = run("run", "-o", name, "--", "true")
-    assert started.returncode == 3
-    assert len(started.stderr) < 2_000
+    for started in (run("run", "-o", name, "--", "true"), run("preflight", name)):
+        assert started.returncode == 3
+        assert len(started.stderr) < 2_000
 
 
 @pytest.mark.parametrize("content", ["[]", "[" * 100_000, "3", "{", '{"id": 3}'])
