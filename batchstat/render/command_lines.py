@@ -57,7 +57,9 @@ def corpus_words(profile: "Profile", chat_template: str | None = None) -> list[s
     }
     given["tokenizer"] = None if profile.tokenizer is None else profile.tokenizer.name
     given["chat_template"] = chat_template
-    return [*paths, *flags(given)]
+    words = [*paths, *flags(given)]
+    # A name may hold what no terminal takes as text, such as half a surrogate pair.
+    return words if all(printable(word) == word for word in words) else []
 
 
 def _json(labels: tuple[str, ...]) -> str:

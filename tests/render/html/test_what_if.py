@@ -107,3 +107,15 @@ def test_where_a_part_in_file_order_was_drawn_it_says_why_there_is_no_panel():
     page = batchstat.to_html(comparison)
     assert NO_ROWS in page
     assert "<form" not in page
+
+
+def test_a_corpus_whose_name_cannot_be_pasted_is_not_named(cli: Cli, tmp_path: Path):
+    """Then the profile in the results folder is meant."""
+    texts = "".join(f"{'word ' * (i % 9 + 1)}\n" for i in range(60))
+    named = {}
+    for name in ("plain.txt", "line\nbreak.txt"):
+        (tmp_path / name).write_text(texts)
+        assert cli("compare", name, "--batch-size", 4, "--no-plots", "--html", "p.html")[0] == 0
+        commands = [each["command"] for each in panel_of((tmp_path / "p.html").read_text()).choices]
+        named[name] = {name in command for command in commands}
+    assert named == {"plain.txt": {True}, "line\nbreak.txt": {False}}
