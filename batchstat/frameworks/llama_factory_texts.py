@@ -115,8 +115,8 @@ def _warnings(profile: Profile, values: Mapping[str, Any]) -> tuple[str, ...]:
     if not (holding := texts_with(profile, pad, 1 + (pad == appended))):
         return ()
     return (
-        f"{counted(holding, 'text')} with {short(pad)} inside, the token that pads: it is not "
-        "trained, so fewer tokens are than counted",
+        f"{counted(holding, 'text')} with {short(pad)} inside, the token that pads, which "
+        "LLaMA-Factory does not train there: the trained tokens shown include it",
     )
 
 

@@ -1,4 +1,4 @@
-"""What counted a profile, and which of its texts hold something, for what a trainer goes by."""
+"""What counted a profile, and how many of its texts hold something that a trainer looks for."""
 
 from typing import Any
 

@@ -74,7 +74,7 @@ def open_parquet(file: BinaryIO, path: str) -> CheckedParquet:
     schema = parquet.schema
     paths = [schema.column(i).path for i in range(len(schema.names))]
     if any([chunk.path for chunk in chunks] != paths for chunks in checked.chunks):
-        # pyarrow goes by their order, and would read one column's pages as another's.
+        # pyarrow takes columns by their order, and would read one column's pages as another's.
         raise pa.ArrowInvalid("its footer is damaged (its columns are not those of its schema)")
     ends = (checked.span(i)[1] for i in range(parquet.num_row_groups))
     data_end = max(ends, default=len(_MAGIC))
