@@ -223,6 +223,9 @@ def test_a_dataset_that_is_not_read_can_be_passed(tmp_path, entry, message):
         batchstat.preflight(wrong(tmp_path, datasets=[entry]), framework="axolotl")
 
 
+CHATML = {"base_model": None, "chat_template": "chatml", "eot_tokens": ["<|im_end|>"]}
+
+
 @pytest.mark.parametrize(
     "mapping",
     [
@@ -241,13 +244,7 @@ def test_chats_with_other_names_for_roles_and_contents(tmp_path, mapping):
         path = tmp_path / f"{name}.jsonl"
         path.write_text(json.dumps({"messages": chats[name]}) + "\n")
         entry = {"path": str(path), "type": "chat_template", **own}
-        config = wrong(
-            tmp_path,
-            base_model=None,
-            chat_template="chatml",
-            eot_tokens=["<|im_end|>"],
-            datasets=[entry],
-        )
+        config = wrong(tmp_path, **CHATML, datasets=[entry])
         found.append(batchstat.preflight(config, framework="axolotl").profile)
     assert found[0].lengths.tolist() == found[1].lengths.tolist()
     assert found[0].trained_tokens == found[1].trained_tokens > 0
@@ -408,13 +405,7 @@ def test_a_column_of_system_messages_is_refused(tmp_path):
     chat = [{"role": "user", "content": "a"}, {"role": "assistant", "content": "b"}]
     corpus = write_jsonl(tmp_path / "a.jsonl", [{"messages": chat, "system": "Be brief."}])
     entry = {"path": str(corpus), "type": "chat_template"}
-    config = wrong(
-        tmp_path,
-        base_model=None,
-        chat_template="chatml",
-        eot_tokens=["<|im_end|>"],
-        datasets=[entry],
-    )
+    config = wrong(tmp_path, **CHATML, datasets=[entry])
     with pytest.raises(batchstat.InputError, match="has the column 'system'; axolotl begins"):
         batchstat.preflight(config, framework="axolotl")
 
