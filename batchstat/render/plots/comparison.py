@@ -11,7 +11,7 @@ from batchstat.render.plots import style
 from batchstat.render.plots.batches import batch_plots
 from batchstat.render.plots.read_ahead import read_ahead_plots
 from batchstat.render.plots.style import Picture
-from batchstat.render.plots.subtitles import compared, marks, measure
+from batchstat.render.plots.subtitles import compared, estimated, marks, measure
 from batchstat.render.plots.tradeoff import tradeoff_plots
 from batchstat.render.text import one_line, percent
 from batchstat.simulation.changes import MOST_LOST
@@ -54,12 +54,13 @@ def spends(comparison: Comparison) -> str:
 
 
 def saving(comparison: Comparison, row: StrategyResult) -> str:
-    """Return the compute, or time, of a row against the current setup's."""
-    speed_up, what = comparison.speed_up(row), measure(comparison)
+    """Return how much faster, or slower, a row is than the current setup, in the page's words."""
+    speed_up = comparison.speed_up(row)
     if 0.995 <= speed_up < 1.005:
-        return f"same {what}"
-    word, factor = ("less", speed_up) if speed_up > 1 else ("more", 1 / speed_up)
-    return f"{factor:.2f}x {word} {what}"
+        return f"same {measure(comparison)}"
+    word, factor = ("faster", speed_up) if speed_up > 1 else ("slower", 1 / speed_up)
+    # Not a ratio of the bars, which are tokens: of ranks, the slowest of each step counts.
+    return f"{factor:.2f}x {word}{estimated(comparison)}"
 
 
 def _padding(figure: Figure, comparison: Comparison, rows: list[StrategyResult]) -> None:

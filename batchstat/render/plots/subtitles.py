@@ -35,6 +35,11 @@ def measure(comparison: Comparison) -> str:
     return "time" if comparison.is_timed else "compute"
 
 
+def estimated(comparison: Comparison) -> str:
+    """Return what follows a speed-up that no calibrated device's times confirm."""
+    return "" if comparison.is_timed else " (estimate)"
+
+
 def marks(comparison: Comparison, row: StrategyResult) -> list[str]:
     """Return what to write beside a row's name: whether it is the current setup, the best one."""
     found = ["current"] if row is comparison.current else []

@@ -9,7 +9,7 @@ from matplotlib.ticker import FuncFormatter
 from batchstat.render.plots import style
 from batchstat.render.plots.labels import label_dots
 from batchstat.render.plots.style import Picture
-from batchstat.render.plots.subtitles import compared, marked, marks, measure
+from batchstat.render.plots.subtitles import compared, estimated, marked, marks, measure
 from batchstat.render.text import one_line
 from batchstat.simulation.comparison import Comparison
 from batchstat.simulation.results import StrategyResult
@@ -31,11 +31,9 @@ def _title(comparison: Comparison) -> str:
     if comparison.changes.best is None:
         return f"No strategy fits {comparison.basis.tokens_per_batch:,} tokens per batch"
     if best is current:
-        takes = "takes much less time" if comparison.is_timed else "computes much less"
-        return f"No strategy here {takes} than {names[0]}"
-    factor = f"{comparison.speed_up(best):.2f}x less"
-    takes = f"takes {factor} time" if comparison.is_timed else f"computes {factor}"
-    words = f"{names[1]} {takes} than {names[0]}"
+        return f"No strategy here is much faster than {names[0]}{estimated(comparison)}"
+    factor = f"{comparison.speed_up(best):.2f}x faster"
+    words = f"{names[1]} is {factor} than {names[0]}{estimated(comparison)}"
     apart = _homogeneity(best) - _homogeneity(current)
     if apart <= _ABOUT_AS_RANDOM:
         return f"{words}, with batches about as random"
