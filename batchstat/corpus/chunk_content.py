@@ -106,6 +106,12 @@ class ChunkContent:
         settings = [{}] * chunk.size if chunk.settings is None else self._objects(chunk.settings)
         return [*map(inputs_as_written, tools, settings)]
 
+    def check_template_inputs(self) -> None:
+        """Note which records have some that cannot be handed on, for content that needs none."""
+        for i, inputs in enumerate(self.template_inputs(as_written=True)):
+            if inputs.wrong:
+                self.fail(i, inputs.wrong)
+
     def _objects(self, column: str) -> list[Any]:
         """Return (size,) the values of a column that may be objects."""
         values = self._chunk.columns[column]

@@ -285,4 +285,7 @@ def _content_of(values: ChunkContent, chunk: Chunk, options: CorpusOptions) -> C
     kind: type[Texts] = Texts
     if options.content == "completion":
         kind = Instructions if options.tokenize_apart else Completions
+        if options.chats_as_written:
+            # TRL hands them on beside a pair of texts, too, and stops where it cannot.
+            values.check_template_inputs()
     return values.without_long(kind(*map(values.text, chunk.content)))

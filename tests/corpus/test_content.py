@@ -199,6 +199,16 @@ def test_what_cannot_be_handed_on_is_said(tmp_path, record, message):
     assert found.records.tolist() == [0, 1]
 
 
+@pytest.mark.parametrize("settings", [None, "{}"])
+def test_settings_beside_a_pair_of_texts_are_checked_too(tmp_path, settings):
+    rows = [{"prompt": "a", "completion": "b", "chat_template_kwargs": {}}] * 2
+    path = write_jsonl(tmp_path / "a.jsonl", [*rows, rows[0] | {"chat_template_kwargs": settings}])
+    columns = {"prompt_column": "prompt", "completion_column": "completion"}
+    with pytest.raises(batchstat.InputError, match=r"line 3: 'chat_template_kwargs' is .* where an"):
+        batchstat.profile(path, **columns, chat_format="openai")
+    assert len(batchstat.profile(path, **columns)) == 3
+
+
 def test_without_a_format_settings_are_not_read(tmp_path):
     rows = [{"m": [{"role": "user", "content": "a"}], "chat_template_kwargs": None}]
     assert len(batchstat.profile(write_jsonl(tmp_path / "a.jsonl", rows), messages_column="m"))

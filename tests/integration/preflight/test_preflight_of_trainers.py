@@ -260,6 +260,8 @@ def test_rows_reach_the_template_as_trl_hands_them_on(tmp_path, tokenizer, rows)
         [{"messages": CHAT, "image": "a"}] * 3,
         [{"messages": CHAT, "labels": 1}] * 3,
         [{"messages": CHAT, "chat_template_kwargs": None}] * 3,
+        [{"prompt": "a", "completion": "b", "chat_template_kwargs": None}] * 3,
+        [{"prompt": "a", "completion": "b", "chat_template_kwargs": "{}"}] * 3,
         [{"messages": CHAT, "tools": {"name": "f"}}] * 3,
         [{"messages": []}] * 3,
     ],
