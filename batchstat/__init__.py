@@ -30,10 +30,10 @@ if TYPE_CHECKING:
     from batchstat.render.html.report import to_html
     from batchstat.render.plots.pictures import plot
     from batchstat.render.printed import show
-    from batchstat.simulation.balance import balance
-    from batchstat.simulation.bucket_search import find_buckets
-    from batchstat.simulation.compare import compare
-    from batchstat.simulation.comparison import Comparison
+    from batchstat.simulation.balance.balance import balance
+    from batchstat.simulation.buckets.search import find_buckets
+    from batchstat.simulation.compare.compare import compare
+    from batchstat.simulation.compare.comparison import Comparison
     from batchstat.simulation.measured import measure
     from batchstat.simulation.preflight import Preflight, preflight
     from batchstat.simulation.recorded import record, run
@@ -91,7 +91,7 @@ _HOMES = {
     "StreamBatcher": "batchstat.training.stream_batcher",
     "WeightedClassSampler": "batchstat.training.samplers",
     "BatchstatError": "batchstat.errors",
-    "Comparison": "batchstat.simulation.comparison",
+    "Comparison": "batchstat.simulation.compare.comparison",
     "CorpusOptions": "batchstat.corpus.options",
     "Calibration": "batchstat.calibration.calibration",
     "CostModel": "batchstat.calibration.cost_model",
@@ -99,12 +99,12 @@ _HOMES = {
     "OptionError": "batchstat.errors",
     "Profile": "batchstat.profiling.profile",
     "Settings": "batchstat.planning.settings",
-    "balance": "batchstat.simulation.balance",
+    "balance": "batchstat.simulation.balance.balance",
     "calibrate": "batchstat.calibration.calibrate",
     "check": "batchstat.gate.check",
-    "compare": "batchstat.simulation.compare",
+    "compare": "batchstat.simulation.compare.compare",
     "estimate_memory": "batchstat.calibration.memory_estimate",
-    "find_buckets": "batchstat.simulation.bucket_search",
+    "find_buckets": "batchstat.simulation.buckets.search",
     "Preflight": "batchstat.simulation.preflight",
     "load_calibration": "batchstat.calibration.calibration",
     "load_model": "batchstat.calibration.cost_model",

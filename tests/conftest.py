@@ -24,7 +24,7 @@ from batchstat.planning.plan import BatchPlan
 from batchstat.planning.strategies import STRATEGIES
 from batchstat.planning.strategies.base import Strategy
 from batchstat.planning.windows import plan_windows
-from batchstat.tokenization import loading
+from batchstat.tokenization.loading import load as loading
 
 # Nothing is timed: how fast the machine is today is no property of the code. Every run draws other
 # examples, so that 60 of them, which take minutes less than 100, miss nothing for long.

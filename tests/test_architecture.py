@@ -21,7 +21,7 @@ LAYERS = [
     ["tokenization"],
     ["profiling"],
     ["calibration", "planning"],
-    ["documents", "frameworks", "recording"],
+    ["documents", "recording", "trainers"],
     ["simulation", "training"],
     ["gate"],
     ["render"],
@@ -118,7 +118,7 @@ def test_the_house_stays_small(capsys):
 REGISTRIES = {
     "batchstat",
     "batchstat.corpus.formats",
-    "batchstat.frameworks",
+    "batchstat.trainers",
     "batchstat.planning.samplers",
     "batchstat.planning.strategies",
     "batchstat.profiling.executors",
@@ -276,7 +276,7 @@ def test_documents_are_built_when_they_are_filled():
 
 def test_the_builtin_tokenizer_does_not_load_transformers():
     loaded = loaded_by(
-        "from batchstat.tokenization.loading import load_tokenizer; load_tokenizer('builtin')"
+        "from batchstat.tokenization.loading.load import load_tokenizer; load_tokenizer('builtin')"
     )
     assert "transformers" not in loaded
 

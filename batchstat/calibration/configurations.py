@@ -18,7 +18,7 @@ def load_configuration(written: str, otherwise: str, unreachable: str = "") -> A
     Raises:
         InputError: it cannot be loaded; the message says what to do.
     """
-    from batchstat.tokenization.hub import HUB_NAME, hub_answers, import_quietly
+    from batchstat.tokenization.loading.hub import HUB_NAME, hub_answers, import_quietly
 
     path = local_path(written)
     try:

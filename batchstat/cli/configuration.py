@@ -16,7 +16,7 @@ from batchstat.parameters import whole_number
 from batchstat.planning.samplers.spec import weights_file
 from batchstat.planning.settings import Settings
 from batchstat.planning.strategies.spec import parse_strategies
-from batchstat.simulation.named_rows import names_recording
+from batchstat.simulation.compare.named_rows import names_recording
 from batchstat.storage.addresses import as_path, as_shown, check_regular, is_remote
 
 OWN_FILE, SHARED_FILE = "batchstat.toml", "pyproject.toml"
@@ -256,7 +256,7 @@ class _Reader:
 
 def is_trainer_config(current: str) -> bool:
     """Return whether a current setup is a trainer's configuration, by the ending of its name."""
-    from batchstat.frameworks.files import PICKLE, SUFFIXES
+    from batchstat.trainers.base.files import PICKLE, SUFFIXES
 
     return current.endswith((*SUFFIXES, PICKLE))
 

@@ -10,17 +10,17 @@ from batchstat.corpus.options import CorpusOptions
 from batchstat.errors import InputError, OptionError
 from batchstat.gate.check import DEFAULT_CURRENT
 from batchstat.planning.settings import Settings
-from batchstat.simulation.named_rows import Row
+from batchstat.simulation.compare.named_rows import Row
 from batchstat.simulation.results import ReportWarning
 from batchstat.storage.addresses import as_shown
 
 if TYPE_CHECKING:
     from batchstat.cli.inputs import Inputs
-    from batchstat.frameworks.setup import TrainingSetup
     from batchstat.profiling.profile import Profile
     from batchstat.simulation.current import CurrentSetup
     from batchstat.simulation.observed import Observed
     from batchstat.simulation.trainer_changes import Trainer
+    from batchstat.trainers.base.setup import TrainingSetup
 
 _READING = ("corpus", "tokenizer", "chat_template", *(each.name for each in fields(CorpusOptions)))
 

@@ -16,7 +16,7 @@ from batchstat.documents.base import to_text
 from batchstat.errors import OptionError, named_part
 from batchstat.render.screens.each import each_screen
 from batchstat.render.text import one_line
-from batchstat.simulation.comparison import Comparison
+from batchstat.simulation.compare.comparison import Comparison
 
 Compared = tuple[FoundProfile, Comparison, CommandResult]
 

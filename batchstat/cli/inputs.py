@@ -25,12 +25,12 @@ from batchstat.gate.check import DEFAULT_CURRENT
 from batchstat.gate.limits import Limit, in_force, read_limits
 from batchstat.gate.named_limits import NAMED_LIMITS
 from batchstat.planning.settings import Settings
-from batchstat.simulation.named_rows import names_recording
+from batchstat.simulation.compare.named_rows import names_recording
 from batchstat.storage.addresses import local_path
 
 if TYPE_CHECKING:
-    from batchstat.frameworks.setup import TrainingSetup
     from batchstat.simulation.observed import Observed
+    from batchstat.trainers.base.setup import TrainingSetup
 
 COMMAND_LINE = "the command line"
 
@@ -218,7 +218,7 @@ def _current_setup(values: Mapping[str, Setting]) -> "TrainingSetup | None":
     """Return what the trainer's configuration means that is the current setup, if one is."""
     if "current" not in values or not is_trainer_config(values["current"].value):
         return None
-    from batchstat.frameworks.files import read_setup
+    from batchstat.trainers.base.files import read_setup
 
     framework = values["framework"].value if "framework" in values else None
     return read_setup(values["current"].value, framework)

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from batchstat.gate.trials import Trial
     from batchstat.planning.settings import ResolvedSettings
     from batchstat.profiling.profile import Profile
-    from batchstat.simulation.changes import Change
+    from batchstat.simulation.compare.changes import Change
 
 _BATCHING = {each.name: each.default for each in fields(Settings)}
 

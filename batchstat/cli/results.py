@@ -19,7 +19,7 @@ from batchstat.profiling.parquet import save_lengths
 from batchstat.profiling.profile import Profile
 from batchstat.render.screens.profile import identity, profile_screen
 from batchstat.render.screens.recording import recorded_identity
-from batchstat.simulation.compare import simulate
+from batchstat.simulation.compare.compare import simulate
 from batchstat.storage.result_files import (
     LENGTHS_FILE,
     PROFILE_FILE,

@@ -135,7 +135,7 @@ class BalanceFile(Compared, File):
 
 
 def balance_document(report: Any) -> dict[str, Any]:
-    """Return balance.json of a `batchstat.simulation.balance_report.BalanceReport`."""
+    """Return balance.json of a `batchstat.simulation.balance.report.BalanceReport`."""
     made = {
         **head(SCHEMA, report.created),
         "corpus": corpus_of(report.corpus, report.samples),

@@ -124,7 +124,7 @@ class BucketsFile(Compared, File):
 
 
 def buckets_document(report: Any) -> dict[str, Any]:
-    """Return buckets.json of a `batchstat.simulation.bucket_search.BucketReport`."""
+    """Return buckets.json of a `batchstat.simulation.buckets.search.BucketReport`."""
     made = {
         **head(SCHEMA, report.created),
         "corpus": corpus_of(report.corpus, report.samples),

@@ -17,9 +17,9 @@ from batchstat.gate.trials import Laboratory, Trial
 from batchstat.parameters import checks_keywords
 from batchstat.planning.settings import Settings, SettingsOptions
 from batchstat.profiling.profile import Profile
-from batchstat.simulation.compare import simulate
+from batchstat.simulation.compare.compare import simulate
+from batchstat.simulation.compare.named_rows import Row
 from batchstat.simulation.device import Device, as_device
-from batchstat.simulation.named_rows import Row
 from batchstat.simulation.trainer_changes import Trainer
 from batchstat.storage.addresses import as_path
 

@@ -13,7 +13,7 @@ from batchstat.planning.settings import ResolvedSettings, Settings
 from batchstat.planning.strategies.base import Strategy
 from batchstat.planning.strategies.spec import RowRequest, request_row
 from batchstat.profiling.profile import Profile
-from batchstat.simulation.sweep import read_aheads
+from batchstat.simulation.compare.sweep import read_aheads
 
 Changes = Mapping[str, Any]
 """Values by the names of settings, and `current`."""

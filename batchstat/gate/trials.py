@@ -12,11 +12,11 @@ from batchstat.parameters import with_parameter
 from batchstat.planning.inputs import resolve_inputs
 from batchstat.planning.settings import Settings
 from batchstat.profiling.profile import Profile
-from batchstat.simulation.candidates import simulate_candidates
-from batchstat.simulation.changes import Change
-from batchstat.simulation.compare import simulate
+from batchstat.simulation.compare.candidates import simulate_candidates
+from batchstat.simulation.compare.changes import Change
+from batchstat.simulation.compare.compare import simulate
+from batchstat.simulation.compare.named_rows import Row
 from batchstat.simulation.device import Device
-from batchstat.simulation.named_rows import Row
 from batchstat.simulation.results import Simulation, StrategyResult
 from batchstat.simulation.trainer_changes import Trainer
 
@@ -31,7 +31,8 @@ class Trial:
         changes: the values that it sets, by the names of settings and `current`, or of keys of the
             trainer's configuration.
         line: these keys as a line to paste; empty without a trainer's configuration.
-        change: what `batchstat.simulation.changes` says of it; None for a change of settings.
+        change: what `batchstat.simulation.compare.changes` says of it; None for a change of
+            settings.
         report: the numbers with it.
     """
 

@@ -8,9 +8,9 @@ import numpy as np
 
 from batchstat.lengths.arrays import Ints, gather_groups, offsets_from_sizes
 from batchstat.lengths.exact import moments, sums
+from batchstat.planning.algorithms.histogram import BatchSummary
 from batchstat.planning.plan import BatchPlan
 from batchstat.planning.samples import Samples
-from batchstat.planning.strategies.histogram import BatchSummary
 
 
 @dataclass(frozen=True, eq=False)
@@ -84,7 +84,7 @@ class BatchTable:
                     entries,
                     samples,
                     *(tokens, squares, padded),
-                    np.diff(plan.step_offsets),
+                    np.diff(plan.unit_offsets),
                 )
             )
         columns = [np.concatenate(part) for part in zip(*parts, strict=True)]

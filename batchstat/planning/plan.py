@@ -67,7 +67,7 @@ class Windows:
 
 @dataclass(frozen=True, eq=False, slots=True)
 class BatchPlan:
-    """Entries in rows, rows in batches, batches in steps; every offsets array starts with 0.
+    """Entries in rows, rows in batches, batches in units; every offsets array starts with 0.
 
     An entry is a sample, or a part of one that begins at `starts`. No row and no batch is empty.
 
@@ -78,7 +78,7 @@ class BatchPlan:
         ...     lengths=np.array([9, 7, 4]),
         ...     row_offsets=np.array([0, 1, 2, 3]),
         ...     batch_offsets=np.array([0, 2, 3]),
-        ...     step_offsets=np.array([0, 1, 2]),
+        ...     unit_offsets=np.array([0, 1, 2]),
         ...     widths=np.array([9, 4]),
         ... )
         >>> len(plan)
@@ -90,7 +90,7 @@ class BatchPlan:
         lengths: (n_entries,) tokens of each entry.
         row_offsets: (n_rows + 1,) row i holds entries row_offsets[i] to row_offsets[i + 1].
         batch_offsets: (n_batches + 1,) rows of each batch.
-        step_offsets: (n_steps + 1,) batches of each step.
+        unit_offsets: (n_units + 1,) batches of each unit, which go to one rank together.
         widths: (n_batches,) tokens to which every row of the batch is padded.
         starts: (n_entries,) first token of each entry; None if every sample is whole or truncated
             only at its end.
@@ -101,7 +101,7 @@ class BatchPlan:
     lengths: Ints
     row_offsets: Ints
     batch_offsets: Ints
-    step_offsets: Ints
+    unit_offsets: Ints
     widths: Ints
     starts: Ints | None = None
     document_multiple: int = 1
@@ -128,7 +128,7 @@ class BatchPlan:
             lengths=np.concatenate([plan.lengths for plan in plans]),
             row_offsets=_chain([plan.row_offsets for plan in plans]),
             batch_offsets=_chain([plan.batch_offsets for plan in plans]),
-            step_offsets=_chain([plan.step_offsets for plan in plans]),
+            unit_offsets=_chain([plan.unit_offsets for plan in plans]),
             widths=np.concatenate([plan.widths for plan in plans]),
             starts=starts,
             document_multiple=plans[0].document_multiple,

@@ -284,8 +284,8 @@ class _Distributed(NamedTuple):
 def _distributed(plan: BatchPlan, turns: Ints, *, keep_empty: bool) -> _Distributed:
     units = turns.ravel()
     held = units >= 0
-    sizes = np.where(held, np.diff(plan.step_offsets)[units], 1)
-    offsets, batches = expand_ranges(np.where(held, plan.step_offsets[units], 0), sizes)
+    sizes = np.where(held, np.diff(plan.unit_offsets)[units], 1)
+    offsets, batches = expand_ranges(np.where(held, plan.unit_offsets[units], 0), sizes)
     batches[offsets[:-1][~held]] = -1
     place = np.repeat(np.arange(len(units)), sizes)
     kept = (batches >= 0) | keep_empty

@@ -179,7 +179,7 @@ def side_by_side(units: Sequence[int]) -> Ints:
 
 
 def spread_remainder(plan: BatchPlan, world_size: int, multiple: int) -> BatchPlan:
-    """Return the plan with the rows of the remaining steps rebatched, one batch per rank.
+    """Return the plan with the rows of the remaining units rebatched, one batch per rank.
 
     Their sizes differ by at most 1; if there are fewer rows than ranks, the first rows are
     repeated. Source: lhotse's CutSampler, which redistributes the examples of its last batches.
@@ -189,18 +189,18 @@ def spread_remainder(plan: BatchPlan, world_size: int, multiple: int) -> BatchPl
         world_size: number of ranks.
         multiple: widths are rounded up to a multiple of this.
     """
-    steps = len(plan.step_offsets) - 1
-    rest = steps % world_size
+    units = len(plan.unit_offsets) - 1
+    rest = units % world_size
     if rest == 0:
         return plan
-    kept_batches = plan.step_offsets[steps - rest]
+    kept_batches = plan.unit_offsets[units - rest]
     kept_rows = plan.batch_offsets[kept_batches]
     rows = np.arange(kept_rows, len(plan.row_offsets) - 1)
     if len(rows) < world_size:
         rows = np.resize(rows, world_size)
     least, more = divmod(len(rows), world_size)
     edges = offsets_from_sizes(least + (np.arange(world_size) < more))
-    return _with_last(plan, rows, steps - rest, edges, multiple)
+    return _with_last(plan, rows, units - rest, edges, multiple)
 
 
 def fill_remainder(plan: BatchPlan, world_size: int, size: int, multiple: int) -> BatchPlan:
@@ -210,7 +210,7 @@ def fill_remainder(plan: BatchPlan, world_size: int, size: int, multiple: int) -
     Source: accelerate's BatchSamplerShard with even_batches.
 
     Args:
-        plan: the plan of the whole epoch, each step of which is a batch.
+        plan: the plan of the whole epoch, each unit of which is a batch.
         world_size: number of ranks.
         size: rows per batch.
         multiple: widths are rounded up to a multiple of this.
@@ -232,18 +232,18 @@ def fill_remainder(plan: BatchPlan, world_size: int, size: int, multiple: int) -
 
 
 def _with_last(
-    plan: BatchPlan, rows: Ints, kept_steps: int, edges: Ints, multiple: int
+    plan: BatchPlan, rows: Ints, kept_units: int, edges: Ints, multiple: int
 ) -> BatchPlan:
-    """Return the first steps of a plan, followed by batches of some of its rows, a step each.
+    """Return the first units of a plan, followed by batches of some of its rows, a unit each.
 
     Args:
         plan: the plan.
         rows: (n,) rows of the batches that follow.
-        kept_steps: number of steps that remain as they are.
+        kept_units: number of units that remain as they are.
         edges: (n_batches + 1,) where each of these batches begins among the rows.
         multiple: widths are rounded up to a multiple of this.
     """
-    kept_batches = plan.step_offsets[kept_steps]
+    kept_batches = plan.unit_offsets[kept_units]
     kept_rows = plan.batch_offsets[kept_batches]
     row_offsets, entries = gather_groups(
         plan.row_offsets, np.concatenate([np.arange(kept_rows), rows])
@@ -255,7 +255,7 @@ def _with_last(
         lengths=plan.lengths[entries],
         row_offsets=row_offsets,
         batch_offsets=_extended(plan.batch_offsets[: kept_batches + 1], edges),
-        step_offsets=_extended(plan.step_offsets[: kept_steps + 1], np.arange(len(edges))),
+        unit_offsets=_extended(plan.unit_offsets[: kept_units + 1], np.arange(len(edges))),
         widths=np.concatenate([plan.widths[:kept_batches], round_up(widest, multiple)]),
         starts=None if plan.starts is None else plan.starts[entries],
         document_multiple=plan.document_multiple,

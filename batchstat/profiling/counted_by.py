@@ -7,7 +7,7 @@ from batchstat.corpus.sources import STANDARD_INPUT
 from batchstat.corpus.splits import splits_of
 from batchstat.errors import InputError
 from batchstat.profiling.profile import Profile
-from batchstat.tokenization.loading import load_tokenizer
+from batchstat.tokenization.loading.load import load_tokenizer
 
 
 def tokenizer_of(profile: Profile) -> Any:

@@ -20,7 +20,7 @@ from batchstat.profiling.labels import as_labels
 from batchstat.profiling.profile import CorpusFacts, Profile, TokenizerFacts
 from batchstat.profiling.progress import CountedAmount
 from batchstat.storage.arrow_numbers import as_arrow
-from batchstat.tokenization.count_check import counting_after
+from batchstat.tokenization.counting.count_check import counting_after
 from batchstat.tokenization.threads import in_order
 from batchstat.tokenization.tokenizer import Tokenizer
 

@@ -15,9 +15,9 @@ from batchstat.corpus.splits import Split, splits_of
 from batchstat.errors import ColumnError, InputError, OptionError
 from batchstat.storage.addresses import is_remote
 from batchstat.tokenization.builtin import NAME as BUILTIN
-from batchstat.tokenization.chat import with_chat_template
-from batchstat.tokenization.instructions import with_instructions
-from batchstat.tokenization.loading import load_tokenizer
+from batchstat.tokenization.chats.chat import with_chat_template
+from batchstat.tokenization.chats.instructions import with_instructions
+from batchstat.tokenization.loading.load import load_tokenizer
 from batchstat.tokenization.tokenizer import Tokenizer
 
 if TYPE_CHECKING:

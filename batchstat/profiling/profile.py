@@ -35,7 +35,7 @@ class CorpusFacts:
         faults: what was wrong with the first few bad records.
         failed: why splits of it are not counted; if there are any, the profile is partial.
         left_out: number of chats that the chat template does not render completely, by what it
-            leaves out: see `batchstat.tokenization.template_coverage.TemplateCoverage.left_out`.
+            leaves out, as `TemplateCoverage.left_out` names it.
     """
 
     sources: tuple[Source, ...]

@@ -111,6 +111,6 @@ class GivenBatches(Strategy):
             lengths=lengths,
             row_offsets=self.row_offsets,
             batch_offsets=self.batch_offsets,
-            step_offsets=np.arange(len(self.batch_offsets)),
+            unit_offsets=np.arange(len(self.batch_offsets)),
             widths=widths,
         )

@@ -19,12 +19,12 @@ from batchstat.documents.comparison import Model
 from batchstat.documents.schema import schema
 from batchstat.errors import InputError, OptionError, did_you_mean
 from batchstat.parameters import Option, options_of
+from batchstat.planning.algorithms.bucket_edges import RULES
 from batchstat.planning.rules import COSTS
 from batchstat.planning.samplers import SAMPLERS
 from batchstat.planning.settings import Settings
 from batchstat.planning.strategies import FRAMEWORKS, OWN_STRATEGIES, STRATEGIES
 from batchstat.planning.strategies.base import Strategy
-from batchstat.planning.strategies.bucket_edges import RULES
 
 if TYPE_CHECKING:
     from _typeshed import DataclassInstance

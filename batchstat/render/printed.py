@@ -8,7 +8,7 @@ from batchstat.errors import printable
 from batchstat.planning.settings import Settings
 from batchstat.render.recipes.writing import literal, refusal
 from batchstat.render.screens.preflight import preflight_screen
-from batchstat.simulation.changes import Change
+from batchstat.simulation.compare.changes import Change
 from batchstat.simulation.preflight import Preflight
 
 _WIDTH = 100

@@ -8,16 +8,16 @@ from pathlib import Path
 from typing import Any
 
 from batchstat.errors import OptionError, short
-from batchstat.frameworks.samples import TrainedSamples
-from batchstat.frameworks.setup import TrainingSetup
 from batchstat.planning.settings import Settings
 from batchstat.profiling.profile import Profile
 from batchstat.recording.recording import read_recording
-from batchstat.simulation.named_rows import Row
+from batchstat.simulation.compare.named_rows import Row
 from batchstat.simulation.observed import WITHOUT_LABELS, Observed
 from batchstat.simulation.observed_runs import observe_recording
 from batchstat.simulation.preflight_samples import ALL_TRAINED, as_trained
 from batchstat.simulation.trainer_changes import Trainer
+from batchstat.trainers.base.samples import TrainedSamples
+from batchstat.trainers.base.setup import TrainingSetup
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)

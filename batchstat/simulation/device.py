@@ -19,12 +19,12 @@ from batchstat.calibration.costs import TOTAL_TOKENS, BatchCost
 from batchstat.calibration.setup import Setup
 from batchstat.errors import InputError, OptionError, short
 from batchstat.planning.strategies.spec import RowRequest
-from batchstat.simulation.counts import PlanCounts
+from batchstat.simulation.meters.counts import PlanCounts
 from batchstat.simulation.recorded_times import calibration_in
 from batchstat.storage.addresses import local_path
 
 if TYPE_CHECKING:
-    from batchstat.frameworks.setup import TrainingSetup
+    from batchstat.trainers.base.setup import TrainingSetup
 
 _SECONDS_PER_HOUR = 3600
 _MOST_DIFFERING = 3

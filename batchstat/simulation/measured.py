@@ -18,7 +18,7 @@ from batchstat.planning.strategies.spec import with_own_settings
 from batchstat.profiling.profile import Profile
 from batchstat.recording.collated import collated_batches
 from batchstat.recording.sample_numbers import given_batches
-from batchstat.simulation.compare import simulate
+from batchstat.simulation.compare.compare import simulate
 from batchstat.simulation.device import as_device, batch_cost
 from batchstat.simulation.results import StrategyResult
 from batchstat.simulation.rows import make_row

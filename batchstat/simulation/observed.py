@@ -9,10 +9,6 @@ import numpy as np
 
 from batchstat.calibration.calibration import Calibration
 from batchstat.errors import InputError, counted, short
-from batchstat.frameworks import CONFIGURATIONS
-from batchstat.frameworks.files import setup_of
-from batchstat.frameworks.samples import keep_all
-from batchstat.frameworks.setup import Schedule, TrainingSetup
 from batchstat.lengths.arrays import Ints
 from batchstat.lengths.token_ranges import TokenRanges
 from batchstat.planning.inputs import PlanInputs
@@ -35,8 +31,12 @@ from batchstat.recording.trainer_object import (
     unchanged_random_state,
 )
 from batchstat.recording.versions import check_versions
+from batchstat.simulation.meters.token_weights import UNKNOWN
 from batchstat.simulation.run_facts import RunFacts
-from batchstat.simulation.token_weights import UNKNOWN
+from batchstat.trainers import CONFIGURATIONS
+from batchstat.trainers.base.files import setup_of
+from batchstat.trainers.base.samples import keep_all
+from batchstat.trainers.base.setup import Schedule, TrainingSetup
 
 _PAD_LESS = "pad to the longest row of a batch, where you tokenize or collate"
 

@@ -10,6 +10,7 @@ from batchstat.planning.strategies import STRATEGIES
 from batchstat.recording.recorded_batches import RecordedBatches, batches_of
 from batchstat.recording.recording import Recording
 from batchstat.recording.trainer_object import TrainerObject, trainer_of
+from batchstat.simulation.meters.token_weights import UNKNOWN
 from batchstat.simulation.observed import (
     LOADER,
     WITHOUT_COUNT,
@@ -19,7 +20,6 @@ from batchstat.simulation.observed import (
 )
 from batchstat.simulation.recorded_times import times_of
 from batchstat.simulation.run_facts import run_facts
-from batchstat.simulation.token_weights import UNKNOWN
 
 
 def observe_recording(recording: Recording, settings: Mapping[str, Any]) -> Observed:

@@ -8,20 +8,17 @@ from typing import Any, Unpack, cast
 
 from batchstat.calibration.calibration import Calibration
 from batchstat.errors import InputError, OptionError
-from batchstat.frameworks.files import read_setup
-from batchstat.frameworks.samples import TrainedSamples
-from batchstat.frameworks.setup import EpochSize, TrainingSetup
 from batchstat.parameters import checks_keywords
+from batchstat.planning.frameworks.packed_rows import ShuffledRows
 from batchstat.planning.inputs import resolve_inputs
 from batchstat.planning.settings import Settings, SettingsOptions
 from batchstat.planning.shares import EpochShares
-from batchstat.planning.strategies.packed_rows import ShuffledRows
 from batchstat.planning.strategies.spec import RowRequest
 from batchstat.profiling.build import profile as count
 from batchstat.profiling.profile import Profile
 from batchstat.recording.given_batches import GivenBatches
-from batchstat.simulation.candidates import Candidates, simulate_candidates
-from batchstat.simulation.changes import Changes
+from batchstat.simulation.compare.candidates import Candidates, simulate_candidates
+from batchstat.simulation.compare.changes import Changes
 from batchstat.simulation.current import CurrentSetup, current_of
 from batchstat.simulation.device import Device, as_device
 from batchstat.simulation.observed import Observed, observe
@@ -38,6 +35,9 @@ from batchstat.simulation.proof import Proof, prove
 from batchstat.simulation.results import ReportWarning, Simulation, StrategyResult
 from batchstat.simulation.warnings import simulation_warnings
 from batchstat.storage.addresses import local_path
+from batchstat.trainers.base.files import read_setup
+from batchstat.trainers.base.samples import TrainedSamples
+from batchstat.trainers.base.setup import EpochSize, TrainingSetup
 
 
 @dataclass(frozen=True, kw_only=True)

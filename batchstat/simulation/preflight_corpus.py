@@ -6,15 +6,15 @@ from typing import Any
 
 from batchstat.corpus.options import CorpusOptions
 from batchstat.errors import InputError, short
-from batchstat.frameworks.files import check_files
-from batchstat.frameworks.setup import TokenizerRules, TrainingSetup
 from batchstat.profiling.inputs import column_names, has_columns, is_plain_text, path_holds_chats
 from batchstat.tokenization.builtin import NAME as BUILTIN
-from batchstat.tokenization.chat import template_of
-from batchstat.tokenization.loaded_alike import check_added, check_class, check_eos
-from batchstat.tokenization.loading import load_tokenizer
-from batchstat.tokenization.template_slots import check_slots
-from batchstat.tokenization.turns_apart import check_turns
+from batchstat.tokenization.chats.chat import template_of
+from batchstat.tokenization.chats.template_slots import check_slots
+from batchstat.tokenization.chats.turns_apart import check_turns
+from batchstat.tokenization.loading.load import load_tokenizer
+from batchstat.tokenization.loading.loaded_alike import check_added, check_class, check_eos
+from batchstat.trainers.base.files import check_files
+from batchstat.trainers.base.setup import TokenizerRules, TrainingSetup
 
 _CONTENTS = ("text_column", "prompt_column", "tokens_column", "length_column")
 _OF_CHATS = (

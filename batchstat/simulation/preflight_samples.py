@@ -4,11 +4,11 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
-from batchstat.frameworks.samples import TrainedSamples
-from batchstat.frameworks.setup import EpochSize, TrainingSetup
 from batchstat.planning.settings import Settings
 from batchstat.profiling.profile import Profile
 from batchstat.simulation.results import Simulation
+from batchstat.trainers.base.samples import TrainedSamples
+from batchstat.trainers.base.setup import EpochSize, TrainingSetup
 
 _UNMARKED = ("tokens", "length")
 """Contents that do not say by themselves which tokens carry loss."""

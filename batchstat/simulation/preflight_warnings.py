@@ -4,8 +4,6 @@ from collections.abc import Iterator
 from dataclasses import replace
 
 from batchstat.errors import counted
-from batchstat.frameworks.samples import TrainedSamples
-from batchstat.frameworks.setup import TrainingSetup
 from batchstat.profiling.profile import TokenizerFacts
 from batchstat.recording.collated import UNMARKED
 from batchstat.recording.recorder.reading import GUESS
@@ -14,6 +12,8 @@ from batchstat.simulation.device_warnings import DOES_NOT_FIT, fixed_excess, unf
 from batchstat.simulation.observed import Observed
 from batchstat.simulation.results import ReportWarning, Simulation
 from batchstat.tokenization.builtin import NAME as BUILTIN
+from batchstat.trainers.base.samples import TrainedSamples
+from batchstat.trainers.base.setup import TrainingSetup
 
 
 def configuration_warnings(

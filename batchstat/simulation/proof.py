@@ -10,15 +10,15 @@ from typing import Any
 import numpy as np
 
 from batchstat.errors import BatchstatError, counted
-from batchstat.frameworks import CONFIGURATIONS
 from batchstat.planning.inputs import resolve_inputs
 from batchstat.planning.rank_batches import RankBatches, plan_ranks
 from batchstat.planning.settings import Settings
 from batchstat.planning.shares import make_shares
 from batchstat.profiling.profile import Profile
 from batchstat.recording.recording import Recording, read_recording
+from batchstat.simulation.compare.named_rows import Row, request_of
 from batchstat.simulation.current import CurrentSetup, current_of, of_recording, recorded
-from batchstat.simulation.named_rows import Row, request_of
+from batchstat.trainers import CONFIGURATIONS
 
 _SEEDS = (42, 0, 1, 2, 3, 1234)
 """Seeds that are tried where a recording has no Trainer that says its own."""

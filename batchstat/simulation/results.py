@@ -10,11 +10,11 @@ from batchstat.planning.plan import BatchPlan
 from batchstat.planning.rules import SHUFFLED
 from batchstat.planning.settings import ResolvedSettings
 from batchstat.planning.strategies.spec import RowRequest
-from batchstat.simulation.counts import PlanCounts
+from batchstat.simulation.compare.estimate import Interval
 from batchstat.simulation.device import Device, OnDevice
-from batchstat.simulation.estimate import Interval
-from batchstat.simulation.timeline import Timeline
-from batchstat.simulation.token_weights import TrainedCounts
+from batchstat.simulation.meters.counts import PlanCounts
+from batchstat.simulation.meters.timeline import Timeline
+from batchstat.simulation.meters.token_weights import TrainedCounts
 
 if TYPE_CHECKING:
     import numpy as np

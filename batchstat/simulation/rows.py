@@ -12,13 +12,13 @@ from batchstat.planning.samples import Samples
 from batchstat.planning.settings import ResolvedSettings
 from batchstat.planning.shares import EpochShares, make_shares
 from batchstat.planning.strategies.spec import RowRequest
-from batchstat.simulation.counts import PlanCounts
+from batchstat.simulation.compare.estimate import Drawn
 from batchstat.simulation.device import Device, OnDevice
-from batchstat.simulation.estimate import Drawn
-from batchstat.simulation.lost_again import count_dropped_again
-from batchstat.simulation.measure import measure
+from batchstat.simulation.meters.counts import PlanCounts
+from batchstat.simulation.meters.lost_again import count_dropped_again
+from batchstat.simulation.meters.measure import measure
+from batchstat.simulation.meters.token_weights import measure_trained
 from batchstat.simulation.results import ReportWarning, SeedSpread, StrategyResult
-from batchstat.simulation.token_weights import measure_trained
 
 
 class EpochCache:

@@ -16,8 +16,8 @@ from batchstat.planning.strategies.spec import RowRequest, request_row
 from batchstat.profiling.profile import Profile
 
 if TYPE_CHECKING:
-    from batchstat.frameworks.setup import TrainingSetup
     from batchstat.simulation.observed import Observed
+    from batchstat.trainers.base.setup import TrainingSetup
 
 _BY_NAME = {
     "static": "transformers",  # nothing is known of its trainer: that of most
@@ -116,7 +116,7 @@ class Trainer:
         return changes_of_object(self.observed, wanted, self._of_keys())
 
     def _of_keys(self) -> tuple[TrainerChange, ...]:
-        from batchstat.frameworks import CONFIGURATIONS
+        from batchstat.trainers import CONFIGURATIONS
 
         if self.setup.framework not in CONFIGURATIONS:  # a loader
             return ()
@@ -128,9 +128,9 @@ class Trainer:
         """Return what other values for some keys make; None where they contradict others, or do not
         go with this corpus.
         """
-        from batchstat.frameworks import CONFIGURATIONS
-        from batchstat.frameworks.files import setup_of
         from batchstat.simulation.preflight_samples import as_trained
+        from batchstat.trainers import CONFIGURATIONS
+        from batchstat.trainers.base.files import setup_of
 
         setup, framework = self.setup, CONFIGURATIONS[self.setup.framework]
         try:
@@ -150,7 +150,7 @@ class Trainer:
         """Return the same of settings, by the keys that decide these; None where one of them has no
         key, or is overridden.
         """
-        from batchstat.frameworks import CONFIGURATIONS
+        from batchstat.trainers import CONFIGURATIONS
 
         known = CONFIGURATIONS[self.setup.framework].keys
         keys = {self.setup.own_keys.get(name, name): value for name, value in changes.items()}
@@ -173,8 +173,8 @@ def changes_of_name(
     if name is None or current.strategy.packs_rows or size is None:
         return
     # What trainers do to a corpus loads its readers, which most commands do not need.
-    from batchstat.frameworks import CONFIGURATIONS
-    from batchstat.frameworks.files import setup_of
+    from batchstat.trainers import CONFIGURATIONS
+    from batchstat.trainers.base.files import setup_of
 
     framework = CONFIGURATIONS[name]
     own: dict[str, Any] = {

@@ -8,8 +8,8 @@ import numpy as np
 import pyarrow as pa
 
 from batchstat.lengths.arrays import Ints
-from batchstat.tokenization.engine_counter import EngineCounter
-from batchstat.tokenization.piece_counter import PieceCounter
+from batchstat.tokenization.counting.engine_counter import EngineCounter
+from batchstat.tokenization.counting.piece_counter import PieceCounter
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)

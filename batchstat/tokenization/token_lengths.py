@@ -13,8 +13,8 @@ from batchstat.corpus.content import Texts
 from batchstat.errors import OptionError
 from batchstat.lengths.arrays import Ints
 from batchstat.tokenization.builtin import NAME as BUILTIN
-from batchstat.tokenization.count_check import MiscountError, counting_after
-from batchstat.tokenization.loading import as_tokenizer
+from batchstat.tokenization.counting.count_check import MiscountError, counting_after
+from batchstat.tokenization.loading.load import as_tokenizer
 from batchstat.tokenization.threads import in_order, worker_count
 from batchstat.tokenization.tokenizer import TOGETHER_BYTES, Tokenizer
 

@@ -18,10 +18,10 @@ import pyarrow as pa
 import tokenizers
 
 from batchstat.lengths.arrays import Ints
-from batchstat.tokenization.engine_counter import EngineCounter
-from batchstat.tokenization.engine_gate import keeps_bytes
-from batchstat.tokenization.safe_cuts import definition_of_part
-from batchstat.tokenization.separable import Definition
+from batchstat.tokenization.counting.engine_counter import EngineCounter
+from batchstat.tokenization.counting.engine_gate import keeps_bytes
+from batchstat.tokenization.counting.safe_cuts import definition_of_part
+from batchstat.tokenization.counting.separable import Definition
 
 _SPACE = "\u0120"
 """The character that stands for a space in entries of byte-level BPE."""

@@ -24,11 +24,11 @@ from batchstat.corpus.content import (
 from batchstat.errors import InputError
 from batchstat.lengths.arrays import Ints, offsets_from_sizes
 from batchstat.lengths.token_ranges import TokenRanges
-from batchstat.tokenization.chat_template import Locate
-from batchstat.tokenization.count_check import MiscountError, counting_after
+from batchstat.tokenization.chats.chat_template import Locate
+from batchstat.tokenization.chats.prompts import count_completions
+from batchstat.tokenization.counting.count_check import MiscountError, counting_after
+from batchstat.tokenization.counting.panics import panics_as_errors
 from batchstat.tokenization.encoder import Encoder
-from batchstat.tokenization.panics import panics_as_errors
-from batchstat.tokenization.prompts import count_completions
 
 TOGETHER_BYTES = 8 << 20
 """Texts that are cut into pieces, or counted by the engine, together: many pieces repeat in them,

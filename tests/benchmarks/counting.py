@@ -40,10 +40,10 @@ import tokenizers
 import transformers
 
 import batchstat
-from batchstat.tokenization import count_check
-from batchstat.tokenization.count_check import CountCheck
-from batchstat.tokenization.engine_counter import _load
-from batchstat.tokenization.loading import as_tokenizer
+from batchstat.tokenization.counting import count_check
+from batchstat.tokenization.counting.count_check import CountCheck
+from batchstat.tokenization.counting.engine_counter import _load
+from batchstat.tokenization.loading.load import as_tokenizer
 from batchstat.tokenization.threads import cores
 from batchstat.tokenization.token_lengths import _counts
 from batchstat.tokenization.tokenizer import Tokenizer

@@ -45,7 +45,7 @@ from batchstat.documents.base import to_text
 from batchstat.documents.profile import profile_document
 from batchstat.profiling.parquet import save_lengths
 from batchstat.profiling.profile import Profile
-from batchstat.tokenization.loading import load_tokenizer
+from batchstat.tokenization.loading.load import load_tokenizer
 from batchstat.tokenization.threads import cores, in_order
 
 MB = 1_000_000

@@ -19,7 +19,7 @@ import batchstat
 from batchstat.corpus.chat import ChatError, as_chat
 from batchstat.documents.profile import profile_document
 from batchstat.tokenization import builtin
-from batchstat.tokenization.loading import load_tokenizer
+from batchstat.tokenization.loading.load import load_tokenizer
 from conftest import needs, write_jsonl
 
 BACKEND = Backend.from_str(builtin.definition())
@@ -204,7 +204,7 @@ def test_settings_beside_a_pair_of_texts_are_checked_too(tmp_path, settings):
     rows = [{"prompt": "a", "completion": "b", "chat_template_kwargs": {}}] * 2
     path = write_jsonl(tmp_path / "a.jsonl", [*rows, rows[0] | {"chat_template_kwargs": settings}])
     columns = {"prompt_column": "prompt", "completion_column": "completion"}
-    with pytest.raises(batchstat.InputError, match=r"line 3: 'chat_template_kwargs' is .* where an"):
+    with pytest.raises(batchstat.InputError, match="line 3: 'chat_template_kwargs' is"):
         batchstat.profile(path, **columns, chat_format="openai")
     assert len(batchstat.profile(path, **columns)) == 3
 

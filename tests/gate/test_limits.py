@@ -21,7 +21,7 @@ from batchstat.gate.named_limits import NAMED_LIMITS
 from batchstat.gate.paths import kind_at, numbers, value_at
 from batchstat.gate.quantities import parse_quantity, shown, shown_apart
 from batchstat.planning.settings import Settings
-from batchstat.simulation.compare import simulate
+from batchstat.simulation.compare.compare import simulate
 
 
 @pytest.mark.parametrize(

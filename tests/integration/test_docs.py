@@ -20,10 +20,10 @@ from batchstat.calibration.calibration import save_calibration
 from batchstat.cli.main import app
 from batchstat.documents.schema import FILES, schema
 from batchstat.gate.named_limits import NAMED_LIMITS
+from batchstat.planning.algorithms.bucket_edges import RULES
 from batchstat.planning.rules import LOSSES
 from batchstat.planning.samplers import SAMPLERS
 from batchstat.planning.strategies import STRATEGIES
-from batchstat.planning.strategies.bucket_edges import RULES
 from conftest import ROOT, Run, needs
 
 DOCS = [path for path in refresh.PAGES if path.parent != ROOT]

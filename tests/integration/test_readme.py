@@ -14,7 +14,7 @@ import refresh
 
 from batchstat.planning.samplers import SAMPLERS
 from batchstat.planning.strategies import STRATEGIES
-from batchstat.simulation.candidates import DEFAULT_STRATEGIES
+from batchstat.simulation.compare.candidates import DEFAULT_STRATEGIES
 from conftest import ROOT, SAMPLE_DATA, Run
 
 README = (ROOT / "README.md").read_text(encoding="utf-8")

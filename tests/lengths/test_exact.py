@@ -21,8 +21,8 @@ from batchstat.planning.shares import EpochShares
 from batchstat.planning.strategies.spec import RowRequest, parse_strategy
 from batchstat.planning.streamed_epoch import StreamedEpoch
 from batchstat.planning.windows import plan_windows
-from batchstat.simulation.bounds import min_packed_rows
-from batchstat.simulation.measure import measure
+from batchstat.simulation.compare.bounds import min_packed_rows
+from batchstat.simulation.meters.measure import measure
 
 MAX_INT = 2**31 - 1
 LARGE = st.one_of(

@@ -11,9 +11,9 @@ from hypothesis import given
 
 import oracle
 from batchstat import InputError, OptionError
+from batchstat.planning.algorithms.bucket_edges import RULES, each_optimal_edges
 from batchstat.planning.epoch import InMemoryEpoch
 from batchstat.planning.plan import BatchPlan
-from batchstat.planning.strategies.bucket_edges import RULES, each_optimal_edges
 from batchstat.planning.strategies.spec import parse_strategy
 from conftest import plan_epoch
 
@@ -153,7 +153,7 @@ def test_grouped_is_the_plain_loop(lengths, size, thresholds):
     made = plan(f"asym:thresholds={written}", lengths, batch_size=size)
     expected = oracle.grouped(lengths, batch_size=size, thresholds=rising)
     assert batches(made) == [batch for step in expected for batch in step]
-    assert np.diff(made.step_offsets).tolist() == [len(step) for step in expected]
+    assert np.diff(made.unit_offsets).tolist() == [len(step) for step in expected]
     assert made.widths.tolist() == [max(lengths[i] for i in batch) for batch in batches(made)]
 
 
@@ -163,7 +163,7 @@ def test_the_published_demonstration_of_asym():
     lengths = np.random.default_rng(0).permutation(lengths).tolist()
     alone = plan("static", lengths, batch_size=256)
     made = plan("asym:thresholds=1,4,16", lengths, batch_size=256)
-    assert len(made.step_offsets) - 1 == len(alone) == 4
+    assert len(made.unit_offsets) - 1 == len(alone) == 4
     assert sorted(set(made.widths.tolist())) == [1, 4, 16, 64]
     total = int((np.diff(made.batch_offsets) * made.widths).sum())
     assert total == sum(lengths)

@@ -58,7 +58,7 @@ def test_rows_are_those_of_longer_samples(spec, lengths, multiple, drop_last, ra
 
     made = plan(with_multiple(spec, multiple), lengths)
     longer = plan(spec, padded(lengths, multiple), **rows_of(multiple))
-    for column in ("samples", "row_offsets", "batch_offsets", "step_offsets", "widths"):
+    for column in ("samples", "row_offsets", "batch_offsets", "unit_offsets", "widths"):
         assert getattr(made, column).tolist() == getattr(longer, column).tolist()
     assert made.lengths.tolist() == [lengths[i] for i in made.samples.tolist()]
     assert made.padded_lengths.tolist() == longer.lengths.tolist()

@@ -165,7 +165,7 @@ def test_asym_splits_steps_at_even_costs():
     lengths = np.random.default_rng(0).permutation(lengths).tolist()
     made = plan("asym", lengths, tokens_per_batch=99, max_length=64, batch_size=256)
     assert sorted(set(made.widths.tolist())) == [1, 4, 16, 64]
-    assert len(made.step_offsets) - 1 == 4
+    assert len(made.unit_offsets) - 1 == 4
 
 
 @pytest.mark.parametrize("name", FRAMEWORKS)

@@ -9,9 +9,9 @@ from hypothesis import given
 
 import oracle
 from batchstat import InputError, OptionError
+from batchstat.planning.algorithms import packing
 from batchstat.planning.epoch import InMemoryEpoch, make_epoch
 from batchstat.planning.plan import BatchPlan
-from batchstat.planning.strategies import packing
 from batchstat.planning.strategies.spec import parse_strategy
 from conftest import plan_epoch
 

@@ -12,9 +12,9 @@ from hypothesis import given
 import batchstat
 import oracle
 from batchstat import InputError, OptionError
+from batchstat.planning.algorithms.balanced_groups import balanced_groups
 from batchstat.planning.epoch import InMemoryEpoch
 from batchstat.planning.strategies import STRATEGIES
-from batchstat.planning.strategies.balanced_groups import balanced_groups
 from batchstat.planning.strategies.rank_steps import RankBatch, RankSteps
 from batchstat.planning.strategies.spec import parse_strategy
 from conftest import plan_epoch
@@ -48,7 +48,7 @@ def units(spec: str, lengths: list[int], **settings: int) -> list[list[list[int]
     )
     rows = [made.samples[first:last].tolist() for first, last in pairwise(made.row_offsets)]
     assert made.widths.tolist() == [sum(lengths[i] for i in row) for row in rows]
-    return [rows[first:last] for first, last in pairwise(made.step_offsets)]
+    return [rows[first:last] for first, last in pairwise(made.unit_offsets)]
 
 
 # Groups

@@ -26,8 +26,8 @@ from batchstat.planning.settings import Settings
 from batchstat.planning.shares import make_shares
 from batchstat.planning.strategies.spec import parse_strategy
 from batchstat.planning.windows import plan_windows
-from batchstat.simulation.coverage import Coverage
-from batchstat.simulation.mixing import ClassMixing
+from batchstat.simulation.meters.coverage import Coverage
+from batchstat.simulation.meters.mixing import ClassMixing
 from conftest import SAMPLE_DATA, check_schema, needs
 
 LABELS = st.lists(st.sampled_from(["a", "b", "c", None]), min_size=1, max_size=60)
@@ -258,7 +258,7 @@ def distributed(strategy, work, basis):
         of_rank.append([])
         for plan in plan_windows(strategy, share, seed=basis.seed, epoch=basis.epoch):
             rows = plan.row_offsets[plan.batch_offsets]
-            for first, last in zip(plan.step_offsets[:-1], plan.step_offsets[1:], strict=True):
+            for first, last in zip(plan.unit_offsets[:-1], plan.unit_offsets[1:], strict=True):
                 of_rank[-1].append(len(units))
                 units.append(
                     [

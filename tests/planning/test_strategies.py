@@ -76,7 +76,7 @@ def test_plans_are_well_formed(name, lengths, multiple):
     for offsets, end in (
         (made.row_offsets, len(made.samples)),
         (made.batch_offsets, len(made.row_offsets) - 1),
-        (made.step_offsets, len(made.batch_offsets) - 1),
+        (made.unit_offsets, len(made.batch_offsets) - 1),
     ):
         assert offsets[0] == 0
         assert offsets[-1] == end
@@ -220,7 +220,7 @@ def test_samples_without_tokens_are_batched_too(name):
 def test_how_much_is_held_at_once_changes_nothing(name, lengths, size, drop_last):
     whole = plan(name, lengths, batch_size=size, drop_last=drop_last)
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("batchstat.planning.strategies.cutting._AT_ONCE", 20)
+        patch.setattr("batchstat.planning.algorithms.cutting._AT_ONCE", 20)
         windows = list(
             plan_windows(
                 strategy(name, batch_size=size, drop_last=drop_last),

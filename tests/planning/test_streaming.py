@@ -36,8 +36,8 @@ from batchstat.planning.streamed_epoch import StreamedEpoch
 from batchstat.planning.windows import plan_windows, tabulate_windows
 from batchstat.profiling import memmap as arrays
 from batchstat.profiling.parquet import read_file, save_lengths
-from batchstat.simulation.epoch_meter import EpochMeter, Measurement
-from batchstat.simulation.measure import measure
+from batchstat.simulation.meters.epoch_meter import EpochMeter, Measurement
+from batchstat.simulation.meters.measure import measure
 from conftest import SAMPLE_DATA, packed
 
 LENGTHS = st.lists(st.integers(0, 60), min_size=1, max_size=150).filter(any)
@@ -210,7 +210,7 @@ def test_windows_planned_together_are_those_planned_alone(
         assert getattr(table, column).tolist() == getattr(planned, column).tolist(), column
 
 
-OFFSETS = ("row_offsets", "batch_offsets", "step_offsets")
+OFFSETS = ("row_offsets", "batch_offsets", "unit_offsets")
 FIELDS = {name: {each.name for each in fields(kind)} for name, kind in STRATEGIES.items()}
 
 

@@ -20,7 +20,7 @@ from batchstat.profiling.parquet import save_lengths
 from batchstat.profiling.run_options import RunOptions
 from batchstat.profiling.tasks import CountTask, MemoryBudget
 from batchstat.profiling.worker import key_of
-from batchstat.tokenization.loading import load_tokenizer
+from batchstat.tokenization.loading.load import load_tokenizer
 from conftest import SAMPLE_DATA, environment, two_words_definition
 
 FILES = ["corpus.txt", "reviews.csv"]

@@ -45,8 +45,8 @@ from batchstat.profiling.scheduler import TRIES, Scheduler
 from batchstat.profiling.shards import ShardSpec, merge
 from batchstat.profiling.tasks import CountTask, RemoteTask
 from batchstat.profiling.worker import count_split
-from batchstat.tokenization.count_check import MiscountError
-from batchstat.tokenization.loading import load_tokenizer
+from batchstat.tokenization.counting.count_check import MiscountError
+from batchstat.tokenization.loading.load import load_tokenizer
 from conftest import ROOT, check_schema, environment, needs, resealed
 from conftest import Run as Command
 
@@ -606,8 +606,8 @@ def test_a_job_that_is_another_is_not_loaded(tmp_path):
 def test_a_tokenizer_travels(name, two_words):
     from transformers import ByT5Tokenizer
 
-    from batchstat.tokenization.chat import with_chat_template
-    from batchstat.tokenization.loading import as_tokenizer
+    from batchstat.tokenization.chats.chat import with_chat_template
+    from batchstat.tokenization.loading.load import as_tokenizer
 
     known = {
         "builtin": lambda: load_tokenizer("builtin"),

@@ -9,8 +9,8 @@ from hypothesis import given
 
 import batchstat
 from batchstat.lengths.stats import LengthStats
-from batchstat.planning.strategies.packing import best_fit
-from batchstat.simulation.bounds import min_packed_rows
+from batchstat.planning.algorithms.packing import best_fit
+from batchstat.simulation.compare.bounds import min_packed_rows
 
 
 def fewest_rows(lengths: list[int], capacity: int) -> int:

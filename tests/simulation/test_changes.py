@@ -16,8 +16,8 @@ from batchstat.planning.samples import Samples
 from batchstat.planning.shares import make_shares
 from batchstat.planning.strategies import OWN_STRATEGIES
 from batchstat.planning.strategies.spec import parse_strategy
-from batchstat.simulation.candidates import DEFAULT_STRATEGIES
-from batchstat.simulation.changes import Keeps
+from batchstat.simulation.compare.candidates import DEFAULT_STRATEGIES
+from batchstat.simulation.compare.changes import Keeps
 from conftest import ROOT, SAMPLE_DATA, plan_epoch
 
 SKEWED = np.random.default_rng(0).lognormal(4, 1, 3000).astype(int).clip(1, 900)
@@ -87,7 +87,7 @@ class Facts:
 def steps_of(plan, request) -> list[list[tuple[int, int, list[int]]]]:
     """The rows, the width and the lengths of every batch of each step."""
     found = []
-    for begin, end in pairwise(plan.step_offsets.tolist()):
+    for begin, end in pairwise(plan.unit_offsets.tolist()):
         found.append([])
         for batch in range(begin, end):
             first, last = plan.batch_offsets[batch : batch + 2].tolist()

@@ -20,8 +20,8 @@ from batchstat.planning.settings import Settings
 from batchstat.planning.shares import make_shares
 from batchstat.planning.strategies import OWN_STRATEGIES, STRATEGIES
 from batchstat.planning.strategies.spec import parse_strategies, parse_strategy
-from batchstat.simulation.candidates import DEFAULT_STRATEGIES
-from batchstat.simulation.measure import measure
+from batchstat.simulation.compare.candidates import DEFAULT_STRATEGIES
+from batchstat.simulation.meters.measure import measure
 from conftest import check_schema, plan_epoch
 
 SKEWED = np.random.default_rng(0).lognormal(4, 1, 3000).astype(int).clip(1, 900)

@@ -14,8 +14,8 @@ from batchstat.planning.epoch import make_epoch
 from batchstat.planning.settings import Settings
 from batchstat.planning.strategies.spec import parse_strategy, request_row
 from batchstat.planning.windows import plan_windows
-from batchstat.simulation.counts import PlanCounts
-from batchstat.simulation.epoch_meter import EpochMeter
+from batchstat.simulation.meters.counts import PlanCounts
+from batchstat.simulation.meters.epoch_meter import EpochMeter
 from conftest import SPECS, plan_epoch
 
 PAD = -1
@@ -49,7 +49,7 @@ def steps_of(plans, arrays):
     """The batches of each step."""
     left = iter(arrays)
     for plan in plans:
-        for size in np.diff(plan.step_offsets):
+        for size in np.diff(plan.unit_offsets):
             yield [next(left) for _ in range(size)]
 
 
@@ -102,7 +102,7 @@ def test_counts_are_those_of_padded_arrays(
     assert counts.total_tokens == sum(matrix.size for matrix in arrays)
     assert counts.padding_tokens == sum((matrix == PAD).sum() for matrix in arrays)
     assert counts.batches == len(arrays)
-    assert counts.steps == -(-sum(len(plan.step_offsets) - 1 for plan in plans) // 3)
+    assert counts.steps == -(-sum(len(plan.unit_offsets) - 1 for plan in plans) // 3)
     assert counts.rows == sum(len(matrix) for matrix in arrays)
     assert counts.max_batch_tokens == max(matrix.size for matrix in arrays)
     assert counts.over_budget_batches == sum(matrix.size > 64 for matrix in arrays)

@@ -8,7 +8,7 @@ from batchstat.planning.inputs import resolve_inputs
 from batchstat.planning.plan import BatchPlan
 from batchstat.planning.shares import make_shares
 from batchstat.planning.windows import plan_windows
-from batchstat.simulation.first_batches import MOST_BATCHES, first_batches
+from batchstat.simulation.compare.first_batches import MOST_BATCHES, first_batches
 from conftest import SPECS
 
 
@@ -34,7 +34,7 @@ def test_they_are_the_first_of_the_whole_plan(spec, n):
     whole, kept = batches_of(next(windows)), row.first_batches
     shown = batches_of(kept)
     assert shown == whole[: len(shown)]
-    assert len(shown) == len(kept) == kept.step_offsets[-1]
+    assert len(shown) == len(kept) == kept.unit_offsets[-1]
     assert len(shown) == len(whole) or MOST_BATCHES // 2 < len(shown) <= MOST_BATCHES
     assert kept.samples.base is None
 
@@ -45,4 +45,4 @@ def test_a_step_is_kept_whole():
     kept = first_batches(
         row.request, make_shares(resolve_inputs(lengths).samples, row.request.settings)
     )
-    assert kept.step_offsets[-1] == len(kept) > 0
+    assert kept.unit_offsets[-1] == len(kept) > 0

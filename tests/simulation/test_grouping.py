@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 
 import batchstat
-from batchstat.simulation.grouping import Grouping, GroupingMeter
+from batchstat.simulation.meters.grouping import Grouping, GroupingMeter
 
 BATCHES = st.lists(
     st.lists(st.integers(0, 90), min_size=1, max_size=6), min_size=1, max_size=30

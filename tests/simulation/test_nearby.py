@@ -6,9 +6,9 @@ import numpy as np
 import pytest
 
 import batchstat
-from batchstat.simulation import nearby as module
-from batchstat.simulation.comparison import Comparison
-from batchstat.simulation.nearby import Nearby, NearbyRow, nearby
+from batchstat.simulation.compare import nearby as module
+from batchstat.simulation.compare.comparison import Comparison
+from batchstat.simulation.compare.nearby import Nearby, NearbyRow, nearby
 from conftest import SPECS
 
 LENGTHS = np.clip(np.random.default_rng(5).lognormal(3, 1, 700), 1, 120).astype(int)

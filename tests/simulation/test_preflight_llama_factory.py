@@ -7,8 +7,8 @@ from typing import Any
 import pytest
 
 import batchstat
-from batchstat.frameworks.files import read_setup
 from batchstat.simulation.preflight_corpus import profile_keywords
+from batchstat.trainers.base.files import read_setup
 from conftest import needs, write_jsonl
 from integration.preflight.trainers import save_tokenizer
 

@@ -11,7 +11,7 @@ import pytest
 import batchstat
 from batchstat import BatchSampler, InputError, Settings
 from batchstat.planning.rules import LOSSES
-from batchstat.simulation.compare import simulate
+from batchstat.simulation.compare.compare import simulate
 
 RNG = np.random.default_rng(8)
 SIZES = RNG.integers(1, 50, 120)

@@ -22,7 +22,7 @@ from batchstat.render.plots.buckets import bucket_plots
 from batchstat.render.plots.comparison import comparison_plots
 from batchstat.render.plots.profile import profile_plots
 from batchstat.render.plots.ranks import rank_plots
-from batchstat.simulation.bucket_search import find_buckets
+from batchstat.simulation.buckets.search import find_buckets
 from batchstat.storage import results
 from batchstat.storage.result_files import (
     PLOT_FORMATS,

@@ -27,7 +27,7 @@ from batchstat.profiling.run_options import RunOptions
 from batchstat.profiling.shards import ShardSpec, merge, read_shard
 from batchstat.profiling.staleness import changes
 from batchstat.storage.sealed_records import digest_of, digest_of_numbers, parse
-from batchstat.tokenization.loading import load_tokenizer
+from batchstat.tokenization.loading.load import load_tokenizer
 from batchstat.training.plan_file import export_plan, load_plan
 from batchstat.training.reading import read_samples
 from conftest import resealed, write_jsonl

@@ -14,8 +14,8 @@ from tokenizers import (
     trainers,
 )
 
-from batchstat.tokenization.piece_counter import PieceCounter
-from batchstat.tokenization.split_patterns import CL100K, QWEN2
+from batchstat.tokenization.counting.piece_counter import PieceCounter
+from batchstat.tokenization.counting.split_patterns import CL100K, QWEN2
 from conftest import SAMPLE_DATA
 
 SPECIAL = ["<pad>", "[UNK]", "<|end|>", "[MASK]"]

@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 from tokenizers import AddedToken, Regex, Tokenizer, models, normalizers, pre_tokenizers, trainers
 
-from batchstat.tokenization.split_patterns import (
+from batchstat.tokenization.counting.split_patterns import (
     BLOOM,
     CL100K,
     DEEPSEEK3,

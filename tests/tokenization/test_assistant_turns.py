@@ -14,8 +14,8 @@ from transformers import PreTrainedTokenizerFast
 import batchstat
 from batchstat.corpus.chat import NO_INPUTS
 from batchstat.tokenization.builtin import CHAT_TEMPLATE, definition
-from batchstat.tokenization.chat_template import ChatTemplate
-from batchstat.tokenization.engine_counter import EngineCounter
+from batchstat.tokenization.chats.chat_template import ChatTemplate
+from batchstat.tokenization.counting.engine_counter import EngineCounter
 from conftest import SAMPLE_DATA, write_jsonl
 
 FILES = ("chat.jsonl", "conversations.jsonl")

@@ -15,8 +15,8 @@ from batchstat.profiling.build import build
 from batchstat.profiling.cache import CountCache
 from batchstat.profiling.inputs import Corpus
 from batchstat.profiling.run_options import RunOptions
-from batchstat.tokenization.count_check import CountCheck, counting_after
-from batchstat.tokenization.loading import load_tokenizer
+from batchstat.tokenization.counting.count_check import CountCheck, counting_after
+from batchstat.tokenization.loading.load import load_tokenizer
 from batchstat.tokenization.tokenizer import Tokenizer
 
 WORDS = ["the", "quick", "brown", "fox", "jumps", "over", "a", "lazy", "dog", "and", "runs"]

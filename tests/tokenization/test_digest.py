@@ -14,9 +14,9 @@ from tokenizers import AddedToken, Tokenizer, models, normalizers, pre_tokenizer
 import batchstat
 from batchstat.corpus.chat import NO_INPUTS
 from batchstat.corpus.content import Chats, Texts
-from batchstat.tokenization.chat import with_chat_template
-from batchstat.tokenization.loading import load_tokenizer
-from batchstat.tokenization.state_digest import definition_of, state_digest
+from batchstat.tokenization.chats.chat import with_chat_template
+from batchstat.tokenization.loading.load import load_tokenizer
+from batchstat.tokenization.loading.state_digest import definition_of, state_digest
 from conftest import environment, needs
 
 TEXTS = [
@@ -262,7 +262,7 @@ def test_merges_change_the_counts_of_one_written_in_python(slow, tmp_path):
 def test_one_written_in_python_has_one_digest_everywhere(slow, tmp_path):
     """In another folder, after counting, and in processes whose sets have another sequence."""
     code = (
-        "import sys; from batchstat.tokenization.loading import load_tokenizer\n"
+        "import sys; from batchstat.tokenization.loading.load import load_tokenizer\n"
         "print(load_tokenizer(sys.argv[1]).digest)"
     )
     folder = write(tmp_path / "elsewhere", CTRL)
@@ -304,7 +304,7 @@ def test_scores_of_a_sentencepiece_model_are_in_the_digest(tmp_path):
 @pytest.mark.slow
 def test_a_hub_name_has_the_digest_of_its_files(tmp_path):
     code = (
-        "import json; from batchstat.tokenization.loading import load_tokenizer\n"
+        "import json; from batchstat.tokenization.loading.load import load_tokenizer\n"
         "import pyarrow as pa; from batchstat.corpus.content import Texts\n"
         "found = load_tokenizer('some-org/some-model')\n"
         "counts = found.count(Texts(pa.array(['<|end|> hello'], pa.large_string())))[0].tolist()\n"

@@ -12,10 +12,10 @@ from tokenizers import Tokenizer, processors
 
 import batchstat
 from batchstat.corpus.content import Texts
-from batchstat.tokenization import engine_counter
-from batchstat.tokenization.count_check import MiscountError
-from batchstat.tokenization.engine_counter import EngineCounter
-from batchstat.tokenization.loading import as_tokenizer
+from batchstat.tokenization.counting import engine_counter
+from batchstat.tokenization.counting.count_check import MiscountError
+from batchstat.tokenization.counting.engine_counter import EngineCounter
+from batchstat.tokenization.loading.load import as_tokenizer
 from conftest import SAMPLE_DATA
 
 pytest.importorskip("fastokens")

@@ -28,9 +28,9 @@ from small_tokenizers import (
 )
 from tokenizers import AddedToken, Tokenizer, normalizers, pre_tokenizers
 
-from batchstat.tokenization.count_check import CountCheck
-from batchstat.tokenization.engine_counter import EngineCounter
-from batchstat.tokenization.engine_gate import engine_admits, texts_to_leave
+from batchstat.tokenization.counting.count_check import CountCheck
+from batchstat.tokenization.counting.engine_counter import EngineCounter
+from batchstat.tokenization.counting.engine_gate import engine_admits, texts_to_leave
 from conftest import SAMPLE_DATA
 
 fastokens = pytest.importorskip("fastokens")

@@ -11,10 +11,10 @@ from tokenizers import Tokenizer
 from transformers import PreTrainedTokenizerFast
 
 from batchstat.corpus.chat import NO_INPUTS
-from batchstat.tokenization.assistant_turns import AssistantTurns
 from batchstat.tokenization.builtin import CHAT_TEMPLATE, definition
-from batchstat.tokenization.chat_template import ChatTemplate
-from batchstat.tokenization.generation_marks import (
+from batchstat.tokenization.chats.assistant_turns import AssistantTurns
+from batchstat.tokenization.chats.chat_template import ChatTemplate
+from batchstat.tokenization.chats.generation_marks import (
     BEGIN,
     END,
     find_marked,

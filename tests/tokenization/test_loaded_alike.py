@@ -7,7 +7,7 @@ import pytest
 from tokenizers import Tokenizer, models, pre_tokenizers
 
 import batchstat
-from batchstat.tokenization.loaded_alike import check_added, check_class
+from batchstat.tokenization.loading.loaded_alike import check_added, check_class
 from conftest import needs, write_jsonl
 
 transformers = needs("transformers")

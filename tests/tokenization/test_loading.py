@@ -12,7 +12,7 @@ from tokenizers import models, pre_tokenizers, processors
 from batchstat import InputError
 from batchstat.corpus.content import Texts
 from batchstat.tokenization import builtin
-from batchstat.tokenization.loading import load_tokenizer
+from batchstat.tokenization.loading.load import load_tokenizer
 from batchstat.tokenization.token_lengths import token_lengths
 from conftest import environment, needs
 
@@ -121,7 +121,7 @@ def test_a_path_that_is_not_there(name):
 def test_a_hub_name_without_a_network():
     """The failure as a user meets it, in a process that has never reached the hub."""
     code = (
-        "from batchstat.tokenization.loading import load_tokenizer\n"
+        "from batchstat.tokenization.loading.load import load_tokenizer\n"
         "load_tokenizer('some-org/some-model')"
     )
     result = subprocess.run(
@@ -148,7 +148,7 @@ def test_a_folder_of_that_name_below_is_offered(tmp_path, monkeypatch):
 def test_an_unreachable_hub_is_found_out_at_once():
     """Without the offline switch the hub is asked once, and not for most of a minute."""
     code = (
-        "from batchstat.tokenization.hub import hub_answers\n"
+        "from batchstat.tokenization.loading.hub import hub_answers\n"
         "import huggingface_hub.constants as c\n"
         "print(hub_answers(), c.ENDPOINT)"
     )
@@ -232,7 +232,7 @@ def test_a_folder_without_a_vocabulary_is_no_tokenizer(tmp_path, kind):
 def test_what_to_install_for_a_folder_with_a_model_alone(
     tmp_path, monkeypatch, kind, model, hidden, packages
 ):
-    from batchstat.tokenization import load_errors as refusals
+    from batchstat.tokenization.loading import load_errors as refusals
 
     monkeypatch.setattr(refusals, "_is_there", lambda module: module not in hidden)
     name = "spiece__model" if kind == "T5Tokenizer" else "tokenizer__model"

@@ -4,8 +4,8 @@ import pytest
 from small_tokenizers import MARK, MARKED, crafted_texts, marked, texts_of_entries
 from tokenizers import AddedToken, Tokenizer, models
 
-from batchstat.tokenization import long_texts
-from batchstat.tokenization.long_texts import LongTexts
+from batchstat.tokenization.counting import long_texts
+from batchstat.tokenization.counting.long_texts import LongTexts
 from batchstat.tokenization.token_lengths import token_lengths
 
 
@@ -75,7 +75,7 @@ def test_words_that_are_tokens_of_their_own_are_not_cut():
 
 def test_the_engine_counts_parts(monkeypatch):
     pytest.importorskip("fastokens")
-    from batchstat.tokenization.engine_counter import EngineCounter
+    from batchstat.tokenization.counting.engine_counter import EngineCounter
 
     tokenizer = spelled("a b", "x y")
     cut = []

@@ -9,10 +9,10 @@ from tokenizers import Tokenizer
 from transformers import PreTrainedTokenizerFast
 
 from batchstat.corpus.chat import NO_INPUTS
-from batchstat.tokenization.assistant_turns import AssistantTurns
 from batchstat.tokenization.builtin import definition
-from batchstat.tokenization.chat_template import ChatTemplate, TemplateError
-from batchstat.tokenization.message_edges import EDGE, with_edges
+from batchstat.tokenization.chats.assistant_turns import AssistantTurns
+from batchstat.tokenization.chats.chat_template import ChatTemplate, TemplateError
+from batchstat.tokenization.chats.message_edges import EDGE, with_edges
 
 HEAD = "{{ '<' + message['role'] + '>' }}"
 PROMPT = "{% if add_generation_prompt %}{{ '<assistant>' }}{% endif %}"

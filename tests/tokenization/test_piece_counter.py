@@ -18,11 +18,11 @@ from piece_tokenizers import (
 )
 from tokenizers import Tokenizer, models, normalizers, pre_tokenizers
 
-from batchstat.tokenization import piece_counter as piecewise
-from batchstat.tokenization import post_processing
-from batchstat.tokenization.count_check import CountCheck, MiscountError
-from batchstat.tokenization.piece_counter import PieceCounter
-from batchstat.tokenization.safe_cuts import find_cuts
+from batchstat.tokenization.counting import piece_counter as piecewise
+from batchstat.tokenization.counting import post_processing
+from batchstat.tokenization.counting.count_check import CountCheck, MiscountError
+from batchstat.tokenization.counting.piece_counter import PieceCounter
+from batchstat.tokenization.counting.safe_cuts import find_cuts
 from conftest import SAMPLE_DATA
 
 PLAIN = "don't I'LL it's x's 's ' a Z9 1234567 the railway . , ... </ - _x # ~x ~ [ ## <extra_0>"

@@ -7,11 +7,11 @@ from hypothesis import strategies as st
 from small_tokenizers import FAMILIES, trained
 from tokenizers import Tokenizer, processors
 
-from batchstat.tokenization.count_check import CountCheck
-from batchstat.tokenization.engine_counter import EngineCounter
-from batchstat.tokenization.piece_counter import PieceCounter
-from batchstat.tokenization.post_processing import find_special
-from batchstat.tokenization.safe_cuts import find_cuts
+from batchstat.tokenization.counting.count_check import CountCheck
+from batchstat.tokenization.counting.engine_counter import EngineCounter
+from batchstat.tokenization.counting.piece_counter import PieceCounter
+from batchstat.tokenization.counting.post_processing import find_special
+from batchstat.tokenization.counting.safe_cuts import find_cuts
 from batchstat.tokenization.token_positions import TokenLocator
 
 REPEATING = [

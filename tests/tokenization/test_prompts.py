@@ -22,9 +22,9 @@ from transformers import PreTrainedTokenizerFast
 import batchstat
 from batchstat.corpus.content import Completions
 from batchstat.tokenization.builtin import CHAT_TEMPLATE, definition
-from batchstat.tokenization.engine_counter import EngineCounter
-from batchstat.tokenization.loading import as_tokenizer
-from batchstat.tokenization.prompts import Surroundings
+from batchstat.tokenization.chats.prompts import Surroundings
+from batchstat.tokenization.counting.engine_counter import EngineCounter
+from batchstat.tokenization.loading.load import as_tokenizer
 from conftest import SAMPLE_DATA, write_jsonl
 
 TEMPLATES = {

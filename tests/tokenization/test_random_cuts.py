@@ -15,9 +15,9 @@ from piece_tokenizers import (
 )
 from tokenizers import AddedToken, Regex, Tokenizer, normalizers, pre_tokenizers
 
-from batchstat.tokenization.count_check import RefusedError, encodings
-from batchstat.tokenization.piece_counter import PieceCounter
-from batchstat.tokenization.safe_cuts import find_cuts
+from batchstat.tokenization.counting.count_check import RefusedError, encodings
+from batchstat.tokenization.counting.piece_counter import PieceCounter
+from batchstat.tokenization.counting.safe_cuts import find_cuts
 
 BASES = (
     lambda: byte_level(None),

@@ -19,10 +19,10 @@ from piece_tokenizers import (
 )
 from tokenizers import AddedToken, Regex, Tokenizer, normalizers, pre_tokenizers
 
-from batchstat.tokenization.piece_counter import PieceCounter
-from batchstat.tokenization.safe_cuts import Cuts, find_cuts
-from batchstat.tokenization.separable import VISIBLE, keeps_lines, valid_before_space
-from batchstat.tokenization.split_patterns import O200K
+from batchstat.tokenization.counting.piece_counter import PieceCounter
+from batchstat.tokenization.counting.safe_cuts import Cuts, find_cuts
+from batchstat.tokenization.counting.separable import VISIBLE, keeps_lines, valid_before_space
+from batchstat.tokenization.counting.split_patterns import O200K
 
 
 def with_dropout() -> Tokenizer:

@@ -8,7 +8,7 @@ import batchstat
 from batchstat.corpus.chat import NO_INPUTS, TemplateInputs, template_inputs
 from batchstat.documents.profile import profile_document
 from batchstat.tokenization import builtin
-from batchstat.tokenization.template_coverage import TemplateCoverage
+from batchstat.tokenization.chats.template_coverage import TemplateCoverage
 from conftest import write_jsonl
 
 WORDS = "tool output " * 250

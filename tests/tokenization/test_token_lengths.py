@@ -20,10 +20,11 @@ from hypothesis import given, settings
 import batchstat
 from batchstat.corpus.content import Texts
 from batchstat.errors import InputError
-from batchstat.tokenization import builtin, count_check, engine_counter, threads
-from batchstat.tokenization import piece_counter as piecewise
-from batchstat.tokenization.loading import load_tokenizer
-from batchstat.tokenization.safe_cuts import find_cuts
+from batchstat.tokenization import builtin, threads
+from batchstat.tokenization.counting import count_check, engine_counter
+from batchstat.tokenization.counting import piece_counter as piecewise
+from batchstat.tokenization.counting.safe_cuts import find_cuts
+from batchstat.tokenization.loading.load import load_tokenizer
 from conftest import SAMPLE_DATA, environment
 
 LINES = (SAMPLE_DATA / "corpus.txt").read_text(encoding="utf-8").splitlines()
@@ -147,8 +148,8 @@ def _wrong_cuts(monkeypatch):
         after[ord("e")] |= 2
         return rules.Cuts(found.before, bytes(after))
 
-    from batchstat.tokenization import loading
-    from batchstat.tokenization import safe_cuts as rules
+    from batchstat.tokenization.counting import safe_cuts as rules
+    from batchstat.tokenization.loading import load as loading
 
     monkeypatch.setattr(loading, "find_cuts", find)
 

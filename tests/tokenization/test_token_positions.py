@@ -19,9 +19,9 @@ from small_tokenizers import (
 )
 from tokenizers import AddedToken, Encoding, Tokenizer, models, processors
 
-from batchstat.tokenization.engine_counter import EngineCounter
-from batchstat.tokenization.engine_gate import engine_admits
-from batchstat.tokenization.split_patterns import CL100K, QWEN2
+from batchstat.tokenization.counting.engine_counter import EngineCounter
+from batchstat.tokenization.counting.engine_gate import engine_admits
+from batchstat.tokenization.counting.split_patterns import CL100K, QWEN2
 from batchstat.tokenization.token_positions import TokenLocator, Tokens
 
 POST_PROCESSORS = {

@@ -85,7 +85,7 @@ def command(options: Options) -> None:
     from batchstat.planning.strategies.spec import parse_strategies
     from batchstat.render.html.pages import balance_page
     from batchstat.render.screens.balance import balance_screen
-    from batchstat.simulation.balance import (
+    from batchstat.simulation.balance.balance import (
         DEFAULT_SAMPLERS,
         DEFAULT_STRATEGY,
         balance,

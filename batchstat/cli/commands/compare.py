@@ -28,9 +28,9 @@ if TYPE_CHECKING:
     from batchstat.cli.inputs import Inputs
     from batchstat.cli.results import CommandResult
     from batchstat.profiling.profile import Profile
-    from batchstat.simulation.changes import Change
-    from batchstat.simulation.comparison import Comparison
-    from batchstat.simulation.named_rows import Row
+    from batchstat.simulation.compare.changes import Change
+    from batchstat.simulation.compare.comparison import Comparison
+    from batchstat.simulation.compare.named_rows import Row
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -127,8 +127,8 @@ def _compared(options: Options, check: "CheckSettings | None") -> "Compared":
     from batchstat.cli.profiles import find_profile
     from batchstat.errors import OptionError
     from batchstat.planning.strategies.spec import parse_strategies
-    from batchstat.simulation.compare import check_seeds, compare
-    from batchstat.simulation.estimate import check_share, read_share
+    from batchstat.simulation.compare.compare import check_seeds, compare
+    from batchstat.simulation.compare.estimate import check_share, read_share
 
     table, inputs = options.read(Table), read_inputs(options, check)
     if table.export is not None and table.export.suffix != ".parquet":
@@ -199,7 +199,7 @@ def _page(
     from batchstat.render.command_lines import corpus_words
     from batchstat.render.html.pages import comparison_page
     from batchstat.render.html.what_if import what_if
-    from batchstat.simulation.nearby import nearby
+    from batchstat.simulation.compare.nearby import nearby
 
     given = {key: inputs.get(key) for key in ("calibration", "model")}
     words = where(inputs)
@@ -245,7 +245,7 @@ def _strategies(inputs: "Inputs", table: Table, now: "NowTrained") -> "Sequence[
     """
     from batchstat.errors import OptionError
     from batchstat.planning.strategies import OWN_STRATEGIES
-    from batchstat.simulation.candidates import default_strategies
+    from batchstat.simulation.compare.candidates import default_strategies
 
     if now.strategies is not None:
         if table.every or table.strategy:

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from batchstat.cli.inputs import Inputs
     from batchstat.gate.proposal import Limits
     from batchstat.profiling.profile import Profile
-    from batchstat.simulation.changes import Changes
+    from batchstat.simulation.compare.changes import Changes
     from batchstat.simulation.results import StrategyResult
 
 _MUCH_TRUNCATED = 0.05
@@ -64,7 +64,7 @@ def command(options: Options) -> None:
     from batchstat.planning.inputs import resolve_inputs
     from batchstat.planning.strategies.spec import parse_strategies
     from batchstat.render.recipes.writing import workflow
-    from batchstat.simulation.candidates import simulate_candidates
+    from batchstat.simulation.compare.candidates import simulate_candidates
     from batchstat.simulation.results import Simulation
 
     inputs = read_inputs(options, CheckSettings(DEFAULT_CHECK))

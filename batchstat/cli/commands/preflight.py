@@ -11,7 +11,7 @@ from batchstat.parameters import option, options_of
 from batchstat.planning.settings import Settings
 
 if TYPE_CHECKING:
-    from batchstat.simulation.changes import Change
+    from batchstat.simulation.compare.changes import Change
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -77,10 +77,10 @@ def command(options: Options) -> None:
     from batchstat.cli.results import CommandResult, publish
     from batchstat.documents.preflight import preflight_document
     from batchstat.errors import InputError, OptionError
-    from batchstat.frameworks.files import read_setup
     from batchstat.render.screens.preflight import preflight_screen
     from batchstat.simulation.preflight import preflight
     from batchstat.storage.result_files import PREFLIGHT_FILE, profile_version
+    from batchstat.trainers.base.files import read_setup
 
     trainer, output = options.read(Trainer), options.read(Output)
     if not trainer.trainer_config:

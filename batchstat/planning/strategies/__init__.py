@@ -3,25 +3,25 @@
 A new strategy is one file and one line below; every shared property test runs on it.
 """
 
-from batchstat.planning.strategies.asym import Asym
-from batchstat.planning.strategies.axolotl import Axolotl
+from batchstat.planning.frameworks.asym import Asym
+from batchstat.planning.frameworks.axolotl import Axolotl
+from batchstat.planning.frameworks.defaults import HfTrainer, Infinibatch, TfData
+from batchstat.planning.frameworks.fairseq import Fairseq
+from batchstat.planning.frameworks.grain import Grain
+from batchstat.planning.frameworks.hf_group_by_length import HfGroupByLength
+from batchstat.planning.frameworks.lhotse import Lhotse
+from batchstat.planning.frameworks.llama_factory import LlamaFactory
+from batchstat.planning.frameworks.llm_foundry import LlmFoundry
+from batchstat.planning.frameworks.nemo import Nemo
+from batchstat.planning.frameworks.trl import Trl
 from batchstat.planning.strategies.base import Strategy
 from batchstat.planning.strategies.boundaries import Boundaries
 from batchstat.planning.strategies.bucketed import Bucketed
-from batchstat.planning.strategies.fairseq import Fairseq
 from batchstat.planning.strategies.fixed import Fixed
-from batchstat.planning.strategies.frameworks import HfTrainer, Infinibatch, TfData
-from batchstat.planning.strategies.grain import Grain
-from batchstat.planning.strategies.hf_group_by_length import HfGroupByLength
-from batchstat.planning.strategies.lhotse import Lhotse
-from batchstat.planning.strategies.llama_factory import LlamaFactory
-from batchstat.planning.strategies.llm_foundry import LlmFoundry
-from batchstat.planning.strategies.nemo import Nemo
 from batchstat.planning.strategies.packed import Packed
 from batchstat.planning.strategies.padding_free import PaddingFree
 from batchstat.planning.strategies.static import Static
 from batchstat.planning.strategies.token_budget import TokenBudget
-from batchstat.planning.strategies.trl import Trl
 
 OWN_STRATEGIES: dict[str, type[Strategy]] = {
     "fixed": Fixed,

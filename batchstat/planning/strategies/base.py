@@ -9,11 +9,11 @@ import numpy as np
 from batchstat.lengths.arrays import Ints, round_up
 from batchstat.lengths.stats import LengthStats
 from batchstat.parameters import check_fields
+from batchstat.planning.algorithms.cutting import one_sample_a_row
 from batchstat.planning.plan import BatchPlan, Window, Windows
-from batchstat.planning.strategies.cutting import one_sample_a_row
 
 if TYPE_CHECKING:
-    from batchstat.planning.strategies.histogram import BatchSummary
+    from batchstat.planning.algorithms.histogram import BatchSummary
 
 NOT_PACKED = "off"
 """Value of the parameter that makes a framework pack, where it has others than true and false."""

@@ -9,10 +9,10 @@ import numpy as np
 
 from batchstat.lengths.arrays import Ints, expand_ranges, offsets_from_sizes, round_up
 from batchstat.parameters import parameter
+from batchstat.planning.algorithms.bucket_edges import above_last_edge, check_choice, find_edges
+from batchstat.planning.algorithms.cutting import cut_by_budget, longest_of_each
 from batchstat.planning.plan import BatchPlan, Window
 from batchstat.planning.strategies.base import Strategy
-from batchstat.planning.strategies.bucket_edges import above_last_edge, check_choice, find_edges
-from batchstat.planning.strategies.cutting import cut_by_budget, longest_of_each
 
 PADS: Mapping[str, str] = {
     "longest": "To its longest sample.",

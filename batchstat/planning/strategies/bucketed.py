@@ -8,9 +8,9 @@ import numpy as np
 from batchstat.lengths.arrays import Ints
 from batchstat.lengths.stats import LengthStats
 from batchstat.parameters import parameter
+from batchstat.planning.algorithms.cutting import Falling, cut_every
+from batchstat.planning.algorithms.histogram import BatchSummary, RowRuns
 from batchstat.planning.plan import Windows
-from batchstat.planning.strategies.cutting import Falling, cut_every
-from batchstat.planning.strategies.histogram import BatchSummary, RowRuns
 from batchstat.planning.strategies.longest_first import LongestFirst
 
 

@@ -6,9 +6,9 @@ from typing import ClassVar
 import numpy as np
 
 from batchstat.errors import InputError
+from batchstat.planning.algorithms.cutting import cut_every, whole_batches
 from batchstat.planning.plan import BatchPlan, Window
 from batchstat.planning.strategies.base import Strategy
-from batchstat.planning.strategies.cutting import cut_every, whole_batches
 
 
 @dataclass(frozen=True, kw_only=True)

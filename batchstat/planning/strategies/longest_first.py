@@ -7,9 +7,7 @@ import numpy as np
 
 from batchstat.lengths.arrays import Ints, round_up
 from batchstat.lengths.exact import moments
-from batchstat.planning.plan import BatchPlan, Window, Windows
-from batchstat.planning.strategies.base import Strategy
-from batchstat.planning.strategies.cutting import (
+from batchstat.planning.algorithms.cutting import (
     Falling,
     falling_lengths,
     longest_first,
@@ -17,7 +15,9 @@ from batchstat.planning.strategies.cutting import (
     one_left_out,
     one_sample_a_row,
 )
-from batchstat.planning.strategies.histogram import BatchSummary
+from batchstat.planning.algorithms.histogram import BatchSummary
+from batchstat.planning.plan import BatchPlan, Window, Windows
+from batchstat.planning.strategies.base import Strategy
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -17,22 +17,22 @@ from batchstat.lengths.arrays import (
 )
 from batchstat.lengths.stats import LengthStats, distinct
 from batchstat.parameters import MAX_INT, parameter
-from batchstat.planning.plan import BatchPlan, Window
-from batchstat.planning.strategies.cutting import (
+from batchstat.planning.algorithms.cutting import (
     cut_by_budget,
     holds_more,
     longest_first,
     narrowed,
     one_left_out,
 )
-from batchstat.planning.strategies.histogram import BatchSummary, RowRuns
-from batchstat.planning.strategies.packing import (
+from batchstat.planning.algorithms.histogram import BatchSummary, RowRuns
+from batchstat.planning.algorithms.packing import (
     Packing,
     best_fit,
     first_fit,
     next_fit,
     whole_rows,
 )
+from batchstat.planning.plan import BatchPlan, Window
 from batchstat.planning.strategies.packs_documents import PacksDocuments
 
 _IN_TURN = {"first-fit": first_fit, "next-fit": next_fit}
@@ -151,7 +151,7 @@ class Packed(PacksDocuments):
             lengths=lengths,
             row_offsets=row_offsets,
             batch_offsets=offsets,
-            step_offsets=np.arange(len(offsets)),
+            unit_offsets=np.arange(len(offsets)),
             widths=widths[sequence],
             starts=rest[0] if rest else None,
             document_multiple=self.document_multiple,

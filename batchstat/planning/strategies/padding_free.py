@@ -7,8 +7,8 @@ import numpy as np
 
 from batchstat.lengths.arrays import offsets_from_sizes, round_up
 from batchstat.parameters import MAX_INT
+from batchstat.planning.algorithms.packing import next_fit
 from batchstat.planning.plan import BatchPlan, Window
-from batchstat.planning.strategies.packing import next_fit
 from batchstat.planning.strategies.packs_documents import PacksDocuments
 
 
@@ -51,7 +51,7 @@ class PaddingFree(PacksDocuments):
             lengths=window.lengths[:n],
             row_offsets=offsets,
             batch_offsets=batches,
-            step_offsets=batches,
+            unit_offsets=batches,
             widths=widths,
             document_multiple=self.document_multiple,
         )

@@ -70,7 +70,7 @@ class RankSteps(PacksDocuments):
             lengths=held,
             row_offsets=offsets,
             batch_offsets=np.arange(len(batches) + 1),
-            step_offsets=_offsets(units),
+            unit_offsets=_offsets(units),
             widths=round_up(
                 sums(round_up(held, self.document_multiple), offsets), self.pad_to_multiple_of
             ),

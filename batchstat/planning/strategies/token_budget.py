@@ -7,8 +7,8 @@ import numpy as np
 
 from batchstat.lengths.arrays import Ints, round_up
 from batchstat.lengths.stats import LengthStats
-from batchstat.planning.strategies.cutting import Falling, cut_by_budget, holds_more
-from batchstat.planning.strategies.histogram import BatchSummary, RowRuns
+from batchstat.planning.algorithms.cutting import Falling, cut_by_budget, holds_more
+from batchstat.planning.algorithms.histogram import BatchSummary, RowRuns
 from batchstat.planning.strategies.longest_first import LongestFirst
 
 

@@ -50,10 +50,10 @@ from batchstat.render.screens.profile import (
 )
 from batchstat.render.screens.trained_details import trained_details
 from batchstat.render.text import class_name, corpus_name, decimal, one_line, percent
-from batchstat.simulation.balance_report import BalanceReport
-from batchstat.simulation.bucket_report import BucketReport
-from batchstat.simulation.changes import Change
-from batchstat.simulation.comparison import Comparison
+from batchstat.simulation.balance.report import BalanceReport
+from batchstat.simulation.buckets.report import BucketReport
+from batchstat.simulation.compare.changes import Change
+from batchstat.simulation.compare.comparison import Comparison
 from batchstat.simulation.results import StrategyResult
 
 

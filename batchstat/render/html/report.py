@@ -9,11 +9,11 @@ from batchstat.profiling.profile import Profile
 from batchstat.render.command_lines import corpus_words, flags
 from batchstat.render.html.pages import balance_page, buckets_page, comparison_page, profile_page
 from batchstat.render.html.what_if import what_if
-from batchstat.simulation.balance_report import BalanceReport
-from batchstat.simulation.bucket_report import BucketReport
-from batchstat.simulation.changes import Change
-from batchstat.simulation.comparison import Comparison
-from batchstat.simulation.nearby import nearby
+from batchstat.simulation.balance.report import BalanceReport
+from batchstat.simulation.buckets.report import BucketReport
+from batchstat.simulation.compare.changes import Change
+from batchstat.simulation.compare.comparison import Comparison
+from batchstat.simulation.compare.nearby import nearby
 
 Result = Profile | Comparison | BalanceReport | BucketReport
 

@@ -11,8 +11,8 @@ from batchstat.render.command_lines import flags, joined
 from batchstat.render.html.blocks import Table
 from batchstat.render.screens.comparison import strategy_columns
 from batchstat.render.text import percent
-from batchstat.simulation.comparison import Comparison
-from batchstat.simulation.nearby import Nearby, NearbyRow
+from batchstat.simulation.compare.comparison import Comparison
+from batchstat.simulation.compare.nearby import Nearby, NearbyRow
 
 NO_ROWS = (
     "This page has no other settings to choose from: which part of a corpus in file order is drawn "

@@ -14,7 +14,7 @@ from batchstat.render.plots.labels import spread
 from batchstat.render.plots.style import Picture
 from batchstat.render.plots.subtitles import subtitle
 from batchstat.render.text import class_name, one_line, percent
-from batchstat.simulation.balance_report import BalanceReport, ClassDraw, SamplerResult
+from batchstat.simulation.balance.report import BalanceReport, ClassDraw, SamplerResult
 
 _MOST_ROWS, _LARGEST, _SMALLEST = 24, 15, 5
 _MARKERS = "osD^vP*X"

@@ -15,7 +15,7 @@ from batchstat.render.plots import style
 from batchstat.render.plots.style import Picture
 from batchstat.render.plots.subtitles import compared, marked
 from batchstat.render.text import one_line, percent
-from batchstat.simulation.comparison import Comparison
+from batchstat.simulation.compare.comparison import Comparison
 from batchstat.simulation.results import StrategyResult
 
 _MOST_PANELS = 4

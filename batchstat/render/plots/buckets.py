@@ -16,7 +16,7 @@ from batchstat.render.plots.profile import draw_bars, length_bins
 from batchstat.render.plots.style import Picture
 from batchstat.render.plots.subtitles import subtitle
 from batchstat.render.text import percent
-from batchstat.simulation.bucket_report import Bucket, BucketReport
+from batchstat.simulation.buckets.report import Bucket, BucketReport
 
 _COLOURS = LinearSegmentedColormap.from_list("padding", ["white", style.ORANGE])
 _BARS = "#4A5A66"

@@ -14,8 +14,8 @@ from batchstat.render.plots.style import Picture
 from batchstat.render.plots.subtitles import compared, estimated, marks, measure
 from batchstat.render.plots.tradeoff import tradeoff_plots
 from batchstat.render.text import one_line, percent
-from batchstat.simulation.changes import MOST_LOST
-from batchstat.simulation.comparison import Comparison
+from batchstat.simulation.compare.changes import MOST_LOST
+from batchstat.simulation.compare.comparison import Comparison
 from batchstat.simulation.results import StrategyResult
 
 _LABEL_WIDTH = 40

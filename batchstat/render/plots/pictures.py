@@ -9,9 +9,9 @@ from batchstat.render.plots.comparison import comparison_plots
 from batchstat.render.plots.profile import profile_plots
 from batchstat.render.plots.ranks import rank_plots
 from batchstat.render.plots.style import Picture
-from batchstat.simulation.balance_report import BalanceReport
-from batchstat.simulation.bucket_report import BucketReport
-from batchstat.simulation.comparison import Comparison
+from batchstat.simulation.balance.report import BalanceReport
+from batchstat.simulation.buckets.report import BucketReport
+from batchstat.simulation.compare.comparison import Comparison
 
 Result = Profile | Comparison | BalanceReport | BucketReport
 

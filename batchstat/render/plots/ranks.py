@@ -12,9 +12,9 @@ from batchstat.render.plots.style import Picture
 from batchstat.render.plots.subtitles import compared, marked
 from batchstat.render.screens.layout import rank_idle
 from batchstat.render.text import one_line, percent
-from batchstat.simulation.comparison import Comparison
+from batchstat.simulation.compare.comparison import Comparison
+from batchstat.simulation.meters.timeline import Timeline
 from batchstat.simulation.results import StrategyResult
-from batchstat.simulation.timeline import Timeline
 
 _MOST_POINTS = 160
 

@@ -10,8 +10,8 @@ from batchstat.render.plots.style import Picture
 from batchstat.render.plots.subtitles import compared
 from batchstat.render.plots.tradeoff import HOMOGENEITY
 from batchstat.render.text import one_line, percent
-from batchstat.simulation.comparison import Comparison
-from batchstat.simulation.sweep import Sweep
+from batchstat.simulation.compare.comparison import Comparison
+from batchstat.simulation.compare.sweep import Sweep
 
 _TICK_WIDTH = 0.06
 """Space for the label of a tick, as a share of the axis."""

@@ -4,7 +4,7 @@ from batchstat.errors import counted
 from batchstat.profiling.profile import CorpusFacts, TokenizerFacts
 from batchstat.render.screens.layout import sample_words
 from batchstat.render.text import corpus_name, one_line
-from batchstat.simulation.comparison import Comparison
+from batchstat.simulation.compare.comparison import Comparison
 from batchstat.simulation.results import StrategyResult
 
 

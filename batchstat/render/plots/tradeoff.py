@@ -11,7 +11,7 @@ from batchstat.render.plots.labels import label_dots
 from batchstat.render.plots.style import Picture
 from batchstat.render.plots.subtitles import compared, estimated, marked, marks, measure
 from batchstat.render.text import one_line
-from batchstat.simulation.comparison import Comparison
+from batchstat.simulation.compare.comparison import Comparison
 from batchstat.simulation.results import StrategyResult
 
 HOMOGENEITY = "length homogeneity: 0 if batches are random, 1 if every batch holds one length"

@@ -16,7 +16,7 @@ from batchstat.planning.strategies.base import Strategy
 from batchstat.planning.strategies.spec import RowRequest
 from batchstat.profiling.inputs import begins_with_chats
 from batchstat.profiling.profile import Profile
-from batchstat.simulation.learning_rate import (
+from batchstat.simulation.compare.learning_rate import (
     LINEAR_SOURCE,
     SQUARE_ROOT_SOURCE,
     LearningRateHint,

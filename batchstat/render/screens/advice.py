@@ -11,7 +11,7 @@ from batchstat.render.device import gib, margin, time_of
 from batchstat.render.screens.layout import Line, Pasted, batch_size
 from batchstat.render.screens.losses import loses, repeats
 from batchstat.render.text import percent
-from batchstat.simulation.changes import LEAST_SAVED, Change, Changes, Keeps
+from batchstat.simulation.compare.changes import LEAST_SAVED, Change, Changes, Keeps
 from batchstat.simulation.device import Device
 
 _NOTICED_FACTOR = 0.05

@@ -17,7 +17,7 @@ from batchstat.render.screens.layout import (
     device_lines,
 )
 from batchstat.render.text import class_name, one_line, percent
-from batchstat.simulation.balance_report import (
+from batchstat.simulation.balance.report import (
     MOST_COMPUTE,
     BalanceReport,
     ClassDraw,

@@ -7,7 +7,7 @@ from rich.text import Text
 
 from batchstat.render.screens.layout import Line, Rows
 from batchstat.render.text import class_name, decimal, one_line, percent, span
-from batchstat.simulation.balance_report import BalanceReport, SamplerResult
+from batchstat.simulation.balance.report import BalanceReport, SamplerResult
 
 _MOST_CLASSES = 12
 _APART = 0.1

@@ -23,9 +23,9 @@ from batchstat.render.screens.layout import (
 )
 from batchstat.render.screens.losses import loss_lines
 from batchstat.render.text import batches, percent
-from batchstat.simulation.changes import Change
-from batchstat.simulation.comparison import Comparison
-from batchstat.simulation.estimate import SampleFacts
+from batchstat.simulation.compare.changes import Change
+from batchstat.simulation.compare.comparison import Comparison
+from batchstat.simulation.compare.estimate import SampleFacts
 from batchstat.simulation.results import SeedSpread, StrategyResult
 
 _LONGEST_NAME = 28

@@ -9,15 +9,15 @@ from batchstat.errors import counted
 from batchstat.render.screens.layout import Line, Rows
 from batchstat.render.screens.trained_details import trained_details
 from batchstat.render.text import batches, decimal, percent, span
-from batchstat.simulation.comparison import Comparison
-from batchstat.simulation.learning_rate import (
+from batchstat.simulation.compare.comparison import Comparison
+from batchstat.simulation.compare.learning_rate import (
     LINEAR_SOURCE,
     SQUARE_ROOT_SOURCE,
     LearningRateHint,
 )
-from batchstat.simulation.mixing import ClassMixing
-from batchstat.simulation.rank_idle import WorstStep
-from batchstat.simulation.sweep import Sweep
+from batchstat.simulation.compare.sweep import Sweep
+from batchstat.simulation.meters.mixing import ClassMixing
+from batchstat.simulation.meters.rank_idle import WorstStep
 
 
 def comparison_details(comparison: Comparison) -> Iterator[RenderableType]:

@@ -7,7 +7,7 @@ from rich.text import Text
 
 from batchstat.render.screens.layout import Fitting, Line, Pasted, Rows
 from batchstat.render.text import one_line, percent, tokenizer_name
-from batchstat.simulation.comparison import Comparison
+from batchstat.simulation.compare.comparison import Comparison
 
 Named = tuple[str, str, Comparison]
 """The name of a corpus, its results folder, and its comparison."""

@@ -11,7 +11,7 @@ from batchstat.errors import counted, printable
 from batchstat.planning.settings import ResolvedSettings, Settings
 from batchstat.render.device import device_facts
 from batchstat.render.text import class_name, corpus_name, one_line, span, tokenizer_name
-from batchstat.simulation.comparison import Comparison
+from batchstat.simulation.compare.comparison import Comparison
 from batchstat.simulation.device import Device
 from batchstat.simulation.results import StrategyResult
 

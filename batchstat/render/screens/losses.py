@@ -5,8 +5,8 @@ from collections.abc import Iterator, Sequence
 from batchstat.errors import counted
 from batchstat.render.screens.layout import Line, folded
 from batchstat.render.text import percent
-from batchstat.simulation.changes import MOST_LOST
-from batchstat.simulation.counts import PlanCounts
+from batchstat.simulation.compare.changes import MOST_LOST
+from batchstat.simulation.meters.counts import PlanCounts
 from batchstat.simulation.results import StrategyResult
 
 _LONGEST_NAME = 40

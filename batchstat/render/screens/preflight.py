@@ -21,11 +21,11 @@ from batchstat.render.screens.layout import (
 from batchstat.render.screens.losses import loss_lines
 from batchstat.render.screens.recording import run_lines, run_source
 from batchstat.render.text import decimal, key_value, one_line, percent, span
-from batchstat.simulation.changes import Change
+from batchstat.simulation.compare.changes import Change
+from batchstat.simulation.meters.token_weights import UNKNOWN
 from batchstat.simulation.preflight import Preflight
 from batchstat.simulation.proof import Proof
 from batchstat.simulation.results import Simulation
-from batchstat.simulation.token_weights import UNKNOWN
 from batchstat.simulation.weight_warnings import weight_remedy
 
 _WITH_DECODER = (

@@ -7,8 +7,8 @@ from rich.text import Text
 
 from batchstat.render.screens.layout import Line, Rows
 from batchstat.render.text import class_name, decimal
-from batchstat.simulation.comparison import Comparison
-from batchstat.simulation.token_weights import Amounts, TokenWeights, TrainedCounts
+from batchstat.simulation.compare.comparison import Comparison
+from batchstat.simulation.meters.token_weights import Amounts, TokenWeights, TrainedCounts
 
 _MOST_CLASSES = 20
 

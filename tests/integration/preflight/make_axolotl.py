@@ -18,10 +18,10 @@ from tempfile import TemporaryDirectory
 from typing import Any
 
 from axolotl_corpora import digest_of, save_corpora, save_tokenizers
-from trainers import before_accelerate
 
 from batchstat.recording.recorder.arguments import WholeNumbers, as_array
 from batchstat.recording.recorder.reading import read_batch
+from trainers import before_accelerate
 
 COMMIT = "067b021c8b87a9e5e380b9173c704cf7340e30f5"
 FLASH = {"attn_implementation": "flash_attention_2"}

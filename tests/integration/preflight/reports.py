@@ -5,11 +5,10 @@ from dataclasses import asdict
 from itertools import accumulate, pairwise
 from typing import Any
 
-from trainers import Batch
-
 import batchstat
 from batchstat.planning.settings import Settings
 from batchstat.simulation.preflight import Preflight
+from trainers import Batch
 
 
 def sampled(report: Preflight, rank: int, epoch: int = 0) -> Iterator[Any]:

@@ -14,10 +14,10 @@ from make_axolotl import configuration
 from reports import sizes_of
 
 import batchstat
-from batchstat.frameworks.files import read_setup
 from batchstat.lengths.lost import Lost
 from batchstat.simulation.preflight_corpus import profile_keywords
 from batchstat.tokenization import builtin
+from batchstat.trainers.base.files import read_setup
 from conftest import needs, write_jsonl
 
 pytestmark = pytest.mark.usefixtures("tokenizers_loaded_once")

@@ -12,7 +12,7 @@ from llama_factory_cases import CASES, save_data, save_tokenizer, values_of
 from reports import batches_of
 
 import batchstat
-from batchstat.frameworks.llama_factory import LLAMA_FACTORY
+from batchstat.trainers.llama_factory.config import LLAMA_FACTORY
 from conftest import SAMPLE_DATA, needs
 
 pytestmark = pytest.mark.usefixtures("tokenizers_loaded_once")

@@ -10,7 +10,6 @@ from typing import Any
 
 import numpy as np
 import pytest
-from trainers import Batch, batches_in, loaders_of, recorded, save_tokenizer
 
 import batchstat
 from batchstat import InputError
@@ -22,6 +21,7 @@ from batchstat.recording import versions
 from batchstat.render.printed import line_of
 from batchstat.simulation.preflight import Preflight
 from conftest import SAMPLE_DATA, needs
+from trainers import Batch, batches_in, loaders_of, recorded, save_tokenizer
 
 SHAPE = {
     "hidden_size": 8,

@@ -8,11 +8,11 @@ from typing import Any
 
 import pytest
 from reports import batches_of
-from trainers import save_tokenizer
 
 import batchstat
-from batchstat.frameworks.files import read_setup
+from batchstat.trainers.base.files import read_setup
 from conftest import needs, write_jsonl
+from trainers import save_tokenizer
 
 pytestmark = pytest.mark.usefixtures("tokenizers_loaded_once")
 

@@ -8,14 +8,14 @@ from typing import Any
 
 import pytest
 from reports import batches_of
-from trainers import is_sft, run, save_tokenizer
 
 import batchstat
-from batchstat.frameworks.files import read_setup
-from batchstat.frameworks.sft_config import SFT_CONFIG
-from batchstat.frameworks.sft_templates import answers_template
 from batchstat.simulation.preflight_corpus import profile_keywords
+from batchstat.trainers.base.files import read_setup
+from batchstat.trainers.trl.config import SFT_CONFIG
+from batchstat.trainers.trl.templates import answers_template
 from conftest import SAMPLE_DATA, needs, write_jsonl
+from trainers import is_sft, run, save_tokenizer
 
 PLAIN = {"num_train_epochs": 3, "warmup_steps": 0.1}
 UNEVEN = {"even_batches": False}

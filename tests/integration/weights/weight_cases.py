@@ -21,7 +21,7 @@ from batchstat.planning.inputs import resolve_inputs
 from batchstat.planning.rank_batches import plan_ranks
 from batchstat.planning.shares import make_shares
 from batchstat.planning.strategies.spec import request_row
-from batchstat.simulation.token_weights import token_weights
+from batchstat.simulation.meters.token_weights import token_weights
 
 HERE = Path(__file__).parent
 ENVIRONMENT = {

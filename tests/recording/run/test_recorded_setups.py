@@ -15,7 +15,7 @@ from hypothesis import given
 import batchstat
 from batchstat import InputError, OptionError
 from batchstat.recording.recording import RUN_FILE
-from batchstat.simulation.nearby import nearby
+from batchstat.simulation.compare.nearby import nearby
 from conftest import Cli, Run
 from written import batch, begin, step, write
 

@@ -1,0 +1,1 @@
+"""What strategies cut, pack and pair samples with."""

@@ -1,0 +1,1 @@
+"""Strategies that do what a framework's batching does."""

@@ -1,0 +1,65 @@
+"""`asym`: steps of a fixed number of samples, each in a few batches of similar length."""
+
+from dataclasses import dataclass, replace
+from typing import ClassVar
+
+import numpy as np
+
+from batchstat.parameters import parameter
+from batchstat.planning.algorithms.bucket_edges import check_choice, find_edges
+from batchstat.planning.algorithms.cutting import cut_every
+from batchstat.planning.plan import BatchPlan, Window
+from batchstat.planning.strategies.base import Strategy
+
+_USUAL_GROUPS = 4
+
+
+@dataclass(frozen=True, kw_only=True)
+class Asym(Strategy):
+    """Each step of `batch_size` consecutive samples is split by length into batches, each padded to
+    its own longest; gradients are summed over the step.
+
+    Group i holds lengths above threshold i - 1 up to threshold i, the last group those above all
+    thresholds; a group without samples makes no batch. Without `thresholds`, a `rule` of
+    `boundaries` finds those of `groups` groups (4 unless set, or as many as there are distinct
+    lengths). Source: asym's batch grouping.
+
+    Ranks: not defined; as set by --distribute and --remainder. Last batch: kept; the last step is
+    short. Longer samples: in the last group. Budget: none; `batch_size` samples per step.
+    """
+
+    varies_steps: ClassVar[bool] = True
+
+    batch_size: int
+    thresholds: tuple[int, ...] = parameter(
+        "Upper edges of the groups into which a step is split; a rule finds them where "
+        "none are given.",
+        (),
+    )
+    groups: int | None = parameter("How many groups a rule finds thresholds for.", None)
+    rule: str = "equal-cost"
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        check_choice(self.rule, ("thresholds", self.thresholds), ("groups", self.groups))
+
+    def plan(self, window: Window) -> BatchPlan:
+        """Cut into steps, and each step into groups."""
+        thresholds = self.thresholds or find_edges(
+            self.rule,
+            window.lengths,
+            ("groups", self.groups),
+            _USUAL_GROUPS,
+            self.pad_to_multiple_of,
+        )
+        n = len(window.lengths)
+        steps = cut_every(n, self.batch_size, keep_short=self.keeps_short(window))
+        kept = window.lengths[: steps[-1]]
+        group = np.searchsorted(thresholds, kept)
+        step = np.arange(len(kept)) // self.batch_size
+        order = np.lexsort((group, step))
+        key = step[order] * (len(thresholds) + 1) + group[order]
+        opened = np.flatnonzero(np.diff(key, prepend=-1))
+        offsets = np.append(opened, len(kept))
+        plan = self.batch_rows(window, order, offsets)
+        return replace(plan, unit_offsets=np.searchsorted(opened, steps))

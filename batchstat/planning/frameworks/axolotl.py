@@ -1,0 +1,172 @@
+"""`axolotl`: axolotl's training, also with sample_packing: true."""
+
+from dataclasses import dataclass, replace
+from typing import ClassVar
+
+import numpy as np
+
+from batchstat.lengths.arrays import Ints, round_up
+from batchstat.parameters import MAX_INT, parameter
+from batchstat.planning.algorithms.cutting import cut_every
+from batchstat.planning.frameworks.defaults import HfTrainer
+from batchstat.planning.frameworks.packed_rows import PackedRows
+from batchstat.planning.plan import BatchPlan, Window
+from batchstat.planning.samplers.torch_random import torch_permutation, torch_seeds
+from batchstat.planning.strategies.base import Strategy
+from batchstat.planning.strategies.packed import PackedSamples, pack
+from batchstat.planning.strategies.packs_documents import PacksDocuments
+
+_PAD_TO = 64
+_COUNTS, _RANKS_THAT_COUNT_ONCE = 4, 4
+
+
+@dataclass(frozen=True, kw_only=True)
+class AxolotlPadded(HfTrainer):
+    """axolotl with its defaults: the Trainer's batches, padded to multiples of 64."""
+
+    own_parameters: ClassVar[tuple[str, ...]] = ("pad_to_multiple_of",)
+    usual_batch_size: ClassVar[int | None] = 1
+    loss: ClassVar[str] = "axolotl"
+
+    pad_to_multiple_of: int = _PAD_TO
+
+
+@dataclass(frozen=True, kw_only=True)
+class Axolotl(PackedRows, PacksDocuments):
+    """axolotl. With its defaults, the batches of `hf-trainer` of `batch_size` (micro_batch_size),
+    padded to the longest sample and to a multiple of 64.
+
+    With `sample_packing`, samples are shuffled by the `seed` and packed into rows of
+    `batch_size` (micro_batch_size) × `max_length` (sequence_len) tokens, `read_ahead` at a time
+    (sample_packing_group_size, 100,000), at most `max_samples_per_row` (sample_packing_bin_size,
+    200) in each; a row is a batch. Where the attention takes no such rows (`real_batches`), a batch
+    is `batch_size` rows of `max_length` tokens.
+
+    The batches of an epoch are no more than the fewest that axolotl finds when it first packs the
+    samples in several random orders. With one rank, each epoch has another order; with several, all
+    epochs have the batches that were counted last. Source: MultipackBatchSampler of
+    src/axolotl/utils/samplers/multipack.py, and _create_multipack_sampler of
+    src/axolotl/core/trainers/base.py.
+
+    Ranks: batches in turn; all ranks stop with the shortest. Last batch: dropped if it has too few
+    rows. Longer samples: dropped before packing (--overflow drop), unless truncated. Budget: none;
+    rows as above, padded to multiples of sequence_len. Checked against axolotl 0.19 and accelerate
+    1.13.
+    """
+
+    name: ClassVar[str] = "axolotl"
+    own_parameters: ClassVar[tuple[str, ...]] = ("read_ahead",)
+    usual_batch_size: ClassVar[int | None] = 1
+    remainder: ClassVar[str | None] = "drop"
+    loss: ClassVar[str] = "axolotl"
+    samples_per_second: ClassVar[int] = 100_000
+    packed_by: ClassVar[str] = "sample_packing"
+    unpacked: ClassVar[type[Strategy] | None] = AxolotlPadded
+
+    batch_size: int
+    world_size: int = 1
+    sample_packing: bool = parameter("Whether samples are packed into rows.", False)
+    sequential: bool = parameter(
+        "Whether a sample joins the last row or a new one (sample_packing_sequentially), not the "
+        "first that has room.",
+        False,
+    )
+    read_ahead: int = 100_000
+    max_samples_per_row: int = parameter("The most samples in a row.", 200)
+    real_batches: bool = parameter("Whether a batch is `batch_size` rows.", False)
+    curriculum: bool = parameter("Whether samples keep their sequence.", False)
+    within_samples: bool = parameter("Whether attention stays within the samples of a row.", True)
+    pad_to_sequence_len: bool = parameter(
+        "Whether rows are padded to multiples of `max_length`, itself in multiples of "
+        "`pad_to_multiple_of` (64 where that is 1).",
+        True,
+    )
+
+    @property
+    def shuffles_as(self) -> str | None:  # type: ignore[override]
+        """The order to which its batches amount; none of its own where samples keep theirs."""
+        return None if self.curriculum else "torch"
+
+    @property
+    def attends_within_samples(self) -> bool:
+        """Whether attention stays within samples."""
+        return self.within_samples
+
+    @property
+    def row_length(self) -> int:
+        """Tokens that a row may hold."""
+        rows = 1 if self.real_batches else self.batch_size
+        return round_up(self.max_length, self.document_multiple) * rows
+
+    def padded(self, widest: Ints) -> Ints:
+        """Return the widths, in multiples of `max_length`."""
+        multiple = self.pad_to_multiple_of if self.pad_to_multiple_of > 1 else _PAD_TO
+        whole = round_up(round_up(self.max_length, self.document_multiple), multiple)
+        return round_up(widest, whole) if self.pad_to_sequence_len else widest
+
+    def packed(self, lengths: Ints, begins: Ints) -> PackedSamples:
+        """Return the rows of `read_ahead` samples after the other, or of all in sequence."""
+        del begins  # axolotl splits samples before it packs them: each part counts
+        multiple, most = self.document_multiple, self.max_samples_per_row
+        # A row holds whole multiples; `pack` rounds up what it is given.
+        if self.sequential:
+            return pack(lengths, self.row_length, "next-fit", MAX_INT, (0,), multiple)
+        firsts = range(0, len(lengths), self.read_ahead)
+        return pack(lengths, self.row_length, "first-fit", most, firsts, multiple)
+
+    def divided(self, n_rows: int, window: Window) -> tuple[Ints, Ints]:
+        """Return the rows of all batches, and (n_batches + 1,) which of them each batch has."""
+        del window
+        size = self.batch_size if self.real_batches else 1
+        kept = n_rows - n_rows % size
+        return np.arange(kept), cut_every(kept, size)
+
+    def plan(self, window: Window) -> BatchPlan:
+        """Shuffle, pack, and leave out what the counted orders have no room for.
+
+        Raises:
+            InputError: a sample is longer than `max_length`.
+        """
+        seed = window.torch_seed - window.epoch
+        order, most = self._order(window.lengths, seed, window.torch_seed)
+        starts = None if window.starts is None else window.starts[order]
+        made = super().plan(replace(window, lengths=window.lengths[order], starts=starts))
+        return _first_batches(replace(made, samples=order[made.samples]), most)
+
+    def _order(self, lengths: Ints, seed: int, seed_of_epoch: int) -> tuple[Ints, int]:
+        """Return (n,) the samples in sequence, and the most batches.
+
+        A RandomSampler without a generator draws its seed, one for each order. The first order is
+        drawn for nothing.
+        """
+        if self.curriculum:
+            return np.arange(len(lengths)), MAX_INT
+        counts = 1 if self.world_size >= _RANKS_THAT_COUNT_ONCE else _COUNTS
+        orders = [torch_permutation(len(lengths), each) for each in torch_seeds(1 + counts, seed)]
+        most = min(self._count(lengths[order]) for order in orders[1:])
+        if self.world_size > 1:
+            return orders[-1], most
+        return torch_permutation(len(lengths), seed_of_epoch), most
+
+    def _count(self, lengths: Ints) -> int:
+        """Return the number of batches of samples in this sequence."""
+        n_rows = self.packed(lengths, lengths).packing.n_rows
+        return n_rows // self.batch_size if self.real_batches else n_rows
+
+
+def _first_batches(plan: BatchPlan, most: int) -> BatchPlan:
+    """Return the first batches of a plan, at most so many."""
+    if len(plan) <= most:
+        return plan
+    n_rows = plan.batch_offsets[most]
+    n_entries = plan.row_offsets[n_rows]
+    return replace(
+        plan,
+        samples=plan.samples[:n_entries],
+        lengths=plan.lengths[:n_entries],
+        row_offsets=plan.row_offsets[: n_rows + 1],
+        batch_offsets=plan.batch_offsets[: most + 1],
+        unit_offsets=plan.unit_offsets[: most + 1],
+        widths=plan.widths[:most],
+        starts=None if plan.starts is None else plan.starts[:n_entries],
+    )

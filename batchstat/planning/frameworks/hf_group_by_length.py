@@ -1,0 +1,60 @@
+"""`hf-group-by-length`: how Hugging Face's Trainer groups samples by length."""
+
+from dataclasses import dataclass
+from typing import ClassVar
+
+import numpy as np
+
+from batchstat.parameters import parameter
+from batchstat.planning.algorithms.cutting import cut_every
+from batchstat.planning.plan import BatchPlan, Window
+from batchstat.planning.strategies.base import Strategy
+
+_MOST_GROUPED, _LEAST_GROUPS = 50, 4
+
+
+@dataclass(frozen=True, kw_only=True)
+class HfGroupByLength(Strategy):
+    """Groups of `group` × `batch_size` × `gradient_accumulation_steps` consecutive samples are
+    sorted longest first and cut every `batch_size`, across their borders; the longest sample of all
+    is swapped with the first.
+
+    `group` is 50 unless set, or smaller if the epoch would have fewer than four groups. The first
+    batch holds the longest sample, so that running out of memory shows early. This is Hugging
+    Face's Trainer with train_sampling_strategy='group_by_length' (transformers 5.2;
+    group_by_length=True before). Source: transformers' get_length_grouped_indices.
+
+    Ranks: accelerate distributes batches in turn, and fills up the last ones with the first samples
+    (even_batches), or with dataloader_drop_last drops them. Last batch: kept; with one rank it is
+    short. Longer samples: truncated by the tokenizer. Budget: none; `batch_size` samples (8 unless
+    one is given), whatever their length.
+    """
+
+    order: ClassVar[str | None] = "shuffled"
+    distribute: ClassVar[str | None] = "batches"
+    remainder: ClassVar[str | None] = "fill"
+    usual_batch_size: ClassVar[int | None] = 8
+    loss: ClassVar[str] = "num-items-in-batch"
+    needs_epoch: ClassVar[bool] = True
+
+    batch_size: int
+    gradient_accumulation_steps: int = 1
+    group: int | None = parameter(
+        "How many batches' worth of samples is sorted together; 50 unless set, or fewer "
+        "where that makes less than four groups of the epoch.",
+        None,
+    )
+
+    def plan(self, window: Window) -> BatchPlan:
+        """Group, sort, cut every `batch_size`."""
+        n = len(window.lengths)
+        step = self.batch_size * self.gradient_accumulation_steps
+        usual = min(n // (step * _LEAST_GROUPS), _MOST_GROUPED)
+        size = min((self.group or max(usual, 1)) * step, max(n, 1))
+        order = np.lexsort((-window.lengths, np.arange(n) // size))
+        heads = np.arange(0, n, size)
+        if n:
+            longest = heads[np.argmax(window.lengths[order[heads]])]
+            order[[0, longest]] = order[[longest, 0]]
+        offsets = cut_every(n, self.batch_size, keep_short=self.keeps_short(window))
+        return self.batch_rows(window, order, offsets)

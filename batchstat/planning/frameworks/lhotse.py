@@ -1,0 +1,170 @@
+"""`lhotse`: how lhotse batches a stream."""
+
+from collections import Counter, deque
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import ClassVar
+
+import numpy as np
+
+from batchstat.lengths.arrays import offsets_from_sizes, round_up
+from batchstat.parameters import MAX_INT, parameter
+from batchstat.planning.algorithms.bucket_edges import above_last_edge, check_choice, find_edges
+from batchstat.planning.plan import BatchPlan, Window
+from batchstat.planning.strategies.base import Strategy
+
+_SEEN_FOR_EDGES = 10_000
+_USUAL_BUCKETS = 10
+
+
+@dataclass(frozen=True, kw_only=True)
+class Lhotse(Strategy):
+    """A buffer of `buffer_size` samples, in buckets by length, is refilled after every batch.
+
+    A random bucket is chosen, or the nearest one that can fill a batch. Random samples of it join
+    the batch (with `shuffle=false`, those that have waited longest) until one more as long as its
+    longest would exceed the budget. This is checked after each sample has joined, so a longer last
+    one takes the batch over the budget. Samples left in the buckets at the end become short
+    batches, or are all dropped with `drop_last`. Without `boundaries`, a `rule` of `boundaries`
+    finds the edges of `buckets` buckets (10 unless set) from the first 10,000 samples; longer
+    samples go into the last bucket. Source: lhotse's DynamicBucketingSampler with shuffle=True.
+
+    Ranks: batches in turn; the samples of the last ones are spread over all ranks, and repeated if
+    there are fewer samples than ranks. Last batch: kept as short batches. Longer samples: a batch
+    of one, with a warning. Budget: checked after a sample has joined.
+    """
+
+    distribute: ClassVar[str | None] = "batches"
+    remainder: ClassVar[str | None] = "spread"
+    samples_per_second: ClassVar[int] = 100_000
+
+    tokens_per_batch: int
+    boundaries: tuple[int, ...] = ()
+    buckets: int | None = None
+    rule: str = "equal-tokens"
+    buffer_size: int = parameter("How many samples are in the buckets at a time.", 20_000)
+    max_samples: int | None = None
+    shuffle: bool = parameter(
+        "Whether random samples of a bucket are drawn, or those that have waited longest.", True
+    )
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        check_choice(self.rule, ("boundaries", self.boundaries), ("buckets", self.buckets))
+
+    def plan(self, window: Window) -> BatchPlan:
+        """Draw batches from the buffer. Raises InputError: more buckets than distinct lengths."""
+        if len(window.lengths) == 0:
+            return self.batch_rows(window, np.arange(0), np.zeros(1, int))
+        edges = self.boundaries or find_edges(
+            self.rule, window.lengths[:_SEEN_FOR_EDGES], ("buckets", self.buckets), _USUAL_BUCKETS
+        )
+        longest = int(window.lengths.max())
+        if self.boundaries and longest > edges[-1]:
+            raise above_last_edge("lhotse", edges, longest)
+        bucket = np.minimum(np.searchsorted(edges, window.lengths), len(edges) - 1)
+        padded = round_up(window.lengths, self.pad_to_multiple_of)
+        drawn = _Buffer(self, padded.tolist(), bucket.tolist(), len(edges), window).batches()
+        sizes = [len(batch) for batch in drawn]
+        order = np.fromiter((i for batch in drawn for i in batch), dtype=np.int64)
+        offsets = offsets_from_sizes(np.array(sizes, dtype=np.int64))
+        return self.batch_rows(window, order, offsets)
+
+
+class _Buffer:
+    """The buffer of samples: padded `lengths`, and the `bucket` of each."""
+
+    def __init__(
+        self,
+        settings: Lhotse,
+        lengths: list[int],
+        bucket: list[int],
+        buckets: int,
+        window: Window,
+    ) -> None:
+        self.settings = settings
+        self.lengths = lengths
+        self.bucket = bucket
+        self.keeps_short = settings.keeps_short(window)
+        self.draws = _numbers(window.rng)
+        self.most = settings.max_samples or MAX_INT
+        kind = list if settings.shuffle else deque
+        self.waiting: list[list[int] | deque[int]] = [kind() for _ in range(buckets)]
+        self.held: list[Counter[int]] = [Counter() for _ in range(buckets)]
+        self.longest = [0] * buckets
+        self.arrived = 0
+
+    def batches(self) -> list[list[int]]:
+        """Return the samples of each batch, in the order in which they are drawn."""
+        found = []
+        self._fill(self.settings.buffer_size)
+        while (k := self._next_bucket()) is not None:
+            batch = self._take(k)
+            found.append(batch)
+            self._fill(len(batch))
+        return found
+
+    def _fill(self, wanted: int) -> None:
+        stop = min(self.arrived + wanted, len(self.lengths))
+        for i in range(self.arrived, stop):
+            k = self.bucket[i]
+            length = self.lengths[i]
+            self.waiting[k].append(i)
+            self.held[k][length] += 1
+            self.longest[k] = max(self.longest[k], length)
+        self.arrived = stop
+
+    def _is_full(self, samples: int, longest: int) -> bool:
+        over = (samples + 1) * longest > self.settings.tokens_per_batch
+        return over or samples >= self.most
+
+    def _next_bucket(self) -> int | None:
+        drawn = int(next(self.draws) * len(self.waiting))
+        for k in self._outward(drawn):
+            if self.waiting[k] and self._is_full(len(self.waiting[k]), self.longest[k]):
+                return k
+        if self.keeps_short:
+            return next((k for k in self._outward(drawn) if self.waiting[k]), None)
+        return None
+
+    def _outward(self, k: int) -> Iterator[int]:
+        """Yield a bucket, then its neighbours by distance, the lower one of each pair first."""
+        yield k
+        for distance in range(1, len(self.waiting)):
+            if k - distance >= 0:
+                yield k - distance
+            if k + distance < len(self.waiting):
+                yield k + distance
+
+    def _take(self, k: int) -> list[int]:
+        held = self.held[k]
+        batch: list[int] = []
+        longest = 0
+        for i in self._drawn(self.waiting[k]):
+            length = self.lengths[i]
+            batch.append(i)
+            longest = max(longest, length)
+            held[length] -= 1
+            if not held[length]:
+                del held[length]
+            if self._is_full(len(batch), longest):
+                break
+        if self.longest[k] not in held:
+            self.longest[k] = max(held, default=0)
+        return batch
+
+    def _drawn(self, waiting: "list[int] | deque[int]") -> Iterator[int]:
+        """Yield samples and remove them: random ones, or those that have waited longest."""
+        while waiting:
+            if isinstance(waiting, deque):
+                yield waiting.popleft()
+                continue
+            drawn = int(next(self.draws) * len(waiting))
+            waiting[drawn], waiting[-1] = waiting[-1], waiting[drawn]
+            yield waiting.pop()
+
+
+def _numbers(rng: np.random.Generator) -> Iterator[float]:
+    """Yield random numbers in [0, 1), indefinitely."""
+    while True:
+        yield from rng.random(4096).tolist()

@@ -1,0 +1,172 @@
+"""`llm-foundry`: LLM Foundry's finetuning with a packing_ratio."""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import ClassVar
+
+import numpy as np
+
+from batchstat.errors import InputError, OptionError
+from batchstat.lengths.arrays import Ints, offsets_from_sizes, round_up
+from batchstat.parameters import MAX_INT, check_fields, parameter
+from batchstat.planning.algorithms.cutting import cut_every
+from batchstat.planning.plan import BatchPlan, Window
+from batchstat.planning.strategies.base import Strategy
+from batchstat.planning.strategies.packed import check_longest
+
+_MOST_WAITING = 10_000
+"""Rows that may be left over: each sample looks through them, so that more would take hours."""
+
+_Row = tuple[int, list[int]]
+"""The tokens of a row, and its samples."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class LlmFoundry(Strategy):
+    """LLM Foundry's finetuning with packing_ratio (BinPackCollator): of `batch_size` ×
+    `packing_ratio` samples, longest first, each joins the first row with room, which then becomes
+    the last one, or begins a new row. The `batch_size` fullest rows are the batch, padded to
+    `max_length` (max_seq_len); the others wait for the next one, at most
+    `max_leftover_bins_to_keep` of them. Without `packing_ratio`, the highest of 20 ratios up to
+    `max_length` / 100 is taken that leaves no row of the first samples over (auto); with 1,
+    nothing is packed. `batch_size` is the device's batch, which microbatches divide.
+
+    Ranks: DistributedSampler distributes samples in turn and repeats the first ones, and each rank
+    packs its own; auto takes the lowest ratio of all ranks there, but each rank's own here. Last
+    batch: kept; what waits at the end is dropped. Longer samples: truncated. Budget: none;
+    `batch_size` rows of `max_length`. Checked against LLM Foundry at commit 8c8dd48, for data sets
+    that are not streamed.
+    """
+
+    in_short: ClassVar[str] = "several per row"
+    order: ClassVar[str | None] = "torch"
+    distribute: ClassVar[str | None] = "samples"
+    remainder: ClassVar[str | None] = "repeat"
+    loss: ClassVar[str] = "num-items-per-rank"
+    packs_rows: ClassVar[bool] = True
+    needs_epoch: ClassVar[bool] = True
+    samples_per_second: ClassVar[int] = 100_000
+
+    batch_size: int
+    max_length: int
+    packing_ratio: float | None = parameter(
+        "How many samples are packed at a time, relative to the rows of a batch.", None
+    )
+    max_leftover_bins_to_keep: int | None = parameter(
+        "The most rows that wait for the next batch; others are dropped.", None
+    )
+    num_workers: int = parameter(
+        "How many of the DataLoader's processes pack, each the batches that it gets in turn.", 1
+    )
+    within_samples: bool = False
+
+    def __post_init__(self) -> None:
+        check_fields(self, {"max_leftover_bins_to_keep": 0})
+        if self.packing_ratio is not None and not 1 <= self.packing_ratio <= MAX_INT:
+            raise OptionError(f"packing_ratio={self.packing_ratio}: must be 1 or more")
+
+    @property
+    def row_length(self) -> int:
+        """`max_length`: what a row has, its padding counted."""
+        return self.max_length
+
+    @property
+    def attends_within_samples(self) -> bool:
+        """Whether attention stays within samples: MPT's attn_uses_sequence_id."""
+        return self.within_samples
+
+    def plan(self, window: Window) -> BatchPlan:
+        """Pack some samples after the other.
+
+        Raises:
+            InputError: a sample is longer than `max_length`, or too many rows wait.
+        """
+        lengths = window.lengths
+        check_longest("llm-foundry", int(lengths.max(initial=0)), self.max_length)
+        at_once = self._samples_at_once(lengths)
+        if at_once is None:
+            offsets = cut_every(len(lengths), self.batch_size, keep_short=self.keeps_short(window))
+            widths = np.full(len(offsets) - 1, self.max_length)
+            return self.batch_rows(window, np.arange(len(lengths)), offsets, widths)
+        if not self.keeps_short(window):
+            lengths = lengths[: len(lengths) - len(lengths) % at_once]
+        most = self.max_leftover_bins_to_keep
+        batches = list(self._batches(lengths.tolist(), at_once, most, self.num_workers))
+        rows = [samples for batch in batches for _, samples in batch]
+        samples = np.array([i for row in rows for i in row], dtype=np.int64)
+        row_offsets = offsets_from_sizes(np.array([*map(len, rows)], dtype=np.int64))
+        batch_offsets = offsets_from_sizes(np.array([*map(len, batches)], dtype=np.int64))
+        return BatchPlan(
+            samples=samples,
+            lengths=lengths[samples].astype(np.int64, copy=False),
+            row_offsets=row_offsets,
+            batch_offsets=batch_offsets,
+            unit_offsets=np.arange(len(batch_offsets)),
+            widths=round_up(np.full(len(batches), self.max_length), self.pad_to_multiple_of),
+        )
+
+    def _samples_at_once(self, lengths: Ints) -> int | None:
+        """Return how many samples are packed at a time; None if nothing is packed."""
+        if self.packing_ratio is not None:
+            return int(self.batch_size * self.packing_ratio) if self.packing_ratio != 1 else None
+        return self._profiled(lengths) if self.max_length > 100 else None
+
+    def _profiled(self, lengths: Ints) -> int | None:
+        """Return what packing_ratio: auto finds, None where it is 1.
+
+        Source: auto_packing_ratio of llmfoundry/data/packing.py, which does not limit the rows that
+        wait.
+        """
+        ratios = np.round(10 * np.linspace(1, self.max_length / 100, 20)) / 10
+        sizes = list(dict.fromkeys(int(ratio * self.batch_size) for ratio in ratios))
+        first = lengths[: 100 * sizes[-1]].tolist()
+        best = self.batch_size
+        for size in sizes:
+            # What cannot fill the rows of a batch is left out of the profile.
+            rest = len(first) % size
+            seen = first[: len(first) - rest] if rest < self.batch_size else first
+            try:
+                made = self._batches(seen, size, None, 1)
+                taken = sum(tokens for batch in made for tokens, _ in batch)
+            except InputError:
+                break
+            if not seen or taken < sum(seen):
+                break
+            best = size
+        return None if best == self.batch_size else best
+
+    def _batches(
+        self, lengths: list[int], at_once: int, most: int | None, workers: int
+    ) -> Iterator[list[_Row]]:
+        """Yield the rows of each batch, fullest first; of the others, `most` wait for the next."""
+        waiting: list[list[_Row]] = [[] for _ in range(min(workers, len(lengths)))]
+        for number, first in enumerate(range(0, len(lengths), at_once)):
+            some = [(lengths[i], [i]) for i in range(first, min(first + at_once, len(lengths)))]
+            worker = number % workers
+            rows = _filled(waiting[worker], some, self.batch_size, self.max_length)
+            yield rows[: self.batch_size]
+            waiting[worker] = rows[self.batch_size :][:most]
+            if len(waiting[worker]) > max(_MOST_WAITING, at_once):
+                raise InputError(
+                    f"llm-foundry: of {at_once} samples at a time, more than {_MOST_WAITING:,} "
+                    "rows are left over: lower packing_ratio, or set max_leftover_bins_to_keep"
+                )
+
+
+def _filled(rows: list[_Row], samples: Sequence[_Row], wanted: int, capacity: int) -> list[_Row]:
+    """Return rows with samples added to them, fullest first; equally full ones in the sequence in
+    which they changed.
+
+    As many samples as rows are missing, the shortest ones, have a row each. Source: BinPackCollator
+    of llmfoundry/data/packing.py.
+    """
+    rows = list(rows)
+    left = len(samples)
+    for tokens, sample in sorted(samples, key=lambda each: each[0], reverse=True):
+        place = None
+        if left > wanted - len(rows):
+            place = next((i for i, row in enumerate(rows) if row[0] + tokens <= capacity), None)
+        held = (0, []) if place is None else rows.pop(place)
+        rows.append((held[0] + tokens, held[1] + sample))
+        left -= 1
+    return sorted(rows, key=lambda row: row[0], reverse=True)

@@ -1,0 +1,90 @@
+"""`nemo`: NeMo's and Megatron-Bridge's packed sequences."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import ClassVar
+
+import numpy as np
+
+from batchstat.lengths.arrays import Ints, round_up
+from batchstat.lengths.stats import distinct
+from batchstat.parameters import MAX_INT, check_fields, parameter
+from batchstat.planning.algorithms.packing import first_fit
+from batchstat.planning.frameworks.packed_rows import PackedRows
+from batchstat.planning.plan import Window
+from batchstat.planning.strategies.packed import PackedSamples
+
+ALGORITHMS: Mapping[str, str] = {
+    "first_fit_shuffle": "In random sequence, each sample into the first row that has room.",
+    "first_fit_decreasing": "Longest first, each sample into the first row that has room.",
+}
+
+_PAD_TO = 16
+
+
+@dataclass(frozen=True, kw_only=True)
+class Nemo(PackedRows):
+    """Packed sequences of NeMo and Megatron-Bridge for finetuning: the histogram of all lengths is
+    packed by first fit into rows of `max_length` (packed_sequence_size), in random sequence or
+    longest first, and random samples of these lengths are put there. A batch is one row
+    (micro_batch_size=1), padded to a multiple of 16, at most `max_length`. The rows are shuffled.
+
+    Random numbers: the packing is Megatron-Bridge's for its seed, `packing_seed`; NeMo itself does
+    not seed it, nor is the sequence of the rows theirs. A length here is the tokens that enter the
+    model, all but the last one of a sample (EOS), as a tokenizer that adds none counts them.
+
+    Ranks: rows in turn; all ranks stop with the shortest, there after the last whole global batch.
+    Last batch: kept. Longer samples: truncated. Budget: one row of `max_length`. Checked against
+    Megatron-Bridge at commit 067f987.
+    """
+
+    name: ClassVar[str] = "nemo"
+    shuffles_as: ClassVar[str | None] = "shuffled"
+    remainder: ClassVar[str | None] = "drop"
+    samples_per_second: ClassVar[int] = 100_000
+
+    packing_algorithm: str = parameter(
+        "How NeMo packs a histogram of lengths.", "first_fit_shuffle", values=ALGORITHMS
+    )
+    packing_seed: int = parameter("The seed of the packing, whatever the epoch's is.", 1234)
+
+    def __post_init__(self) -> None:
+        check_fields(self, {"packing_seed": 0})
+
+    @property
+    def attends_within_samples(self) -> bool:
+        """Whether attention stays within samples, by their boundaries (cu_seqlens)."""
+        return True
+
+    def padded(self, widest: Ints) -> Ints:
+        """Return multiples of 16, at most `max_length`."""
+        return np.minimum(round_up(widest, _PAD_TO), self.max_length)
+
+    def packed(self, lengths: Ints, begins: Ints) -> PackedSamples:
+        """Return the rows of all samples.
+
+        Source: create_packing_strategy and fill_packing_strategy of
+        src/megatron/bridge/data/packing/algorithms.py.
+        """
+        del begins
+        rng = np.random.RandomState(self.packing_seed)
+        sequence = np.sort(lengths)
+        if self.packing_algorithm == "first_fit_shuffle":
+            rng.shuffle(sequence)
+        else:
+            sequence = sequence[::-1]
+        rows = first_fit(sequence, self.max_length, MAX_INT)
+        # Row by row, each length takes the last of its samples, which are in random sequence.
+        by_row = np.lexsort((rows.before, rows.row))
+        places = by_row[np.argsort(sequence[by_row], kind="stable")]
+        ascending = np.argsort(lengths, kind="stable")
+        samples = np.empty_like(ascending)
+        end = 0
+        for count in distinct(lengths)[1].tolist() if len(lengths) else ():
+            begin, end = end, end + count
+            samples[places[begin:end]] = ascending[begin:end][rng.permutation(count)][::-1]
+        return PackedSamples(samples, sequence, None, rows)
+
+    def divided(self, n_rows: int, window: Window) -> tuple[Ints, Ints]:
+        """Return the rows in random sequence, one per batch."""
+        return window.rng.permutation(n_rows), np.arange(n_rows + 1)

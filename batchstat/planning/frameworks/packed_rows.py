@@ -1,0 +1,154 @@
+"""Bases of frameworks that pack a corpus into rows, and then shuffle and batch the rows."""
+
+from abc import abstractmethod
+from dataclasses import dataclass
+from typing import ClassVar
+
+import numpy as np
+
+from batchstat.lengths.arrays import Ints, gather_groups, offsets_from_sizes, round_up
+from batchstat.lengths.exact import sums
+from batchstat.planning.algorithms.cutting import cut_every
+from batchstat.planning.plan import BatchPlan, Window
+from batchstat.planning.samplers.torch_random import torch_permutation
+from batchstat.planning.size_limits import check_room
+from batchstat.planning.strategies.base import Strategy
+from batchstat.planning.strategies.packed import PackedSamples, check_longest
+
+
+@dataclass(frozen=True, kw_only=True)
+class PackedRows(Strategy):
+    """Rows packed in the sequence of the corpus, which are then batched.
+
+    Attributes:
+        name: the strategy's name, for messages.
+        max_length: tokens that a sample may have.
+    """
+
+    in_short: ClassVar[str] = "several per row"
+    order: ClassVar[str | None] = "file"
+    shuffles_as: ClassVar[str | None] = "blocks"
+    distribute: ClassVar[str | None] = "batches"
+    remainder: ClassVar[str | None] = "repeat"
+    packs_rows: ClassVar[bool] = True
+    needs_epoch: ClassVar[bool] = True
+    name: ClassVar[str]
+
+    max_length: int
+
+    @property
+    def window_size(self) -> None:
+        """The whole epoch: `read_ahead` limits what is packed together, not what is batched."""
+        return None
+
+    @property
+    def lays_rows_end_to_end(self) -> bool:
+        """Whether the rows of a batch become one."""
+        return False
+
+    @property
+    def row_length(self) -> int | None:
+        """`max_length`; None where rows are laid end to end."""
+        return None if self.lays_rows_end_to_end else self.max_length
+
+    def padded(self, widest: Ints) -> Ints:
+        """Return (n_batches,) the width of batches, by the tokens of their widest rows."""
+        return widest
+
+    @abstractmethod
+    def packed(self, lengths: Ints, begins: Ints) -> PackedSamples:
+        """Return the samples in rows.
+
+        Args:
+            lengths: (n,) tokens of the samples, or of the parts of them.
+            begins: (n_samples,) where each sample begins among these.
+        """
+
+    @abstractmethod
+    def divided(self, n_rows: int, window: Window) -> tuple[Ints, Ints]:
+        """Return the rows of all batches, and (n_batches + 1,) which of them each batch has."""
+
+    def plan(self, window: Window) -> BatchPlan:
+        """Pack, divide the rows among batches.
+
+        Raises:
+            InputError: a sample is longer than `max_length`, or more rows than fit into memory.
+        """
+        check_longest(self.name, int(window.lengths.max(initial=0)), self.max_length)
+        samples, lengths, starts, packing = self.packed(
+            window.lengths, _begins(window.lengths, window.starts)
+        )
+        whole = offsets_from_sizes(packing.totals[1])
+        placed = np.empty(len(samples), dtype=np.int64)
+        for some, places in packing.places(whole[:-1]):
+            placed[places] = np.arange(some.start, some.stop)
+        rows, batch_offsets = self.divided(packing.n_rows, window)
+        row_offsets, entries = gather_groups(whole, rows)
+        entries = placed[entries]
+        held = lengths[entries].astype(np.int64)
+        if self.lays_rows_end_to_end:
+            row_offsets, batch_offsets = row_offsets[batch_offsets], np.arange(len(batch_offsets))
+        tokens = sums(round_up(held, self.sample_multiple), row_offsets)
+        widths = np.maximum.reduceat(tokens, batch_offsets[:-1]) if len(tokens) else tokens
+        return BatchPlan(
+            samples=samples[entries],
+            lengths=held,
+            row_offsets=row_offsets,
+            batch_offsets=batch_offsets,
+            unit_offsets=np.arange(len(batch_offsets)),
+            widths=round_up(self.padded(widths), self.pad_to_multiple_of),
+            starts=None if starts is None else starts[entries],
+            document_multiple=self.sample_multiple,
+        )
+
+
+@dataclass(frozen=True, kw_only=True)
+class ShuffledRows(PackedRows):
+    """Rows shuffled as torch does, `batch_size` per batch, divided as accelerate does.
+
+    Attributes:
+        batch_size: rows per batch.
+        world_size: number of ranks, among which the rows are divided.
+    """
+
+    batch_size: int
+    world_size: int = 1
+
+    @property
+    def repeats_samples(self) -> bool:
+        """Whether rows are repeated for the ranks."""
+        return self.world_size > 1 and not self.drop_last
+
+    def divided(self, n_rows: int, window: Window) -> tuple[Ints, Ints]:
+        """Return the rows of all batches, and (n_batches + 1,) which of them each batch has.
+
+        The batches are divided in turn, as accelerate does it: filled up with the first rows, or
+        without the last ones.
+        """
+        rows = self.sequence(n_rows, window)
+        of_turn = self.batch_size * self.world_size
+        if not self.keeps_short(window):
+            rows = rows[: len(rows) - len(rows) % of_turn]
+        elif self.world_size > 1:
+            rows = np.resize(rows, self.room_for(round_up(n_rows, of_turn)))
+        return rows, cut_every(len(rows), self.batch_size)
+
+    def count_rows(self, lengths: Ints, starts: Ints | None) -> int:
+        """Return the number of rows before any is repeated or dropped: what trainers log as the
+        number of examples.
+        """
+        return self.packed(lengths, _begins(lengths, starts)).packing.n_rows
+
+    def sequence(self, n_rows: int, window: Window) -> Ints:
+        """Return (n_rows,) the rows as they are shuffled."""
+        return torch_permutation(n_rows, window.torch_seed)
+
+    def room_for(self, rows: int) -> int:
+        """Return `rows`. Raises InputError: more than fit into memory."""
+        check_room(f"{self.name} with batch_size={self.batch_size} makes", rows, "lower batch_size")
+        return rows
+
+
+def _begins(lengths: Ints, starts: Ints | None) -> Ints:
+    """Return where each sample begins; of several parts, it still counts as one."""
+    return np.arange(len(lengths)) if starts is None else np.flatnonzero(starts == 0)

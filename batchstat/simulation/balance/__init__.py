@@ -1,0 +1,1 @@
+"""What class balance does to an epoch."""

@@ -1,0 +1,219 @@
+"""Samplers side by side: how often each draws every class, epoch by epoch, and how that batches."""
+
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import replace
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import NamedTuple, Unpack
+
+import numpy as np
+import numpy.typing as npt
+
+from batchstat.calibration.calibration import Calibration
+from batchstat.errors import InputError, NoBatchError, OptionError
+from batchstat.lengths.arrays import Ints
+from batchstat.lengths.exact import dot, total
+from batchstat.lengths.stats import LengthStats
+from batchstat.parameters import MAX_INT, checks_keywords, whole_number
+from batchstat.planning.classes import Classes
+from batchstat.planning.inputs import PlanInputs, resolve_inputs
+from batchstat.planning.samples import Samples
+from batchstat.planning.settings import ResolvedSettings, Settings, SettingsOptions
+from batchstat.planning.shares import draw_samples, make_shares
+from batchstat.planning.strategies.spec import request_row
+from batchstat.profiling.profile import Profile
+from batchstat.simulation.balance.report import BalanceReport, ClassDraw, SamplerResult
+from batchstat.simulation.device import Device, as_device, batch_cost
+from batchstat.simulation.results import ReportWarning, StrategyResult
+from batchstat.simulation.rows import make_row
+from batchstat.simulation.warnings import simulation_warnings
+
+DEFAULT_SAMPLERS = ("none", "downsampling", "upsampling", "weighted-random", "dynamic")
+DEFAULT_EPOCHS = 10
+DEFAULT_STRATEGY = "token-budget"
+
+
+@checks_keywords(Settings)
+def balance(
+    lengths: Profile | npt.ArrayLike,
+    *,
+    labels: Iterable[object] | None = None,
+    samplers: Sequence[str] | str = DEFAULT_SAMPLERS,
+    strategy: str = DEFAULT_STRATEGY,
+    epochs: int = DEFAULT_EPOCHS,
+    calibration: Calibration | str | Path | None = None,
+    cost_per_hour: float | None = None,
+    **settings: Unpack[SettingsOptions],
+) -> BalanceReport:
+    """Compare class-balancing samplers side by side on the same corpus.
+
+    Args:
+        lengths: a `Profile` with labels, or (n,) tokens per sample.
+        labels: (n,) the class of each sample, of any type, None for none; a profile has its own.
+        samplers: the rows, each `name` or `name:key=value,key=value`.
+        strategy: the strategy that batches the drawn samples.
+        epochs: number of epochs over which coverage is tracked.
+        calibration: the device that trains, or the file that `batchstat calibrate` wrote of it:
+            compute is then time.
+        cost_per_hour: of one such device.
+        settings: the fields of `batchstat.Settings`, except `sampler`.
+
+    Example:
+        >>> report = batchstat.balance([5] * 100, labels=["spam"] * 10 + ["ham"] * 90)
+        >>> report.class_ratio
+        9.0
+        >>> report.recommended.spec
+        'weighted-random'
+
+    Raises:
+        OptionError: a setting, sampler or parameter that is wrong by itself.
+        InputError: no labels, classes that cannot be drawn as requested, no samples left, or a
+            calibration that cannot be used.
+    """
+    if isinstance(samplers, str):
+        samplers = (samplers,)
+    if not samplers:
+        raise OptionError("no sampler: name at least one")
+    wanted = replace(Settings(**settings), sampler="none")
+    rows = [replace(wanted, sampler=spec) for spec in dict.fromkeys(samplers)]
+    check_epochs(wanted, epochs)
+    device = as_device(
+        calibration,
+        cost_per_hour,
+        gradient_accumulation_steps=wanted.gradient_accumulation_steps,
+    )
+    inputs = resolve_inputs(lengths, labels, wanted.keep_labels)
+    classes = inputs.samples.classes
+    if classes is None:
+        raise InputError("balance needs labels, but none were loaded; pass --label-column")
+    natural = inputs.resolve(wanted)
+    without = _without_sampler(inputs.samples, natural, strategy, device)
+    # One budget for all: a sampler with a batch size of its own would else have another, and its
+    # batches would be as full as the others' by that alone.
+    rows = [replace(each, tokens_per_batch=natural.tokens_per_batch) for each in rows]
+    made = [_row(inputs, each, strategy, epochs, without, device) for each in rows]
+    return BalanceReport(
+        created=datetime.now(UTC).isoformat(),
+        corpus=inputs.corpus,
+        tokenizer=inputs.tokenizer,
+        basis=natural,
+        epochs=epochs,
+        unlabelled=classes.unlabelled_count,
+        multilabel=classes.multilabel_count,
+        samplers=tuple(row for row, _ in made),
+        warnings=(*_class_warnings(classes), *(each for _, warnings in made for each in warnings)),
+        device=device,
+    )
+
+
+def check_epochs(settings: Settings, epochs: int) -> int:
+    """Return the number of epochs. Raises OptionError if it is not a positive integer, or the last
+    epoch is too large.
+    """
+    if settings.epoch + whole_number("epochs", epochs) - 1 > MAX_INT:
+        raise OptionError(f"epoch={settings.epoch}, epochs={epochs}: the last is above {MAX_INT:,}")
+    return epochs
+
+
+def _without_sampler(
+    samples: Samples, settings: ResolvedSettings, spec: str, device: Device | None
+) -> StrategyResult | None:
+    """Return the strategy on all samples; None if it has no batch."""
+    request = request_row(spec, settings)
+    shares = make_shares(samples, request.settings)
+    try:
+        return make_row(request, shares, batch_cost(None, device), device)
+    except NoBatchError:
+        return None
+
+
+def _row(
+    inputs: PlanInputs,
+    settings: Settings,
+    spec: str,
+    epochs: int,
+    without: StrategyResult | None,
+    device: Device | None,
+) -> tuple[SamplerResult, list[ReportWarning]]:
+    samples, request = inputs.samples, request_row(spec, inputs.resolve(settings))
+    basis = request.settings
+    shares = make_shares(samples, basis)
+    row = make_row(request, shares, batch_cost(None, device), device)
+    assert samples.classes is not None
+    often = np.bincount(draw_samples(samples, basis), minlength=len(samples))
+    epochs_of = list(_epochs(samples, samples.classes, basis, epochs))
+    found = SamplerResult(
+        spec=basis.sampler,
+        sampler=basis.class_sampler,
+        corpus_samples=len(samples),
+        samples=int(often.sum()),
+        unique=int(np.count_nonzero(often)),
+        max_repeats=int(often.max()),
+        lengths=LengthStats.of(np.repeat(samples.lengths, often)),
+        classes=tuple(_classes(samples, samples.classes, often, epochs_of)),
+        seen=tuple(each.seen for each in epochs_of),
+        ratios=tuple(each.ratio for each in epochs_of),
+        row=row,
+        without=without,
+    )
+    warned = simulation_warnings([row], shares.epoch, basis, inputs.stats, device)
+    named = [ReportWarning(w.code, f"{basis.sampler}: {w.message}") for w in warned]
+    return found, named
+
+
+class _Epoch(NamedTuple):
+    """Samples drawn up to an epoch.
+
+    Attributes:
+        seen: distinct samples drawn so far.
+        seen_of: the same for each class.
+        ratio: samples this epoch draws of the largest class / of the smallest class drawn at all.
+    """
+
+    seen: int
+    seen_of: list[int]
+    ratio: float
+
+
+def _epochs(
+    samples: Samples, classes: Classes, basis: ResolvedSettings, epochs: int
+) -> Iterator[_Epoch]:
+    known = np.zeros(len(samples), dtype=bool)
+
+    def of_classes(codes: Ints) -> Ints:
+        return np.bincount(codes[codes >= 0], minlength=len(classes.names))
+
+    for epoch in range(basis.epoch, basis.epoch + epochs):
+        chosen = draw_samples(samples, replace(basis, epoch=epoch))
+        known[chosen] = True
+        counts = of_classes(classes.codes[chosen])
+        yield _Epoch(
+            seen=int(np.count_nonzero(known)),
+            seen_of=of_classes(classes.codes[known]).tolist(),
+            ratio=float(counts.max() / counts[counts > 0].min()),
+        )
+
+
+def _classes(
+    samples: Samples, classes: Classes, often: Ints, epochs: list[_Epoch]
+) -> Iterator[ClassDraw]:
+    for code, label in enumerate(classes.names):
+        members = classes.members(code)
+        times, tokens = often[members], samples.lengths[members]
+        yield ClassDraw(
+            label=label,
+            before=len(members),
+            after=int(times.sum()),
+            unique=int(np.count_nonzero(times)),
+            max_repeats=int(times.max()),
+            tokens_before=total(tokens),
+            tokens_after=dot(times, tokens),
+            seen=tuple(each.seen_of[code] for each in epochs),
+        )
+
+
+def _class_warnings(classes: Classes) -> Iterator[ReportWarning]:
+    if len(classes.names) == 1:
+        yield ReportWarning(
+            "one_class", f"there is one class, {classes.names[0]!r}: nothing to balance"
+        )

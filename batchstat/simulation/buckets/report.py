@@ -1,0 +1,145 @@
+"""`BucketReport`: bucket edges by every rule, and what they give."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from batchstat.calibration.cost_model import CostModel
+from batchstat.lengths.stats import LengthStats
+from batchstat.planning.settings import ResolvedSettings
+from batchstat.profiling.profile import CorpusFacts, TokenizerFacts
+from batchstat.simulation.buckets.times import BucketTime, fastest
+from batchstat.simulation.device import Device
+from batchstat.simulation.results import ReportWarning, StrategyResult
+
+
+@dataclass(frozen=True)
+class Bucket:
+    """One bucket, its rows padded to its edge.
+
+    Attributes:
+        edge: the longest length it may hold.
+        samples: number of samples in it.
+        real_tokens: their tokens.
+        batch_size: rows per batch within the budget, at least 1.
+    """
+
+    edge: int
+    samples: int
+    real_tokens: int
+    batch_size: int
+
+    @property
+    def total_tokens(self) -> int:
+        """Samples × edge."""
+        return self.samples * self.edge
+
+    @property
+    def padding_tokens(self) -> int:
+        """Total tokens − real tokens."""
+        return self.total_tokens - self.real_tokens
+
+
+@dataclass(frozen=True)
+class Edges:
+    """The edges that a rule finds.
+
+    Attributes:
+        rule: name of the rule.
+        wanted: requested number of buckets.
+        edges: upper edges, ascending and inclusive; possibly fewer than requested.
+        real_tokens: tokens of all samples.
+        total_tokens: tokens of all samples padded to their edges.
+        cost: cost of all samples padded to their edges / cost of the unpadded samples. By time,
+            short batches and compiling are in the first, and full batches in the second.
+    """
+
+    rule: str
+    wanted: int
+    edges: tuple[int, ...]
+    real_tokens: int
+    total_tokens: int
+    cost: float
+
+    @property
+    def padding_ratio(self) -> float:
+        """Padding tokens / total tokens."""
+        return 1 - self.real_tokens / self.total_tokens
+
+
+@dataclass(frozen=True, kw_only=True, repr=False)
+class BucketReport:
+    """The results of `batchstat buckets`.
+
+    Attributes:
+        created: time of creation, ISO 8601 in UTC.
+        samples: number of samples in the corpus.
+        corpus: facts about the corpus; None if lengths were given.
+        tokenizer: facts about the tokenizer; None if lengths were given.
+        basis: the settings.
+        lengths: statistics of the lengths that the buckets hold, at least 1 token each.
+        cost: what the optimal edges minimise: `linear` is padding.
+        model: the transformer, if `cost` is `model`.
+        wanted: requested number of buckets.
+        min_bucket_samples: fewest samples per bucket.
+        epochs: number of epochs after which training ends; counts with a calibration.
+        times: the time of the optimal edges, by their number; empty without a calibration.
+        buckets: the buckets of the optimal edges, for the requested number.
+        found: edges by rule, for each number of buckets.
+        uses: the optimal edges simulated with the settings and rows as wide as edges, with short
+            batches dropped, which makes as many shapes as buckets, and kept; the better first, and
+            with a calibration those kept.
+        device: the calibrated device that trains; None without one.
+        warnings: warnings about what does not fit the device, and what is extrapolated.
+    """
+
+    created: str
+    samples: int
+    corpus: CorpusFacts | None
+    tokenizer: TokenizerFacts | None
+    basis: ResolvedSettings
+    lengths: LengthStats
+    cost: str
+    model: CostModel | None
+    wanted: int
+    min_bucket_samples: int
+    epochs: int
+    times: tuple[BucketTime, ...]
+    buckets: tuple[Bucket, ...]
+    found: Mapping[str, tuple[Edges, ...]]
+    uses: tuple[StrategyResult, ...]
+    device: Device | None = None
+    warnings: tuple[ReportWarning, ...] = ()
+
+    def __repr__(self) -> str:
+        """Return the strategy to use, and what it gives."""
+        use = self.uses[0].counts
+        return (
+            f"BucketReport({self.spec!r}: {use.padding_ratio:.1%} padding, "
+            f"{use.distinct_shapes:,} shapes)"
+        )
+
+    def plot(self, name: str = "buckets") -> Any:
+        """Return a plot by name: buckets."""
+        import batchstat
+
+        return batchstat.plot(self, name)
+
+    @property
+    def chosen(self) -> Edges:
+        """The optimal edges for the requested number of buckets."""
+        return next(each for each in self.found["optimal"] if each.wanted == self.wanted)
+
+    def of(self, rule: str, wanted: int) -> Edges | None:
+        """Return a rule's edges for a number of buckets; None with fewer distinct lengths."""
+        return next((each for each in self.found[rule] if each.wanted == wanted), None)
+
+    @property
+    def recommended(self) -> int | None:
+        """The number of buckets with the least time; None without a calibration."""
+        return fastest(self.times).wanted if self.times else None
+
+    @property
+    def spec(self) -> str:
+        """The strategy to use, to paste after `--strategy`."""
+        return self.uses[0].label

@@ -1,0 +1,262 @@
+"""Bucket edges for the lengths of a corpus, by every rule and for different numbers of buckets."""
+
+from collections.abc import Iterable, Iterator
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Unpack
+
+import numpy as np
+import numpy.typing as npt
+
+from batchstat.calibration.calibration import Calibration
+from batchstat.calibration.cost_model import CostModel, as_model
+from batchstat.errors import NoBatchError, OptionError, short
+from batchstat.lengths.arrays import Ints, offsets_from_sizes, round_up
+from batchstat.lengths.exact import product, sums_at
+from batchstat.lengths.stats import LengthStats
+from batchstat.parameters import checks_keywords, one_of, whole_number
+from batchstat.planning.algorithms.bucket_edges import (
+    RULES,
+    Cost,
+    check_buckets,
+)
+from batchstat.planning.epoch import check_any
+from batchstat.planning.inputs import resolve_inputs
+from batchstat.planning.rules import COSTS
+from batchstat.planning.settings import ResolvedSettings, Settings, SettingsOptions
+from batchstat.planning.shares import EpochShares, make_shares
+from batchstat.planning.strategies.spec import request_row
+from batchstat.profiling.profile import Profile
+from batchstat.simulation.buckets.costs import EdgeCost, SampleCost
+from batchstat.simulation.buckets.report import Bucket, BucketReport, Edges
+from batchstat.simulation.buckets.times import (
+    BucketTime,
+    batch_time,
+    fastest,
+    keep_short,
+    times_of,
+)
+from batchstat.simulation.device import Device, as_device, batch_cost
+from batchstat.simulation.device_warnings import device_warnings
+from batchstat.simulation.results import StrategyResult
+from batchstat.simulation.rows import make_row
+
+NUMBERS = range(2, 17)
+"""Numbers of buckets that are tried."""
+
+MOST_LEFT_OUT = 0.1
+"""Short batches are dropped only if that loses at most this share of the tokens."""
+
+_USUAL_BUCKETS = 8
+
+_BY = {"model": "model", "time": "calibration"}
+"""What the costs that depend on more than lengths are computed by."""
+
+
+@checks_keywords(Settings)
+def find_buckets(
+    lengths: Profile | npt.ArrayLike,
+    *,
+    labels: Iterable[object] | None = None,
+    buckets: int | None = None,
+    min_bucket_samples: int = 1,
+    cost: str | None = None,
+    model: CostModel | str | None = None,
+    calibration: Calibration | str | Path | None = None,
+    epochs: int = 1,
+    **settings: Unpack[SettingsOptions],
+) -> BucketReport:
+    """Find the edges of `buckets` buckets with the least padding, and those of every other rule.
+
+    With a calibration, the edges with the least time are found for each number of buckets, and each
+    of these results is simulated as `compare` does, short batches kept: the times are those of
+    `compare`, for any ranks, order and sampler. No edges take less time on one rank with one batch
+    per step, unless a sampler draws samples or `drop_last` drops a batch; else they are close to
+    the least.
+
+    Args:
+        lengths: a `Profile`, or (n,) tokens per sample.
+        labels: (n,) the class of each sample, if the settings name classes.
+        buckets: number of buckets; 8 unless set, or as many as there are distinct widths. With a
+            calibration, the number with the least time, among 1 to 16.
+        min_bucket_samples: fewest samples per bucket; smaller buckets of other rules are merged
+            with the next.
+        cost: `linear` for padding, `quadratic` for attention, `model` for a transformer's cost,
+            `time` for the time by a calibration; unless set, `time` with a calibration, `model`
+            with a model, else `linear`.
+        model: the transformer's shape, or what `load_model` takes, such as `llama-3-8b`.
+        calibration: the device that trains, or the file that `batchstat calibrate` wrote of it.
+        epochs: number of epochs after which training ends: shapes are compiled once.
+        settings: the fields of `batchstat.Settings`. Edges are multiples of `pad_to_multiple_of`,
+            and computed from all samples, so that they hold for every epoch.
+
+    Example:
+        >>> batchstat.find_buckets([3, 4, 4, 50, 55, 60], buckets=2).chosen.edges
+        (4, 60)
+
+    Raises:
+        OptionError: a setting that is wrong by itself.
+        InputError: more buckets than distinct lengths, too few samples for `min_bucket_samples`,
+            the settings leave no batch, or a calibration that cannot be used or has no time.
+    """
+    if buckets is not None:
+        whole_number("buckets", buckets)
+    whole_number("min_bucket_samples", min_bucket_samples)
+    whole_number("epochs", epochs)
+    cost = decide_cost(cost, model, calibration)
+    as_given, shape = Settings(**settings), as_model(model)
+    device = as_device(
+        calibration, None, gradient_accumulation_steps=as_given.gradient_accumulation_steps
+    )
+    inputs = resolve_inputs(lengths, labels, as_given.keep_labels)
+    basis = inputs.resolve(as_given)
+    kept = inputs.stats.cut(basis.max_length, basis.overflow)
+    check_any(kept.count, basis.max_length)
+    real = kept.replace(np.maximum(kept.values, 1))
+    stats = real.replace(round_up(real.values, basis.pad_to_multiple_of))
+    check_buckets("buckets", buckets, len(stats.values))
+    wanted = buckets or min(_USUAL_BUCKETS, len(stats.values))
+    price: EdgeCost = SampleCost(_price(cost, shape))
+    numbers = {*NUMBERS, wanted}
+    if device is not None:
+        price = batch_time(device, basis, epochs)
+        numbers.add(1)
+    every = dict(
+        _edges(stats, sorted(numbers), price, min_bucket_samples, basis.pad_to_multiple_of)
+    )
+    found = {
+        rule: tuple(_measured(rule, n, edges, real, price) for n, edges in each)
+        for rule, each in every.items()
+    }
+    shares = make_shares(inputs.samples, basis)
+    times: tuple[BucketTime, ...] = ()
+    if device is not None:
+        times = tuple(times_of(every["optimal"], shares, basis, device, epochs))
+        wanted = buckets or (fastest(times).wanted if times else wanted)
+    chosen = next(each.edges for each in found["optimal"] if each.wanted == wanted)
+    uses = tuple(_uses(chosen, shares, basis, device))
+    return BucketReport(
+        created=datetime.now(UTC).isoformat(),
+        samples=len(inputs.samples),
+        corpus=inputs.corpus,
+        tokenizer=inputs.tokenizer,
+        basis=basis,
+        lengths=real,
+        cost=cost,
+        model=shape,
+        wanted=wanted,
+        min_bucket_samples=min_bucket_samples,
+        epochs=epochs,
+        times=times,
+        buckets=tuple(_buckets(chosen, real, basis)),
+        found=found,
+        uses=uses,
+        device=device,
+        warnings=tuple(device_warnings(uses, device, basis.widest)),
+    )
+
+
+def decide_cost(cost: str | None, model: object, calibration: object) -> str:
+    """Return what edges minimise: what is asked for, or what a model or a calibration implies.
+
+    Raises:
+        OptionError: an unknown cost, one that the model or the calibration is not for or that lacks
+            it, both of these, or neither a model nor a calibration where one is given.
+    """
+    if cost is not None and not isinstance(cost, str):
+        raise OptionError(f"cost={short(cost)}: must be one of {', '.join(COSTS)}")
+    if model is not None and calibration is not None:
+        raise OptionError("--model and --calibration are mutually exclusive; give one")
+    implied = "time" if calibration is not None else "linear" if model is None else "model"
+    if cost is None:
+        return implied
+    one_of("cost", cost, COSTS)
+    if implied in _BY and cost != implied:
+        raise OptionError(f"cost={cost} uses no {_BY[implied]}: remove --cost or --{_BY[implied]}")
+    if cost in _BY and cost != implied:
+        raise OptionError(f"cost={cost} needs a {_BY[cost]}: name one with --{_BY[cost]}")
+    return cost
+
+
+def _uses(
+    edges: tuple[int, ...], shares: EpochShares, basis: ResolvedSettings, device: Device | None
+) -> list[StrategyResult]:
+    """Return the results with rows as wide as edges, short batches kept or dropped: the better
+    first.
+
+    When dropped, there are as many shapes as buckets. That is better if few tokens are lost, and
+    not an option if a bucket then has no batch. With a device, the least time is that of all
+    samples: short batches are kept first.
+    """
+    keep = keep_short(edges, basis)
+    drop = request_row(f"{keep.spec},leftovers=drop", basis)
+    cost = batch_cost(None, device)
+    every = make_row(keep, shares, cost, device)
+    try:
+        full = make_row(drop, shares, cost, device)
+    except NoBatchError:
+        return [every]
+    lost = full.counts.dropped_ratio - every.counts.dropped_ratio
+    if lost == 0:
+        return [full]
+    if full.counts.distinct_shapes < len(edges):  # whole buckets would never be computed
+        return [every]
+    is_first = device is None and lost <= MOST_LEFT_OUT
+    return [full, every] if is_first else [every, full]
+
+
+def _price(cost: str, model: CostModel | None) -> Cost:
+    if model is not None:
+        return lambda width: model.linear * width + model.quadratic * width**2
+    return int if cost == "linear" else lambda width: width * width
+
+
+def _edges(
+    stats: LengthStats, numbers: list[int], price: EdgeCost, min_bucket_samples: int, multiple: int
+) -> Iterator[tuple[str, list[tuple[int, tuple[int, ...]]]]]:
+    """Yield each rule with its edges, for those numbers of buckets that are possible."""
+    numbers = [n for n in numbers if n <= len(stats.values)]
+    every = price.each_best(stats, max(numbers, default=1), min_bucket_samples)
+    yield "optimal", [(n, every[n - 1]) for n in numbers]
+    for name, rule in RULES.items():
+        if name != "optimal":
+            found = ((n, rule(stats.values, stats.counts, n, price.of_sample)) for n in numbers)
+            rounded = ((n, np.unique(round_up(edges, multiple))) for n, edges in found)
+            yield name, [(n, _merged(edges, stats, min_bucket_samples)) for n, edges in rounded]
+
+
+def _merged(edges: Ints, stats: LengthStats, min_bucket_samples: int) -> tuple[int, ...]:
+    """Return the edges, without those of buckets with fewer than `min_bucket_samples` samples."""
+    upto = offsets_from_sizes(stats.counts)
+    below = upto[np.searchsorted(stats.values, edges, side="right")].tolist()
+    kept: list[int] = []
+    taken = 0
+    for edge, samples in zip(edges.tolist()[:-1], below[:-1], strict=True):
+        if samples - taken >= min_bucket_samples and below[-1] - samples >= min_bucket_samples:
+            kept.append(edge)
+            taken = samples
+    return (*kept, int(edges[-1]))
+
+
+def _measured(
+    rule: str, wanted: int, edges: tuple[int, ...], real: LengthStats, price: EdgeCost
+) -> Edges:
+    above = np.searchsorted(edges, real.values)
+    held = sums_at(above, real.counts, len(edges))
+    needed = sum(
+        price.of_sample(value) * count
+        for value, count in zip(real.values.tolist(), real.counts.tolist(), strict=True)
+    )
+    paid = max(needed, price.of_edges(edges, held.tolist()))  # floats round
+    total = sum(edge * n for edge, n in zip(edges, held.tolist(), strict=True))
+    return Edges(rule, wanted, edges, real.sum, total, paid / needed)
+
+
+def _buckets(
+    edges: tuple[int, ...], real: LengthStats, basis: ResolvedSettings
+) -> Iterator[Bucket]:
+    above = np.searchsorted(edges, real.values)
+    samples = sums_at(above, real.counts, len(edges))
+    tokens = sums_at(above, product(real.values, real.counts), len(edges))
+    for edge, count, held in zip(edges, samples.tolist(), tokens.tolist(), strict=True):
+        yield Bucket(edge, count, held, max(1, basis.tokens_per_batch // edge))

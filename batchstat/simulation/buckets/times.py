@@ -1,0 +1,120 @@
+"""How long training takes by the number of buckets: batches, and compiling their shapes."""
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+
+from batchstat.calibration.calibration import PER_SECOND
+from batchstat.errors import InputError, NoBatchError
+from batchstat.planning.settings import ResolvedSettings
+from batchstat.planning.shares import EpochShares
+from batchstat.planning.strategies.spec import RowRequest, request_row
+from batchstat.simulation.buckets.costs import BatchTime
+from batchstat.simulation.device import Device, OnDevice
+from batchstat.simulation.rows import make_row
+
+
+@dataclass(frozen=True)
+class BucketTime:
+    """The time of training with optimal edges, every batch kept, as `compare` has it.
+
+    Attributes:
+        wanted: requested number of buckets.
+        edges: upper edges, ascending and inclusive; possibly fewer than requested.
+        shapes: distinct (rows, width) of their batches.
+        batch_seconds: of the batches of all epochs, each as the first; of the slowest rank in each
+            step.
+        compile_seconds: of compiling each shape, once.
+        on_device: the first epoch, compiling included.
+    """
+
+    wanted: int
+    edges: tuple[int, ...]
+    shapes: int
+    batch_seconds: float
+    compile_seconds: float
+    on_device: OnDevice
+
+    @property
+    def seconds(self) -> float:
+        """Seconds of batches and of compiling."""
+        return self.batch_seconds + self.compile_seconds
+
+    @property
+    def is_extrapolated(self) -> bool:
+        """Whether a batch is larger or wider than all that were measured."""
+        return self.on_device.is_extrapolated
+
+    @property
+    def fits_memory(self) -> bool | None:
+        """Whether its peak fits; None where memory has no limit or is not known."""
+        return self.on_device.fits_memory
+
+
+def batch_time(device: Device, basis: ResolvedSettings, epochs: int) -> BatchTime:
+    """Return the time that bucket edges minimise.
+
+    Raises:
+        InputError: the calibration has no time, or none that depends on batches.
+    """
+    calibration = device.calibration
+    if device.is_noisy:
+        raise InputError(
+            f"the times of the calibration are ±{device.time_residual:.0%}, too noisy to minimise: "
+            "measure again on an idle device"
+        )
+    if not device.is_timed:
+        raise InputError(
+            f"the calibration of {calibration.setup.model} is an estimate of memory and has no "
+            "time: measure it with batchstat calibrate"
+        )
+    cost = calibration.cost
+    if not (cost.per_batch or cost.per_step or cost.per_token or cost.per_pair):
+        raise InputError(
+            f"the calibration of {calibration.setup.model} has no time per batch, token or pair: "
+            "measure it again with batchstat calibrate"
+        )
+    return BatchTime(cost, basis, epochs)
+
+
+def keep_short(edges: tuple[int, ...], basis: ResolvedSettings) -> RowRequest:
+    """Return the strategy with rows as wide as edges that keeps short batches."""
+    return request_row(f"boundaries:boundaries={','.join(map(str, edges))},pad=edge", basis)
+
+
+def times_of(
+    found: Iterable[tuple[int, tuple[int, ...]]],
+    shares: EpochShares,
+    basis: ResolvedSettings,
+    device: Device,
+    epochs: int,
+) -> Iterator[BucketTime]:
+    """Yield the times of edges found for several numbers of buckets, without those that the
+    settings leave no batch. Each is simulated.
+
+    Args:
+        found: numbers of buckets with their edges.
+        shares: the epoch.
+        basis: the settings.
+        device: the calibrated device.
+        epochs: number of epochs after which training ends.
+    """
+    cost = device.cost
+    for wanted, edges in found:
+        try:
+            row = make_row(keep_short(edges, basis), shares, cost, device)
+        except NoBatchError:
+            continue
+        compiling = row.counts.distinct_shapes * cost.per_shape
+        yield BucketTime(
+            wanted,
+            edges,
+            row.counts.distinct_shapes,
+            epochs * (row.counts.compute - compiling) / PER_SECOND,
+            compiling / PER_SECOND,
+            row.on_device,
+        )
+
+
+def fastest(times: tuple[BucketTime, ...]) -> BucketTime:
+    """Return the least time; of equal ones, that with the fewest buckets."""
+    return min(times, key=lambda each: (each.seconds, len(each.edges), each.wanted))

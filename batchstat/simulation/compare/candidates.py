@@ -1,0 +1,237 @@
+"""The rows of a comparison, and what of them would help: the current setup, the usual strategies
+and the arguments of the user's own trainer, on the same epoch.
+"""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+
+from batchstat.calibration.cost_model import CostModel
+from batchstat.errors import BatchstatError, InputError
+from batchstat.planning.inputs import PlanInputs
+from batchstat.planning.settings import ResolvedSettings, Settings
+from batchstat.planning.shares import make_shares
+from batchstat.planning.strategies.spec import RowRequest, request_row
+from batchstat.planning.strategies.static import Static
+from batchstat.simulation.compare.changes import Change, Changes, find_changes
+from batchstat.simulation.compare.estimate import Drawn, check_share, draw
+from batchstat.simulation.compare.first_batches import first_batches
+from batchstat.simulation.compare.named_rows import NamedRows, Row
+from batchstat.simulation.device import Device, batch_cost
+from batchstat.simulation.results import ReportWarning, StrategyResult
+from batchstat.simulation.rows import EpochCache, estimated, make_row, make_rows, over_seeds
+from batchstat.simulation.trainer_changes import TrainerChange, changes_of_name
+
+DEFAULT_STRATEGIES = ("fixed", "static", "bucketed", "token-budget", "packed")
+_BY_BATCH_SIZE = "hf-group-by-length"
+"""What many who train with a batch size have as an argument of their trainer."""
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Candidates:
+    """The rows of a comparison, and what of them would help.
+
+    Attributes:
+        basis: the settings that all rows share.
+        rows: those that have a batch, the current setup among them.
+        empty: warnings for those that have none.
+        tried: what could replace the current setup, whether it helps or not.
+        changes: what would help.
+        epochs: the epochs that were simulated.
+        drawn: the part of the corpus that was; None for all of it.
+    """
+
+    basis: ResolvedSettings
+    rows: tuple[StrategyResult, ...]
+    empty: tuple[ReportWarning, ...]
+    tried: tuple[Change, ...]
+    changes: Changes
+    epochs: EpochCache
+    drawn: Drawn | None
+
+
+def simulate_candidates(
+    inputs: PlanInputs,
+    settings: Settings,
+    *,
+    strategies: Sequence[Row] | None = None,
+    current: Row | None = None,
+    trainer: Sequence[TrainerChange] | None = None,
+    model: CostModel | None = None,
+    device: Device | None = None,
+    seeds: int = 1,
+    subsample: float | None = None,
+    with_batches: bool = False,
+) -> Candidates:
+    """Simulate the current setup and what could replace it.
+
+    Args:
+        inputs: the corpus.
+        settings: the settings, as given.
+        strategies: the rows, each a strategy, or a name and batches of sample numbers; by default
+            those of `default_strategies`.
+        current: the current setup; by default the first row of `static`, else the first row.
+        trainer: the changes of the user's own trainer; by default those of the trainer that
+            `current` names, if it names one.
+        model: the transformer that is trained.
+        device: the calibrated device that trains.
+        seeds: number of seeds to try.
+        subsample: the share of the corpus to simulate.
+        with_batches: whether the rows have their first batches, to show them.
+
+    Raises:
+        OptionError: a strategy that is wrong by itself.
+        InputError: no row has a batch, or the current setup has none.
+    """
+    rows_of = NamedRows(inputs, settings, strategies, current)
+    current, settings = rows_of.current, rows_of.settings
+    if trainer is None:
+        trainer = _named_trainer(rows_of)
+    names = rows_of.names
+    if names is None:
+        names = default_strategies(settings, rows_of.named_current, trainer)
+    if current is not None:
+        names = (current, *names)
+    now = current_row(rows_of.requests(names, inputs.resolve(settings)), current)
+    basis = inputs.resolve(settings, now)
+    requests = rows_of.requests(names, basis)
+    drawn = None
+    if subsample is not None:
+        rows_of.refuse("subsample")
+        windows = [request.strategy.looks_ahead or 0 for request in requests]
+        share = check_share(subsample, settings)
+        drawn = draw(inputs.samples, share, basis, max(windows))
+    epochs = EpochCache(inputs.samples if drawn is None else drawn.samples)
+    rows, empty = make_rows(requests, epochs, batch_cost(model, device), device)
+    if seeds > 1:
+        rows = over_seeds(rows, epochs.samples, seeds)
+    if drawn is not None:
+        rows = estimated(rows, drawn)
+    if current is not None and rows[0].label != current:
+        raise InputError(empty[0].message)
+    if with_batches:
+        rows = [
+            replace(row, first_batches=first_batches(row.request, epochs.of(row.request.settings)))
+            for row in rows
+        ]
+    now = current_row([row.request for row in rows], current)
+    current_result = next(row for row in rows if row.request is now)
+    named = [_named(row, current_result, trainer, inputs) for row in rows]
+    others = () if drawn else _of_own_samples(trainer, current_result, inputs, model, device)
+    tried = (*others, *named)
+    return Candidates(
+        basis=basis,
+        rows=tuple(rows),
+        empty=tuple(empty),
+        tried=tried,
+        changes=find_changes(tried, current_result, basis.tokens_per_batch),
+        epochs=epochs,
+        drawn=drawn,
+    )
+
+
+def default_strategies(
+    settings: Settings, current: str | None = None, trainer: Sequence[TrainerChange] = ()
+) -> tuple[str, ...]:
+    """Return the strategies that are compared unless some are named: `DEFAULT_STRATEGIES` but for
+    that of the current setup, and what arguments of the user's trainer make; where that is not
+    known, the Trainer's own length grouping, if there is a batch size.
+
+    Raises:
+        OptionError: a current setup that is wrong by itself.
+    """
+    names: tuple[str, ...] = DEFAULT_STRATEGIES
+    size, without, packs = settings.batch_size, "", False
+    basis = settings.resolve(longest=1, stated_max=None)
+    if current is not None:
+        row = request_row(current, basis)
+        without = "static" if isinstance(row.strategy, Static) else row.name
+        size = size or (row.strategy.batch_capacity if row.sets("batch_size") else None)
+        basis, packs = settings.resolve(1, None, size), row.strategy.packs_rows
+    by_argument = [
+        _shortest(each.spec(settings), basis)
+        for each in trainer
+        if packs or not request_row(each.strategy, basis).strategy.packs_rows
+    ]
+    if not trainer and size is not None:
+        by_argument = [_BY_BATCH_SIZE]
+    place = names.index("token-budget")
+    names = (*names[:place], *by_argument, *names[place:])
+    return tuple(name for name in dict.fromkeys(names) if name not in (without, current))
+
+
+def _shortest(spec: str, basis: ResolvedSettings) -> str:
+    """Return a strategy by its name alone where that means the same."""
+    name = spec.partition(":")[0]
+    try:
+        alone = request_row(name, basis).strategy == request_row(spec, basis).strategy
+    except BatchstatError:
+        return spec
+    return name if alone else spec
+
+
+def current_row(rows: Sequence[RowRequest], current: str | None) -> RowRequest:
+    """Return the current setup: the row that `current` names, else the first of `static`, else the
+    first.
+    """
+    if current is not None:
+        return next(row for row in rows if row.spec == current)
+    return next((row for row in rows if isinstance(row.strategy, Static)), rows[0])
+
+
+def _named_trainer(rows_of: NamedRows) -> list[TrainerChange]:
+    """Return the changes of the trainer that the current setup names."""
+    inputs, settings, current = rows_of.inputs, rows_of.settings, rows_of.current
+    rows = [current] if current is not None else rows_of.names or default_strategies(settings)
+    now = current_row(rows_of.requests(rows, inputs.resolve(settings)), current)
+    basis = inputs.resolve(settings, now)
+    found = list(changes_of_name(rows_of.request(now.spec, basis), settings, basis))
+    if current is None and settings.batch_size is None:
+        # The batch size of `static` follows from the budget then, and is nobody's argument.
+        return [each for each in found if rows_of.names is not None]
+    return found
+
+
+def _named(
+    row: StrategyResult,
+    current: StrategyResult,
+    trainer: Sequence[TrainerChange],
+    inputs: PlanInputs,
+) -> Change:
+    """Return a row as a change, with the keys of the user's trainer that make it, if any do."""
+    for each in trainer:
+        if each.makes(row.request, inputs):
+            return Change(row=row, current=current, keys=each.keys, line=each.line)
+    return Change(row=row, current=current)
+
+
+def _of_own_samples(
+    trainer: Sequence[TrainerChange],
+    current: StrategyResult,
+    inputs: PlanInputs,
+    model: CostModel | None,
+    device: Device | None,
+) -> Iterator[Change]:
+    """Yield changes of samples of their own: the packing that the user's trainer has itself, and
+    padding taken out of a data set in which it counts as text.
+    """
+    if current.packs_rows:
+        return
+    for each in trainer:
+        own = each.inputs(inputs)
+        try:
+            request = each.request(own)
+            if not (request.strategy.packs_rows or _differ(own, inputs)):
+                continue
+            # It accumulates as many batches, whose gradients take memory.
+            steps = request.settings.gradient_accumulation_steps
+            onto = device and device.accumulating(steps)
+            shares = make_shares(own.samples, request.settings)
+            row = make_row(request, shares, batch_cost(model, onto), onto)
+        except BatchstatError:  # this corpus does not go with it
+            continue
+        yield Change(row=row, current=current, keys=each.keys, line=each.line)
+
+
+def _differ(some: PlanInputs, others: PlanInputs) -> bool:
+    lengths, before = some.samples.lengths, others.samples.lengths
+    return some is not others and len(lengths) == len(before) and bool((lengths != before).any())

@@ -1,0 +1,209 @@
+"""`Comparison`: the results of `compare`, as one record of counts with ratios as properties."""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from html import escape
+from typing import TYPE_CHECKING, Any
+
+from batchstat.calibration.calibration import Calibration
+from batchstat.calibration.cost_model import CostModel
+from batchstat.planning.samples import Samples
+from batchstat.planning.settings import ResolvedSettings
+from batchstat.profiling.profile import CorpusFacts, TokenizerFacts
+from batchstat.simulation.compare.bounds import Bounds
+from batchstat.simulation.compare.changes import Changes
+from batchstat.simulation.compare.estimate import SampleFacts
+from batchstat.simulation.compare.learning_rate import LearningRateHint
+from batchstat.simulation.compare.sweep import Sweep
+from batchstat.simulation.device import Device
+from batchstat.simulation.results import ReportWarning, StrategyResult
+from batchstat.simulation.run_facts import RunFacts
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+
+_SHOWN = (
+    *("strategy", "padding_ratio", "speed_up", "steps"),
+    *("samples_per_batch_min", "samples_per_batch_max", "shuffling"),
+)
+"""The first columns of a frame."""
+
+
+@dataclass(frozen=True, kw_only=True, repr=False)
+class Comparison:
+    """Strategies side by side on the same lengths.
+
+    `comparison["token-budget"]` is the row of a strategy, written as in the table.
+
+    Example:
+        >>> batchstat.compare([5, 90, 12, 100, 7, 8], strategies="static", batch_size=2)
+        6 samples, at most 200 tokens per batch: current static, best static
+        strategy padding speed-up steps samples/batch shuffling
+          static   45.0%    1.00x     3           2.0      full
+
+    Attributes:
+        created: time of creation, ISO 8601 in UTC.
+        samples: number of samples in the corpus, before overflow.
+        corpus: facts about the corpus; None if lengths were given.
+        tokenizer: facts about the tokenizer; None if lengths were given.
+        basis: the settings that all rows share.
+        model: the transformer whose compute is estimated, if any.
+        seeds: number of seeds tried for each row.
+        strategies: the rows, in the order requested.
+        not_shown: names of the strategies that are not shown.
+        changes: what would help.
+        bounds: lower bounds, and the sorted epoch.
+        sweep: padding against `read_ahead`; None if none of them leaves a batch.
+        warnings: warnings about the results.
+        source: the samples of the corpus, to plan them with other settings.
+        subsample: the part of the corpus that all numbers describe; None for the whole corpus.
+        device: the calibrated device that trains; None without one.
+        run: the recorded run that is the current setup; None where none is.
+    """
+
+    created: str
+    samples: int
+    corpus: CorpusFacts | None
+    tokenizer: TokenizerFacts | None
+    basis: ResolvedSettings
+    model: CostModel | None
+    seeds: int
+    strategies: tuple[StrategyResult, ...]
+    not_shown: tuple[str, ...]
+    changes: Changes
+    bounds: Bounds
+    sweep: Sweep | None
+    warnings: tuple[ReportWarning, ...]
+    source: Samples
+    subsample: SampleFacts | None = None
+    device: Device | None = None
+    run: RunFacts | None = None
+
+    def shuffling(self, row: StrategyResult) -> str:
+        """Return how random the batches of a row are, in a word; the samples of a recording are in
+        the order of the run.
+        """
+        return "as run" if self.run is not None and row.shuffling == "none" else row.shuffling
+
+    @property
+    def calibration(self) -> Calibration | None:
+        """The time and memory of batches on the device that trains; None where it is not known."""
+        return None if self.device is None else self.device.calibration
+
+    @property
+    def is_timed(self) -> bool:
+        """Whether compute, and so a speed-up, is time on a calibrated device."""
+        return self.device is not None and self.device.is_timed
+
+    @property
+    def tokens_that_fit(self) -> int | None:
+        """The largest `tokens_per_batch` whose batches all fit the device, whatever the strategy;
+        None where its memory has no limit or is not known.
+        """
+        return None if self.device is None else self.device.tokens_that_fit(self.basis.widest)
+
+    @property
+    def current(self) -> StrategyResult:
+        """The setup that the others are compared to: `static`, or the first row."""
+        return self.changes.current
+
+    @property
+    def best(self) -> StrategyResult:
+        """The row to train with: the star's, or the current setup if there is nothing to change."""
+        return self.changes.best or self.changes.current
+
+    @property
+    def learning_rate(self) -> LearningRateHint | None:
+        """How the learning rate may scale from the current setup to the best row; None if no row
+        fits.
+        """
+        if self.changes.best is None:
+            return None
+        return LearningRateHint.of(self.current.counts, self.changes.best.counts)
+
+    def speed_up(self, row: StrategyResult) -> float:
+        """Return the estimated compute of the current setup / that of a row."""
+        return self.current.counts.compute / row.counts.compute
+
+    def costs(self, row: StrategyResult) -> dict[str, float]:
+        """Return what a row computes / what its real tokens need, for each cost: proportional to
+        the row width (`linear`), to its square as in attention (`quadratic`), and by the model, if
+        any.
+        """
+        shapes = {"linear": (1, 0), "quadratic": (0, 1)}
+        if self.model is not None:
+            shapes["model"] = (self.model.linear, self.model.quadratic)
+        return {name: row.counts.relative_cost(*shape) for name, shape in shapes.items()}
+
+    def __iter__(self) -> Iterator[StrategyResult]:
+        """Yield the rows."""
+        return iter(self.strategies)
+
+    def __len__(self) -> int:
+        """Return the number of rows."""
+        return len(self.strategies)
+
+    def __contains__(self, label: object) -> bool:
+        """Return whether a strategy has a row."""
+        return any(row.label == label for row in self.strategies)
+
+    def _ipython_key_completions_(self) -> list[str]:
+        return [row.label for row in self.strategies]
+
+    def __getitem__(self, label: str) -> StrategyResult:
+        """Return the row of a strategy. Raises KeyError for a strategy that has no row."""
+        found = {row.label: row for row in self.strategies}
+        if label not in found:
+            raise KeyError(f"{label!r} is not compared: the rows are {', '.join(found)}")
+        return found[label]
+
+    def __repr__(self) -> str:
+        """Return the table that `batchstat compare` prints, in short."""
+        return f"{self._heading()}\n{self._table().to_string(index=False)}"
+
+    def _repr_html_(self) -> str:
+        table = self._table().to_html(index=False, border=0)
+        return f"<p>{escape(self._heading())}</p>{table}"
+
+    def _heading(self) -> str:
+        best = "none" if self.changes.best is None else self.changes.best.label
+        return (
+            f"{self.samples:,} samples, at most {self.basis.tokens_per_batch:,} tokens per batch: "
+            f"current {self.current.label}, best {best}"
+        )
+
+    def _table(self) -> "pd.DataFrame":
+        import pandas as pd
+
+        rows = [
+            {
+                "strategy": row.label,
+                "padding": f"{row.counts.padding_ratio:.1%}",
+                "speed-up": f"{self.speed_up(row):.2f}x",
+                "steps": f"{row.counts.steps:,}",
+                "samples/batch": f"{row.counts.mean_samples_per_batch:,.1f}",
+                "shuffling": self.shuffling(row),
+            }
+            for row in self.strategies
+        ]
+        return pd.DataFrame(rows)
+
+    def plot(self, name: str = "padding") -> Any:
+        """Return a plot by name: padding, batches, tradeoff, read_ahead or ranks."""
+        import batchstat
+
+        return batchstat.plot(self, name)
+
+    def to_frame(self) -> "pd.DataFrame":
+        """Return one row per strategy: its label as `strategy`, then what the screen shows, then
+        all other numbers by the keys of compare.json; those of nested objects are joined by `_`.
+        """
+        from batchstat.documents.base import to_frame
+        from batchstat.documents.strategy import strategy_of
+
+        rows = [strategy_of(row, self.model, self.speed_up(row)) for row in self.strategies]
+        frame = to_frame(rows)
+        frame.insert(0, "strategy", [row.label for row in rows])
+        frame.insert(1, "shuffling", [self.shuffling(row) for row in self.strategies])
+        return frame[[*_SHOWN, *(name for name in frame if name not in _SHOWN)]]

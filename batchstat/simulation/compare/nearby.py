@@ -1,0 +1,258 @@
+"""Rows near those of a comparison: the same strategies with other sizes and numbers of ranks."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from itertools import product
+from math import log2
+
+from batchstat.errors import InputError, OptionError
+from batchstat.parameters import MAX_INT, MOST_RANKS, with_parameter
+from batchstat.planning.rules import FROM_ONE_PLAN
+from batchstat.planning.samples import Samples
+from batchstat.planning.strategies.spec import request_row
+from batchstat.simulation.compare.comparison import Comparison
+from batchstat.simulation.compare.estimate import Drawn, check_share, draw
+from batchstat.simulation.device import batch_cost
+from batchstat.simulation.results import StrategyResult
+from batchstat.simulation.rows import EpochCache, make_row
+
+_SIZES = 5
+"""Batch sizes or budgets of each strategy."""
+
+_SECONDS = 3.0
+"""Time for all rows on one core, by the rates that the strategies state."""
+
+_MOST = 200
+"""Rows at most, however fast they are simulated."""
+
+_NEAREST = 2
+"""Rows of each strategy beside its own, for which a part of the corpus is drawn if there is no time
+for them on all of it: half and twice its size.
+"""
+
+_FOLLOWED_PER_SECOND = 1_000_000
+"""Samples that are planned and measured in a second where each is followed to its ranks."""
+
+_SHARES = (0.5, 0.2, 0.1, 0.05, 0.02, 0.01)
+"""Shares of a corpus that may be drawn: the largest for which there is time."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class NearbyRow:
+    """A row with another size or number of ranks.
+
+    Attributes:
+        of: the row of the comparison with the same strategy.
+        size: its batch size or budget; None if the strategy has neither.
+        result: its numbers.
+    """
+
+    of: StrategyResult
+    size: int | None
+    result: StrategyResult
+
+    @property
+    def world_size(self) -> int:
+        """Its number of ranks."""
+        return self.result.request.settings.world_size
+
+
+@dataclass(frozen=True, kw_only=True)
+class Nearby:
+    """The rows near those of a comparison, these included.
+
+    Attributes:
+        rows: by strategy, size and number of ranks.
+        current: the current setup, by the number of ranks.
+        too_slow: number of rows for which there was no time.
+        without_batch: number of rows that would have no batch, or ranks that are not possible.
+        samples: samples that the rows describe.
+        share: the share of the corpus to draw for `subsample` to get the same rows; None if they
+            describe all of it.
+    """
+
+    rows: tuple[NearbyRow, ...] = ()
+    current: Mapping[int, StrategyResult] = field(default_factory=dict)
+    too_slow: int = 0
+    without_batch: int = 0
+    samples: int = 0
+    share: float | None = None
+
+    def speed_up(self, row: StrategyResult) -> float:
+        """Return the estimated compute of the current setup on as many ranks / that of a row."""
+        current = self.current[row.request.settings.world_size]
+        return current.counts.compute / row.counts.compute
+
+
+@dataclass(frozen=True, eq=False)
+class _Place:
+    """Where a row would be.
+
+    Attributes:
+        of: the row of the comparison with the same strategy.
+        size: the batch size or budget; None if the strategy has neither.
+        world_size: the number of ranks.
+        steps: how often size and ranks are doubled or halved on the way there.
+    """
+
+    of: StrategyResult
+    size: int | None
+    world_size: int
+    steps: float
+
+    @property
+    def spec(self) -> str:
+        """The strategy, as it is written; as in the comparison if the size is its own."""
+        key, own = self.of.size
+        if self.size is None or self.size == own:
+            return self.of.label
+        return with_parameter(self.of.label, key, self.size)
+
+    def seconds(self, samples: int) -> float:
+        """Return the time of its simulation on one core, to the order of magnitude."""
+        settings, rate = self.of.request.settings, self.of.request.strategy.samples_per_second
+        is_whole = settings.draws_all and settings.overflow != "split"
+        if self.of.trained is not None or not (is_whole and settings.distribute in FROM_ONE_PLAN):
+            rate = min(rate, _FOLLOWED_PER_SECOND)
+        return samples / rate
+
+
+def nearby(comparison: Comparison) -> Nearby:
+    """Simulate each row of a comparison with five batch sizes or budgets around its own, on as many
+    ranks, half of them and twice as many.
+
+    It takes a few seconds: of a large corpus only the nearest rows are simulated and, where there
+    is no time for these either, on a part of it. A subsample in file order has none. The corpus and
+    the settings decide which, never a clock, so that the same comparison has the same rows on every
+    machine.
+    """
+    if comparison.subsample is not None and comparison.basis.order == "file":
+        # Blocks are as long as the longest window of the strategies that are compared together.
+        return Nearby()
+    places = _places(comparison)
+    share, drawn = _part(comparison, places)
+    samples = comparison.source if drawn is None else drawn.samples
+    has_rows = drawn is None or comparison.subsample is not None
+    simulator = _Simulator(comparison, samples, has_rows=has_rows)
+    rows, current = [], {}
+    chosen = _in_time(places, comparison.current, len(samples), has_rows=has_rows)
+    for place in chosen:
+        now = simulator.row(comparison.current.label, place.world_size)
+        result = simulator.row(place.spec, place.world_size)
+        if now is not None and result is not None:
+            current[place.world_size] = now
+            rows.append(NearbyRow(of=place.of, size=place.size, result=result))
+    return Nearby(
+        rows=tuple(rows),
+        current=current,
+        too_slow=len(places) - len(chosen),
+        without_batch=len(chosen) - len(rows),
+        samples=len(samples),
+        share=share,
+    )
+
+
+def _places(comparison: Comparison) -> list[_Place]:
+    now = comparison.basis.world_size
+    ranks = sorted({max(1, now // 2), now, min(2 * now, MOST_RANKS)})
+    if comparison.current.request.strategy.is_given:  # on the ranks that it was made on
+        ranks = [now]
+    found = []
+    for row in comparison.strategies:
+        own = row.size[1]
+        is_given = row.request.strategy.is_given
+        sizes: Sequence[int | None] = [own] if own is None or is_given else _sizes(own)
+        for size, world_size in product(sizes, ranks):
+            steps = abs(log2(world_size / now)) + abs(log2((size or 1) / (own or 1)))
+            found.append(_Place(row, size, world_size, steps))
+    return found
+
+
+def _sizes(own: int) -> list[int]:
+    """Return five sizes around one's own: its quarter, half, double and fourfold; where it is too
+    small to be halved twice, more above it.
+    """
+    below = {own // 4, own // 2} - {0}
+    above = [own << k for k in range(_SIZES - len(below))]
+    return sorted(below | {min(size, MAX_INT) for size in above})
+
+
+def _part(comparison: Comparison, places: Sequence[_Place]) -> tuple[float | None, Drawn | None]:
+    """Return the part of the corpus to simulate on, and its share; None for all of it."""
+    basis, facts, source = comparison.basis, comparison.subsample, comparison.source
+    if facts is not None:
+        # The same blocks again: in a random order they do not depend on what is compared.
+        share = facts.blocks / -(-facts.corpus_samples // facts.block_size)
+        return share, draw(source, share, basis, 0)
+    nearest = sorted(places, key=lambda place: place.steps)
+    seconds = sum(
+        place.seconds(len(source))
+        for row in comparison.strategies
+        for place in [each for each in nearest if each.of is row][1 : 1 + _NEAREST]
+    )
+    if seconds <= _SECONDS or basis.order == "file":  # as above
+        return None, None
+    share = next((each for each in _SHARES if each * seconds <= _SECONDS), _SHARES[-1])
+    try:
+        return share, draw(source, check_share(share, basis), basis, 0)
+    except (InputError, OptionError):  # too few blocks, or classes are balanced
+        return None, None
+
+
+def _in_time(
+    places: Sequence[_Place], current: StrategyResult, samples: int, *, has_rows: bool
+) -> list[_Place]:
+    """Return the nearest places for which there is time, in sequence.
+
+    Args:
+        places: all that are wanted.
+        current: the current setup, without which a number of ranks has no speed-ups.
+        samples: number of samples to simulate.
+        has_rows: whether the comparison's own rows are there already.
+    """
+    chosen: set[_Place] = set()
+    on_ranks: set[int] = set()
+    left = _SECONDS
+    for place in sorted(places, key=lambda each: (each.steps, each.of is not current)):
+        is_current = place.of is current and place.spec == current.label
+        seconds = 0.0 if has_rows and place.steps == 0 else place.seconds(samples)
+        has_current = is_current or place.world_size in on_ranks
+        if has_current and seconds <= left and len(chosen) < _MOST:
+            chosen.add(place)
+            left -= seconds
+            on_ranks |= {place.world_size} if is_current else set()
+    return [place for place in places if place in chosen]
+
+
+class _Simulator:
+    """Rows under the settings of a comparison, each simulated once."""
+
+    def __init__(self, comparison: Comparison, samples: Samples, *, has_rows: bool) -> None:
+        """Start with the comparison's own rows, or with none.
+
+        Args:
+            comparison: the rows.
+            samples: what others are simulated on.
+            has_rows: whether its rows are of these samples.
+        """
+        self._basis, self._device = comparison.basis, comparison.device
+        self._cost = batch_cost(comparison.model, comparison.device)
+        self._epochs = EpochCache(samples)
+        self._rows: dict[tuple[str, int], StrategyResult | None] = {}
+        if has_rows:
+            now = comparison.basis.world_size
+            self._rows = {(row.label, now): row for row in comparison.strategies}
+
+    def row(self, spec: str, world_size: int) -> StrategyResult | None:
+        """Return a row; None if so many ranks are not possible, or leave nothing to batch."""
+        key = (spec, world_size)
+        if key not in self._rows:
+            try:
+                self._rows[key] = self._simulated(*key)
+            except (InputError, OptionError):
+                self._rows[key] = None
+        return self._rows[key]
+
+    def _simulated(self, spec: str, world_size: int) -> StrategyResult:
+        request = request_row(spec, replace(self._basis, world_size=world_size))
+        return make_row(request, self._epochs.of(request.settings), self._cost, self._device)

@@ -1,0 +1,108 @@
+"""One strategy with increasing `read_ahead`."""
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+
+from batchstat.errors import NoBatchError
+from batchstat.parameters import with_parameter
+from batchstat.planning.settings import ResolvedSettings
+from batchstat.planning.shares import EpochShares
+from batchstat.planning.strategies.spec import RowRequest, request_row
+from batchstat.simulation.meters.grouping import Grouping
+from batchstat.simulation.meters.measure import measure
+
+ENOUGH = 0.005
+"""A `read_ahead` whose padding ratio is within this of the best counts as equally good."""
+
+_MOST_WINDOWS = 20_000
+"""The sweep skips a `read_ahead` that would make more windows than this."""
+_MOST_SORTED = 10**7
+"""The sweep skips a `read_ahead` above this, except the whole epoch, which uses the histogram."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class SweepPoint:
+    """Results of one `read_ahead`, all else equal."""
+
+    read_ahead: int
+    batches: int
+    padding_tokens: int
+    total_tokens: int
+    grouping: Grouping
+
+    @property
+    def padding_ratio(self) -> float:
+        """Padding tokens / total tokens."""
+        return self.padding_tokens / self.total_tokens
+
+
+@dataclass(frozen=True, kw_only=True)
+class Sweep:
+    """One strategy with increasing `read_ahead`, up to the whole epoch.
+
+    Attributes:
+        spec: the strategy, as it is written.
+        points: the results, by ascending `read_ahead`.
+    """
+
+    spec: str
+    points: tuple[SweepPoint, ...]
+
+    @property
+    def best(self) -> SweepPoint:
+        """The point with the least padding."""
+        return min(self.points, key=lambda point: point.padding_ratio)
+
+    @property
+    def recommended(self) -> SweepPoint:
+        """The smallest `read_ahead` whose padding is within half a percentage point of the best."""
+        limit = self.best.padding_ratio + ENOUGH
+        return next(point for point in self.points if point.padding_ratio <= limit)
+
+    @property
+    def recommended_spec(self) -> str:
+        """The strategy with the recommended `read_ahead`, to paste after `--strategy`."""
+        return with_parameter(self.spec, "read_ahead", self.recommended.read_ahead)
+
+
+def sweep(
+    best: RowRequest,
+    basis: ResolvedSettings,
+    shares_of: Callable[[ResolvedSettings], EpochShares],
+) -> Sweep | None:
+    """Return the best row with increasing `read_ahead`; `token-budget` if it has none, or packs,
+    for users who cannot pack. None if no `read_ahead` leaves a batch.
+
+    Args:
+        best: the strategy of the best row.
+        basis: the settings that all rows share.
+        shares_of: returns the epoch of the settings of a row.
+    """
+    fits = best.strategy.looks_ahead is not None and not best.strategy.packs_rows
+    request = best if fits else request_row("token-budget", basis)
+    shares, points = shares_of(request.settings), []
+    for size in read_aheads(shares.epoch.count, also=request.strategy.looks_ahead):
+        strategy = replace(request.strategy, read_ahead=size)  # type: ignore[call-arg]
+        try:
+            counts = measure(replace(request, strategy=strategy), shares, by_sample=False).counts
+        except NoBatchError:  # other windows may leave one
+            continue
+        points.append(
+            SweepPoint(
+                read_ahead=size,
+                batches=counts.batches,
+                padding_tokens=counts.padding_tokens,
+                total_tokens=counts.total_tokens,
+                grouping=counts.grouping,
+            )
+        )
+    return Sweep(spec=request.spec, points=tuple(points)) if points else None
+
+
+def read_aheads(n: int, also: int | None = None) -> list[int]:
+    """Return ascending values of `read_ahead` worth trying for n samples, and `also` one that was;
+    the last is n.
+    """
+    steps = {m * 10**e for e in range(2, 10) for m in (1, 2, 5)}
+    least, most = max(100, n // _MOST_WINDOWS), max(_MOST_SORTED, also or 0) + 1
+    return sorted({size for size in steps if least <= size < min(n, most)} | {min(also or n, n), n})

@@ -1,0 +1,151 @@
+"""Counts of a measured plan; every ratio is a property of them."""
+
+from dataclasses import dataclass
+
+from batchstat.simulation.meters.coverage import Coverage
+from batchstat.simulation.meters.grouping import Grouping
+from batchstat.simulation.meters.rank_idle import RankCounts
+
+
+@dataclass(frozen=True, kw_only=True)
+class PlanCounts:
+    """What an epoch under one strategy computes, pads, truncates and drops.
+
+    `samples` and the token counts say what is computed. `dropped_*` counts whole samples, and all
+    tokens that are in no batch; `truncated_*` what `max_length` cut off; both with what a trainer's
+    configuration lost before, see `Profile.lost`. `visited_tokens` counts
+    the tokens of the epoch's samples before `max_length`: those of the whole corpus, if each sample
+    comes once.
+
+    `squared_tokens` is what attention computes: the sum over rows of the squared width, or over
+    samples of the squared length if attention stays within samples. `real_squared_tokens` is always
+    the latter. `row_tokens` is how many tokens fit in all rows of `max_length`; None if rows have
+    no such length. `largest_step` is the step, from 1, with the first batch of `max_batch_tokens`.
+    `reducible_peak` is the most total tokens in a batch that could be smaller: one
+    of several samples, or one padded beyond its only sample. `peak_bytes` is the
+    most memory that a batch takes; None where that is not known.
+    """
+
+    tokens_per_batch: int
+    visited_tokens: int
+    samples: int
+    rows: int
+    batches: int
+    steps: int
+    real_tokens: int
+    total_tokens: int
+    squared_tokens: int
+    real_squared_tokens: int
+    row_tokens: int | None
+    max_batch_tokens: int
+    largest_step: int
+    reducible_peak: int
+    peak_bytes: int | None
+    over_budget_batches: int
+    distinct_shapes: int
+    truncated_samples: int
+    truncated_tokens: int
+    dropped_samples: int
+    dropped_tokens: int
+    duplicated_samples: int
+    duplicated_tokens: int
+    min_samples_per_batch: int
+    max_samples_per_batch: int
+    sum_samples_per_batch: int
+    grouping: Grouping
+    ranks: RankCounts
+    sample_coverage: Coverage
+
+    @property
+    def drawn_samples(self) -> int:
+        """Samples of the epoch, as the sampler draws them."""
+        return self.samples - self.duplicated_samples + self.dropped_samples
+
+    @property
+    def padding_tokens(self) -> int:
+        """Total tokens − real tokens."""
+        return self.total_tokens - self.real_tokens
+
+    @property
+    def padding_ratio(self) -> float:
+        """Padding tokens / total tokens, in [0, 1)."""
+        return self.padding_tokens / self.total_tokens
+
+    @property
+    def truncated_ratio(self) -> float:
+        """Truncated tokens / tokens of the epoch's samples."""
+        return self.truncated_tokens / self.visited_tokens
+
+    @property
+    def dropped_ratio(self) -> float:
+        """Dropped tokens / tokens of the epoch's samples."""
+        return self.dropped_tokens / self.visited_tokens
+
+    @property
+    def lost_tokens(self) -> int:
+        """Truncated and dropped tokens together: in the corpus, but never computed."""
+        return self.truncated_tokens + self.dropped_tokens
+
+    @property
+    def lost_ratio(self) -> float:
+        """Lost tokens / tokens of the epoch's samples."""
+        return self.lost_tokens / self.visited_tokens
+
+    @property
+    def duplicated_ratio(self) -> float:
+        """Duplicated tokens / real tokens."""
+        return self.duplicated_tokens / self.real_tokens
+
+    @property
+    def lost_share(self) -> float:
+        """Share of the corpus that is lost: of its tokens, or of its samples where that is more."""
+        return max(self.lost_ratio, self.dropped_samples / self.drawn_samples)
+
+    @property
+    def repeated_share(self) -> float:
+        """Share of the samples computed that are duplicates."""
+        return self.duplicated_samples / self.samples
+
+    @property
+    def compute(self) -> int:
+        """Estimated work of the epoch, by the slowest rank in each step: total tokens, or the
+        operations of the cost model it was measured with.
+        """
+        return self.ranks.compute
+
+    @property
+    def coverage(self) -> float:
+        """Samples computed at least once / samples of the corpus."""
+        return self.sample_coverage.coverage
+
+    @property
+    def rank_idle(self) -> float:
+        """Share of the ranks' time spent waiting for the slowest one, if cost is total tokens."""
+        return self.ranks.idle
+
+    @property
+    def rank_idle_quadratic(self) -> float:
+        """The same, if cost is that of attention."""
+        return self.ranks.idle_quadratic
+
+    @property
+    def fill(self) -> float:
+        """Total tokens / (batches × `tokens_per_batch`)."""
+        return self.total_tokens / (self.batches * self.tokens_per_batch)
+
+    @property
+    def packing_efficiency(self) -> float | None:
+        """Real tokens / (rows × `max_length`)."""
+        return None if self.row_tokens is None else self.real_tokens / self.row_tokens
+
+    def relative_cost(self, linear: int, quadratic: int) -> float:
+        """Return what is computed / what the real tokens need alone, each sample without padding:
+        at least 1, where a row of w tokens costs `linear` × w + `quadratic` × w².
+        """
+        computed = linear * self.total_tokens + quadratic * self.squared_tokens
+        return computed / (linear * self.real_tokens + quadratic * self.real_squared_tokens)
+
+    @property
+    def mean_samples_per_batch(self) -> float:
+        """Mean entries per batch."""
+        return self.sum_samples_per_batch / self.batches

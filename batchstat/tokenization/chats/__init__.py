@@ -1,0 +1,1 @@
+"""Chats and instructions: templates, and which tokens carry loss."""

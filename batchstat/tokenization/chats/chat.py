@@ -1,0 +1,174 @@
+"""Render chats with a tokenizer's chat template, as transformers' `apply_chat_template` does."""
+
+import json
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import replace
+from importlib.metadata import version
+from itertools import groupby
+from operator import itemgetter
+from pathlib import Path
+from typing import Any
+
+from batchstat.corpus.chat import Message, TemplateInputs
+from batchstat.errors import InputError
+from batchstat.storage.addresses import one_line, read_bytes
+from batchstat.tokenization.chats.assistant_turns import AssistantTurns
+from batchstat.tokenization.chats.chat_template import ChatTemplate, Locate, TemplateError
+from batchstat.tokenization.chats.template_coverage import TemplateCoverage
+from batchstat.tokenization.tokenizer import Tokenizer
+
+_Chat = tuple[list[Message], TemplateInputs]
+
+
+def with_chat_template(tokenizer: Tokenizer, template_file: Path | None) -> Tokenizer:
+    """Return the tokenizer prepared for chats, with the template of a file or its own.
+
+    No generation prompt is added, and the only special tokens are those that the template writes.
+    Tools are passed to the template, or to the tokenizer's separate one for them (`tool_use`).
+
+    Raises:
+        InputError: the file cannot be read; the tokenizer has no template of its own.
+    """
+    if template_file:
+        plain = with_tools = _read(template_file)
+    else:
+        plain, with_tools = _own_templates(tokenizer.encoder.as_transformers())
+    if not plain:
+        raise InputError(
+            f"tokenizer {tokenizer.name!r} has no chat template: pass --chat-template FILE"
+        )
+    return _with_templates(tokenizer, plain, with_tools)
+
+
+def template_of(tokenizer: Tokenizer, template_file: Path | None) -> str:
+    """Return the template for chats without tools, of a file or of the tokenizer; empty if it has
+    none.
+
+    Raises:
+        InputError: the file cannot be read.
+    """
+    if template_file is not None:
+        return _read(template_file)
+    return _own_templates(tokenizer.encoder.as_transformers())[0]
+
+
+def _with_templates(tokenizer: Tokenizer, plain: str, with_tools: str) -> Tokenizer:
+    """Add one template for chats without tools and one for chats with tools."""
+    loaded = tokenizer.encoder.as_transformers()
+
+    templates = ChatTemplate(loaded, plain), ChatTemplate(loaded, with_tools)
+    turns = [AssistantTurns(template) for template in templates]
+
+    def render(chats: list[_Chat]) -> list[str]:
+        return _by_inputs(
+            chats,
+            lambda some, inputs: templates[inputs.tools is not None].render(
+                _messages(some), inputs
+            ),
+        )
+
+    def split_chats(
+        chats: list[tuple[list[Message], TemplateInputs, int]],
+    ) -> list[tuple[str, str]]:
+        with _explained(chats):
+            return _by_inputs(
+                chats,
+                lambda some, inputs: turns[inputs.tools is not None].split(
+                    _messages(some), [n for *_, n in some], inputs
+                ),
+            )
+
+    def render_chats(chats: list[_Chat]) -> list[str]:
+        with _explained(chats):
+            return render(chats)
+
+    def mark_chats(chats: list[_Chat], locate: Locate) -> list[bytes]:
+        with _explained(chats):
+            return _by_inputs(
+                chats,
+                lambda some, inputs: turns[inputs.tools is not None].mark(
+                    _messages(some), inputs, locate
+                ),
+            )
+
+    # A template may write the special tokens, which come from the tokenizer's configuration.
+    special = json.dumps(loaded.special_tokens_map, default=repr)
+    kind = f"{type(loaded).__module__}.{type(loaded).__qualname__}"
+    definition = json.dumps([tokenizer.digest, plain, with_tools, special, kind])
+    renderers = f"transformers {version('transformers')}, jinja2 {version('jinja2')}"
+    return replace(
+        tokenizer,
+        define=lambda: definition,
+        library=f"{tokenizer.library}, {renderers}",
+        load=lambda: tokenizer.encoder,
+        special_tokens_per_sample=0,
+        render_chats=render_chats,
+        mark_chats=mark_chats,
+        split_chats=split_chats,
+        left_out=TemplateCoverage(lambda *chat: render([chat])[0]).left_out,
+        made_by=(_with_templates, (tokenizer, plain, with_tools)),
+    )
+
+
+@contextmanager
+def _explained(chats: Sequence[Any]) -> Iterator[None]:
+    """Say what is wrong with what a template gets; and where it raises, as it may on a call of a
+    tool, which message has no content.
+    """
+    for _, inputs, *_ in chats:
+        if inputs.wrong:
+            raise TemplateError(inputs.wrong)
+    try:
+        yield
+    except TemplateError:
+        raise
+    except Exception as error:  # a template may raise anything
+        without = (
+            i
+            for messages in _messages(chats)
+            for i, each in enumerate(messages)
+            if each.get("content") is None
+        )
+        if (number := next(without, None)) is None:
+            raise
+        reason = " ".join(str(error).split())
+        raise TemplateError(
+            f"the chat template raises on message {number}, which has no content ({reason}): write "
+            'an empty one there, "content": "", or pass a template that takes none with '
+            "--chat-template"
+        ) from error
+
+
+def _messages(chats: Sequence[Any]) -> list[list[Message]]:
+    return [messages for messages, *_ in chats]
+
+
+def _by_inputs(
+    chats: Sequence[Any], work: Callable[[Sequence[Any], TemplateInputs], list[Any]]
+) -> list[Any]:
+    """Return what `work` makes of chats, of those at once that have the same inputs."""
+    groups = groupby(chats, key=itemgetter(1))
+    return [found for inputs, some in groups for found in work(list(some), inputs)]
+
+
+def _own_templates(tokenizer: Any) -> tuple[str, str]:
+    """Return a tokenizer's templates for chats without and with tools; empty if it has none."""
+    found = tokenizer.chat_template
+    named = found if isinstance(found, dict) else {"default": found}
+    plain = named.get("default") or ""
+    templates = plain, named.get("tool_use") or plain
+    if not all(isinstance(template, str) for template in templates):
+        raise InputError(
+            f"the chat template of {tokenizer.name_or_path!r} is not text: pass "
+            "--chat-template FILE"
+        )
+    return templates
+
+
+def _read(file: Path) -> str:
+    try:
+        return read_bytes(file).decode("utf-8")
+    except (OSError, UnicodeDecodeError) as error:
+        reason = one_line(error) if isinstance(error, OSError) else "not UTF-8"
+        raise InputError(f"chat template {file.as_posix()} cannot be read: {reason}") from None

@@ -1,0 +1,196 @@
+"""Which tokenizers the fast engine, fastokens, counts as the tokenizers library does.
+
+The engine is another implementation of BPE. Where both were compared, on real texts, on every
+character in several contexts, and on edited definitions, they differ in a few ways, which
+`tests/tokenization/test_engine_gate.py` shows; each is excluded here, and so is everything that was
+not compared:
+
+- Byte-level BPE is wrong without a pre-tokenizer, and with an end-of-word suffix.
+- SentencePiece BPE, as of Llama 2, Mistral 7B, Yi and Gemma, is wrong where an entry of the
+  vocabulary has a character without an entry of its own: the engine finds such an entry in a text,
+  but merges cannot reach it. (Entries of known characters that no merge reaches do no harm.)
+- It may be wrong for added tokens that are restricted to whole words and take the whitespace around
+  them, and for whitespace that does so. Of tokens found in normalized text, it may be wrong for
+  those that take whitespace, for those that begin or end with it where others with other flags do
+  so too, for those that normalization may make equal, for those in which a token of raw text may
+  begin if there is no normalizer, and for all when special tokens are counted as text.
+- In the patterns of byte-level BPE, a long s continues no contraction (the tokenizers library
+  ignores case there, as Unicode has it), and a Mongolian vowel separator may be whitespace. Texts
+  with either are counted by the tokenizer itself: see `texts_to_leave`.
+"""
+
+import json
+import re
+from collections.abc import Collection
+from itertools import product
+from typing import Any
+
+import tokenizers
+
+from batchstat.tokenization.counting.safe_cuts import definition_of_part, overlaps
+from batchstat.tokenization.counting.separable import Definition
+from batchstat.tokenization.counting.split_patterns import (
+    BLOOM,
+    CL100K,
+    DEEPSEEK3,
+    O200K,
+    QWEN2,
+    QWEN35,
+    TEKKEN,
+)
+
+_PATTERNS = ((CL100K,), (QWEN2,), (QWEN35,), (O200K,), (TEKKEN,), DEEPSEEK3, (BLOOM,))
+_BYTES_IN_NO_TEXT = (0xC0, 0xC1, *range(0xF5, 0x100))
+"""Bytes that UTF-8 never has; GPT-NeoX's vocabulary has no token for them."""
+_BYTE_SIGNS = {*tokenizers.pre_tokenizers.ByteLevel.alphabet()} - {*map(chr, _BYTES_IN_NO_TEXT)}
+_BYTE_TOKENS = {f"<0x{byte:02X}>" for byte in range(256)}
+_SPACE, _MARK = {"String": " "}, "\u2581"
+_MARKED: Definition = {"type": "Replace", "pattern": _SPACE, "content": _MARK}
+_MARKING: tuple[tuple[Definition, Definition], ...] = (
+    ({"type": "Sequence", "normalizers": [{"type": "Prepend", "prepend": _MARK}, _MARKED]}, {}),
+    (_MARKED, {}),
+    (
+        _MARKED,
+        {"type": "Split", "pattern": _SPACE, "behavior": "MergedWithPrevious", "invert": False},
+    ),
+)
+"""Normalizers and pre-tokenizers: of Llama 2 and Mistral 7B, of Yi, and of Gemma."""
+
+
+def engine_admits(backend: tokenizers.Tokenizer) -> bool:
+    """Return whether the engine counts as a tokenizer does, but for `texts_to_leave`."""
+    model = backend.model
+    if type(model).__name__ != "BPE" or model.dropout:
+        return False
+    if model.continuing_subword_prefix or model.end_of_word_suffix:
+        return False
+    added = backend.get_added_tokens_decoder().values()
+    if merges_over_spaces(backend):
+        return not any(token.lstrip or token.rstrip for token in added) and _knows_bytes(backend)
+    normalizer, splitter = _steps(backend)
+    return (
+        not model.byte_fallback
+        and all(model.token_to_id(sign) is not None for sign in _BYTE_SIGNS)
+        and normalizer in ({}, {"type": "NFC"}, {"type": "Sequence", "normalizers": []})
+        and _is_known_splitter(splitter)
+        and _are_known(
+            added,
+            is_normalizing=normalizer == {"type": "NFC"},
+            splits_special_tokens=backend.encode_special_tokens,
+        )
+    )
+
+
+def merges_over_spaces(backend: tokenizers.Tokenizer) -> bool:
+    """Return whether it marks spaces as one of `_MARKING` does, and its merges may span them."""
+    return _steps(backend) in _MARKING
+
+
+def keeps_bytes(backend: tokenizers.Tokenizer) -> bool:
+    """Return whether its tokens stand for bytes of a normalized text, each once at most, and for
+    nothing else; the engine must admit it.
+    """
+    adds_space = '"add_prefix_space": true' in json.dumps(_steps(backend)[1])
+    return not merges_over_spaces(backend) and not adds_space
+
+
+def texts_to_leave(texts: list[str]) -> list[int]:
+    """Return the positions of texts that the engine may count differently."""
+    # Single characters first: Python skips that search in ASCII texts.
+    return [
+        i
+        for i, text in enumerate(texts)
+        if ("\u017f" in text and "'\u017f" in text) or "\u180e" in text
+    ]
+
+
+def _steps(backend: tokenizers.Tokenizer) -> tuple[Definition, Definition]:
+    """Return the definitions of its normalizer and its pre-tokenizer."""
+    return definition_of_part(backend.normalizer), definition_of_part(backend.pre_tokenizer)
+
+
+def _knows_bytes(backend: tokenizers.Tokenizer) -> bool:
+    """Return whether each byte has a token, and each character in the vocabulary an entry."""
+    vocabulary = backend.get_vocab(with_added_tokens=False).keys()
+    characters = set("".join(vocabulary))
+    return bool(backend.model.byte_fallback) and vocabulary >= _BYTE_TOKENS | characters
+
+
+def _is_known_splitter(splitter: Definition) -> bool:
+    """Return whether it is ByteLevel, after Digits or one of the published patterns if any."""
+    *before, last = splitter.get("pretokenizers", [splitter]) or [{}]
+    if last.get("type") != "ByteLevel":
+        return False
+    if last["use_regex"]:
+        return not before or [part["type"] for part in before] == ["Digits"]
+    if last["add_prefix_space"] or not all(_keeps_matches(part) for part in before):
+        return False
+    # The same pattern is published with line ends as they are and with escapes.
+    patterns = (str(part["pattern"].get("Regex")) for part in before)
+    escaped = (each.replace("\r", "\\r").replace("\n", "\\n") for each in patterns)
+    return tuple(escaped) in _PATTERNS
+
+
+def _keeps_matches(part: Definition) -> bool:
+    """Return whether a splitter makes each match of its pattern a word, and drops nothing.
+
+    The patterns match everywhere, so that removing what lies between matches removes nothing.
+    """
+    if part["type"] != "Split":
+        return False
+    isolates = part["behavior"] == "Isolated" and not part["invert"]
+    return isolates or (
+        part["behavior"] == "Removed" and part["invert"] and part["pattern"] == {"Regex": CL100K}
+    )
+
+
+def _are_known(
+    added: Collection[Any], *, is_normalizing: bool, splits_special_tokens: bool
+) -> bool:
+    """Return whether added tokens have only combinations of flags that were found equal."""
+    # Without flags, a token of raw text is found alike wherever it stands, as Dolly's
+    # "### Response:\n" beside GPT-NeoX's runs of spaces.
+    beside_space = {
+        (token.normalized, token.lstrip or token.rstrip or token.single_word)
+        for token in added
+        if token.lstrip or token.rstrip or token.content != token.content.strip()
+    } - {(False, False)}
+    if len(beside_space) > 1 and any(normalized for normalized, _ in beside_space):
+        return False
+    # Without a normalizer, the engine looks for both kinds at once, tokenizers for the normalized
+    # in what the others leave: of "bc" and "ab", a normalized token, it finds the latter in "abc".
+    raw = [token for token in added if not token.normalized]
+    normalized = [token.content for token in added if token.normalized]
+    if not is_normalizing and any(_may_lose(*pair) for pair in product(raw, normalized)):
+        return False
+    # tokenizers looks for whole words in what is left beside tokens found in raw text, the engine
+    # in the whole text: beside "12", a raw token, another token is a word of its own only there.
+    is_word = any(token.normalized and token.single_word for token in added)
+    if is_word and any(_meets_words(token.content) for token in added if not token.normalized):
+        return False
+    return not any(_is_unknown(token, is_normalizing, splits_special_tokens) for token in added)
+
+
+def _may_lose(raw: Any, other: str) -> bool:
+    """Return whether a text may have a token of raw text where another is found before it, or one
+    that is not a whole word where another is found.
+    """
+    own: str = raw.content
+    return (
+        own in other
+        or overlaps(other, own)
+        or bool(raw.single_word and (other in own or overlaps(own, other)))
+    )
+
+
+def _meets_words(content: str) -> bool:
+    """Return whether a letter, digit or underscore is at either end."""
+    return any(re.match(r"\w", sign) is not None for sign in (content[:1], content[-1:]))
+
+
+def _is_unknown(token: Any, is_normalizing: bool, splits_special_tokens: bool) -> bool:
+    strips: bool = token.lstrip or token.rstrip
+    if token.normalized:
+        may_equal_another = is_normalizing and not token.content.isascii()
+        return strips or may_equal_another or splits_special_tokens
+    return strips and bool(token.single_word or token.content != token.content.strip())

@@ -1,0 +1,1 @@
+"""Tokenizers by name, file or object."""

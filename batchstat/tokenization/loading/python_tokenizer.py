@@ -1,0 +1,94 @@
+"""Tokenizers that count by being called, such as those written in Python."""
+
+import json
+import unicodedata
+from contextlib import suppress
+from importlib.metadata import PackageNotFoundError, version
+from pathlib import Path
+from typing import Any
+
+from batchstat.tokenization.encoder import Encoder, TextEncoder
+from batchstat.tokenization.loading.state_digest import state_digest
+from batchstat.tokenization.tokenizer import Tokenizer
+
+_LIBRARIES = (
+    *("transformers", "tokenizers", "sentencepiece", "protobuf", "tiktoken", "mistral-common"),
+    *("regex", "ftfy", "sacremoses", "emoji", "nltk", "jieba", "rjieba", "pythainlp"),
+    *("fugashi", "ipadic", "unidic", "unidic-lite", "sudachipy", "rhoknp", "phonemizer", "uroman"),
+)
+"""Libraries that tokenizers of transformers call."""
+
+_NO_SETTINGS = ("name_or_path", "is_local", "local_files_only")
+"""Arguments that say where a tokenizer was found."""
+
+
+def from_callable(
+    name: str, tokenizer: Any, max_length: int | None, definition: str | None = None
+) -> Tokenizer:
+    """Wrap a transformers tokenizer that counts by being called; `definition` if it is known."""
+    # Before the first call: a tokenizer may remember what it was called with.
+    known_definition = definition or _definition(tokenizer)
+
+    def call(*texts: list[str], special_tokens: bool = True) -> list[list[int]]:
+        encoded = tokenizer(
+            *texts,
+            add_special_tokens=special_tokens,
+            padding=False,
+            truncation=False,
+            verbose=False,
+            return_attention_mask=False,
+        )
+        ids: list[list[int]] = encoded["input_ids"]
+        return ids
+
+    def encode(samples: list[Any]) -> list[list[int]]:
+        if isinstance(samples[0], tuple):
+            return call(*map(list, zip(*samples, strict=True)))
+        return call(samples)
+
+    return Tokenizer(
+        name=name,
+        define=lambda: known_definition,
+        special_tokens_per_sample=len(encode([""])[0]),
+        special_tokens_per_pair=len(encode([("", "")])[0]),
+        max_length=max_length,
+        library=f"transformers {version('transformers')}",
+        load=lambda: Encoder(
+            encode=encode,
+            rendered=TextEncoder(encode=lambda texts: call(texts, special_tokens=False)),
+            find_positions=lambda texts, _: tokenizer(
+                texts, add_special_tokens=False, verbose=False
+            ),
+            as_transformers=lambda: tokenizer,
+        ),
+        made_by=(from_callable, (name, tokenizer, max_length, known_definition)),
+    )
+
+
+def _definition(tokenizer: Any) -> str:
+    """Return everything that can change a count: class, attributes, and libraries it calls."""
+    attributes = dict(vars(tokenizer))
+    settings = attributes.pop("init_kwargs", {})
+    attributes.pop("name_or_path", None)
+    settings = {key: value for key, value in settings.items() if key not in _NO_SETTINGS}
+    state = {"class": type(tokenizer), "attributes": attributes, "settings": settings}
+    versions = {"unicode": unicodedata.unidata_version}
+    for library in _LIBRARIES:
+        with suppress(PackageNotFoundError):
+            versions[library] = version(library)
+    digest = state_digest(state, _folders(attributes | settings))
+    return json.dumps({"state": digest, "versions": versions})
+
+
+def _folders(values: dict[str, Any]) -> set[str]:
+    """Return the folders of the files that the values name."""
+    paths = [value for value in values.values() if isinstance(value, str)]
+    found = {path.removesuffix(Path(path).name) for path in paths if _is_file(path)}
+    return found - {""}
+
+
+def _is_file(path: str) -> bool:
+    try:
+        return Path(path).is_file()
+    except (OSError, ValueError):  # a text that is not a path
+        return False

@@ -1,0 +1,298 @@
+"""The corpus of axolotl's configuration: `datasets`, the tokenizer and the chat template."""
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path, PurePath
+from typing import Any
+
+from batchstat.errors import OptionError, short
+from batchstat.trainers.base.setup import TokenizerRules
+
+_FORMATS = {
+    ".jsonl": "json",
+    ".json": "json",
+    ".csv": "csv",
+    ".parquet": "parquet",
+    ".arrow": "arrow",
+    ".txt": "text",
+}
+_OF_FILES = {"path", "type", "ds_type", "data_files", "split", "trust_remote_code"}
+_SAME = {"role": "role", "content": "content"}
+_OF_CHATS = {
+    "field_messages": str,
+    "roles_to_train": (["assistant"], ["gpt", "assistant"]),
+    "train_on_eos": ("turn",),
+    "train_on_eot": ("turn",),
+    "chat_template": None,
+    "chat_template_jinja": None,
+    "message_property_mappings": (_SAME, {"role": "from", "content": "value"}),
+    "drop_system_message": (False,),
+    "split_thinking": (False,),
+}
+"""Keys of an entry with chats, and the values that are read: str for any text, None for any."""
+_TEMPLATES = Path(__file__).parent / "chat_templates"
+_TURN_ENDS = {"chatml": "<|im_end|>", "llama3": "<|eot_id|>"}
+"""Templates of axolotl's own that are here, and the token with which they end a turn."""
+_OWN_TEMPLATES = {name: _TEMPLATES / f"axolotl_{name}.jinja" for name in _TURN_ENDS}
+"""Their files; those with `_all` mark every message, not only the assistants'."""
+_TOKENIZER_DEFAULT = "tokenizer_default"
+_TYPES: dict[str, dict[str, Any]] = {
+    "chat_template": _OF_CHATS,
+    "completion": {"field": str},
+    "alpaca": {},
+}
+"""Types of samples that are read, with the keys of their entries."""
+_INSTRUCTIONS = {
+    "input_format": "alpaca",
+    "prompt_column": "prompt",
+    "completion_column": "completion",
+    "tokenize_apart": True,
+}
+_REMEDY = "pass the files as CORPUS, with the flags for their columns"
+
+
+@dataclass(frozen=True, kw_only=True)
+class NamedCorpus:
+    """What a configuration says about its corpus.
+
+    Attributes:
+        reading: keywords of `profile`.
+        columns: keywords of `profile` for its columns.
+        unreadable: why the corpus cannot be read, and the remedy.
+        appends_eos: whether texts end with the tokenizer's end-of-sequence token.
+        splits: whether longer texts become several samples.
+        refused_columns: columns that change its samples and are not read, and the remedies.
+        warnings: what the counts may not be true of.
+    """
+
+    reading: Mapping[str, Any]
+    refused_columns: Mapping[str, str] = field(default_factory=dict)
+    columns: tuple[Mapping[str, Any], ...] = ()
+    unreadable: str = ""
+    appends_eos: bool = False
+    splits: bool = False
+    warnings: tuple[str, ...] = field(default=())
+
+
+def corpus_of(values: Mapping[str, Any], where: str) -> NamedCorpus:
+    """Return what the configuration says about its corpus.
+
+    Raises:
+        OptionError: prompts of chats are trained in a way that is not modelled, or a chat template
+            is missing.
+    """
+    entries = values["datasets"] or []
+    for each in (values, *entries):
+        _check_template(each, where)
+    reading: dict[str, Any] = {}
+    if tokenizer := values["tokenizer_config"] or values["base_model"]:
+        reading["tokenizer"] = tokenizer
+    if not entries:
+        return NamedCorpus(reading=reading)
+    why = next(filter(None, map(_unread, entries)), "")
+    kinds = set() if why else {_kind(entry) for entry in entries}
+    if len(kinds) != 1:
+        why = why or "entries that differ"
+        return NamedCorpus(
+            reading=reading | _shared_template(values, entries),
+            unreadable=f"has datasets with {why}, not read here: {_REMEDY}",
+        )
+    kind = kinds.pop()
+    content, column, *_ = kind
+    files, why = _files(entries)
+    if files:
+        reading["corpus"] = files
+    unreadable = f"has datasets with {why}: {_REMEDY}" if why else ""
+    if content == "alpaca":
+        return NamedCorpus(reading=reading, columns=(_INSTRUCTIONS,), unreadable=unreadable)
+    if content == "completion":
+        return _texts(values, reading, column, unreadable)
+    return _chats(values, where, reading, column, unreadable)
+
+
+def loading_of(values: Mapping[str, Any], template: Path | None) -> TokenizerRules:
+    """Return how the tokenizer is loaded, for chats in a template; a token that pads is in no
+    text.
+    """
+    legacy, special = values["tokenizer_legacy"], dict(values["special_tokens"] or {})
+    special.pop("pad_token", None)
+    several = special.pop("additional_special_tokens", None) or []
+    return TokenizerRules(
+        kind=values["tokenizer_type"] or TokenizerRules.kind,
+        options={} if legacy is None else {"legacy": legacy},
+        added=tuple(
+            map(str, (*filter(None, special.values()), *(values["tokens"] or []), *several))
+        ),
+        eos_token=_trained_as_eos(values, template),
+    )
+
+
+def _trained_as_eos(values: Mapping[str, Any], template: Path | None) -> str:
+    """Return the token that ends a turn, where it is trained only as the tokenizer's eos_token."""
+    if template is None or template.parent != _TEMPLATES:
+        return ""
+    trained = [*(values["eot_tokens"] or []), (values["special_tokens"] or {}).get("eos_token")]
+    end = _TURN_ENDS[template.stem.split("_")[1]]
+    return "" if end in trained else end
+
+
+def _texts(
+    values: Mapping[str, Any], reading: dict[str, Any], column: str, unreadable: str
+) -> NamedCorpus:
+    reading["min_chars"] = 1  # axolotl makes no sample of an empty text
+    if eos := (values["special_tokens"] or {}).get("eos_token"):
+        reading["append"] = eos
+    return NamedCorpus(
+        reading=reading,
+        columns=({"text_column": (column,)},),
+        unreadable=unreadable,
+        appends_eos="append" not in reading,
+        splits=True,
+    )
+
+
+def _chats(
+    values: Mapping[str, Any],
+    where: str,
+    reading: dict[str, Any],
+    column: str,
+    unreadable: str,
+) -> NamedCorpus:
+    template, unknown = _template(values, values["datasets"][0])
+    if values["train_on_inputs"]:
+        if template not in _OWN_TEMPLATES.values():
+            raise OptionError(
+                f"{where}: train_on_inputs=true is not modelled for chats without chat_template="
+                f"{' or '.join(_OWN_TEMPLATES)}: remove it, and pass a template with "
+                "{% generation %} around every message with --chat-template"
+            )
+        assert template is not None
+        template = template.with_stem(f"{template.stem}_all")
+    if template is not None:
+        reading["chat_template"] = template
+    if unknown:
+        reading.pop("corpus", None)
+        unreadable = (
+            f"names {unknown}, a template of axolotl's own: pass its text with --chat-template, "
+            "and the files as CORPUS"
+        )
+    return NamedCorpus(
+        reading=reading,
+        columns=({"messages_column": column, "assistant_only_loss": True},),
+        unreadable=unreadable,
+        refused_columns={
+            "system": "axolotl begins chats with it: write it into the messages, as a message of "
+            "role system, and remove the column"
+        },
+        warnings=tuple(_warnings_of_chats(template, unknown)),
+    )
+
+
+def _warnings_of_chats(template: Path | None, unknown: str) -> Iterator[str]:
+    """Yield what the counts of chats may not be true of."""
+    if template is not None and template.parent == _TEMPLATES:
+        return
+    yield (
+        "axolotl trains assistants' content, where there is any, and the token that ends it; "
+        "counted is what {% generation %} marks in the chat template, or all that their messages "
+        "add to it"
+    )
+    if unknown:
+        yield (
+            f"{unknown} is a template of axolotl's own: pass its text with --chat-template, or "
+            "chats are counted by the template of the tokenizer"
+        )
+
+
+def _others(entry: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the keys of an entry that do not name its files or type, as axolotl completes them."""
+    others = {key: value for key, value in entry.items() if value is not None}
+    others = {key: value for key, value in others.items() if key not in _OF_FILES}
+    mapped = dict(others.get("message_property_mappings") or {})
+    mapped |= {key: others.pop(old) for key, old in _OLD_NAMES.items() if old in others}
+    return {**others, "message_property_mappings": {**_SAME, **mapped}} if mapped else others
+
+
+_OLD_NAMES = {"role": "message_field_role", "content": "message_field_content"}
+
+
+def _unread(entry: object) -> str:
+    """Return what of an entry is not read; empty if all is."""
+    if not isinstance(entry, dict):
+        return short(entry)
+    kind = entry.get("type")  # a table where prompts are written in the file
+    if not isinstance(kind, str | None) or kind not in _TYPES:
+        return f"type {short(kind)}"
+    known = _TYPES[kind]
+    for key, value in _others(entry).items():
+        if key not in known or not _is_read(value, known[key]):
+            return f"{key}={short(value)}"
+    return ""
+
+
+def _is_read(value: object, known: Any) -> bool:
+    return known is None or (isinstance(value, str) if known is str else value in known)
+
+
+def _kind(entry: Mapping[str, Any]) -> tuple[str, ...]:
+    """Return the kind of an entry's samples, their column, and what else entries must share."""
+    others = _others(entry)
+    if entry["type"] != "chat_template":
+        return (entry["type"], others.get("field", "text"))
+    templates = (str(others.get(key)) for key in ("chat_template", "chat_template_jinja"))
+    return ("chat_template", others.get("field_messages", "messages"), *templates)
+
+
+def _check_template(own: object, where: str) -> None:
+    if not isinstance(own, Mapping):
+        return
+    if own.get("chat_template") == "jinja" and not own.get("chat_template_jinja"):
+        raise OptionError(
+            f"{where}: chat_template=jinja needs chat_template_jinja, a template or its file: add "
+            "it"
+        )
+
+
+def _template(values: Mapping[str, Any], entry: Mapping[str, Any]) -> tuple[Path | None, str]:
+    """Return the file of the chat template, if one is named, and the name of an unknown one."""
+    own = entry if entry.get("chat_template") else values
+    name, text = own.get("chat_template"), own.get("chat_template_jinja")
+    if name in (None, "jinja") and text is not None:
+        is_file = "\n" not in text and "{" not in text
+        return (Path(text), "") if is_file else (None, "chat_template_jinja")
+    if name is None or name == _TOKENIZER_DEFAULT:
+        return None, ""
+    if str(name).startswith(f"{_TOKENIZER_DEFAULT}_fallback_"):
+        return None, ""  # the tokenizer's, which is missed where it has none
+    if name in _OWN_TEMPLATES:
+        return _OWN_TEMPLATES[name], ""
+    return None, f"chat_template {str(name)!r}"
+
+
+def _shared_template(values: Mapping[str, Any], entries: Sequence[object]) -> dict[str, Any]:
+    """Return the keyword for the chat template of all entries, read or not, if it is known."""
+    chats = [each for each in entries if isinstance(each, Mapping)]
+    kinds = [each.get("type") for each in chats]
+    if len(chats) < len(entries) or not kinds or kinds != ["chat_template"] * len(kinds):
+        return {}
+    templates = {_template(values, each)[0] for each in chats}
+    template = templates.pop()
+    return {} if templates or template is None else {"chat_template": template}
+
+
+def _files(entries: Sequence[Mapping[str, Any]]) -> tuple[tuple[str, ...], str]:
+    """Return the files of all entries, and why they are not known, if that is so."""
+    found: list[str] = []
+    for entry in entries:
+        if entry.get("split") not in (None, "train"):
+            return (), f"split={short(entry['split'])}, not read here"
+        path = entry.get("path")
+        named = path if Path(str(path)).is_file() else entry.get("data_files") or path
+        for name in named if isinstance(named, list) else [named]:
+            kind = _FORMATS.get(PurePath(str(name)).suffix)
+            if kind is None or "://" in str(name):
+                return (), f"{short(name)}, which is not a local file"
+            if entry.get("ds_type") not in (None, kind):
+                return (), f"ds_type={short(entry['ds_type'])}, which {short(name)} does not end in"
+            found.append(str(name))
+    return tuple(found), ""

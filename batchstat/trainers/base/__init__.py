@@ -1,0 +1,1 @@
+"""What the trainers' configurations have in common."""

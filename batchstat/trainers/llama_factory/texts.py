@@ -1,0 +1,157 @@
+"""LLaMA-Factory's stage: pt, which trains on texts.
+
+Checked against LLaMA-Factory 0.9.5 with transformers 5.6: `PretrainDatasetProcessor` of
+src/llamafactory/data/processor/pretrain.py, `AlpacaDatasetConverter` of converter.py,
+`fix_special_tokens` of template.py, `DataArguments` of hparams/data_args.py, and `run_pt` of
+train/pt/workflow.py, whose collator takes every token that pads for padding.
+"""
+
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+
+from batchstat.errors import InputError, OptionError, counted, short
+from batchstat.lengths.token_ranges import TokenRanges
+from batchstat.profiling.counted_by import texts_with, tokenizer_of
+from batchstat.profiling.profile import Profile
+from batchstat.trainers.base.samples import Preparation, TrainedSamples
+from batchstat.trainers.base.setup import TokenizerRules
+from batchstat.trainers.llama_factory.samples import chosen_rows, rows_of
+
+_OWN = ("mistral", "deepseek3", "deepseekr1", "gemma2", "default", "empty", "alpaca", "vicuna")
+_ENDS = {
+    **dict.fromkeys(_OWN, None),
+    **dict.fromkeys(("chatml", "qwen", "qwen3", "qwen3_nothink", "yi", "phi4"), "<|im_end|>"),
+    **dict.fromkeys(("phi", "phi4_mini"), "<|end|>"),
+    "gemma": "<end_of_turn>",
+    "llama3": "<|eot_id|>",
+}
+"""Templates, and what each makes the tokenizer's end-of-sequence token; None: as it is."""
+_APPENDED = {"llama3": "<|end_of_text|>"}
+"""What ends texts instead, by template."""
+
+
+def check_texts(values: Mapping[str, Any], where: str) -> None:
+    """Raise OptionError for keys that stage: pt does not take, or that are not modelled."""
+    for key in ("neat_packing", "train_on_prompt", "mask_history"):
+        if values[key]:
+            raise OptionError(f"{where}: {key} contradicts stage=pt: remove one")
+    name = values["template"]
+    if name is not None and name not in _ENDS:
+        raise OptionError(
+            f"{where}: template={short(name)} with stage=pt is not modelled, which takes nothing "
+            f"but the token of it that ends texts: remove it, or name one of {', '.join(_ENDS)}"
+        )
+
+
+def packs(values: Mapping[str, Any]) -> bool:
+    """Return whether texts are laid end to end, which is the default."""
+    return values["packing"] is not False
+
+
+def row_length(values: Mapping[str, Any]) -> int:
+    """Return the tokens of a row: one less than cutoff_len where packing is asked for, and all of
+    them where it is the default.
+    """
+    return int(values["cutoff_len"]) - (values["packing"] is True)
+
+
+def fields_of_texts(values: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the fields of `TrainingSetup` for texts."""
+    name = values["template"]
+    added = _ENDS.get(name)
+    end = _APPENDED.get(name, added)
+    return {
+        "reading": {"always_append": True, **({} if end is None else {"append": end})},
+        "appends_eos": end is None,
+        "loads": TokenizerRules(added=() if added is None else (added,)),
+        "prepare": _preparation(values),
+    }
+
+
+def _preparation(values: Mapping[str, Any]) -> Preparation:
+    """Return what prepares texts by a configuration."""
+
+    def prepare(profile: Profile, max_length: int) -> TrainedSamples:
+        chosen, order, held_out, beyond = chosen_rows(profile, rows_of(profile), values)
+        if len(chosen) == 0:
+            raise InputError("no text is left to train on: raise max_samples, or lower val_size")
+        if len(chosen) < len(order):
+            raise InputError(
+                "the corpus has records that cannot be read, each of which is a text to "
+                "LLaMA-Factory: remove them there"
+            )
+        found = _ended(profile, values)
+        held = np.setdiff1d(np.arange(len(profile)), chosen)
+        is_known = held_out > 0 and not beyond and packs(values)
+        if is_known and found.lengths[held].sum() < max_length:
+            raise InputError(
+                f"val_size holds out {counted(held_out, 'text')}, which are less than a row of "
+                f"{max_length} tokens: LLaMA-Factory stops: raise val_size"
+            )
+        dropped = {"beyond max_samples": beyond} if beyond else {}
+        return TrainedSamples(
+            profile=found.take(chosen),
+            dropped=dropped,
+            held_out=held_out,
+            warnings=_warnings(profile, values),
+        )
+
+    return prepare
+
+
+def _ends(own: Any, name: str | None) -> tuple[str, str]:
+    """Return what ends texts, and what pads, which is then no token that is trained."""
+    end = _ENDS.get(name or "") or own.eos_token
+    return _APPENDED.get(name or "", end), own.pad_token or end
+
+
+def _warnings(profile: Profile, values: Mapping[str, Any]) -> tuple[str, ...]:
+    if profile.corpus.options.content != "text":
+        return ()
+    appended, pad = _ends(tokenizer_of(profile), values["template"])
+    if not (holding := texts_with(profile, pad, 1 + (pad == appended))):
+        return ()
+    return (
+        f"{counted(holding, 'text')} with {short(pad)} inside, the token that pads, which "
+        "LLaMA-Factory does not train there: the trained tokens shown include it",
+    )
+
+
+def _ended(profile: Profile, values: Mapping[str, Any]) -> Profile:
+    """Return texts as long as LLaMA-Factory makes them, without the tokenizer's special tokens but
+    with the one that ends them; and all but that as trained where it is not.
+
+    Raises:
+        InputError: texts that were counted without it, or a tokenizer that begins each of them.
+    """
+    facts, options = profile.tokenizer, profile.corpus.options
+    if options.content in ("tokens", "length"):
+        return profile
+    if options.content != "text" or facts is None:
+        raise InputError("stage=pt trains on texts: pass --text-column or --tokens-column")
+    own = tokenizer_of(profile)
+    appended, pad = _ends(own, values["template"])
+    if not (appended and options.append == appended and options.always_append):
+        raise InputError(
+            f"LLaMA-Factory ends each text with {short(appended)}, but this corpus was counted "
+            f"with append={short(options.append)}: count it with append={short(appended)} and "
+            "always_append"
+        )
+    if len(own.encode(appended, add_special_tokens=False)) != 1:
+        raise InputError(
+            f"tokenizer {facts.name!r} has no token {short(appended)}, with which LLaMA-Factory "
+            "ends each text: save the tokenizer with it, or remove template"
+        )
+    if not packs(values) and getattr(own, "add_bos_token", False):
+        raise InputError(
+            f"packing=false with tokenizer {facts.name!r}, which begins texts (add_bos_token), is "
+            "not modelled: remove packing"
+        )
+    lengths = profile.lengths - facts.special_tokens_per_sample
+    kinds = {}
+    if pad == appended:
+        kinds = {"trained": TokenRanges.of_last(lengths - 1, lengths - 1)}
+    return replace(profile, lengths=lengths, kinds=kinds)

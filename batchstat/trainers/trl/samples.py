@@ -1,0 +1,132 @@
+"""The samples that TRL's SFTTrainer batches: of which columns, truncated, dropped, shuffled.
+
+Checked against TRL 1.16: `SFTTrainer._prepare_dataset` in trl/trainer/sft_trainer.py; and
+`Dataset.shuffle` of datasets.
+"""
+
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+
+from batchstat.corpus.chat import SETTINGS_COLUMN
+from batchstat.corpus.options import Content
+from batchstat.errors import InputError, counted
+from batchstat.lengths.lost import Lost
+from batchstat.profiling.profile import Profile
+from batchstat.trainers.base.samples import (
+    Preparation,
+    TrainedSamples,
+    drop_untrained,
+    keep_all,
+    keep_some,
+    train_all,
+)
+
+KEEP_END = "keep_end"
+
+
+def columns(values: Mapping[str, Any]) -> tuple[dict[str, Any], ...]:
+    """Return the columns of a dataset in the sequence in which TRL looks for them."""
+    messages = {"messages_column": "messages", "chat_format": "openai"}
+    if values["assistant_only_loss"]:
+        return ({**messages, "assistant_only_loss": True},)
+    masks = ["labels", "assistant_masks"]
+    if values["completion_only_loss"]:
+        masks.append("completion_mask")
+    return (
+        *({"tokens_column": "input_ids", "trained_column": mask} for mask in masks),
+        {"tokens_column": "input_ids"},
+        {"prompt_column": "prompt", "completion_column": "completion", "chat_format": "openai"},
+        # `maybe_convert_to_chatml` makes messages of it, which replace a column of that name.
+        {"messages_column": "conversations", "chat_format": "sharegpt"},
+        messages,
+        {"text_column": (values["dataset_text_field"],)},
+    )
+
+
+def refused_columns(values: Mapping[str, Any], content: Content) -> dict[str, str]:
+    """Return the columns by which TRL takes samples of a content for something else."""
+    refused = dict.fromkeys(("image", "images"), "TRL takes it for images: remove or rename it")
+    if values["padding_free"] and not values["packing"]:
+        refused["seq_lengths"] = (
+            "TRL takes it for the lengths of samples that are packed already, which are not read "
+            "here: remove or rename it, or preflight the trainer itself"
+        )
+    if content == "tokens":
+        return refused
+    masks = ["labels", "assistant_masks"]
+    if values["completion_only_loss"]:
+        masks.append("completion_mask")
+    refused |= dict.fromkeys(masks, "TRL takes it for that of token ids: remove or rename it")
+    if content != "completion":
+        refused["prompt"] = (
+            "TRL takes it for the beginning of samples with a column completion, and stops where "
+            "there is none: remove or rename the column"
+        )
+    if content == "text":
+        refused[SETTINGS_COLUMN] = (
+            "TRL looks at it for texts too, and stops where it is null: remove it"
+        )
+    if content == "messages":
+        # `is_conversational` looks at one of them, which depends on the hashes of their names.
+        others = ("completion", "chosen", "rejected")
+        refused |= dict.fromkeys(
+            others, "TRL looks at it or at messages, by chance, for chats: remove or rename it"
+        )
+    return refused
+
+
+def preparation(values: Mapping[str, Any]) -> Preparation:
+    """Return what prepares the samples by a configuration."""
+
+    def prepare(profile: Profile, max_length: int) -> TrainedSamples:
+        if values["assistant_only_loss"]:
+            _check_answers(profile)
+        is_pair = profile.corpus.options.content == "completion"
+        if is_pair and values["completion_only_loss"] is False:
+            profile = train_all(profile, max_length).profile
+        found = keep_all(profile, max_length)
+        if values["max_length"] is not None and profile.lengths.any():
+            # Of chats that a template does not render; rows that are packed lack them, too.
+            found = keep_some(profile, np.flatnonzero(profile.lengths), "without tokens")
+            profile = found.profile
+        if values["max_length"] is not None and not values["packing"]:
+            if values["truncation_mode"] == KEEP_END:
+                cut = _without_beginning(profile, max_length)
+                found = replace(cut, dropped=found.dropped, lost=found.lost + cut.lost)
+            kept = drop_untrained(found.profile, max_length)
+            dropped = {**found.dropped, **kept.dropped}
+            found = replace(kept, dropped=dropped, lost=found.lost + kept.lost)
+        if values["shuffle_dataset"]:
+            order = np.random.default_rng(values["seed"]).permutation(len(found.profile))
+            found = replace(found, profile=found.profile.take(order))
+        return found
+
+    return prepare
+
+
+def _check_answers(profile: Profile) -> None:
+    """Raise InputError where TRL does: for a chat without a token of an assistant."""
+    if profile.trained is None or profile.corpus.options.content != "messages":
+        return
+    without = int(np.count_nonzero(profile.trained.counts() == 0))
+    if without:
+        raise InputError(
+            f"{counted(without, 'chat')} of {len(profile):,} without a token of an assistant, at "
+            "which TRL stops under assistant_only_loss=true: remove them, check their roles, or "
+            "pass a template that marks answers with --chat-template"
+        )
+
+
+def _without_beginning(profile: Profile, max_length: int) -> TrainedSamples:
+    """Return samples of which the last `max_length` tokens are left."""
+    excess = np.maximum(profile.lengths - max_length, 0)
+    kinds = {kind: ranges.since(excess) for kind, ranges in profile.kinds.items()}
+    return TrainedSamples(
+        profile=replace(profile, lengths=profile.lengths - excess, kinds=kinds),
+        lost=Lost(
+            truncated_samples=int(np.count_nonzero(excess)), truncated_tokens=int(excess.sum())
+        ),
+    )
