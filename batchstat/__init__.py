@@ -30,14 +30,14 @@ if TYPE_CHECKING:
     from batchstat.render.html.report import to_html
     from batchstat.render.plots.pictures import plot
     from batchstat.render.printed import show
-    from batchstat.simulation.balance.balance import balance
-    from batchstat.simulation.buckets.search import find_buckets
-    from batchstat.simulation.compare.compare import compare
     from batchstat.simulation.compare.comparison import Comparison
-    from batchstat.simulation.measured import measure
-    from batchstat.simulation.preflight import Preflight, preflight
-    from batchstat.simulation.recorded import record, run
     from batchstat.tokenization.token_lengths import token_lengths
+    from batchstat.trainers.balance import balance
+    from batchstat.trainers.buckets import find_buckets
+    from batchstat.trainers.compare import compare
+    from batchstat.trainers.measure import measure
+    from batchstat.trainers.preflight.preflight import Preflight, preflight
+    from batchstat.trainers.preflight.recorded import record, run
     from batchstat.training.batch_sampler import BatchSampler
     from batchstat.training.reading import read_samples
     from batchstat.training.samplers import ClassBalancedSampler, RankSampler, WeightedClassSampler
@@ -99,23 +99,23 @@ _HOMES = {
     "OptionError": "batchstat.errors",
     "Profile": "batchstat.profiling.profile",
     "Settings": "batchstat.planning.settings",
-    "balance": "batchstat.simulation.balance.balance",
+    "balance": "batchstat.trainers.balance",
     "calibrate": "batchstat.calibration.calibrate",
     "check": "batchstat.gate.check",
-    "compare": "batchstat.simulation.compare.compare",
+    "compare": "batchstat.trainers.compare",
     "estimate_memory": "batchstat.calibration.memory_estimate",
-    "find_buckets": "batchstat.simulation.buckets.search",
-    "Preflight": "batchstat.simulation.preflight",
+    "find_buckets": "batchstat.trainers.buckets",
+    "Preflight": "batchstat.trainers.preflight.preflight",
     "load_calibration": "batchstat.calibration.calibration",
     "load_model": "batchstat.calibration.cost_model",
-    "measure": "batchstat.simulation.measured",
+    "measure": "batchstat.trainers.measure",
     "merge": "batchstat.profiling.shards",
     "plot": "batchstat.render.plots.pictures",
-    "preflight": "batchstat.simulation.preflight",
+    "preflight": "batchstat.trainers.preflight.preflight",
     "profile": "batchstat.profiling.build",
     "read_samples": "batchstat.training.reading",
-    "record": "batchstat.simulation.recorded",
-    "run": "batchstat.simulation.recorded",
+    "record": "batchstat.trainers.preflight.recorded",
+    "run": "batchstat.trainers.preflight.recorded",
     "show": "batchstat.render.printed",
     "to_html": "batchstat.render.html.report",
     "token_lengths": "batchstat.tokenization.token_lengths",

@@ -3,6 +3,7 @@
 import ast
 import subprocess
 import sys
+from functools import cache
 from pathlib import Path
 
 import pytest
@@ -21,17 +22,18 @@ LAYERS = [
     ["tokenization"],
     ["profiling"],
     ["calibration", "planning"],
-    ["documents", "recording", "trainers"],
+    ["documents", "recording"],
     ["simulation", "training"],
+    ["trainers"],
     ["gate"],
     ["render"],
     ["cli"],
     ["__main__"],
 ]
-# Of these, `recording` is a room and four arrows: it reads batches that were made elsewhere.
-# Calibrations and recordings that the simulation is given by name are files of this machine, which
-# `storage` tells apart from addresses.
-MAX_ROOMS, MAX_LAYERS, MAX_ARROWS = 21, 13, 100
+MOST_LOOSE_FILES, MOST_FLOORS = 20, 8
+"""Of a folder: modules that lie in it, and the longest way of imports through them; the recorder,
+which imports nothing from outside, has ten.
+"""
 PURE = ["errors", "_version", "lengths", "parameters", "planning"]
 RECORDER = "batchstat.recording.recorder"
 HEAVY = {"numpy", "pandas", "pyarrow", "transformers", "tokenizers", "matplotlib", "rich", "torch"}
@@ -54,15 +56,18 @@ def make_absolute(tree: ast.Module, package: str) -> None:
             node.module, node.level = f"{package}.{node.module}", 0
 
 
-def imports(tree: ast.Module, *, at_load: bool) -> set[str]:
-    """What a module imports: all of it, or only what runs while it loads."""
+def imports(tree: ast.Module, *, at_load: bool, typing: bool = True) -> set[str]:
+    """What a module imports: all of it, or only what runs while it loads; `typing` for what is
+    imported for annotations alone, which does not run.
+    """
     found: set[str] = set()
 
     def visit(node: ast.AST) -> None:
         for child in ast.iter_child_nodes(node):
             if at_load and isinstance(child, ast.FunctionDef | ast.Lambda):
                 continue
-            if at_load and isinstance(child, ast.If) and "TYPE_CHECKING" in ast.unparse(child.test):
+            is_typing = isinstance(child, ast.If) and "TYPE_CHECKING" in ast.unparse(child.test)
+            if is_typing and (at_load or not typing):
                 continue
             if isinstance(child, ast.Import):
                 found.update(alias.name for alias in child.names)
@@ -82,6 +87,14 @@ def room(module: str) -> str:
 MODULES = modules()
 
 
+@cache
+def imported(module: str, *, typing: bool) -> frozenset[str]:
+    """The modules of the package that a module imports, anywhere in it; not `batchstat` itself."""
+    names = imports(MODULES[module], at_load=False, typing=typing)
+    own = {name if name in MODULES else name.rpartition(".")[0] for name in names}
+    return frozenset((own & MODULES.keys()) - {module, "batchstat"})
+
+
 def test_every_room_has_a_layer():
     assert {room(name) for name in MODULES} - {""} == {name for layer in LAYERS for name in layer}
 
@@ -98,27 +111,31 @@ def test_imports_point_down(module):
         assert other == own or depth[other] < depth[own], f"{module} imports {name}"
 
 
-def test_the_house_stays_small(capsys):
-    """The sample data, `__init__` and `__main__` count as rooms."""
-    arrows = {
-        (room(module), room(name))
-        for module, tree in MODULES.items()
-        for name in imports(tree, at_load=False)
-        if name.startswith("batchstat.") and room(module) not in ("", room(name))
-    }
-    rooms = len({room(name) for name in MODULES} | {"sample_data"})
-    found = {"rooms": rooms, "layers": len(LAYERS), "arrows": len(arrows)}
+def test_folders_stay_small(capsys):
+    """A reader sees at once where a line of code belongs."""
+    folders: dict[str, list[str]] = {}
+    for module in MODULES:
+        if (PACKAGE.parent / module.replace(".", "/")).with_suffix(".py").is_file():
+            folders.setdefault(module.rpartition(".")[0], []).append(module)
+    graph = {module: imported(module, typing=False) for module in MODULES}
+
+    @cache
+    def floors(module: str) -> int:
+        folder = folders[module.rpartition(".")[0]]
+        return 1 + max((floors(each) for each in graph[module] if each in folder), default=0)
+
+    found = {folder: max(map(floors, each)) for folder, each in folders.items()}
     with capsys.disabled():
-        print(f" {found} ", end="")
-    assert rooms <= MAX_ROOMS
-    assert len(LAYERS) <= MAX_LAYERS
-    assert len(arrows) <= MAX_ARROWS
+        loose = max(map(len, folders.values()))
+        print(f" {len(LAYERS)} layers, {loose} files, {max(found.values())} floors ", end="")
+    assert {k: len(v) for k, v in folders.items() if len(v) > MOST_LOOSE_FILES} == {}
+    assert found.pop(RECORDER) <= 10
+    assert {k: v for k, v in found.items() if v > MOST_FLOORS} == {}
 
 
 REGISTRIES = {
     "batchstat",
     "batchstat.corpus.formats",
-    "batchstat.trainers",
     "batchstat.planning.samplers",
     "batchstat.planning.strategies",
     "batchstat.profiling.executors",
@@ -164,24 +181,17 @@ class _Unannotated(ast.NodeTransformer):
 
 
 def test_no_circles():
-    graph = {}
-    for module, tree in MODULES.items():
-        names = {
-            name if name in MODULES else name.rpartition(".")[0]
-            for name in imports(tree, at_load=True)
-            if name.startswith("batchstat")
-        }
-        graph[module] = names - {module, "batchstat"}
+    """Not even of imports inside functions; those for annotations alone do not count."""
     done: set[str] = set()
 
     def walk(module: str, path: tuple[str, ...]) -> None:
         assert module not in path, " -> ".join((*path, module))
         if module not in done:
-            for other in sorted(graph[module]):
+            for other in sorted(imported(module, typing=False)):
                 walk(other, (*path, module))
             done.add(module)
 
-    for module in graph:
+    for module in MODULES:
         walk(module, ())
 
 

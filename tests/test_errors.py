@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from batchstat.corpus.sources import Source
 from batchstat.errors import InputError, is_shortened, shown_address, without_secrets
-from batchstat.storage.addresses import Address, as_shown, full_address, one_line
+from batchstat.storage.shown import Address, as_shown, full_address, one_line
 
 CANARY = "S3CRET"
 SHOWN = {

@@ -24,7 +24,7 @@ from batchstat.profiling.staleness import changes
 from batchstat.render.text import age
 
 if TYPE_CHECKING:
-    from batchstat.simulation.observed import Observed
+    from batchstat.trainers.preflight.observed import Observed
 
 _NOT_NAMED = (
     f"the limits are held against {DEFAULT_CURRENT}, as nothing names what you train with: add "
@@ -66,11 +66,11 @@ def run_check(inputs: Inputs) -> Check:
     try:
         profile = _profile(inputs)
         now = current_of(inputs, profile)
-        samples = now.samples
+        samples = now.profile
         checked = check(
             samples,
             inputs.limits_in_force,
-            current=now.trained,
+            current=now.row or DEFAULT_CURRENT,
             baseline=inputs.get("baseline"),
             name=inputs.name,
             written=lambda trial: written(inputs, samples, trial, len(samples) == len(profile)),
@@ -90,7 +90,7 @@ def measure_inputs(inputs: Inputs) -> CheckedReport:
     """Return the numbers of a check. Raises as `batchstat.gate.check.measure_report`."""
     now = current_of(inputs, _profile(inputs))
     limits, device = inputs.limits_in_force, read_device(inputs)
-    measured = measure_report(now.samples, now.trained, now.settings, limits, device)
+    measured = measure_report(now.profile, now.row or DEFAULT_CURRENT, now.settings, limits, device)
     messages = tuple(warning.message for warning in now.warnings)
     return replace(measured, warnings=(*messages, *measured.warnings))
 

@@ -16,8 +16,9 @@ from batchstat.parameters import whole_number
 from batchstat.planning.samplers.spec import weights_file
 from batchstat.planning.settings import Settings
 from batchstat.planning.strategies.spec import parse_strategies
-from batchstat.simulation.compare.named_rows import names_recording
-from batchstat.storage.addresses import as_path, as_shown, check_regular, is_remote
+from batchstat.storage.addresses import as_path, check_regular
+from batchstat.storage.shown import as_shown, is_remote
+from batchstat.trainers.base.named import is_current_file
 
 OWN_FILE, SHARED_FILE = "batchstat.toml", "pyproject.toml"
 DEFAULT_CHECK = "default"
@@ -229,7 +230,7 @@ class _Reader:
         if key in _PATHS:
             located = [self._located(each) for each in ([typed] if key != "corpus" else typed)]
             return tuple(located) if key == "corpus" else as_path(located[0])
-        if key == "current" and (is_trainer_config(typed) or names_recording(self._located(typed))):
+        if key == "current" and is_current_file(self._located(typed)):
             return self._located(typed)
         is_name = key == "model" and known_shape(typed) is not None
         if key in ("tokenizer", "model") and not is_name and self._is_there(typed):
@@ -252,13 +253,6 @@ class _Reader:
             return Path(os.path.relpath(self.folder / path)).as_posix()
         except ValueError:  # on another drive
             return (self.folder / path).as_posix()
-
-
-def is_trainer_config(current: str) -> bool:
-    """Return whether a current setup is a trainer's configuration, by the ending of its name."""
-    from batchstat.trainers.base.files import PICKLE, SUFFIXES
-
-    return current.endswith((*SUFFIXES, PICKLE))
 
 
 def _by_field(table: Mapping[str, Any], also: tuple[str, ...]) -> dict[str, Any]:
@@ -315,5 +309,5 @@ def _validate(values: Mapping[str, Any]) -> None:
         own["sampler"] = inlined(own["sampler"])
     settings = Settings(**own)
     current = values.get("current")
-    if current is not None and not (is_trainer_config(current) or names_recording(current)):
+    if current is not None and not is_current_file(current):
         parse_strategies([current], settings.resolve(longest=1, stated_max=None))

@@ -1,54 +1,25 @@
 """The current setup of a command: a strategy, a trainer's own configuration, or a recording."""
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, fields
+from collections.abc import Mapping
+from dataclasses import fields
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from batchstat.cli.configuration import Setting
 from batchstat.corpus.options import CorpusOptions
 from batchstat.errors import InputError, OptionError
-from batchstat.gate.check import DEFAULT_CURRENT
 from batchstat.planning.settings import Settings
-from batchstat.simulation.compare.named_rows import Row
-from batchstat.simulation.results import ReportWarning
-from batchstat.storage.addresses import as_shown
+from batchstat.storage.shown import as_shown
 
 if TYPE_CHECKING:
     from batchstat.cli.inputs import Inputs
     from batchstat.profiling.profile import Profile
-    from batchstat.simulation.current import CurrentSetup
-    from batchstat.simulation.observed import Observed
-    from batchstat.simulation.trainer_changes import Trainer
     from batchstat.trainers.base.setup import TrainingSetup
+    from batchstat.trainers.preflight.current import CurrentSetup
+    from batchstat.trainers.preflight.named import Trained
+    from batchstat.trainers.preflight.observed import Observed
 
 _READING = ("corpus", "tokenizer", "chat_template", *(each.name for each in fields(CorpusOptions)))
-
-
-@dataclass(frozen=True, kw_only=True, eq=False)
-class Current:
-    """What is trained on a corpus.
-
-    Attributes:
-        samples: the samples that are batched.
-        settings: the settings for them.
-        row: a strategy, or a name and batches; None where nothing is named.
-        trainer: what the keys of a trainer can change; None where none is named by its file.
-        strategies: what it can be compared with; None for any strategy.
-        warnings: what a report has to say.
-    """
-
-    samples: "Profile"
-    settings: Settings
-    row: Row | None = None
-    trainer: "Trainer | None" = None
-    strategies: Sequence[Row] | None = None
-    warnings: tuple[ReportWarning, ...] = ()
-
-    @property
-    def trained(self) -> Row:
-        """What is trained, for a command that simulates one setup."""
-        return DEFAULT_CURRENT if self.row is None else self.row
 
 
 def settings_of_setup(
@@ -65,7 +36,7 @@ def settings_of_setup(
     Raises:
         InputError: the corpus that it names or its tokenizer is not available.
     """
-    from batchstat.simulation.preflight_corpus import profile_keywords
+    from batchstat.trainers.preflight.corpus import profile_keywords
 
     origin = setup.path.as_posix()
     found = {key: Setting(value, origin) for key, value in setup.settings.items()}
@@ -103,7 +74,7 @@ def settings_of_recording(observed: "Observed", above: Mapping[str, Setting]) ->
     return {key: Setting(value, folder) for key, value in own.items()}
 
 
-def current_of(inputs: "Inputs", profile: "Profile") -> Current:
+def current_of(inputs: "Inputs", profile: "Profile") -> "Trained":
     """Return what is trained on a corpus.
 
     Args:
@@ -114,9 +85,11 @@ def current_of(inputs: "Inputs", profile: "Profile") -> Current:
         OptionError: a setting that the recording decides.
         InputError: the trainer keeps no sample.
     """
+    from batchstat.trainers.preflight.named import Trained, as_trained_today
+
     if inputs.setup is None:
-        return Current(samples=profile, settings=inputs.settings, row=inputs.current)
-    from batchstat.simulation import current
+        return Trained(lengths=profile, settings=inputs.settings, row=inputs.current)
+    from batchstat.trainers.preflight import current
 
     given = _given(inputs)
     found = (
@@ -124,16 +97,7 @@ def current_of(inputs: "Inputs", profile: "Profile") -> Current:
         if inputs.observed is None
         else current.of_recording(inputs.observed, given)
     )
-    return Current(
-        samples=found.samples.profile,
-        settings=found.settings,
-        row=found.row,
-        trainer=found.trainer,
-        strategies=found.strategies,
-        warnings=tuple(
-            ReportWarning("configuration", each) for each in _warnings(inputs, profile, found)
-        ),
-    )
+    return as_trained_today(found, _warnings(inputs, profile, found))
 
 
 def _given(inputs: "Inputs") -> dict[str, object]:

@@ -1,6 +1,7 @@
 """The calibrated device of a command."""
 
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, TypedDict
 
@@ -56,10 +57,11 @@ def read_device(inputs: "Inputs", model: "CostModel | None" = None) -> "Device |
             checkpointing.
     """
     from batchstat.simulation.device import as_device
+    from batchstat.trainers.preflight.device import device_of
 
-    return as_device(
+    known = as_device if inputs.setup is None else partial(device_of, inputs.setup)
+    return known(
         **device_keywords(inputs),
         model=model,
-        trainer=inputs.setup,
         gradient_accumulation_steps=inputs.settings.gradient_accumulation_steps,
     )

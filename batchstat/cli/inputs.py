@@ -11,7 +11,6 @@ from batchstat.cli.configuration import (
     CheckSettings,
     Configuration,
     Setting,
-    is_trainer_config,
     load_configuration,
 )
 from batchstat.cli.current import settings_of_recording, settings_of_setup
@@ -25,12 +24,12 @@ from batchstat.gate.check import DEFAULT_CURRENT
 from batchstat.gate.limits import Limit, in_force, read_limits
 from batchstat.gate.named_limits import NAMED_LIMITS
 from batchstat.planning.settings import Settings
-from batchstat.simulation.compare.named_rows import names_recording
 from batchstat.storage.addresses import local_path
+from batchstat.trainers.base.named import names_configuration, names_recording
 
 if TYPE_CHECKING:
-    from batchstat.simulation.observed import Observed
     from batchstat.trainers.base.setup import TrainingSetup
+    from batchstat.trainers.preflight.observed import Observed
 
 COMMAND_LINE = "the command line"
 
@@ -216,7 +215,7 @@ def read_inputs(
 
 def _current_setup(values: Mapping[str, Setting]) -> "TrainingSetup | None":
     """Return what the trainer's configuration means that is the current setup, if one is."""
-    if "current" not in values or not is_trainer_config(values["current"].value):
+    if "current" not in values or not names_configuration(values["current"].value):
         return None
     from batchstat.trainers.base.files import read_setup
 
@@ -229,9 +228,9 @@ def _recorded(values: Mapping[str, Setting]) -> "Observed | None":
     if "current" not in values:
         return None
     named = values["current"].value
-    if is_trainer_config(named) or not names_recording(named):
+    if names_configuration(named) or not names_recording(named):
         return None
-    from batchstat.simulation.current import recorded
+    from batchstat.trainers.preflight.current import recorded
 
     return recorded(local_path(named))
 

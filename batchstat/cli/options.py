@@ -13,7 +13,8 @@ import typer
 from batchstat.cli.usage import Help, HelpAll
 from batchstat.errors import OptionError
 from batchstat.parameters import Option, options_of, parse_whole
-from batchstat.storage.addresses import as_path, as_shown
+from batchstat.storage.addresses import as_path
+from batchstat.storage.shown import as_shown
 
 if TYPE_CHECKING:
     from _typeshed import DataclassInstance

@@ -6,8 +6,8 @@ from collections.abc import Callable
 from batchstat.cli.records import Output
 from batchstat.cli.streams import say
 from batchstat.errors import InputError, printable
-from batchstat.storage.addresses import is_remote, one_line
 from batchstat.storage.results import check_results, check_writable, write_file
+from batchstat.storage.shown import is_remote, one_line
 
 _REMEDY = "name another with --html"
 

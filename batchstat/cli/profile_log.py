@@ -9,7 +9,7 @@ from pathlib import Path
 
 from batchstat.errors import message
 from batchstat.profiling.run_log import LOG
-from batchstat.storage.addresses import is_remote
+from batchstat.storage.shown import is_remote
 
 LOG_FILE = "profile.log"
 

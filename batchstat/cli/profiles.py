@@ -21,8 +21,8 @@ from batchstat.profiling.progress_bar import shown_progress
 from batchstat.profiling.run_options import RunOptions
 from batchstat.profiling.shards import SPLITS_FOLDER, Shard, ShardSpec
 from batchstat.profiling.staleness import changes, same_input
+from batchstat.recording.run_facts import RunFacts
 from batchstat.simulation.results import ReportWarning
-from batchstat.simulation.run_facts import RunFacts
 from batchstat.storage.machine import cache_folder
 from batchstat.storage.result_files import profile_version
 from batchstat.tokenization.threads import limit_threads

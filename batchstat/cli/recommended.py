@@ -12,9 +12,10 @@ from batchstat.planning.strategies.spec import RowRequest, request_row
 from batchstat.profiling.profile import Profile
 from batchstat.render.recipes.writing import Origin
 from batchstat.simulation.compare.learning_rate import LearningRateHint
-from batchstat.storage.addresses import check_regular, one_line, read_bytes
+from batchstat.storage.addresses import check_regular, read_bytes
 from batchstat.storage.result_files import COMPARE_FILE
 from batchstat.storage.sealed_records import parse, require_schema
+from batchstat.storage.shown import one_line
 
 _REMEDY = "run batchstat compare again, or name a strategy with --strategy"
 

@@ -25,7 +25,7 @@ def _executor_names() -> Iterable[str]:
 
 
 def _framework_names() -> Iterable[str]:
-    from batchstat.trainers import CONFIGURATIONS
+    from batchstat.trainers.registry import CONFIGURATIONS
 
     return CONFIGURATIONS
 

@@ -12,7 +12,8 @@ from batchstat.corpus.opening import HEAD_BYTES
 from batchstat.corpus.sources import Source
 from batchstat.corpus.splits import SPLIT_BYTES, Split
 from batchstat.errors import SourceError
-from batchstat.storage.addresses import as_os_errors, is_remote, one_line
+from batchstat.storage.addresses import as_os_errors
+from batchstat.storage.shown import is_remote, one_line
 
 _HASHED_BYTES = 1 << 20
 _PROBE_BYTES = 1 << 16

@@ -16,7 +16,8 @@ from batchstat.corpus.compression import DAMAGE, decompressed
 from batchstat.corpus.sources import STANDARD_INPUT, Source
 from batchstat.corpus.splits import Split
 from batchstat.errors import BatchstatError, InputError, SourceError
-from batchstat.storage.addresses import etag_in, info_of, is_remote, one_line, size_in
+from batchstat.storage.addresses import etag_in, info_of, size_in
+from batchstat.storage.shown import is_remote, one_line
 
 HEAD_BYTES = 1 << 20
 """Bytes at the start of a file, from which the columns of its other splits are determined."""

@@ -21,18 +21,8 @@ from batchstat.corpus.data_files import (
     visible_files,
 )
 from batchstat.errors import LEFT_OUT, InputError, OptionError, SourceError, named_part
-from batchstat.storage.addresses import (
-    Address,
-    as_path,
-    as_shown,
-    etag_in,
-    etag_of_identity,
-    full_address,
-    identity,
-    is_remote,
-    one_line,
-    size_in,
-)
+from batchstat.storage.addresses import as_path, etag_in, etag_of_identity, identity, size_in
+from batchstat.storage.shown import Address, as_shown, full_address, is_remote, one_line
 
 STANDARD_INPUT = "-"
 FORMATS = (*dict.fromkeys(ENDINGS.values()), "alpaca")

@@ -11,7 +11,8 @@ from pathlib import Path
 
 from batchstat.corpus.options import CorpusOptions
 from batchstat.corpus.sources import Source
-from batchstat.storage.addresses import as_path, is_remote
+from batchstat.storage.addresses import as_path
+from batchstat.storage.shown import is_remote
 
 SPLIT_BYTES = 64 << 20
 """Files larger than this are divided into splits of this size."""

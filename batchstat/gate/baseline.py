@@ -9,7 +9,7 @@ from typing import Any
 from batchstat.errors import InputError
 from batchstat.gate.paths import numbers, value_at
 from batchstat.gate.quantities import Number
-from batchstat.storage.addresses import check_regular, one_line, read_bytes
+from batchstat.storage.addresses import check_regular, read_bytes
 from batchstat.storage.sealed_records import (
     OtherSchemaError,
     decoded,
@@ -18,6 +18,7 @@ from batchstat.storage.sealed_records import (
     seal,
     unseal,
 )
+from batchstat.storage.shown import one_line
 
 SCHEMA = "batchstat.baseline/4"
 

@@ -20,8 +20,9 @@ from batchstat.profiling.profile import Profile
 from batchstat.simulation.compare.compare import simulate
 from batchstat.simulation.compare.named_rows import Row
 from batchstat.simulation.device import Device, as_device
-from batchstat.simulation.trainer_changes import Trainer
 from batchstat.storage.addresses import as_path
+from batchstat.trainers.preflight.changes import Trainer
+from batchstat.trainers.preflight.named import trained_today
 
 DEFAULT_CURRENT = "static"
 """The current setup where none is named, as in a comparison."""
@@ -29,10 +30,10 @@ DEFAULT_CURRENT = "static"
 
 @checks_keywords(Settings)
 def check(
-    profile: Profile,
+    profile: Profile | None,
     limits: Mapping[str, Any] | Sequence[Limit],
     *,
-    current: Row = DEFAULT_CURRENT,
+    current: Row | Path = DEFAULT_CURRENT,
     baseline: str | Path | None = None,
     name: str = DEFAULT_NAME,
     written: Written | None = None,
@@ -46,16 +47,17 @@ def check(
     Each exceeded limit has a remedy: a change of the training that was simulated and helps.
 
     Args:
-        profile: the corpus.
+        profile: the corpus; None for the one that a trainer's configuration names, and for a
+            recording.
         limits: as in the configuration, such as `{"max-padding": "5%"}`.
-        current: what is trained: `name` or `name:key=value,key=value`; or a name and batches of
-            record numbers.
+        current: what is trained: `name` or `name:key=value,key=value`; a name and batches of record
+            numbers; a trainer's configuration, such as `sft.yaml`; or the folder of a recording.
         baseline: a baseline file with a check of this name; padding must then not rise unless a
             limit allows it.
         name: the name of the check.
         written: returns a change of the training as the user writes it, and what of the check
             follows it; by default `key=value`.
-        trainer: the trainer's own configuration that is the current setup.
+        trainer: the trainer that `current` is of, for changes of its keys.
         calibration: the device that trains, or the file that `batchstat calibrate` wrote of it, for
             limits on `strategy.seconds`, `strategy.peak_bytes` and `strategy.cost`.
         cost_per_hour: of one such device.
@@ -75,14 +77,15 @@ def check(
     if isinstance(limits, Mapping):
         limits = in_force(read_limits(limits, "limits"), baseline is not None)
     require_limits(limits, baseline is not None, f"check {name!r} has")
-    wanted = Settings(**settings)
+    trained = trained_today(current, profile, settings, trainer)
     device = as_device(
         calibration,
         cost_per_hour,
-        gradient_accumulation_steps=wanted.gradient_accumulation_steps,
+        gradient_accumulation_steps=trained.settings.gradient_accumulation_steps,
     )
     before = None if baseline is None else load_baseline(as_path(baseline), name)
-    now = measure_report(profile, current, wanted, limits, device)
+    row = DEFAULT_CURRENT if trained.row is None else trained.row
+    now = measure_report(trained.profile, row, trained.settings, limits, device)
     if before is not None and (other := before.difference(now.as_baseline(limits))):
         assert baseline is not None
         raise InputError(
@@ -94,7 +97,7 @@ def check(
         name=name,
         strategy=now.strategy,
         report=now.report,
-        outcomes=_with_remedies(now, outcomes, written or _assigned, trainer),
+        outcomes=_with_remedies(now, outcomes, written or _assigned, trained.trainer),
         warnings=now.warnings,
     )
 

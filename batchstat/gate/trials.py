@@ -18,7 +18,7 @@ from batchstat.simulation.compare.compare import simulate
 from batchstat.simulation.compare.named_rows import Row
 from batchstat.simulation.device import Device
 from batchstat.simulation.results import Simulation, StrategyResult
-from batchstat.simulation.trainer_changes import Trainer
+from batchstat.trainers.preflight.changes import Trainer, changes_of_name
 
 Report = Mapping[str, Any]
 
@@ -110,7 +110,7 @@ class Laboratory:
             resolve_inputs(self.profile, keep=self.settings.keep_labels),
             self.settings,
             current=self.current,
-            trainer=None if self.trainer is None else self.trainer.changes,
+            trainer=changes_of_name if self.trainer is None else self.trainer.changes,
             device=self.device,
         )
         changes = found.changes

@@ -33,7 +33,7 @@ from batchstat.profiling.run_options import DEFAULT_RUN, RunOptions
 from batchstat.profiling.scheduler import Scheduler
 from batchstat.profiling.shards import Shard, ShardSpec
 from batchstat.profiling.tasks import CountTask
-from batchstat.storage.addresses import one_line
+from batchstat.storage.shown import one_line
 from batchstat.tokenization.counting.count_check import MiscountError
 from batchstat.tokenization.threads import worker_count
 from batchstat.tokenization.tokenizer import Tokenizer

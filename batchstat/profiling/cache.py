@@ -20,17 +20,9 @@ from pathlib import Path
 from batchstat.errors import BatchstatError, InputError, SourceError, StorageFullError
 from batchstat.profiling.parquet import read_counts, save_lengths
 from batchstat.profiling.profile import Profile
-from batchstat.storage.addresses import (
-    as_path,
-    as_shown,
-    check_regular,
-    is_remote,
-    move,
-    one_line,
-    temporary_beside,
-    try_writing,
-)
+from batchstat.storage.addresses import as_path, check_regular, move, temporary_beside, try_writing
 from batchstat.storage.sealed_records import decoded
+from batchstat.storage.shown import as_shown, is_remote, one_line
 
 MOST_BYTES = 1 << 30
 """Size limit of the cache folder; beyond it, the least recently used entries are evicted."""

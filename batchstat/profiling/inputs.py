@@ -13,7 +13,7 @@ from batchstat.corpus.options import CorpusOptions
 from batchstat.corpus.sources import STANDARD_INPUT, Source, find_sources, format_by_name
 from batchstat.corpus.splits import Split, splits_of
 from batchstat.errors import ColumnError, InputError, OptionError
-from batchstat.storage.addresses import is_remote
+from batchstat.storage.shown import is_remote
 from batchstat.tokenization.builtin import NAME as BUILTIN
 from batchstat.tokenization.chats.chat import with_chat_template
 from batchstat.tokenization.chats.instructions import with_instructions

@@ -10,7 +10,7 @@ import numpy as np
 
 from batchstat.errors import InputError
 from batchstat.lengths.arrays import Ints
-from batchstat.storage.addresses import one_line
+from batchstat.storage.shown import one_line
 
 HELD = 1 << 26
 """Samples whose numbers stay in memory; larger arrays are read from a file as they are used."""

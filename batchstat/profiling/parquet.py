@@ -18,14 +18,7 @@ from batchstat.lengths.arrays import Ints
 from batchstat.lengths.token_ranges import KINDS, TokenRanges
 from batchstat.profiling.memmap import new_array
 from batchstat.profiling.profile import CorpusFacts, Labels, Profile, TokenizerFacts
-from batchstat.storage.addresses import (
-    as_os_errors,
-    as_path,
-    check_regular,
-    is_remote,
-    one_line,
-    read_bytes,
-)
+from batchstat.storage.addresses import as_os_errors, as_path, check_regular, read_bytes
 from batchstat.storage.arrow_numbers import as_arrow, as_numpy
 from batchstat.storage.result_files import LENGTHS_FILE
 from batchstat.storage.sealed_records import (
@@ -46,6 +39,7 @@ from batchstat.storage.sealed_tables import (
     numbers_in,
     opened,
 )
+from batchstat.storage.shown import is_remote, one_line
 
 SCHEMA = "batchstat.lengths/2"
 ROW_GROUP = 1 << 20

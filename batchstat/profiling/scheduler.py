@@ -25,7 +25,7 @@ from batchstat.profiling.run_log import RunLog
 from batchstat.profiling.run_options import RunOptions
 from batchstat.profiling.tasks import CountTask, LocalContext, RemoteTask, SplitResult
 from batchstat.profiling.worker import check_answer, count_split
-from batchstat.storage.addresses import is_remote, one_line
+from batchstat.storage.shown import is_remote, one_line
 
 TRIES = 3
 """Attempts before a split has failed, and losses before an executor is given up."""

@@ -18,7 +18,7 @@ from batchstat.profiling.executors.versions import versions
 from batchstat.profiling.merge import CachedSplit, CacheEvictedError, SplitResults, merge_splits
 from batchstat.profiling.parquet import check_formats
 from batchstat.profiling.profile import Profile, TokenizerFacts
-from batchstat.storage.addresses import as_path, check_regular, one_line, read_bytes
+from batchstat.storage.addresses import as_path, check_regular, read_bytes
 from batchstat.storage.sealed_records import (
     OtherSchemaError,
     Time,
@@ -28,6 +28,7 @@ from batchstat.storage.sealed_records import (
     shown,
     unseal,
 )
+from batchstat.storage.shown import one_line
 
 SHARD_SCHEMA = "batchstat.shard/3"
 SHARD_FILE = "shard.json"

@@ -8,7 +8,8 @@ from batchstat.corpus.sources import STANDARD_INPUT, Source
 from batchstat.errors import is_shortened
 from batchstat.profiling.inputs import Corpus
 from batchstat.profiling.profile import Profile
-from batchstat.storage.addresses import as_path, etag_of, full_address, is_remote
+from batchstat.storage.addresses import as_path, etag_of
+from batchstat.storage.shown import full_address, is_remote
 
 _CLOCK_SLACK = timedelta(seconds=2)
 """File systems may stamp with a coarser clock than the one that stamped the profile."""

@@ -19,7 +19,7 @@ from batchstat.errors import InputError, SourceError
 from batchstat.profiling.cache import TASK_ENDING, CountCache, SplitCounts
 from batchstat.profiling.executors.versions import versions
 from batchstat.profiling.progress import CountedAmount
-from batchstat.storage.addresses import one_line
+from batchstat.storage.shown import one_line
 from batchstat.tokenization.tokenizer import Tokenizer
 
 MEMORY_BYTES = 128 << 20

@@ -18,7 +18,8 @@ from batchstat.profiling.executors.versions import different_versions
 from batchstat.profiling.parquet import FAR, SCHEMA
 from batchstat.profiling.progress import CountedAmount
 from batchstat.profiling.tasks import CountTask, RemoteTask, SplitResult, received, this_worker
-from batchstat.storage.addresses import as_os_errors, is_remote
+from batchstat.storage.addresses import as_os_errors
+from batchstat.storage.shown import is_remote
 from batchstat.tokenization.counting.count_check import MiscountError
 from batchstat.tokenization.tokenizer import Tokenizer
 

@@ -9,7 +9,7 @@ from batchstat.planning.settings import Settings
 from batchstat.render.recipes.writing import literal, refusal
 from batchstat.render.screens.preflight import preflight_screen
 from batchstat.simulation.compare.changes import Change
-from batchstat.simulation.preflight import Preflight
+from batchstat.trainers.preflight.preflight import Preflight
 
 _WIDTH = 100
 _KEPT = ("seed", "gradient_accumulation_steps", "distribute", "remainder", "drop_last")

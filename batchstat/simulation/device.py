@@ -1,30 +1,18 @@
 """`Device`: a device that was calibrated, and what an epoch takes on it."""
 
-import os
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from itertools import islice
 from math import isfinite
 from pathlib import Path
-from typing import TYPE_CHECKING
 
-from batchstat.calibration.calibration import (
-    MOST_NOISE,
-    PER_SECOND,
-    Calibration,
-    load_calibration,
-)
+from batchstat.calibration.calibration import MOST_NOISE, PER_SECOND, Calibration
 from batchstat.calibration.cost_model import CostModel
 from batchstat.calibration.costs import TOTAL_TOKENS, BatchCost
-from batchstat.calibration.setup import Setup
 from batchstat.errors import InputError, OptionError, short
 from batchstat.planning.strategies.spec import RowRequest
+from batchstat.recording.recorded_times import read_calibration
 from batchstat.simulation.meters.counts import PlanCounts
-from batchstat.simulation.recorded_times import calibration_in
-from batchstat.storage.addresses import local_path
-
-if TYPE_CHECKING:
-    from batchstat.trainers.base.setup import TrainingSetup
 
 _SECONDS_PER_HOUR = 3600
 _MOST_DIFFERING = 3
@@ -181,7 +169,6 @@ def as_device(
     cost_per_hour: float | None,
     model: CostModel | None = None,
     *,
-    trainer: "TrainingSetup | None" = None,
     gradient_accumulation_steps: int = 1,
 ) -> Device | None:
     """Return the device of a calibration, of the file of one, or of a recorded run; None without
@@ -191,13 +178,12 @@ def as_device(
         calibration: the calibration, its file, or the folder of a recorded run.
         cost_per_hour: of one device.
         model: the model that is trained; None if it is not known.
-        trainer: what the trainer's configuration means; None without one.
         gradient_accumulation_steps: number of batches per step.
 
     Raises:
         OptionError: a cost that is not positive, or without a calibration that has times.
         InputError: a file that cannot be read, a recorded run whose times cannot be used, or a
-            calibration of another model, dtype or gradient checkpointing.
+            calibration of another model.
     """
     if cost_per_hour is not None:
         _check_cost(cost_per_hour)
@@ -208,16 +194,7 @@ def as_device(
                 "with --calibration PATH"
             )
         return None
-    file = None
-    if isinstance(calibration, Calibration):
-        found = calibration
-    else:
-        if hasattr(calibration, "open") or isinstance(calibration, str):
-            calibration = local_path(calibration)
-        # Path.is_dir raises OSError for a name that is too long; a calibration says what it is.
-        is_run = isinstance(calibration, Path) and os.path.isdir(calibration)  # noqa: PTH112
-        found = calibration_in(Path(calibration)) if is_run else load_calibration(calibration)
-        file = Path(calibration).as_posix()
+    found, file = read_calibration(calibration)
     named = file or "the calibration"
     if cost_per_hour is not None and found.time is None:
         raise OptionError(
@@ -231,8 +208,6 @@ def as_device(
             f"{named} is of another model, {found.setup.model}, than the one named ({differing}): "
             "remove --model, or run batchstat calibrate for it"
         )
-    if trainer is not None:
-        _check_trainer(trainer, found.setup, named)
     device = Device(
         calibration=found,
         file=file,
@@ -245,23 +220,6 @@ def as_device(
             f"are ±{device.time_residual:.0%}, too noisy: measure again on an idle device"
         )
     return device
-
-
-def _check_trainer(trainer: "TrainingSetup", own: Setup, named: str) -> None:
-    """Raise InputError if a configuration trains in another way than what was measured."""
-    if not own.is_described:
-        return
-    pairs = {
-        "dtype": (own.dtype, trainer.dtype),
-        "gradient_checkpointing": (own.gradient_checkpointing, trainer.gradient_checkpointing),
-    }
-    for name, (measured, trained) in pairs.items():
-        if trained is not None and trained != measured:
-            words = [str(each).lower() for each in (measured, trained)]
-            raise InputError(
-                f"{named} was measured with {name}={words[0]}, but {trainer.path.as_posix()} "
-                f"trains with {name}={words[1]}: run batchstat calibrate with it"
-            )
 
 
 def _check_cost(cost: object) -> None:

@@ -15,17 +15,14 @@ from pathlib import Path
 from typing import Any, cast
 
 from batchstat.errors import (
-    LEFT_OUT,
     InputError,
     has_cut_user,
     install_extra,
     is_shortened,
-    left_out_of,
     short,
-    shown_address,
-    without_secrets,
 )
 from batchstat.storage.machine import machine_secret
+from batchstat.storage.shown import Address, as_shown, full_address, is_remote, one_line
 
 _ETAGS = ("ETag", "etag", "blob_id", "md5Hash", "content_md5", "mtime", "created")
 """Keys under which file systems report something that changes with the content, best first."""
@@ -39,57 +36,8 @@ _OF_OTHERS = frozenset(
     )
 )
 """Schemes of fsspec that read another file system, or what is in its files."""
-_QUERY = re.compile(r"(/[^\s?'\"]*\?)[^\s'\"]+")
-_LEAST_SECRET = 4
-"""Characters; fewer stand in any message."""
-
 _MOST_BYTES = 1 << 47
 """Several times the largest object of any store; a size that is a lie makes work without end."""
-
-_left_out: set[str] = set()
-"""What is not shown of the addresses of this process, and foreign exceptions may repeat."""
-
-
-class Address(str):
-    """An address that holds what is not shown: as text it is the shown one, whatever it goes to.
-
-    Attributes:
-        full: the address as it is read.
-        number: 1, or which of several that are shown alike it is.
-    """
-
-    __slots__ = ("full", "number")
-
-    full: str
-    number: int
-
-    def __new__(cls, full: str, number: int = 1) -> "Address":
-        """Return the address `full`, shown with its number where that is not 1."""
-        again = f" ({number})" if number > 1 else ""
-        address = super().__new__(cls, shown_address(full) + again)
-        address.full, address.number = full, number
-        _left_out.update(each for each in left_out_of(full) if len(each) >= _LEAST_SECRET)
-        return address
-
-    def __reduce__(self) -> tuple[type, tuple[str, int]]:
-        return type(self), (self.full, self.number)
-
-
-def as_shown(address: str) -> str:
-    """Return an address, or a path, as it may be shown and stored."""
-    if isinstance(address, Address) or not is_remote(address) or shown_address(address) == address:
-        return address
-    return Address(address)
-
-
-def full_address(address: str) -> str:
-    """Return an address as it is read."""
-    return address.full if isinstance(address, Address) else address
-
-
-def is_remote(path: str | os.PathLike[str]) -> bool:
-    """Return whether it is an address rather than a path of this machine."""
-    return "://" in os.fspath(path) if isinstance(path, str) else not isinstance(path, Path)
 
 
 def as_path(address: str | os.PathLike[str]) -> Path:
@@ -284,18 +232,3 @@ def identity(address: str, etag: str) -> str:
 def etag_of_identity(identity: str) -> str:
     """Return the etag in an `identity`."""
     return identity.partition(_OF_ADDRESS)[0]
-
-
-def one_line(error: BaseException) -> str:
-    """Return what an exception says, in short."""
-    if isinstance(error, NotImplementedError) and not str(error):
-        return "its kind of storage does not support that"
-    try:
-        text = " ".join(str(getattr(error, "strerror", None) or error).split())
-    except Exception:  # a foreign exception may fail even to describe itself
-        text = ""
-    text = text or type(error).__name__
-    for secret in sorted(_left_out, key=len, reverse=True):
-        text = text.replace(secret, LEFT_OUT)
-    text = _QUERY.sub(rf"\1{LEFT_OUT}", without_secrets(text))
-    return text if len(text) <= 200 else f"{text[:200]}…"

@@ -2,7 +2,7 @@
 
 from upath.extensions import ProxyUPath
 
-from batchstat.storage.addresses import as_shown
+from batchstat.storage.shown import as_shown
 
 
 class HiddenPath(ProxyUPath):

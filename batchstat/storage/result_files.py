@@ -3,7 +3,8 @@
 from collections.abc import Callable, Mapping
 from pathlib import Path, PurePath
 
-from batchstat.storage.addresses import etag_of, is_remote
+from batchstat.storage.addresses import etag_of
+from batchstat.storage.shown import is_remote
 
 PROFILE_FILE = "profile.json"
 LENGTHS_FILE = "lengths.parquet"

@@ -11,8 +11,9 @@ from signal import SIGINT, SIGTERM
 from typing import BinaryIO, cast
 
 from batchstat.errors import InputError
-from batchstat.storage.addresses import is_remote, move, one_line, temporary_beside, try_writing
+from batchstat.storage.addresses import move, temporary_beside, try_writing
 from batchstat.storage.result_files import WRITTEN_TOGETHER, together
+from batchstat.storage.shown import is_remote, one_line
 
 Writer = Callable[[BinaryIO], object]
 

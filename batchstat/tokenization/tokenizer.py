@@ -35,7 +35,7 @@ TOGETHER_BYTES = 8 << 20
 and their ids fit in memory. The same for both, for which way counts depends on how long the engine
 takes to load, and which texts are checked must not."""
 _BATCH_BYTES = 4 << 20
-_BATCH_SAMPLES = 10_000
+_BATCH_SAMPLES = 2_500
 
 Encode = Callable[[list[Any]], Iterable[Sized]]
 """Converts texts, or pairs, to one sized object each."""

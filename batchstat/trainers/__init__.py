@@ -1,17 +1,1 @@
-"""A trainer's own configuration: what it means in batchstat's settings, one framework per file.
-
-A new framework is one file and one line below.
-"""
-
-from batchstat.trainers.axolotl.config import AXOLOTL
-from batchstat.trainers.base.setup import Framework
-from batchstat.trainers.llama_factory.config import LLAMA_FACTORY
-from batchstat.trainers.transformers.config import TRAINING_ARGUMENTS
-from batchstat.trainers.trl.config import SFT_CONFIG
-
-CONFIGURATIONS: dict[str, Framework] = {
-    "transformers": TRAINING_ARGUMENTS,
-    "trl": SFT_CONFIG,
-    "axolotl": AXOLOTL,
-    "llama-factory": LLAMA_FACTORY,
-}
+"""What trainers do with a corpus, by their own configurations, objects and recordings."""

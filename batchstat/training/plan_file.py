@@ -21,8 +21,9 @@ from batchstat.planning.rank_batches import (
 from batchstat.planning.shares import make_shares
 from batchstat.planning.strategies.spec import RowRequest
 from batchstat.profiling.profile import Profile
-from batchstat.storage.addresses import check_regular, is_remote, one_line, read_bytes
+from batchstat.storage.addresses import check_regular, read_bytes
 from batchstat.storage.sealed_records import OtherSchemaError, decoded, digest_of_numbers, seal
+from batchstat.storage.shown import is_remote, one_line
 from batchstat.training.state import fingerprint
 
 if TYPE_CHECKING:

@@ -5,7 +5,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from batchstat.errors import InputError, is_shortened
-from batchstat.storage.addresses import full_address
+from batchstat.storage.shown import full_address
 
 if TYPE_CHECKING:
     from batchstat.corpus.reader import Block

@@ -28,9 +28,9 @@ from batchstat.planning.epoch import make_epoch
 from batchstat.planning.settings import Settings
 from batchstat.planning.strategies.spec import RowRequest, parse_strategy
 from batchstat.planning.windows import TOGETHER, plan_windows
-from batchstat.simulation.compare.compare import compare
 from batchstat.simulation.meters.counts import PlanCounts
 from batchstat.simulation.meters.epoch_meter import EpochMeter
+from batchstat.trainers.compare import compare
 
 SETTINGS = {"tokens_per_batch": 16_384, "max_length": 512, "batch_size": 32, "read_ahead": 10_000}
 

@@ -23,7 +23,7 @@ from transformers import AutoConfig, AutoModelForCausalLM, Trainer, TrainingArgu
 
 import batchstat
 from batchstat.calibration.calibrate import calibrate
-from batchstat.simulation.recorded_times import calibration_in
+from batchstat.recording.recorded_times import calibration_in
 
 VOCABULARY, LONGEST = 1_000, 512
 TOLERANCE = 0.1

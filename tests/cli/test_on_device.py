@@ -316,7 +316,7 @@ def test_what_the_trainer_says_of_itself(run, device, own, values, words):
     ],
 )
 def test_what_the_keys_of_a_framework_say(framework, values, dtype, checkpointing):
-    from batchstat.trainers import CONFIGURATIONS
+    from batchstat.trainers.registry import CONFIGURATIONS
 
     found = CONFIGURATIONS[framework]
     assert all(found.decides_nothing(key) for key in values)

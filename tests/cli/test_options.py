@@ -13,7 +13,7 @@ from batchstat.cli.records import Counting
 from batchstat.documents.buckets import buckets_document
 from batchstat.parameters import parse_whole
 from batchstat.planning.settings import Settings
-from batchstat.simulation.buckets.search import find_buckets
+from batchstat.trainers.buckets import find_buckets
 from conftest import SAMPLE_DATA
 
 GROUP: Any = typer.main.get_command(app)

@@ -20,8 +20,8 @@ from batchstat.render.plots.buckets import bucket_plots
 from batchstat.render.plots.comparison import comparison_plots
 from batchstat.render.plots.profile import profile_plots
 from batchstat.render.plots.ranks import rank_plots
-from batchstat.simulation.buckets.search import find_buckets
 from batchstat.storage.result_files import PLOT_FORMATS
+from batchstat.trainers.buckets import find_buckets
 from calibrated import Constants, calibration
 
 MAGIC = {"png": b"\x89PNG\r\n\x1a\n", "svg": b"<?xml", "pdf": b"%PDF-"}

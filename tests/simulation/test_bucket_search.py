@@ -15,7 +15,7 @@ from batchstat.documents.base import to_text
 from batchstat.documents.buckets import buckets_document
 from batchstat.documents.schema import schema
 from batchstat.planning.algorithms.bucket_edges import RULES
-from batchstat.simulation.buckets.search import find_buckets
+from batchstat.trainers.buckets import find_buckets
 from conftest import SAMPLE_DATA, check_schema
 
 SKEWED = np.random.default_rng(0).lognormal(4, 1, 3000).astype(int).clip(1, 512)

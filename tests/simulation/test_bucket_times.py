@@ -23,7 +23,7 @@ from batchstat.calibration.setup import Setup
 from batchstat.documents.base import to_text
 from batchstat.documents.buckets import buckets_document
 from batchstat.simulation.buckets import costs as bucket_costs
-from batchstat.simulation.buckets.search import find_buckets
+from batchstat.trainers.buckets import find_buckets
 from conftest import SAMPLE_DATA, check_schema
 
 DEVICE = SAMPLE_DATA.parent / "docs/device.json"

@@ -9,9 +9,9 @@ import numpy as np
 import pytest
 
 import batchstat
-from batchstat.simulation.preflight_corpus import profile_keywords
-from batchstat.trainers import CONFIGURATIONS
 from batchstat.trainers.base.files import read_setup
+from batchstat.trainers.preflight.corpus import profile_keywords
+from batchstat.trainers.registry import CONFIGURATIONS
 from batchstat.trainers.trl import templates as sft_templates
 from conftest import SAMPLE_DATA, needs, write_jsonl
 from integration.preflight.trainers import save_tokenizer

@@ -7,14 +7,14 @@ from typing import Any
 import pytest
 
 import batchstat
-from batchstat.simulation.preflight_corpus import profile_keywords
 from batchstat.trainers.base.files import read_setup
+from batchstat.trainers.preflight.corpus import profile_keywords
 from conftest import needs, write_jsonl
 from integration.preflight.trainers import save_tokenizer
 
 pytestmark = pytest.mark.usefixtures("tokenizers_loaded_once")
 
-RENDERED = Path(batchstat.__file__).parent / "frameworks" / "chat_templates"
+RENDERED = Path(batchstat.__file__).parent / "trainers" / "llama_factory" / "templates"
 BASE = {"stage": "sft", "do_train": True, "finetuning_type": "lora", "cutoff_len": 32}
 ALPACA = [{"instruction": "word " * n, "input": "", "output": "end " * n} for n in range(1, 13)]
 CHATS = [
@@ -334,7 +334,7 @@ def test_a_template_that_is_passed_has_what_begins_its_answers(tmp_path):
     """mistral's answers begin with a blank, whatever its system message is."""
     needs("transformers")
     template = tmp_path / "mistral.jinja"
-    text = (RENDERED / "llama_factory_mistral.jinja").read_text(encoding="utf-8")
+    text = (RENDERED / "mistral.jinja").read_text(encoding="utf-8")
     template.write_text(text)
     named = {"model_name_or_path": templated(tmp_path, CHATML)}
     more = {"template": "mistral", "default_system": "Be brief.", **named}

@@ -5,8 +5,9 @@ import stat
 import pytest
 
 from batchstat.storage import machine
-from batchstat.storage.addresses import Address, etag_of_identity, identity
+from batchstat.storage.addresses import etag_of_identity, identity
 from batchstat.storage.machine import cache_folder, machine_secret
+from batchstat.storage.shown import Address
 
 
 @pytest.fixture(autouse=True)

@@ -22,7 +22,6 @@ from batchstat.render.plots.buckets import bucket_plots
 from batchstat.render.plots.comparison import comparison_plots
 from batchstat.render.plots.profile import profile_plots
 from batchstat.render.plots.ranks import rank_plots
-from batchstat.simulation.buckets.search import find_buckets
 from batchstat.storage import results
 from batchstat.storage.result_files import (
     PLOT_FORMATS,
@@ -32,6 +31,7 @@ from batchstat.storage.result_files import (
     together,
 )
 from batchstat.storage.results import only_writer, write_files
+from batchstat.trainers.buckets import find_buckets
 from conftest import environment, needs
 
 PROFILE = {"profile.json", "lengths.parquet"}

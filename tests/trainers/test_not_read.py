@@ -7,9 +7,9 @@ from typing import Any
 import pytest
 
 import batchstat
-from batchstat.trainers import CONFIGURATIONS
 from batchstat.trainers.base.files import read_setup
 from batchstat.trainers.base.not_read import NOT_READ
+from batchstat.trainers.registry import CONFIGURATIONS
 from conftest import SAMPLE_DATA, Run
 
 CORPUS = SAMPLE_DATA / "corpus.txt"

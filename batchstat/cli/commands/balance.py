@@ -88,9 +88,9 @@ def command(options: Options) -> None:
     from batchstat.simulation.balance.balance import (
         DEFAULT_SAMPLERS,
         DEFAULT_STRATEGY,
-        balance,
         check_epochs,
     )
+    from batchstat.trainers.balance import balance
 
     inputs, asked, output = read_inputs(options), options.read(Samplers), options.read(Output)
     settings = inputs.settings
@@ -106,7 +106,7 @@ def command(options: Options) -> None:
     now = current_of(inputs, found.profile)
     shared = {key: value for key, value in asdict(now.settings).items() if key != "sampler"}
     report = balance(
-        now.samples,
+        now.profile,
         samplers=samplers,
         strategy=strategy,
         epochs=asked.epochs,
@@ -130,7 +130,7 @@ def command(options: Options) -> None:
         balance_document(report),
         balance_screen(report, to_use, options.read(Details).details),
         report,
-        lambda: balance_page(report, now.samples, to_use),
+        lambda: balance_page(report, now.profile, to_use),
         [warning.message for warning in report.warnings],
     )
     publish(found, result, output)

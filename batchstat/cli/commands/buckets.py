@@ -79,7 +79,8 @@ def command(options: Options) -> None:
     from batchstat.documents.buckets import buckets_document
     from batchstat.render.html.pages import buckets_page
     from batchstat.render.screens.buckets import buckets_screen
-    from batchstat.simulation.buckets.search import decide_cost, find_buckets
+    from batchstat.simulation.buckets.search import decide_cost
+    from batchstat.trainers.buckets import find_buckets
 
     inputs, search, output = read_inputs(options), options.read(Buckets), options.read(Output)
     settings = inputs.settings

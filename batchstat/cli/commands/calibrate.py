@@ -97,8 +97,8 @@ def command(options: Options) -> None:
     from batchstat.cli.streams import KeptOnInterrupt, console, emit, render, say
     from batchstat.errors import OptionError, counted
     from batchstat.render.screens.calibration import calibration_screen
-    from batchstat.storage.addresses import is_remote
     from batchstat.storage.results import check_file, write_file
+    from batchstat.storage.shown import is_remote
 
     setup, measured = options.read(Setup), options.read(Measured)
     if not setup.model:

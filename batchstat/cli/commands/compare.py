@@ -23,7 +23,6 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
     from batchstat.cli.configuration import CheckSettings
-    from batchstat.cli.current import Current as NowTrained
     from batchstat.cli.each import Compared
     from batchstat.cli.inputs import Inputs
     from batchstat.cli.results import CommandResult
@@ -31,6 +30,7 @@ if TYPE_CHECKING:
     from batchstat.simulation.compare.changes import Change
     from batchstat.simulation.compare.comparison import Comparison
     from batchstat.simulation.compare.named_rows import Row
+    from batchstat.trainers.preflight.named import Trained
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -127,8 +127,9 @@ def _compared(options: Options, check: "CheckSettings | None") -> "Compared":
     from batchstat.cli.profiles import find_profile
     from batchstat.errors import OptionError
     from batchstat.planning.strategies.spec import parse_strategies
-    from batchstat.simulation.compare.compare import check_seeds, compare
+    from batchstat.simulation.compare.compare import check_seeds
     from batchstat.simulation.compare.estimate import check_share, read_share
+    from batchstat.trainers.compare import compare
 
     table, inputs = options.read(Table), read_inputs(options, check)
     if table.export is not None and table.export.suffix != ".parquet":
@@ -151,7 +152,7 @@ def _compared(options: Options, check: "CheckSettings | None") -> "Compared":
     found = find_profile(inputs)
     now = current_of(inputs, found.profile)
     comparison = compare(
-        now.samples,
+        now.profile,
         strategies=_strategies(inputs, table, now),
         current=now.row,
         trainer=now.trainer,
@@ -162,7 +163,7 @@ def _compared(options: Options, check: "CheckSettings | None") -> "Compared":
         **asdict(now.settings),
     )
     comparison = replace(comparison, warnings=found.warnings + now.warnings + comparison.warnings)
-    return found, comparison, _result(inputs, found.profile, now.samples, comparison)
+    return found, comparison, _result(inputs, found.profile, now.profile, comparison)
 
 
 def _result(
@@ -236,7 +237,7 @@ def _export(profile: "Profile", comparison: "Comparison", path: Path) -> None:
     )
 
 
-def _strategies(inputs: "Inputs", table: Table, now: "NowTrained") -> "Sequence[Row] | None":
+def _strategies(inputs: "Inputs", table: Table, now: "Trained") -> "Sequence[Row] | None":
     """Return the strategies of the rows: those of the flags, else None for the default ones; with
     `--all`, all others of batchstat's own too.
 

@@ -60,12 +60,14 @@ def command(options: Options) -> None:
     from batchstat.corpus.sources import STANDARD_INPUT
     from batchstat.documents.comparison import report_document
     from batchstat.errors import OptionError
+    from batchstat.gate.check import DEFAULT_CURRENT
     from batchstat.gate.proposal import propose_limits
     from batchstat.planning.inputs import resolve_inputs
     from batchstat.planning.strategies.spec import parse_strategies
     from batchstat.render.recipes.writing import workflow
     from batchstat.simulation.compare.candidates import simulate_candidates
     from batchstat.simulation.results import Simulation
+    from batchstat.trainers.preflight.changes import changes_of_name
 
     inputs = read_inputs(options, CheckSettings(DEFAULT_CHECK))
     if inputs.observed is None:
@@ -78,13 +80,13 @@ def command(options: Options) -> None:
     now = current_of(inputs, whole)
     for warning in now.warnings:
         say(f"warning: {warning.message}")
-    samples = now.samples
+    samples = now.profile
     simulated = simulate_candidates(
         resolve_inputs(samples, keep=now.settings.keep_labels),
         now.settings,
         strategies=now.strategies,
-        current=now.trained,
-        trainer=None if now.trainer is None else now.trainer.changes,
+        current=now.row or DEFAULT_CURRENT,
+        trainer=changes_of_name if now.trainer is None else now.trainer.changes,
     )
     row = simulated.changes.current
     _check_truncation(inputs, row)

@@ -49,9 +49,9 @@ def command(options: Options) -> None:
     from batchstat.documents.base import to_text
     from batchstat.documents.preflight import preflight_document
     from batchstat.render.printed import screen_of
-    from batchstat.simulation.current import recorded
-    from batchstat.simulation.preflight import report_on
-    from batchstat.simulation.recorded import DEFAULT_FOLDER
+    from batchstat.trainers.preflight.current import recorded
+    from batchstat.trainers.preflight.preflight import report_on
+    from batchstat.trainers.preflight.recorded import DEFAULT_FOLDER
 
     report = report_on(recorded(options.read(Recorded).recording or DEFAULT_FOLDER))
     if options.read(Shown).as_json:

@@ -78,9 +78,9 @@ def command(options: Options) -> None:
     from batchstat.documents.preflight import preflight_document
     from batchstat.errors import InputError, OptionError
     from batchstat.render.screens.preflight import preflight_screen
-    from batchstat.simulation.preflight import preflight
     from batchstat.storage.result_files import PREFLIGHT_FILE, profile_version
     from batchstat.trainers.base.files import read_setup
+    from batchstat.trainers.preflight.preflight import preflight
 
     trainer, output = options.read(Trainer), options.read(Output)
     if not trainer.trainer_config:

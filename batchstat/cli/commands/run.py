@@ -11,7 +11,7 @@ from batchstat.cli.options import Options, takes
 from batchstat.parameters import option
 
 if TYPE_CHECKING:
-    from batchstat.simulation.recorded import Run as Recording
+    from batchstat.trainers.preflight.recorded import Run as Recording
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -93,7 +93,7 @@ def command(options: Options) -> None:
     """
     from batchstat.cli.streams import say
     from batchstat.errors import BatchstatError
-    from batchstat.simulation.recorded import run
+    from batchstat.trainers.preflight.recorded import run
 
     asked = options.read(Recorded)
     ended = run(

@@ -11,7 +11,7 @@ from batchstat.corpus.opening import OpenSource, seekable
 from batchstat.corpus.options import CorpusOptions
 from batchstat.corpus.splits import Split
 from batchstat.errors import InputError, SourceError
-from batchstat.storage.addresses import one_line
+from batchstat.storage.shown import one_line
 
 _MOST_RECORDS = 1 << 20
 

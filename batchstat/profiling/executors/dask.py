@@ -11,7 +11,7 @@ from typing import Any
 from batchstat.errors import InputError, OptionError, install_extra
 from batchstat.profiling.executors.executor import CountingExecutor
 from batchstat.profiling.executors.versions import different_versions, versions
-from batchstat.storage.addresses import full_address, one_line
+from batchstat.storage.shown import full_address, one_line
 
 _LOGGERS = ("distributed", "tornado", "asyncio")
 _ADDRESS = re.compile(r"(?!(tcp|tls)://)[a-z]+://.+|((tcp|tls)://)?[^/]+:[0-9]+")

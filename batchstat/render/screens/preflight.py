@@ -23,10 +23,10 @@ from batchstat.render.screens.recording import run_lines, run_source
 from batchstat.render.text import decimal, key_value, one_line, percent, span
 from batchstat.simulation.compare.changes import Change
 from batchstat.simulation.meters.token_weights import UNKNOWN
-from batchstat.simulation.preflight import Preflight
-from batchstat.simulation.proof import Proof
 from batchstat.simulation.results import Simulation
 from batchstat.simulation.weight_warnings import weight_remedy
+from batchstat.trainers.preflight.preflight import Preflight
+from batchstat.trainers.preflight.proof import Proof
 
 _WITH_DECODER = (
     "What would help is not simulated where an encoder and a decoder have widths of their own. Pad "

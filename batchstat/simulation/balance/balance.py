@@ -1,29 +1,25 @@
 """Samplers side by side: how often each draws every class, epoch by epoch, and how that batches."""
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from datetime import UTC, datetime
-from pathlib import Path
-from typing import NamedTuple, Unpack
+from typing import NamedTuple
 
 import numpy as np
-import numpy.typing as npt
 
-from batchstat.calibration.calibration import Calibration
 from batchstat.errors import InputError, NoBatchError, OptionError
 from batchstat.lengths.arrays import Ints
 from batchstat.lengths.exact import dot, total
 from batchstat.lengths.stats import LengthStats
-from batchstat.parameters import MAX_INT, checks_keywords, whole_number
+from batchstat.parameters import MAX_INT, whole_number
 from batchstat.planning.classes import Classes
-from batchstat.planning.inputs import PlanInputs, resolve_inputs
+from batchstat.planning.inputs import PlanInputs
 from batchstat.planning.samples import Samples
-from batchstat.planning.settings import ResolvedSettings, Settings, SettingsOptions
+from batchstat.planning.settings import ResolvedSettings, Settings
 from batchstat.planning.shares import draw_samples, make_shares
 from batchstat.planning.strategies.spec import request_row
-from batchstat.profiling.profile import Profile
 from batchstat.simulation.balance.report import BalanceReport, ClassDraw, SamplerResult
-from batchstat.simulation.device import Device, as_device, batch_cost
+from batchstat.simulation.device import Device, batch_cost
 from batchstat.simulation.results import ReportWarning, StrategyResult
 from batchstat.simulation.rows import make_row
 from batchstat.simulation.warnings import simulation_warnings
@@ -33,56 +29,34 @@ DEFAULT_EPOCHS = 10
 DEFAULT_STRATEGY = "token-budget"
 
 
-@checks_keywords(Settings)
-def balance(
-    lengths: Profile | npt.ArrayLike,
+def balance_report(
+    inputs: PlanInputs,
+    settings: Settings,
     *,
-    labels: Iterable[object] | None = None,
-    samplers: Sequence[str] | str = DEFAULT_SAMPLERS,
-    strategy: str = DEFAULT_STRATEGY,
-    epochs: int = DEFAULT_EPOCHS,
-    calibration: Calibration | str | Path | None = None,
-    cost_per_hour: float | None = None,
-    **settings: Unpack[SettingsOptions],
+    samplers: Sequence[str],
+    strategy: str,
+    epochs: int,
+    device: Device | None,
 ) -> BalanceReport:
     """Compare class-balancing samplers side by side on the same corpus.
 
     Args:
-        lengths: a `Profile` with labels, or (n,) tokens per sample.
-        labels: (n,) the class of each sample, of any type, None for none; a profile has its own.
-        samplers: the rows, each `name` or `name:key=value,key=value`.
+        inputs: the corpus, with labels.
+        settings: the settings, as given; their sampler is not used.
+        samplers: the rows.
         strategy: the strategy that batches the drawn samples.
         epochs: number of epochs over which coverage is tracked.
-        calibration: the device that trains, or the file that `batchstat calibrate` wrote of it:
-            compute is then time.
-        cost_per_hour: of one such device.
-        settings: the fields of `batchstat.Settings`, except `sampler`.
-
-    Example:
-        >>> report = batchstat.balance([5] * 100, labels=["spam"] * 10 + ["ham"] * 90)
-        >>> report.class_ratio
-        9.0
-        >>> report.recommended.spec
-        'weighted-random'
+        device: the calibrated device that trains, if there is one.
 
     Raises:
         OptionError: a setting, sampler or parameter that is wrong by itself.
-        InputError: no labels, classes that cannot be drawn as requested, no samples left, or a
-            calibration that cannot be used.
+        InputError: no labels, classes that cannot be drawn as requested, or no samples left.
     """
-    if isinstance(samplers, str):
-        samplers = (samplers,)
     if not samplers:
         raise OptionError("no sampler: name at least one")
-    wanted = replace(Settings(**settings), sampler="none")
+    wanted = replace(settings, sampler="none")
     rows = [replace(wanted, sampler=spec) for spec in dict.fromkeys(samplers)]
     check_epochs(wanted, epochs)
-    device = as_device(
-        calibration,
-        cost_per_hour,
-        gradient_accumulation_steps=wanted.gradient_accumulation_steps,
-    )
-    inputs = resolve_inputs(lengths, labels, wanted.keep_labels)
     classes = inputs.samples.classes
     if classes is None:
         raise InputError("balance needs labels, but none were loaded; pass --label-column")

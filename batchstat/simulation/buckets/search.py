@@ -1,32 +1,27 @@
 """Bucket edges for the lengths of a corpus, by every rule and for different numbers of buckets."""
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from datetime import UTC, datetime
-from pathlib import Path
-from typing import Unpack
 
 import numpy as np
-import numpy.typing as npt
 
-from batchstat.calibration.calibration import Calibration
-from batchstat.calibration.cost_model import CostModel, as_model
+from batchstat.calibration.cost_model import CostModel
 from batchstat.errors import NoBatchError, OptionError, short
 from batchstat.lengths.arrays import Ints, offsets_from_sizes, round_up
 from batchstat.lengths.exact import product, sums_at
 from batchstat.lengths.stats import LengthStats
-from batchstat.parameters import checks_keywords, one_of, whole_number
+from batchstat.parameters import one_of
 from batchstat.planning.algorithms.bucket_edges import (
     RULES,
     Cost,
     check_buckets,
 )
 from batchstat.planning.epoch import check_any
-from batchstat.planning.inputs import resolve_inputs
+from batchstat.planning.inputs import PlanInputs
 from batchstat.planning.rules import COSTS
-from batchstat.planning.settings import ResolvedSettings, Settings, SettingsOptions
+from batchstat.planning.settings import ResolvedSettings, Settings
 from batchstat.planning.shares import EpochShares, make_shares
 from batchstat.planning.strategies.spec import request_row
-from batchstat.profiling.profile import Profile
 from batchstat.simulation.buckets.costs import EdgeCost, SampleCost
 from batchstat.simulation.buckets.report import Bucket, BucketReport, Edges
 from batchstat.simulation.buckets.times import (
@@ -36,7 +31,7 @@ from batchstat.simulation.buckets.times import (
     keep_short,
     times_of,
 )
-from batchstat.simulation.device import Device, as_device, batch_cost
+from batchstat.simulation.device import Device, batch_cost
 from batchstat.simulation.device_warnings import device_warnings
 from batchstat.simulation.results import StrategyResult
 from batchstat.simulation.rows import make_row
@@ -53,70 +48,42 @@ _BY = {"model": "model", "time": "calibration"}
 """What the costs that depend on more than lengths are computed by."""
 
 
-@checks_keywords(Settings)
-def find_buckets(
-    lengths: Profile | npt.ArrayLike,
+def search_buckets(
+    inputs: PlanInputs,
+    settings: Settings,
     *,
-    labels: Iterable[object] | None = None,
-    buckets: int | None = None,
-    min_bucket_samples: int = 1,
-    cost: str | None = None,
-    model: CostModel | str | None = None,
-    calibration: Calibration | str | Path | None = None,
-    epochs: int = 1,
-    **settings: Unpack[SettingsOptions],
+    buckets: int | None,
+    min_bucket_samples: int,
+    cost: str,
+    model: CostModel | None,
+    device: Device | None,
+    epochs: int,
 ) -> BucketReport:
-    """Find the edges of `buckets` buckets with the least padding, and those of every other rule.
-
-    With a calibration, the edges with the least time are found for each number of buckets, and each
-    of these results is simulated as `compare` does, short batches kept: the times are those of
-    `compare`, for any ranks, order and sampler. No edges take less time on one rank with one batch
-    per step, unless a sampler draws samples or `drop_last` drops a batch; else they are close to
-    the least.
+    """Find the edges with the least padding, or cost, and those of every other rule.
 
     Args:
-        lengths: a `Profile`, or (n,) tokens per sample.
-        labels: (n,) the class of each sample, if the settings name classes.
-        buckets: number of buckets; 8 unless set, or as many as there are distinct widths. With a
-            calibration, the number with the least time, among 1 to 16.
-        min_bucket_samples: fewest samples per bucket; smaller buckets of other rules are merged
-            with the next.
-        cost: `linear` for padding, `quadratic` for attention, `model` for a transformer's cost,
-            `time` for the time by a calibration; unless set, `time` with a calibration, `model`
-            with a model, else `linear`.
-        model: the transformer's shape, or what `load_model` takes, such as `llama-3-8b`.
-        calibration: the device that trains, or the file that `batchstat calibrate` wrote of it.
-        epochs: number of epochs after which training ends: shapes are compiled once.
-        settings: the fields of `batchstat.Settings`. Edges are multiples of `pad_to_multiple_of`,
-            and computed from all samples, so that they hold for every epoch.
-
-    Example:
-        >>> batchstat.find_buckets([3, 4, 4, 50, 55, 60], buckets=2).chosen.edges
-        (4, 60)
+        inputs: the corpus.
+        settings: the settings, as given.
+        buckets: number of buckets; None for the usual one, or with a device the best one.
+        min_bucket_samples: fewest samples per bucket.
+        cost: one of `COSTS`, as `decide_cost` returns it.
+        model: the transformer, for the cost of that name.
+        device: the calibrated device, for the cost `time`.
+        epochs: number of epochs after which training ends.
 
     Raises:
         OptionError: a setting that is wrong by itself.
         InputError: more buckets than distinct lengths, too few samples for `min_bucket_samples`,
-            the settings leave no batch, or a calibration that cannot be used or has no time.
+            or the settings leave no batch.
     """
-    if buckets is not None:
-        whole_number("buckets", buckets)
-    whole_number("min_bucket_samples", min_bucket_samples)
-    whole_number("epochs", epochs)
-    cost = decide_cost(cost, model, calibration)
-    as_given, shape = Settings(**settings), as_model(model)
-    device = as_device(
-        calibration, None, gradient_accumulation_steps=as_given.gradient_accumulation_steps
-    )
-    inputs = resolve_inputs(lengths, labels, as_given.keep_labels)
-    basis = inputs.resolve(as_given)
+    basis = inputs.resolve(settings)
     kept = inputs.stats.cut(basis.max_length, basis.overflow)
     check_any(kept.count, basis.max_length)
     real = kept.replace(np.maximum(kept.values, 1))
     stats = real.replace(round_up(real.values, basis.pad_to_multiple_of))
     check_buckets("buckets", buckets, len(stats.values))
     wanted = buckets or min(_USUAL_BUCKETS, len(stats.values))
-    price: EdgeCost = SampleCost(_price(cost, shape))
+    price: EdgeCost = SampleCost(_price(cost, model))
     numbers = {*NUMBERS, wanted}
     if device is not None:
         price = batch_time(device, basis, epochs)
@@ -143,7 +110,7 @@ def find_buckets(
         basis=basis,
         lengths=real,
         cost=cost,
-        model=shape,
+        model=model,
         wanted=wanted,
         min_bucket_samples=min_bucket_samples,
         epochs=epochs,

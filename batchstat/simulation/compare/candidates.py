@@ -16,10 +16,10 @@ from batchstat.simulation.compare.changes import Change, Changes, find_changes
 from batchstat.simulation.compare.estimate import Drawn, check_share, draw
 from batchstat.simulation.compare.first_batches import first_batches
 from batchstat.simulation.compare.named_rows import NamedRows, Row
+from batchstat.simulation.compare.trainer_change import ChangesOfName, TrainerChange
 from batchstat.simulation.device import Device, batch_cost
 from batchstat.simulation.results import ReportWarning, StrategyResult
 from batchstat.simulation.rows import EpochCache, estimated, make_row, make_rows, over_seeds
-from batchstat.simulation.trainer_changes import TrainerChange, changes_of_name
 
 DEFAULT_STRATEGIES = ("fixed", "static", "bucketed", "token-budget", "packed")
 _BY_BATCH_SIZE = "hf-group-by-length"
@@ -55,7 +55,7 @@ def simulate_candidates(
     *,
     strategies: Sequence[Row] | None = None,
     current: Row | None = None,
-    trainer: Sequence[TrainerChange] | None = None,
+    trainer: Sequence[TrainerChange] | ChangesOfName = (),
     model: CostModel | None = None,
     device: Device | None = None,
     seeds: int = 1,
@@ -70,8 +70,8 @@ def simulate_candidates(
         strategies: the rows, each a strategy, or a name and batches of sample numbers; by default
             those of `default_strategies`.
         current: the current setup; by default the first row of `static`, else the first row.
-        trainer: the changes of the user's own trainer; by default those of the trainer that
-            `current` names, if it names one.
+        trainer: the changes of the user's own trainer, or what returns those of the trainer that
+            the current setup names.
         model: the transformer that is trained.
         device: the calibrated device that trains.
         seeds: number of seeds to try.
@@ -84,8 +84,8 @@ def simulate_candidates(
     """
     rows_of = NamedRows(inputs, settings, strategies, current)
     current, settings = rows_of.current, rows_of.settings
-    if trainer is None:
-        trainer = _named_trainer(rows_of)
+    if callable(trainer):
+        trainer = _named_trainer(rows_of, trainer)
     names = rows_of.names
     if names is None:
         names = default_strategies(settings, rows_of.named_current, trainer)
@@ -178,13 +178,13 @@ def current_row(rows: Sequence[RowRequest], current: str | None) -> RowRequest:
     return next((row for row in rows if isinstance(row.strategy, Static)), rows[0])
 
 
-def _named_trainer(rows_of: NamedRows) -> list[TrainerChange]:
+def _named_trainer(rows_of: NamedRows, changes_of: ChangesOfName) -> list[TrainerChange]:
     """Return the changes of the trainer that the current setup names."""
     inputs, settings, current = rows_of.inputs, rows_of.settings, rows_of.current
     rows = [current] if current is not None else rows_of.names or default_strategies(settings)
     now = current_row(rows_of.requests(rows, inputs.resolve(settings)), current)
     basis = inputs.resolve(settings, now)
-    found = list(changes_of_name(rows_of.request(now.spec, basis), settings, basis))
+    found = list(changes_of(rows_of.request(now.spec, basis), settings, basis))
     if current is None and settings.batch_size is None:
         # The batch size of `static` follows from the budget then, and is nobody's argument.
         return [each for each in found if rows_of.names is not None]

@@ -1,120 +1,73 @@
 """Batching strategies side by side on the same epoch."""
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from datetime import UTC, datetime
-from pathlib import Path
-from typing import TYPE_CHECKING, Any, Unpack
 
-import numpy.typing as npt
-
-from batchstat.calibration.calibration import Calibration
-from batchstat.calibration.cost_model import CostModel, as_model
+from batchstat.calibration.cost_model import CostModel
 from batchstat.errors import OptionError
-from batchstat.parameters import MOST_SEED, checks_keywords, whole_number
+from batchstat.parameters import MOST_SEED, whole_number
 from batchstat.planning.epoch import concatenate_epochs
-from batchstat.planning.inputs import resolve_inputs
-from batchstat.planning.settings import ResolvedSettings, Settings, SettingsOptions
+from batchstat.planning.inputs import PlanInputs, resolve_inputs
+from batchstat.planning.settings import ResolvedSettings, Settings
 from batchstat.planning.shares import EpochShares, make_shares
 from batchstat.planning.strategies import OWN_STRATEGIES
 from batchstat.planning.strategies.base import Strategy
 from batchstat.planning.strategies.spec import request_row
 from batchstat.profiling.profile import Profile
+from batchstat.recording.run_facts import RunFacts
 from batchstat.simulation.compare.bounds import Bounds, min_packed_rows
 from batchstat.simulation.compare.candidates import simulate_candidates
 from batchstat.simulation.compare.comparison import Comparison
-from batchstat.simulation.compare.named_rows import Row, names_recording, request_of
+from batchstat.simulation.compare.named_rows import Row, request_of
 from batchstat.simulation.compare.sweep import sweep
-from batchstat.simulation.device import Device, as_device, batch_cost
+from batchstat.simulation.compare.trainer_change import ChangesOfName, TrainerChange
+from batchstat.simulation.device import Device, batch_cost
 from batchstat.simulation.meters.measure import measure
 from batchstat.simulation.results import Simulation
 from batchstat.simulation.rows import make_row
-from batchstat.simulation.trainer_changes import Trainer
 from batchstat.simulation.warnings import simulation_warnings
-from batchstat.storage.addresses import local_path
-
-if TYPE_CHECKING:
-    from batchstat.simulation.current import CurrentSetup
 
 
-@checks_keywords(Settings)
-def compare(
-    lengths: Profile | npt.ArrayLike | None = None,
+def make_comparison(
+    inputs: PlanInputs,
+    settings: Settings,
     *,
-    labels: Iterable[object] | None = None,
-    strategies: Sequence[Row] | str | None = None,
-    current: Row | Path | None = None,
-    trainer: Trainer | None = None,
-    model: CostModel | str | None = None,
+    strategies: Sequence[Row] | None,
+    current: Row | None,
+    trainer: Sequence[TrainerChange] | ChangesOfName,
+    model: CostModel | None = None,
+    device: Device | None = None,
     seeds: int = 1,
     subsample: float | None = None,
-    calibration: Calibration | str | Path | None = None,
-    cost_per_hour: float | None = None,
-    **settings: Unpack[SettingsOptions],
+    run: RunFacts | None = None,
 ) -> Comparison:
-    """Compare batching strategies side by side on the same lengths.
+    """Compare the current setup with what could replace it.
 
     Args:
-        lengths: a `Profile`, or (n,) tokens per sample; not beside a recording.
-        labels: (n,) the class of each sample, of any type, None for none; a profile has its own.
-        strategies: the rows, each `name` or `name:key=value,key=value`; by default those of
-            `default_strategies`. A parameter that is not given is taken from the settings. A
-            framework's name, such as `fairseq`, is a strategy too, with the order and the
-            distribution that belong to it. `("mine", batches)` is a row of your own batches: a
-            sampler, or lists of record numbers, as `batchstat.measure` takes them.
-        current: the setup that the others are compared to, written as a strategy, or a name and
-            batches as in `strategies`; or the folder of a recording, whose samples are then those
-            of all rows. Its batch size sets the budget. By default the first row of `static`, else
-            the first row.
-        trainer: the trainer's own configuration that is the current setup; by default that of the
-            trainer that `current` names, with its defaults.
-        model: the transformer whose compute is estimated for each row: its shape, or what
-            `load_model` takes, such as `llama-3-8b`.
-        seeds: number of seeds to try, counting up from that of the settings; the rows show the
-            first.
-        subsample: estimate from this share of the corpus, drawn at random: all numbers describe the
-            subsample, and each row has an interval for the padding ratio of the whole corpus.
-        calibration: the device that trains, or the file that `batchstat calibrate` wrote of it:
-            compute is then time, and each row has its seconds and its peak memory.
-        cost_per_hour: of one such device: each row has the cost of an epoch.
-        settings: the fields of `batchstat.Settings`, such as `tokens_per_batch=16384`.
-
-    Example:
-        >>> comparison = batchstat.compare([5, 90, 12, 100, 7, 8], batch_size=2)
-        >>> comparison.best.label
-        'bucketed'
-        >>> round(comparison["bucketed"].counts.padding_ratio, 3)
-        0.067
+        inputs: the corpus.
+        settings: the settings, as given.
+        strategies: as `simulate_candidates` takes them.
+        current: the current setup, as `simulate_candidates` takes it.
+        trainer: the changes of the user's own trainer, as `simulate_candidates` takes them.
+        model: the transformer whose compute is estimated, if any.
+        device: the calibrated device that trains, if there is one.
+        seeds: number of seeds to try, counting up from that of the settings.
+        subsample: the share of the corpus to simulate.
+        run: the recorded run that is the current setup, if one is.
 
     Raises:
         OptionError: a setting, strategy or parameter that is wrong by itself.
-        InputError: no samples, the settings leave none, or a calibration that cannot be used.
+        InputError: no row has a batch, or the current setup has none.
     """
-    now = _recorded(current, lengths, settings)
-    if now is not None:
-        lengths, current, trainer = now.samples.profile, now.row, now.trainer
-        strategies = strategies if now.strategies is None else now.strategies
-    elif lengths is None:
-        raise OptionError("no samples: pass a profile or lengths, or a recording as current")
-    wanted = Settings(**settings) if now is None else now.settings
-    shape = as_model(model)
-    device = as_device(
-        calibration,
-        cost_per_hour,
-        shape,
-        gradient_accumulation_steps=wanted.gradient_accumulation_steps,
-    )
-    check_seeds(wanted, seeds)
-    inputs = resolve_inputs(lengths, labels, wanted.keep_labels)
-    if isinstance(strategies, str):
-        strategies = (strategies,)
+    check_seeds(settings, seeds)
     found = simulate_candidates(
         inputs,
-        wanted,
+        settings,
         strategies=strategies,
-        current=str(current) if isinstance(current, Path) else current,
-        trainer=None if trainer is None else trainer.changes,
-        model=shape,
+        current=current,
+        trainer=trainer,
+        model=model,
         device=device,
         seeds=seeds,
         subsample=subsample,
@@ -130,7 +83,7 @@ def compare(
         corpus=inputs.corpus,
         tokenizer=inputs.tokenizer,
         basis=basis,
-        model=shape,
+        model=model,
         seeds=seeds,
         strategies=found.rows,
         not_shown=tuple(name for name in OWN_STRATEGIES if name not in shown),
@@ -144,7 +97,7 @@ def compare(
         source=inputs.samples,
         subsample=None if found.drawn is None else found.drawn.facts,
         device=device,
-        run=None if trainer is None or trainer.observed is None else trainer.observed.run,
+        run=run,
     )
 
 
@@ -174,24 +127,6 @@ def simulate(
     made = make_row(request, shares, batch_cost(model, device), device)
     warnings = simulation_warnings([made], shares.epoch, request.settings, profile.stats, device)
     return Simulation(request.settings, made, warnings, device)
-
-
-def _recorded(
-    current: Row | Path | None,
-    lengths: Profile | npt.ArrayLike | None,
-    settings: Mapping[str, Any],
-) -> "CurrentSetup | None":
-    """Return what was recorded in the folder that `current` names; None where it names
-    something else.
-    """
-    if not (isinstance(current, str | Path) and names_recording(str(current))):
-        return None
-    # What trainers do to a corpus loads its readers, which most comparisons do not need.
-    from batchstat.simulation.current import of_recording, recorded
-
-    if lengths is not None:
-        raise OptionError(f"{current}: a recording brings its own samples: leave lengths out")
-    return of_recording(recorded(local_path(current)), settings)
 
 
 def check_seeds(settings: Settings, seeds: int) -> int:

@@ -10,6 +10,7 @@ from batchstat.calibration.cost_model import CostModel
 from batchstat.planning.samples import Samples
 from batchstat.planning.settings import ResolvedSettings
 from batchstat.profiling.profile import CorpusFacts, TokenizerFacts
+from batchstat.recording.run_facts import RunFacts
 from batchstat.simulation.compare.bounds import Bounds
 from batchstat.simulation.compare.changes import Changes
 from batchstat.simulation.compare.estimate import SampleFacts
@@ -17,7 +18,6 @@ from batchstat.simulation.compare.learning_rate import LearningRateHint
 from batchstat.simulation.compare.sweep import Sweep
 from batchstat.simulation.device import Device
 from batchstat.simulation.results import ReportWarning, StrategyResult
-from batchstat.simulation.run_facts import RunFacts
 
 if TYPE_CHECKING:
     import pandas as pd

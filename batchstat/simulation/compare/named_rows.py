@@ -1,6 +1,5 @@
 """The rows of a comparison by their names: strategies, and batches that were made elsewhere."""
 
-import os
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from typing import Any
@@ -15,16 +14,6 @@ from batchstat.recording.sample_numbers import given_batches
 
 Row = str | tuple[str, Iterable[Any] | GivenBatches]
 """A strategy, or a name and batches of sample numbers."""
-
-
-def names_recording(current: str) -> bool:
-    """Return whether a current setup is the folder of a recording and no strategy; a separator in
-    it shows that where the folder is missing.
-    """
-    name = current.partition(":")[0]
-    # Path.is_dir raises OSError for a name that is too long.
-    is_folder = os.path.isdir(current)  # noqa: PTH112
-    return name not in STRATEGIES and ("/" in name or is_folder)
 
 
 class NamedRows:

@@ -12,7 +12,8 @@ from typing import Any
 
 from batchstat.corpus.chat import Message, TemplateInputs
 from batchstat.errors import InputError
-from batchstat.storage.addresses import one_line, read_bytes
+from batchstat.storage.addresses import read_bytes
+from batchstat.storage.shown import one_line
 from batchstat.tokenization.chats.assistant_turns import AssistantTurns
 from batchstat.tokenization.chats.chat_template import ChatTemplate, Locate, TemplateError
 from batchstat.tokenization.chats.template_coverage import TemplateCoverage

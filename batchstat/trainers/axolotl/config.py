@@ -3,7 +3,7 @@
 Checked against axolotl 0.19: the keys of `AxolotlInputConfig` in src/axolotl/utils/schemas,
 `merge_datasets`, `handle_long_seq_in_dataset` and `create_train_validation_split` in
 src/axolotl/utils/data, `HFCausalTrainerBuilder` in src/axolotl/core/builders/causal.py. Steps are
-in `axolotl_schedule`, data sets in `axolotl_datasets`, the keys in `axolotl_keys`.
+in `schedule`, data sets in `corpus`, the keys in `keys`.
 """
 
 from collections.abc import Iterator, Mapping

@@ -30,10 +30,10 @@ _OF_CHATS = {
     "split_thinking": (False,),
 }
 """Keys of an entry with chats, and the values that are read: str for any text, None for any."""
-_TEMPLATES = Path(__file__).parent / "chat_templates"
+_TEMPLATES = Path(__file__).parent / "templates"
 _TURN_ENDS = {"chatml": "<|im_end|>", "llama3": "<|eot_id|>"}
 """Templates of axolotl's own that are here, and the token with which they end a turn."""
-_OWN_TEMPLATES = {name: _TEMPLATES / f"axolotl_{name}.jinja" for name in _TURN_ENDS}
+_OWN_TEMPLATES = {name: _TEMPLATES / f"{name}.jinja" for name in _TURN_ENDS}
 """Their files; those with `_all` mark every message, not only the assistants'."""
 _TOKENIZER_DEFAULT = "tokenizer_default"
 _TYPES: dict[str, dict[str, Any]] = {
@@ -132,7 +132,7 @@ def _trained_as_eos(values: Mapping[str, Any], template: Path | None) -> str:
     if template is None or template.parent != _TEMPLATES:
         return ""
     trained = [*(values["eot_tokens"] or []), (values["special_tokens"] or {}).get("eos_token")]
-    end = _TURN_ENDS[template.stem.split("_")[1]]
+    end = _TURN_ENDS[template.stem.removesuffix("_all")]
     return "" if end in trained else end
 
 

@@ -9,15 +9,15 @@ from pathlib import Path
 from typing import Any
 
 from batchstat.errors import InputError, OptionError, short, unknown
-from batchstat.storage.addresses import is_remote, local_path
-from batchstat.trainers import CONFIGURATIONS
+from batchstat.storage.addresses import local_path
+from batchstat.storage.shown import is_remote
 from batchstat.trainers.base.keys import read_values
+from batchstat.trainers.base.named import PICKLE, SUFFIXES
 from batchstat.trainers.base.not_read import NOT_READ, NotRead, recognised
 from batchstat.trainers.base.references import Resolved, check_resolved, resolved
 from batchstat.trainers.base.setup import Framework, TrainingSetup
+from batchstat.trainers.registry import CONFIGURATIONS
 
-SUFFIXES = (".json", ".yaml", ".yml")
-PICKLE = ".bin"
 _MOST_BYTES = 4 << 20
 """Bytes of a configuration: so many of YAML take some ten seconds to read."""
 _MOST_VALUES = 100_000

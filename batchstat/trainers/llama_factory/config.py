@@ -4,8 +4,7 @@ Checked against LLaMA-Factory 0.9.5 with transformers 5.6: `get_train_args` of s
 hparams/parser.py and the arguments beside it, `run_sft` of train/sft/workflow.py,
 `CustomSeq2SeqTrainer` of train/sft/trainer.py, and `SFTDataCollatorWith4DAttentionMask` of
 data/collator.py, which pads to multiples of 8. What `TrainingArguments` decide is in
-`training_arguments`, which data are read in `llama_factory_data`, and which samples are left of
-them in `llama_factory_samples`.
+`transformers`, which data are read in `corpus`, and which samples are left of them in `samples`.
 """
 
 from collections.abc import Iterator, Mapping

@@ -32,7 +32,7 @@ _TEMPLATES: dict[str, tuple[str, tuple[str, ...]]] = {
     "qwen3": ("qwen3", _CHATML),
     "yi": ("chatml", _CHATML),
 }
-"""Templates that are here, in chat_templates, and the special tokens that they write."""
+"""Templates that are here, in templates, and the special tokens that they write."""
 
 EFFICIENT_EOS = ("gemma2",)
 """Of these, the ones of which the token that follows each answer is trained."""
@@ -127,7 +127,7 @@ def named_template(values: Mapping[str, Any], where: str) -> tuple[dict[str, Any
         why = f"has template={name}, which is LLaMA-Factory's own and not known here: {passed}"
         return {}, TurnRules(unknown_template=why)
     file, tokens = _TEMPLATES[name]
-    path = Path(__file__).parent / "chat_templates" / f"llama_factory_{file}.jinja"
+    path = Path(__file__).parent / "templates" / f"{file}.jinja"
     return {"chat_template": path}, TurnRules(special_tokens=tokens, begin=begin, thought=thought)
 
 

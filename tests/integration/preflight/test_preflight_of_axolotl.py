@@ -15,9 +15,9 @@ from reports import sizes_of
 
 import batchstat
 from batchstat.lengths.lost import Lost
-from batchstat.simulation.preflight_corpus import profile_keywords
 from batchstat.tokenization import builtin
 from batchstat.trainers.base.files import read_setup
+from batchstat.trainers.preflight.corpus import profile_keywords
 from conftest import needs, write_jsonl
 
 pytestmark = pytest.mark.usefixtures("tokenizers_loaded_once")
@@ -64,8 +64,8 @@ def test_its_batches_are_axolotls(tmp_path, tokenizers, corpora, case):
 @pytest.mark.parametrize("ending", ["", "_all"])
 @pytest.mark.parametrize("name", MADE["templates"])
 def test_its_own_templates_render_the_same(tokenizers, name, ending):
-    folder = Path(batchstat.__file__).parent / "frameworks" / "chat_templates"
-    template = (folder / f"axolotl_{name}{ending}.jinja").read_text(encoding="utf-8")
+    folder = Path(batchstat.__file__).parent / "trainers" / "axolotl" / "templates"
+    template = (folder / f"{name}{ending}.jinja").read_text(encoding="utf-8")
     assert digest_of(template, tokenizers["headers"]) == MADE["templates"][name]
 
 
@@ -422,7 +422,7 @@ def test_a_file_counts_and_not_its_data_files(tmp_path):
 def test_the_template_of_entries_that_are_not_read_counts_for_a_corpus(tmp_path):
     entry = {"path": "a.jsonl", "type": "chat_template", "roles_to_train": ["user"]}
     config = wrong(tmp_path, chat_template="chatml", datasets=[entry])
-    assert read_setup(config, "axolotl").reading["chat_template"].stem == "axolotl_chatml"
+    assert read_setup(config, "axolotl").reading["chat_template"].stem == "chatml"
 
 
 def test_longer_samples_are_refused_where_axolotl_refuses_them(tmp_path, corpora):

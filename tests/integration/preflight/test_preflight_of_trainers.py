@@ -10,8 +10,8 @@ import pytest
 from reports import batches_of
 
 import batchstat
-from batchstat.simulation.preflight_corpus import profile_keywords
 from batchstat.trainers.base.files import read_setup
+from batchstat.trainers.preflight.corpus import profile_keywords
 from batchstat.trainers.trl.config import SFT_CONFIG
 from batchstat.trainers.trl.templates import answers_template
 from conftest import SAMPLE_DATA, needs, write_jsonl

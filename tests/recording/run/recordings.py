@@ -10,7 +10,7 @@ from unittest.mock import patch
 
 from batchstat.recording.recorder.reading import settle
 from batchstat.recording.recording import RecordedBatch, Recording, read_recording
-from batchstat.simulation.recorded import record
+from batchstat.trainers.preflight.recorded import record
 from conftest import environment
 
 HERE = Path(__file__).parent

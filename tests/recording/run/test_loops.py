@@ -10,8 +10,8 @@ import pytest
 
 import batchstat
 from batchstat.recording.recording import Recording
-from batchstat.simulation.observed_runs import observe_recording
-from batchstat.simulation.preflight import report_on
+from batchstat.trainers.preflight.observed_runs import observe_recording
+from batchstat.trainers.preflight.preflight import report_on
 from conftest import needs
 
 torch = needs("torch")

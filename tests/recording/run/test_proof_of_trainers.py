@@ -7,8 +7,8 @@ from typing import Any
 import pytest
 
 import batchstat
-from batchstat.simulation.preflight_corpus import profile_keywords
 from batchstat.trainers.base.files import read_setup
+from batchstat.trainers.preflight.corpus import profile_keywords
 from conftest import needs
 
 needs("trl")

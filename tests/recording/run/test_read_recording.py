@@ -14,8 +14,8 @@ from batchstat.recording.recorder.lines import part_of, read_of
 from batchstat.recording.recorder.log import FORMAT
 from batchstat.recording.recorder.reading import read_batch
 from batchstat.recording.recording import read_recording
-from batchstat.simulation.observed_runs import observe_recording
-from batchstat.simulation.preflight import report_on
+from batchstat.trainers.preflight.observed_runs import observe_recording
+from batchstat.trainers.preflight.preflight import report_on
 from written import batch, begin, step, write
 
 

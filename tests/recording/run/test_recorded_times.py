@@ -10,8 +10,8 @@ import pytest
 
 import batchstat
 from batchstat import InputError
+from batchstat.recording.recorded_times import calibration_in, recorded_calibration
 from batchstat.recording.recording import read_recording
-from batchstat.simulation.recorded_times import calibration_in, recorded_calibration
 from conftest import Cli
 from written import batch, begin, write
 

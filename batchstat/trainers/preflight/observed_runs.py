@@ -8,18 +8,18 @@ from typing import Any
 from batchstat.errors import counted
 from batchstat.planning.strategies import STRATEGIES
 from batchstat.recording.recorded_batches import RecordedBatches, batches_of
+from batchstat.recording.recorded_times import times_of
 from batchstat.recording.recording import Recording
+from batchstat.recording.run_facts import run_facts
 from batchstat.recording.trainer_object import TrainerObject, trainer_of
 from batchstat.simulation.meters.token_weights import UNKNOWN
-from batchstat.simulation.observed import (
+from batchstat.trainers.preflight.observed import (
     LOADER,
     WITHOUT_COUNT,
     Observed,
     of_batches,
     setup_of_trainer,
 )
-from batchstat.simulation.recorded_times import times_of
-from batchstat.simulation.run_facts import run_facts
 
 
 def observe_recording(recording: Recording, settings: Mapping[str, Any]) -> Observed:

@@ -19,25 +19,26 @@ from batchstat.profiling.profile import Profile
 from batchstat.recording.given_batches import GivenBatches
 from batchstat.simulation.compare.candidates import Candidates, simulate_candidates
 from batchstat.simulation.compare.changes import Changes
-from batchstat.simulation.current import CurrentSetup, current_of
-from batchstat.simulation.device import Device, as_device
-from batchstat.simulation.observed import Observed, observe
-from batchstat.simulation.preflight_corpus import profile_keywords
-from batchstat.simulation.preflight_samples import epoch_size
-from batchstat.simulation.preflight_warnings import (
-    configuration_warnings,
-    epoch_warnings,
-    observed_warnings,
-    own_warnings,
-    schedule_warnings,
-)
-from batchstat.simulation.proof import Proof, prove
+from batchstat.simulation.device import Device
 from batchstat.simulation.results import ReportWarning, Simulation, StrategyResult
 from batchstat.simulation.warnings import simulation_warnings
 from batchstat.storage.addresses import local_path
 from batchstat.trainers.base.files import read_setup
 from batchstat.trainers.base.samples import TrainedSamples
 from batchstat.trainers.base.setup import EpochSize, TrainingSetup
+from batchstat.trainers.preflight.corpus import profile_keywords
+from batchstat.trainers.preflight.current import CurrentSetup, current_of
+from batchstat.trainers.preflight.device import device_of
+from batchstat.trainers.preflight.observed import Observed, observe
+from batchstat.trainers.preflight.proof import Proof, prove
+from batchstat.trainers.preflight.samples import epoch_size
+from batchstat.trainers.preflight.warnings import (
+    configuration_warnings,
+    epoch_warnings,
+    observed_warnings,
+    own_warnings,
+    schedule_warnings,
+)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -237,7 +238,7 @@ def preflight(
     """
     if not isinstance(config, str | Path):
         observed = observe(config, settings, steps, pad_token_id)
-        device = as_device(calibration, cost_per_hour, trainer=observed.setup)
+        device = device_of(observed.setup, calibration, cost_per_hour)
         report = report_on(observed, device, recording)
         if observed.is_main:
             import batchstat
@@ -245,7 +246,7 @@ def preflight(
             batchstat.show(report)
         return report
     setup = read_setup(config, framework)
-    device = as_device(calibration, cost_per_hour, trainer=setup)
+    device = device_of(setup, calibration, cost_per_hour)
     if profile is None:
         profile = count(**profile_keywords(setup))
     given = cast("Mapping[str, Any]", settings)

@@ -6,18 +6,15 @@ from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-import numpy as np
-
 from batchstat.errors import BatchstatError, OptionError
-from batchstat.parameters import with_parameter
-from batchstat.planning.inputs import PlanInputs, resolve_inputs
 from batchstat.planning.settings import ResolvedSettings, Settings
-from batchstat.planning.strategies.spec import RowRequest, request_row
+from batchstat.planning.strategies.spec import RowRequest
 from batchstat.profiling.profile import Profile
+from batchstat.simulation.compare.trainer_change import TrainerChange
 
 if TYPE_CHECKING:
-    from batchstat.simulation.observed import Observed
     from batchstat.trainers.base.setup import TrainingSetup
+    from batchstat.trainers.preflight.observed import Observed
 
 _BY_NAME = {
     "static": "transformers",  # nothing is known of its trainer: that of most
@@ -31,59 +28,6 @@ _BY_NAME = {
 _SIZES = {"axolotl": "micro_batch_size"}
 _NEEDED: dict[str, dict[str, Any]] = {"llama-factory": {"do_train": True}}
 _LENGTHS = {"trl": "max_length", "axolotl": "sequence_len", "llama-factory": "cutoff_len"}
-
-
-@dataclass(frozen=True, kw_only=True, eq=False)
-class TrainerChange:
-    """Other values for some keys of a trainer's configuration.
-
-    Attributes:
-        keys: the keys with their values.
-        line: the same as a line to paste.
-        strategy: the strategy that they make.
-        settings: its settings.
-        profile: the samples that the trainer then keeps; None for those of the current setup.
-    """
-
-    keys: Mapping[str, Any]
-    line: str
-    strategy: str
-    settings: Settings
-    profile: Profile | None = None
-
-    def spec(self, shared: Settings) -> str:
-        """Return the strategy as a row of a table has it whose settings are these."""
-        spec = self.strategy
-        if (multiple := self.settings.pad_to_multiple_of) != shared.pad_to_multiple_of:
-            spec = with_parameter(spec, "pad_to_multiple_of", multiple)
-        if self.settings.drop_last != shared.drop_last:
-            spec = with_parameter(spec, "drop_last", str(self.settings.drop_last).lower())
-        return spec
-
-    def inputs(self, current: PlanInputs) -> PlanInputs:
-        """Return the samples, where those of the current setup are known."""
-        return current if self.profile is None else resolve_inputs(self.profile)
-
-    def request(self, inputs: PlanInputs) -> RowRequest:
-        """Return the strategy with its own settings."""
-        alone = request_row(self.strategy, inputs.resolve(self.settings))
-        return request_row(self.strategy, inputs.resolve(self.settings, alone))
-
-    def makes(self, request: RowRequest, current: PlanInputs) -> bool:
-        """Return whether these keys make the batches of a row of a comparison."""
-        own = self.inputs(current)
-        made = self.request(own)
-        if made.strategy != request.strategy or _distribution(made) != _distribution(request):
-            return False
-        return own is current or np.array_equal(own.samples.lengths, current.samples.lengths)
-
-
-def _distribution(request: RowRequest) -> tuple[object, ...]:
-    settings = request.settings
-    return (
-        *(settings.order, settings.distribute, settings.remainder, settings.overflow),
-        *(settings.max_length, settings.gradient_accumulation_steps, settings.drop_last),
-    )
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -109,14 +53,14 @@ class Trainer:
         """
         if self.observed is None:
             return self._of_keys()
-        from batchstat.simulation.observed_changes import changes_of_object
-        from batchstat.simulation.preflight_samples import as_trained
+        from batchstat.trainers.preflight.observed_changes import changes_of_object
+        from batchstat.trainers.preflight.samples import as_trained
 
         _, wanted = as_trained(self.setup, self.profile, self.settings)
         return changes_of_object(self.observed, wanted, self._of_keys())
 
     def _of_keys(self) -> tuple[TrainerChange, ...]:
-        from batchstat.trainers import CONFIGURATIONS
+        from batchstat.trainers.registry import CONFIGURATIONS
 
         if self.setup.framework not in CONFIGURATIONS:  # a loader
             return ()
@@ -128,9 +72,9 @@ class Trainer:
         """Return what other values for some keys make; None where they contradict others, or do not
         go with this corpus.
         """
-        from batchstat.simulation.preflight_samples import as_trained
-        from batchstat.trainers import CONFIGURATIONS
         from batchstat.trainers.base.files import setup_of
+        from batchstat.trainers.preflight.samples import as_trained
+        from batchstat.trainers.registry import CONFIGURATIONS
 
         setup, framework = self.setup, CONFIGURATIONS[self.setup.framework]
         try:
@@ -150,7 +94,7 @@ class Trainer:
         """Return the same of settings, by the keys that decide these; None where one of them has no
         key, or is overridden.
         """
-        from batchstat.trainers import CONFIGURATIONS
+        from batchstat.trainers.registry import CONFIGURATIONS
 
         known = CONFIGURATIONS[self.setup.framework].keys
         keys = {self.setup.own_keys.get(name, name): value for name, value in changes.items()}
@@ -173,8 +117,8 @@ def changes_of_name(
     if name is None or current.strategy.packs_rows or size is None:
         return
     # What trainers do to a corpus loads its readers, which most commands do not need.
-    from batchstat.trainers import CONFIGURATIONS
     from batchstat.trainers.base.files import setup_of
+    from batchstat.trainers.registry import CONFIGURATIONS
 
     framework = CONFIGURATIONS[name]
     own: dict[str, Any] = {

@@ -4,8 +4,8 @@ from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
 from batchstat.planning.settings import Settings
-from batchstat.simulation.observed import Observed
-from batchstat.simulation.trainer_changes import TrainerChange
+from batchstat.simulation.compare.trainer_change import TrainerChange
+from batchstat.trainers.preflight.observed import Observed
 
 
 def changes_of_object(

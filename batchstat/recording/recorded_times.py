@@ -6,6 +6,7 @@ as they come, and some meet a stall. So batches of about the same size are one p
 of what they took.
 """
 
+import os
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
@@ -15,13 +16,20 @@ from typing import NamedTuple
 
 import numpy as np
 
-from batchstat.calibration.calibration import MOST_NOISE, Calibration, Hardware, Point
+from batchstat.calibration.calibration import (
+    MOST_NOISE,
+    Calibration,
+    Hardware,
+    Point,
+    load_calibration,
+)
 from batchstat.calibration.fit import fit_calibration, non_negative_least_squares
 from batchstat.calibration.setup import Setup
 from batchstat.calibration.shapes import Shape
 from batchstat.errors import InputError, counted
 from batchstat.recording.recorder.read_batches import ReadBatch
 from batchstat.recording.recording import RecordedBatch, RecordedRank, Recording, read_recording
+from batchstat.storage.addresses import local_path
 
 _PER_POINT = 5
 """Batches of a point at least, so that a stall is not its median."""
@@ -60,6 +68,22 @@ def calibration_in(folder: Path) -> Calibration:
         InputError: no recording, or what `recorded_calibration` raises.
     """
     return recorded_calibration(read_recording(folder))
+
+
+def read_calibration(calibration: Calibration | str | Path) -> tuple[Calibration, str | None]:
+    """Return a calibration and its file, by that file or the folder of a recorded run.
+
+    Raises:
+        InputError: a file that cannot be read, or a recorded run whose times cannot be used.
+    """
+    if isinstance(calibration, Calibration):
+        return calibration, None
+    path: str | Path = calibration
+    if hasattr(path, "open") or isinstance(path, str):
+        path = local_path(path)
+    # Path.is_dir raises OSError for a name that is too long; a calibration says what it is.
+    is_run = isinstance(path, Path) and os.path.isdir(path)  # noqa: PTH112
+    return calibration_in(Path(path)) if is_run else load_calibration(path), Path(path).as_posix()
 
 
 def times_of(recording: Recording) -> Calibration | None:

@@ -12,12 +12,12 @@ from batchstat.planning.settings import Settings
 from batchstat.profiling.profile import Profile
 from batchstat.recording.recording import read_recording
 from batchstat.simulation.compare.named_rows import Row
-from batchstat.simulation.observed import WITHOUT_LABELS, Observed
-from batchstat.simulation.observed_runs import observe_recording
-from batchstat.simulation.preflight_samples import ALL_TRAINED, as_trained
-from batchstat.simulation.trainer_changes import Trainer
 from batchstat.trainers.base.samples import TrainedSamples
 from batchstat.trainers.base.setup import TrainingSetup
+from batchstat.trainers.preflight.changes import Trainer
+from batchstat.trainers.preflight.observed import WITHOUT_LABELS, Observed
+from batchstat.trainers.preflight.observed_runs import observe_recording
+from batchstat.trainers.preflight.samples import ALL_TRAINED, as_trained
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)

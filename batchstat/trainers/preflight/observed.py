@@ -24,6 +24,7 @@ from batchstat.recording.prepared_batches import (
     padding_before_batching,
 )
 from batchstat.recording.prepared_rows import PreparedRows
+from batchstat.recording.run_facts import RunFacts
 from batchstat.recording.trainer_object import (
     TrainerObject,
     is_trainer,
@@ -32,11 +33,10 @@ from batchstat.recording.trainer_object import (
 )
 from batchstat.recording.versions import check_versions
 from batchstat.simulation.meters.token_weights import UNKNOWN
-from batchstat.simulation.run_facts import RunFacts
-from batchstat.trainers import CONFIGURATIONS
 from batchstat.trainers.base.files import setup_of
 from batchstat.trainers.base.samples import keep_all
 from batchstat.trainers.base.setup import Schedule, TrainingSetup
+from batchstat.trainers.registry import CONFIGURATIONS
 
 _PAD_LESS = "pad to the longest row of a batch, where you tokenize or collate"
 

@@ -17,9 +17,9 @@ from batchstat.recording.recorder.orders import Orders
 from batchstat.recording.recorder.recorder import Stopped
 from batchstat.recording.recorder.watching import record_here
 from batchstat.recording.recording import Recording, read_recording
-from batchstat.simulation.observed_runs import observe_recording
-from batchstat.simulation.preflight import Preflight, report_on
 from batchstat.storage.addresses import local_path
+from batchstat.trainers.preflight.observed_runs import observe_recording
+from batchstat.trainers.preflight.preflight import Preflight, report_on
 
 DEFAULT_FOLDER = Path("batchstat-results/run")
 

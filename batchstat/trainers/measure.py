@@ -78,7 +78,7 @@ def measure(
                 "steps and pad_token_id out"
             )
         # What trainers do to a corpus loads its readers.
-        from batchstat.simulation.current import of_recording, recorded
+        from batchstat.trainers.preflight.current import of_recording, recorded
 
         now = of_recording(recorded(local_path(batches)), settings)
         device = as_device(

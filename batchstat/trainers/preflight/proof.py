@@ -17,8 +17,8 @@ from batchstat.planning.shares import make_shares
 from batchstat.profiling.profile import Profile
 from batchstat.recording.recording import Recording, read_recording
 from batchstat.simulation.compare.named_rows import Row, request_of
-from batchstat.simulation.current import CurrentSetup, current_of, of_recording, recorded
-from batchstat.trainers import CONFIGURATIONS
+from batchstat.trainers.preflight.current import CurrentSetup, current_of, of_recording, recorded
+from batchstat.trainers.registry import CONFIGURATIONS
 
 _SEEDS = (42, 0, 1, 2, 3, 1234)
 """Seeds that are tried where a recording has no Trainer that says its own."""

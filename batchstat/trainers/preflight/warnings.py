@@ -9,11 +9,11 @@ from batchstat.recording.collated import UNMARKED
 from batchstat.recording.recorder.reading import GUESS
 from batchstat.simulation.device import Device
 from batchstat.simulation.device_warnings import DOES_NOT_FIT, fixed_excess, unfitting
-from batchstat.simulation.observed import Observed
 from batchstat.simulation.results import ReportWarning, Simulation
 from batchstat.tokenization.builtin import NAME as BUILTIN
 from batchstat.trainers.base.samples import TrainedSamples
 from batchstat.trainers.base.setup import TrainingSetup
+from batchstat.trainers.preflight.observed import Observed
 
 
 def configuration_warnings(

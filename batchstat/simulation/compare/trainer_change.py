@@ -1,0 +1,72 @@
+"""A change of the user's own trainer, as a comparison simulates it."""
+
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from batchstat.parameters import with_parameter
+from batchstat.planning.inputs import PlanInputs, resolve_inputs
+from batchstat.planning.settings import ResolvedSettings, Settings
+from batchstat.planning.strategies.spec import RowRequest, request_row
+from batchstat.profiling.profile import Profile
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class TrainerChange:
+    """Other values for some keys of a trainer's configuration.
+
+    Attributes:
+        keys: the keys with their values.
+        line: the same as a line to paste.
+        strategy: the strategy that they make.
+        settings: its settings.
+        profile: the samples that the trainer then keeps; None for those of the current setup.
+    """
+
+    keys: Mapping[str, Any]
+    line: str
+    strategy: str
+    settings: Settings
+    profile: Profile | None = None
+
+    def spec(self, shared: Settings) -> str:
+        """Return the strategy as a row of a table has it whose settings are these."""
+        spec = self.strategy
+        if (multiple := self.settings.pad_to_multiple_of) != shared.pad_to_multiple_of:
+            spec = with_parameter(spec, "pad_to_multiple_of", multiple)
+        if self.settings.drop_last != shared.drop_last:
+            spec = with_parameter(spec, "drop_last", str(self.settings.drop_last).lower())
+        return spec
+
+    def inputs(self, current: PlanInputs) -> PlanInputs:
+        """Return the samples, where those of the current setup are known."""
+        return current if self.profile is None else resolve_inputs(self.profile)
+
+    def request(self, inputs: PlanInputs) -> RowRequest:
+        """Return the strategy with its own settings."""
+        alone = request_row(self.strategy, inputs.resolve(self.settings))
+        return request_row(self.strategy, inputs.resolve(self.settings, alone))
+
+    def makes(self, request: RowRequest, current: PlanInputs) -> bool:
+        """Return whether these keys make the batches of a row of a comparison."""
+        own = self.inputs(current)
+        made = self.request(own)
+        if made.strategy != request.strategy or _distribution(made) != _distribution(request):
+            return False
+        return own is current or np.array_equal(own.samples.lengths, current.samples.lengths)
+
+
+def _distribution(request: RowRequest) -> tuple[object, ...]:
+    settings = request.settings
+    return (
+        *(settings.order, settings.distribute, settings.remainder, settings.overflow),
+        *(settings.max_length, settings.gradient_accumulation_steps, settings.drop_last),
+    )
+
+
+ChangesOfName = Callable[[RowRequest, Settings, ResolvedSettings], Iterable[TrainerChange]]
+"""Returns the changes of the trainer that a current setup names as a strategy, of that setup, the
+settings as given, and those that are decided.
+"""

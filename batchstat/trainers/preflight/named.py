@@ -1,0 +1,130 @@
+"""What is trained today, by the name of the current setup."""
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy.typing as npt
+
+from batchstat.errors import OptionError
+from batchstat.planning.settings import Settings
+from batchstat.profiling.profile import Profile
+from batchstat.simulation.compare.named_rows import Row
+from batchstat.simulation.results import ReportWarning
+from batchstat.storage.addresses import local_path
+from batchstat.trainers.base.named import names_configuration, names_recording
+from batchstat.trainers.preflight.changes import Trainer
+
+if TYPE_CHECKING:
+    from batchstat.trainers.preflight.current import CurrentSetup
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Trained:
+    """What is trained today on a corpus.
+
+    Attributes:
+        lengths: the samples that are batched: a profile, or (n,) tokens per sample.
+        settings: the settings for them, as given.
+        row: the current setup: a strategy, or a name and batches; None where none is named.
+        trainer: what its keys can change; None for a strategy or batches.
+        strategies: what it can be compared with; None for any strategy.
+        warnings: what a report has to say of it.
+    """
+
+    lengths: Profile | npt.ArrayLike
+    settings: Settings
+    row: Row | None = None
+    trainer: Trainer | None = None
+    strategies: Sequence[Row] | None = None
+    warnings: tuple[ReportWarning, ...] = ()
+
+    @property
+    def profile(self) -> Profile:
+        """The samples, where they are a profile. Raises OptionError otherwise."""
+        if not isinstance(self.lengths, Profile):
+            raise OptionError("lengths are not enough: pass a profile of the corpus")
+        return self.lengths
+
+    @property
+    def strategy(self) -> str | None:
+        """The strategy. Raises OptionError for batches, which only these samples have."""
+        if self.row is None or isinstance(self.row, str):
+            return self.row
+        raise OptionError(f"{self.row[0]} has batches and no strategy: name one")
+
+
+def trained_today(
+    current: Row | Path | None,
+    lengths: Profile | npt.ArrayLike | None,
+    settings: Mapping[str, Any],
+    trainer: Trainer | None = None,
+) -> Trained:
+    """Return what is trained on a corpus.
+
+    Args:
+        current: the current setup: a strategy, or a name and batches; a trainer's configuration, or
+            the folder of a recording.
+        lengths: the corpus: a profile, or (n,) tokens per sample; None for the one that a
+            configuration names, and for a recording, which has its own samples.
+        settings: fields of `batchstat.Settings`, which override those of a configuration.
+        trainer: the trainer that `current` is of, where that is known, and lengths and settings are
+            already those that it trains with.
+
+    Raises:
+        OptionError: no samples; lengths beside a recording, or without their corpus beside a
+            configuration; an invalid configuration or setting.
+        InputError: a configuration, corpus or recording that cannot be read.
+    """
+    if trainer is None and isinstance(current, str | Path):
+        if names_configuration(str(current)):
+            return as_trained_today(_of_configuration(current, lengths, settings))
+        if names_recording(str(current)):
+            if lengths is not None:
+                raise OptionError(
+                    f"{current}: a recording brings its own samples: leave lengths out"
+                )
+            return as_trained_today(_of_recording(local_path(current), settings))
+    if lengths is None:
+        raise OptionError(
+            "no samples: pass a profile or lengths, or a trainer's configuration or a recording as "
+            "current"
+        )
+    row = str(current) if isinstance(current, Path) else current
+    return Trained(lengths=lengths, settings=Settings(**settings), row=row, trainer=trainer)
+
+
+def as_trained_today(setup: "CurrentSetup", warnings: Iterable[str] = ()) -> Trained:
+    """Return what a configuration, an object or a recording trains on."""
+    return Trained(
+        lengths=setup.samples.profile,
+        settings=setup.settings,
+        row=setup.row,
+        trainer=setup.trainer,
+        strategies=setup.strategies,
+        warnings=tuple(ReportWarning("configuration", each) for each in warnings),
+    )
+
+
+def _of_configuration(
+    current: str | Path, lengths: object, settings: Mapping[str, Any]
+) -> "CurrentSetup":
+    # What trainers do to a corpus loads its readers, which most comparisons do not need.
+    from batchstat.profiling.build import profile
+    from batchstat.trainers.base.files import read_setup
+    from batchstat.trainers.preflight.corpus import profile_keywords
+    from batchstat.trainers.preflight.current import current_of
+
+    if not (lengths is None or isinstance(lengths, Profile)):
+        raise OptionError(f"{current}: which samples it keeps is unknown: pass a profile")
+    setup = read_setup(current)
+    if lengths is None:
+        lengths = profile(**profile_keywords(setup))
+    return current_of(setup, lengths, settings)
+
+
+def _of_recording(folder: Path, settings: Mapping[str, Any]) -> "CurrentSetup":
+    from batchstat.trainers.preflight.current import of_recording, recorded
+
+    return of_recording(recorded(folder), settings)
