@@ -9,8 +9,11 @@ from typing import Any
 import pytest
 
 import batchstat
+from batchstat.documents.balance import balance_document
+from batchstat.documents.comparison import comparison_document
 from conftest import Run, write_jsonl
 
+READ = {"corpus": "pairs.jsonl", "prompt_column": "prompt", "completion_column": "completion"}
 SETTINGS = {"max_length": 48, "per_device_train_batch_size": 2, "gradient_accumulation_steps": 2}
 
 
@@ -264,3 +267,59 @@ def test_a_remedy_that_packs_says_what_it_needs(run, config):
     assert done.returncode == 1
     text = " ".join(done.stdout.split())
     assert re.search('"packing": true in sft.json gives 0.00%, with .*varlen attention', text)
+
+
+def told(document: Any) -> Any:
+    """A document but for when it was made, and what a command adds."""
+    return {key: value for key, value in encoded(document).items() if key != "created"}
+
+
+def encoded(document: Any) -> Any:
+    return json.loads(json.dumps(document))
+
+
+def test_compare_takes_it_in_python(run, config, tmp_path, monkeypatch):
+    expected = printed(run, "compare", "--current", config.name, "--world-size", 2, "--json")
+    monkeypatch.chdir(tmp_path)
+    for profile in (None, batchstat.profile(**READ)):
+        made = batchstat.compare(profile, current=config.name, world_size=2)
+        document = told(comparison_document(made))
+        assert document.keys() == expected.keys() - {"created"}
+        same = document.keys() - {"corpus", "warnings"}
+        assert {key: document[key] for key in same} == {key: expected[key] for key in same}
+    with pytest.raises(batchstat.OptionError, match="which samples it keeps is unknown"):
+        batchstat.compare([1, 2, 3], current=config.name)
+    with pytest.raises(batchstat.OptionError, match="no samples: pass a profile or lengths, or a"):
+        batchstat.compare(current="hf-trainer")
+
+
+def test_check_takes_it_in_python(run, config, tmp_path, monkeypatch):
+    limits = ["--max-padding", "1%", "--max-dropped", "0%"]
+    [expected] = printed(
+        run, "check", "--current", config.name, *limits, "--format", "json", code=1
+    )["checks"]
+    monkeypatch.chdir(tmp_path)
+    made = batchstat.check(
+        None, {"max-padding": "1%", "max-dropped": "0%"}, current=Path(config.name)
+    )
+    assert encoded(made.report)["strategy"] == expected["report"]["strategy"]
+    lines = [each.remedy.change for each in made.failures if each.remedy is not None]
+    assert any(config.stem not in line and "=" in line for line in lines)
+    with pytest.raises(batchstat.OptionError, match="lengths are not enough"):
+        batchstat.check([1, 2], {"max-padding": "1%"})
+
+
+def test_balance_and_buckets_take_it_in_python(run, tmp_path, monkeypatch):
+    rows = [{"text": "word " * (1 + i % 40), "label": "ab"[i % 9 == 0]} for i in range(200)]
+    write_jsonl(tmp_path / "r.jsonl", rows)
+    saved(tmp_path / "t.json", {"per_device_train_batch_size": 4, "dataloader_drop_last": True})
+    arguments = ("r.jsonl", "--text-column", "text", "--label-column", "label")
+    expected = printed(run, "balance", *arguments, "--current", "t.json", "--json")
+    monkeypatch.chdir(tmp_path)
+    profile = batchstat.profile("r.jsonl", text_column="text", label_column="label")
+    made = told(balance_document(batchstat.balance(profile, current="t.json")))
+    assert made["samplers"] == expected["samplers"]
+    by_file = batchstat.find_buckets(profile, current="t.json", buckets=3)
+    by_hand = batchstat.find_buckets(profile, batch_size=4, drop_last=True, buckets=3)
+    assert by_file.chosen.edges == by_hand.chosen.edges
+    assert by_file.basis.drop_last
