@@ -404,14 +404,23 @@ def test_batches_of_a_stream_fit_the_budget():
     assert all(a and b for a, b in pairwise(batches))
 
 
-def chat(path):
-    """The built-in tokenizer in a folder, as transformers saves it, with a chat template."""
-    from tokenizers import Tokenizer
+def small(path):
+    """A tokenizer of 300 entries with a chat template, as transformers saves it: backward through a
+    vocabulary of 30,000, such as the built-in one's, takes most of the time of a script.
+    """
+    from tokenizers import Tokenizer, models, pre_tokenizers, trainers
     from transformers import PreTrainedTokenizerFast
 
-    from batchstat.tokenization.builtin import CHAT_TEMPLATE, definition
+    from batchstat.tokenization.builtin import CHAT_TEMPLATE
 
-    made = PreTrainedTokenizerFast(tokenizer_object=Tokenizer.from_str(definition()))
+    own = Tokenizer(models.BPE())
+    own.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
+    letters = pre_tokenizers.ByteLevel.alphabet()
+    trainer = trainers.BpeTrainer(
+        vocab_size=300, initial_alphabet=letters, special_tokens=["[PAD]"], show_progress=False
+    )
+    own.train_from_iterator([SAMPLE_DATA.joinpath("corpus.txt").read_text("utf-8")], trainer)
+    made = PreTrainedTokenizerFast(tokenizer_object=own, pad_token="[PAD]", eos_token="[PAD]")
     made.chat_template = CHAT_TEMPLATE
     made.model_max_length = 512
     made.save_pretrained(path)
@@ -473,9 +482,8 @@ def test_what_recipe_prints_runs(run, tmp_path, framework, corpus, strategy):
     needs("accelerate" if framework != "lightning" else "lightning")
     file, *columns = CORPORA[corpus]
     write_some(tmp_path, file)
-    flags = ["--tokenizer", chat(tmp_path / "tokenizer")] if "chat" in corpus else []
+    flags = ["--tokenizer", small(tmp_path / "tokenizer")] if corpus != "text" else []
     flags = [*columns, *flags, "--no-plots"]
-    # Backward through a vocabulary of 30,000 takes most of the time: small batches.
     settings = ["--tokens-per-batch", 2048, "--strategy", strategy]
     if corpus == "classes":
         settings += ["--sampler", "downsampling", "--pad-to-multiple-of", 8]
@@ -523,7 +531,7 @@ def test_a_recipe_on_two_processes(run, tmp_path, framework):
     needs("torch")
     needs("accelerate")
     reviews = [SAMPLE_DATA / "reviews.csv", "--text-column", "review", "--label-column", "label"]
-    run("profile", *reviews, "--no-plots")
+    run("profile", *reviews, "--tokenizer", small(tmp_path / "tokenizer"), "--no-plots")
     settings = ["--tokens-per-batch", 2048, "--world-size", 2, "--gradient-accumulation-steps", 2]
     printed = run("recipe", framework, *settings).stdout
     assert "torchrun --nproc-per-node 2 train.py" in printed
@@ -546,7 +554,7 @@ def test_steps_of_unlike_numbers_of_batches_on_two_processes(run, tmp_path, fram
     needs("accelerate")
     lines = (SAMPLE_DATA / "corpus.txt").read_text(encoding="utf-8").splitlines(keepends=True)
     (tmp_path / "some.txt").write_text("".join(lines[:60]), encoding="utf-8")
-    run("profile", "some.txt", "--no-plots")
+    run("profile", "some.txt", "--tokenizer", small(tmp_path / "tokenizer"), "--no-plots")
     flags = ["--strategy", "asym", "--batch-size", 7, "--world-size", 2]
     printed = run("recipe", framework, *flags).stdout
     (tmp_path / "train.py").write_text(printed, encoding="utf-8")
