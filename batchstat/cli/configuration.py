@@ -28,8 +28,8 @@ _FIELDS: dict[str, "Field[Any]"] = {
     each.name: each for record in (CorpusOptions, Settings) for each in fields(record)
 }
 KEYS = (
-    *("corpus", "tokenizer", "chat_template", "current", "framework", "model"),
-    *("calibration", "cost_per_hour", "baseline", *_FIELDS),
+    *("corpus", "tokenizer", "chat_template", "current", "framework", "ignore_keys"),
+    *("model", "calibration", "cost_per_hour", "baseline", *_FIELDS),
 )
 """Keys of a check, as fields; written with `-` for `_`."""
 
@@ -274,7 +274,7 @@ def _typed(key: str, value: Any) -> Any:
     name = key.replace("_", "-")
     known = _FIELDS[key].type if key in _FIELDS else str
     types = get_args(known) or (known,)
-    if key in ("corpus", "text_column", "keep_labels"):
+    if key in ("corpus", "text_column", "keep_labels", "ignore_keys"):
         values = value if isinstance(value, list) else [value]
         return tuple(_text(name, each) for each in values)
     if key == "cost_per_hour":

@@ -118,7 +118,9 @@ def _warnings(inputs: "Inputs", profile: "Profile", found: "CurrentSetup") -> li
         return [*inputs.observed.warnings]
     config = inputs.setup.path.as_posix()
     left = len(profile) - len(found.samples.profile)
-    warnings = [*found.samples.warnings]
+    assumption = inputs.setup.assumption
+    warnings = [f"{config}: {assumption}"] if assumption else []
+    warnings += found.samples.warnings
     if left:
         warnings.append(
             f"{config} leaves out {left:,} of {len(profile):,} samples: batchstat preflight says "

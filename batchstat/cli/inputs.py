@@ -219,8 +219,10 @@ def _current_setup(values: Mapping[str, Setting]) -> "TrainingSetup | None":
         return None
     from batchstat.trainers.base.files import read_setup
 
-    framework = values["framework"].value if "framework" in values else None
-    return read_setup(values["current"].value, framework)
+    framework, ignored = (
+        values[key].value if key in values else None for key in ("framework", "ignore_keys")
+    )
+    return read_setup(values["current"].value, framework, ignored or ())
 
 
 def _recorded(values: Mapping[str, Setting]) -> "Observed | None":

@@ -156,6 +156,9 @@ class Current:
         shown="the one that knows most of its keys",
         names=_framework_names,
     )
+    ignore_keys: tuple[str, ...] = option(
+        (), "Key of the trainer's file that changes no data or batches.", "Batching", "KEY"
+    )
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -27,6 +27,8 @@ class TrainerConfig(Document):
     """The keys that decide about batches, with their values, defaults included."""
     unused: list[str]
     """Keys in the file that decide nothing about batches."""
+    assumes_unused: list[str]
+    """Keys in the file that nobody knows: the report holds only if they decide nothing either."""
 
 
 class Samples(Document):
@@ -179,6 +181,7 @@ def preflight_document(report: Any) -> dict[str, Any]:
             "version": setup.version,
             "keys": _shown(setup.values),
             "unused": list(setup.unused),
+            "assumes_unused": list(setup.assumed),
         },
         "run": run_of(None if report.observed is None else report.observed.run),
         "calibration": calibrated(report.simulation.device, report.simulation.basis.widest),

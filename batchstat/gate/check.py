@@ -1,5 +1,6 @@
 """`check`: the numbers of one strategy on one corpus, compared with limits."""
 
+import json
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
@@ -21,6 +22,7 @@ from batchstat.simulation.compare.compare import simulate
 from batchstat.simulation.compare.named_rows import Row
 from batchstat.simulation.device import Device, as_device
 from batchstat.storage.addresses import as_path
+from batchstat.trainers.base.setup import TrainingSetup
 from batchstat.trainers.preflight.changes import Trainer
 from batchstat.trainers.preflight.named import trained_today
 
@@ -38,6 +40,7 @@ def check(
     name: str = DEFAULT_NAME,
     written: Written | None = None,
     trainer: Trainer | None = None,
+    ignore_keys: Sequence[str] = (),
     calibration: Calibration | str | Path | None = None,
     cost_per_hour: float | None = None,
     **settings: Unpack[SettingsOptions],
@@ -58,6 +61,8 @@ def check(
         written: returns a change of the training as the user writes it, and what of the check
             follows it; by default `key=value`.
         trainer: the trainer that `current` is of, for changes of its keys.
+        ignore_keys: keys of the trainer's configuration that change no data or batches, beside
+            those that are known.
         calibration: the device that trains, or the file that `batchstat calibrate` wrote of it, for
             limits on `strategy.seconds`, `strategy.peak_bytes` and `strategy.cost`.
         cost_per_hour: of one such device.
@@ -77,7 +82,9 @@ def check(
     if isinstance(limits, Mapping):
         limits = in_force(read_limits(limits, "limits"), baseline is not None)
     require_limits(limits, baseline is not None, f"check {name!r} has")
-    trained = trained_today(current, profile, settings, trainer)
+    trained = trained_today(current, profile, settings, trainer, ignore_keys)
+    if trained.trainer is not None:
+        _require_known_keys(trained.trainer.setup)
     device = as_device(
         calibration,
         cost_per_hour,
@@ -100,6 +107,17 @@ def check(
         outcomes=_with_remedies(now, outcomes, written or _assigned, trained.trainer),
         warnings=now.warnings,
     )
+
+
+def _require_known_keys(setup: TrainingSetup) -> None:
+    """Raise OptionError for keys that nobody knows: what passes a check must hold."""
+    if setup.assumed:
+        keys = ", ".join(json.dumps(key) for key in setup.assumed)
+        raise OptionError(
+            f"{setup.path.as_posix()}: unknown keys {keys}: if they change no data or batches, set "
+            f"ignore-keys = [{keys}]; to be sure, run batchstat run --dry-run and the command that "
+            "trains"
+        )
 
 
 @dataclass(frozen=True)

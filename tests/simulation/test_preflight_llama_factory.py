@@ -55,7 +55,7 @@ def chats(tmp_path) -> batchstat.Profile:
 @pytest.mark.parametrize(
     ("values", "message"),
     [
-        ({"packin": True}, "unknown key 'packin', which may decide batches: did you mean"),
+        ({"packin": True}, "unknown key 'packin': did you mean"),
         ({"stage": "dpo"}, "stage='dpo' is not modelled"),
         ({"do_train": False}, "do_train=false trains nothing"),
         ({"streaming": True}, "streaming=True is not modelled: remove it"),

@@ -69,7 +69,7 @@ def command(options: Options) -> None:
     from dataclasses import fields
 
     from batchstat.cli.configuration import DEFAULT_CHECK, CheckSettings
-    from batchstat.cli.device import device_keywords, read_device
+    from batchstat.cli.device import read_device
     from batchstat.cli.inputs import read_inputs
     from batchstat.cli.pages import check_outputs
     from batchstat.cli.pasted import line_of, repeated
@@ -80,27 +80,27 @@ def command(options: Options) -> None:
     from batchstat.render.screens.preflight import preflight_screen
     from batchstat.storage.result_files import PREFLIGHT_FILE, profile_version
     from batchstat.trainers.base.files import read_setup
-    from batchstat.trainers.preflight.preflight import preflight
+    from batchstat.trainers.preflight.preflight import report_on_setup
 
     trainer, output = options.read(Trainer), options.read(Output)
     if not trainer.trainer_config:
         raise OptionError("no configuration: name the trainer's, such as training_args.json")
-    setup = read_setup(trainer.trainer_config, options.read(Current).framework)
+    named = options.read(Current)
+    setup = read_setup(trainer.trainer_config, named.framework, named.ignore_keys)
     inputs = read_inputs(options, CheckSettings(DEFAULT_CHECK), setup)
     if not inputs.corpus:
         raise InputError(setup.no_corpus)
     check_outputs(output)
-    read_device(inputs)
+    device = read_device(inputs)
     version = profile_version(output.output)
     profile, is_reused = count(inputs, folder=output.output, reuse=True)
     given = vars(inputs.settings)
-    report = preflight(
-        setup.path,
+    report = report_on_setup(
+        setup,
         profile,
-        framework=setup.framework,
+        {each.name: given[each.name] for each in fields(Settings) if each.name in options.given},
+        device,
         recording=trainer.recording,
-        **device_keywords(inputs),
-        **{each.name: given[each.name] for each in fields(Settings) if each.name in options.given},
     )
     records = (Current, Settings, Calibrated, *READING, Folder)
     kept = {"corpus", *(name for record in records for name in options_of(record))}

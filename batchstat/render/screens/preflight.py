@@ -64,6 +64,8 @@ def preflight_screen(
 
 def _what_it_does(report: Preflight) -> Iterator[RenderableType]:
     row = report.simulation.row
+    if report.setup.assumption:
+        yield Line("if", report.setup.assumption)
     yield from _source(report)
     yield Line("data", " · ".join(_data(report)))
     yield Line("basis", _basis(report))

@@ -289,5 +289,6 @@ AXOLOTL = Framework(
     keys=KEYS,
     unused=UNUSED,
     read=read_config,
+    drops_unknown=True,
     alternatives=alternatives,
 )

@@ -11,7 +11,7 @@ from typing import Any
 from batchstat.errors import InputError, OptionError, short, unknown
 from batchstat.storage.addresses import local_path
 from batchstat.storage.shown import is_remote
-from batchstat.trainers.base.keys import read_values
+from batchstat.trainers.base.keys import read_values, unknown_keys
 from batchstat.trainers.base.named import PICKLE, SUFFIXES
 from batchstat.trainers.base.not_read import NOT_READ, NotRead, recognised
 from batchstat.trainers.base.references import Resolved, check_resolved, resolved
@@ -26,15 +26,18 @@ _KNOWN_SHARE = 0.5
 """Share of a file's keys that a framework must know for it to be its configuration."""
 
 
-def read_setup(path: str | Path, framework: str | None = None) -> TrainingSetup:
+def read_setup(
+    path: str | Path, framework: str | None = None, ignore_keys: Sequence[str] = ()
+) -> TrainingSetup:
     """Return what a trainer's configuration means.
 
     Args:
         path: a .json or .yaml file.
         framework: the one that it is for; by default the one that knows most of its keys.
+        ignore_keys: keys that decide nothing about data or batches, beside those that are known.
 
     Raises:
-        OptionError: the file is not a configuration of a known framework, has an unknown key or an
+        OptionError: the file is not a configuration of a known framework, has a misspelt key or an
             invalid value, or asks for batches that are not modelled.
         InputError: the file cannot be read.
     """
@@ -50,22 +53,28 @@ def read_setup(path: str | Path, framework: str | None = None) -> TrainingSetup:
         _check_framework(where, name, content)
     given = _own(found, content)
     check_resolved(where, given, found.keys)
-    return setup_of(given, name, path)
+    return setup_of(given, name, path, ignore_keys)
 
 
-def setup_of(given: Mapping[str, Any], name: str, path: Path) -> TrainingSetup:
+def setup_of(
+    given: Mapping[str, Any], name: str, path: Path, ignore_keys: Sequence[str] = ()
+) -> TrainingSetup:
     """Return what the keys of a trainer's configuration mean.
 
     Args:
         given: the keys with their values.
         name: of the framework that they are for.
         path: the configuration, for messages.
+        ignore_keys: keys that decide nothing, beside those that are known.
 
     Raises:
-        OptionError: an unknown key or an invalid value, or batches that are not modelled.
+        OptionError: a misspelt key or an invalid value, or batches that are not modelled.
     """
     found, where = CONFIGURATIONS[name], path.as_posix()
-    values = read_values(where, given, found.keys, found.decides_nothing, found.unused)
+    unknown = unknown_keys(
+        where, given, found.keys, lambda key: found.knows(key) or key in ignore_keys
+    )
+    values = read_values(where, given, found.keys)
     setup = found.read(
         values,
         where=where,
@@ -73,12 +82,17 @@ def setup_of(given: Mapping[str, Any], name: str, path: Path) -> TrainingSetup:
         title=found.title,
         version=found.version,
         path=path,
-        unused=tuple(key for key in given if found.decides_nothing(key)),
+        unused=tuple(key for key in given if found.decides_nothing(key) or key in ignore_keys),
         dtype=found.dtype(given),
         gradient_checkpointing=found.gradient_checkpointing(given),
         given=frozenset(given),
     )
     setup = replace(setup, given=frozenset(given), own=given)
+    if unknown and found.drops_unknown:
+        message = f"{found.package} drops keys that it does not know: {', '.join(unknown)}"
+        setup = replace(setup, warnings=(*setup.warnings, message))
+    else:
+        setup = replace(setup, assumed=unknown)
     if other := found.other_version:
         message = (
             f"{found.package} {other} is installed, but these are the rules of {found.version}: "

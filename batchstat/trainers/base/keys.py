@@ -31,30 +31,47 @@ class Key:
     most: float = MAX_INT
 
 
-def read_values(
-    where: str,
-    given: Mapping[str, Any],
-    keys: Mapping[str, Key],
-    decides_nothing: Callable[[str], bool],
-    others: Iterable[str] = (),
-) -> dict[str, Any]:
-    """Return the value of each key, given or default.
+_NEAR = 0.8
+"""Similarity to a key that decides, from which an unknown one is taken for it, misspelt."""
+
+
+def unknown_keys(
+    where: str, given: Mapping[str, Any], keys: Iterable[str], knows: Callable[[str], bool]
+) -> tuple[str, ...]:
+    """Return the keys of a configuration that have a value and are not known.
 
     Args:
         where: the configuration, for messages.
         given: its keys.
         keys: those that decide about batches.
-        decides_nothing: returns whether a key does not.
-        others: names of such keys, to suggest one in place of an unknown one.
+        knows: returns whether a key is known.
 
     Raises:
-        OptionError: a key that is neither, or a value of another type or out of range.
+        OptionError: one that is nearly the name of a key that decides; the message has all unknown
+            keys, so that a file can be corrected at once.
     """
-    for name in given:
-        if name not in keys and not decides_nothing(name):
-            near = get_close_matches(str(name), [*keys, *others], 1)
-            meant = f"did you mean {near[0]!r}?" if near else "remove it if it decides nothing"
-            raise OptionError(f"{where}: unknown key {name!r}, which may decide batches: {meant}")
+    found = tuple(str(name) for name, value in given.items() if value is not None)
+    found = tuple(name for name in found if not knows(name))
+    near = {name: get_close_matches(name, keys, 1, _NEAR) for name in found}
+    if not any(near.values()):
+        return found
+    if len(found) == 1:
+        raise OptionError(f"{where}: unknown key {found[0]!r}: did you mean {near[found[0]][0]!r}?")
+    meant = (f"{n!r} (did you mean {near[n][0]!r}?)" if near[n] else repr(n) for n in found)
+    raise OptionError(f"{where}: unknown keys {', '.join(meant)}: correct or remove them")
+
+
+def read_values(where: str, given: Mapping[str, Any], keys: Mapping[str, Key]) -> dict[str, Any]:
+    """Return the value of each key that decides about batches, given or default.
+
+    Args:
+        where: the configuration, for messages.
+        given: its keys.
+        keys: those that decide.
+
+    Raises:
+        OptionError: a value of another type or out of range.
+    """
     return {
         name: _typed(f"{where}: {name}", given[name], key) if name in given else key.default
         for name, key in keys.items()

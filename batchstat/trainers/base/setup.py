@@ -10,11 +10,14 @@ from pathlib import Path
 from typing import Any
 
 from batchstat.corpus.options import Content
+from batchstat.errors import printable
 from batchstat.trainers.base.keys import Key
 from batchstat.trainers.base.samples import Preparation, keep_all
 
 _DTYPES = {"bf16": "bfloat16", "fp16": "float16"}
 """Keys that decide what is computed in where they are true, with its name in torch."""
+_LONGEST_KEY = 60
+"""Characters that are shown of a key that nobody knows."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -111,6 +114,7 @@ class TrainingSetup:
         given: keys that the configuration has.
         own: the same with their values, as they are written.
         unused: those of them that have no influence on batches.
+        assumed: those that nobody knows, which are assumed to have none.
         strategy: the strategy, as `compare` takes it.
         settings: fields of `Settings` that the configuration decides.
         own_keys: the keys of the configuration that decide settings and parameters, by their names.
@@ -147,6 +151,7 @@ class TrainingSetup:
     given: frozenset[str] = frozenset()
     own: Mapping[str, Any] = field(default_factory=dict)
     unused: tuple[str, ...]
+    assumed: tuple[str, ...] = ()
     strategy: str
     settings: Mapping[str, Any]
     own_keys: Mapping[str, str] = field(default_factory=dict)
@@ -179,6 +184,17 @@ class TrainingSetup:
         return message + where + " and ".join(named) if named else message
 
     @property
+    def assumption(self) -> str:
+        """What everything that follows from the configuration rests on; empty if on nothing."""
+        if not self.assumed:
+            return ""
+        keys = ", ".join(printable(key[:_LONGEST_KEY]) for key in self.assumed)
+        return (
+            f"holds only if these keys change no data or batches: {keys}; to be sure, run "
+            "batchstat run --dry-run and the command that trains"
+        )
+
+    @property
     def no_corpus(self) -> str:
         """The message where a corpus is needed and neither named nor readable."""
         why = self.unreadable or "names no corpus: pass its files as CORPUS"
@@ -198,6 +214,7 @@ class Framework:
         alternatives: yields changes of keys that may save compute.
         version: the version whose rules these are.
         package: the package whose version that is, as it is installed.
+        drops_unknown: whether the trainer itself drops keys that it does not know.
         checkpointing: the key for gradient checkpointing; empty if there is none.
         python: its class in Python, for those who have no file; empty if it has none.
     """
@@ -208,6 +225,7 @@ class Framework:
     unused: frozenset[str]
     read: Callable[..., TrainingSetup]
     package: str
+    drops_unknown: bool = False
     checkpointing: str = "gradient_checkpointing"
     python: str = ""
     alternatives: Callable[[TrainingSetup], Iterator[dict[str, Any]]] = field(

@@ -60,6 +60,7 @@ def trained_today(
     lengths: Profile | npt.ArrayLike | None,
     settings: Mapping[str, Any],
     trainer: Trainer | None = None,
+    ignore_keys: Sequence[str] = (),
 ) -> Trained:
     """Return what is trained on a corpus.
 
@@ -71,6 +72,7 @@ def trained_today(
         settings: fields of `batchstat.Settings`, which override those of a configuration.
         trainer: the trainer that `current` is of, where that is known, and lengths and settings are
             already those that it trains with.
+        ignore_keys: keys of a configuration that decide nothing, beside those that are known.
 
     Raises:
         OptionError: no samples; lengths beside a recording, or without their corpus beside a
@@ -79,7 +81,7 @@ def trained_today(
     """
     if trainer is None and isinstance(current, str | Path):
         if names_configuration(str(current)):
-            return as_trained_today(_of_configuration(current, lengths, settings))
+            return as_trained_today(_of_configuration(current, lengths, settings, ignore_keys))
         if names_recording(str(current)):
             if lengths is not None:
                 raise OptionError(
@@ -108,7 +110,7 @@ def as_trained_today(setup: "CurrentSetup", warnings: Iterable[str] = ()) -> Tra
 
 
 def _of_configuration(
-    current: str | Path, lengths: object, settings: Mapping[str, Any]
+    current: str | Path, lengths: object, settings: Mapping[str, Any], ignore_keys: Sequence[str]
 ) -> "CurrentSetup":
     # What trainers do to a corpus loads its readers, which most comparisons do not need.
     from batchstat.profiling.build import profile
@@ -118,7 +120,7 @@ def _of_configuration(
 
     if not (lengths is None or isinstance(lengths, Profile)):
         raise OptionError(f"{current}: which samples it keeps is unknown: pass a profile")
-    setup = read_setup(current)
+    setup = read_setup(current, ignore_keys=ignore_keys)
     if lengths is None:
         lengths = profile(**profile_keywords(setup))
     return current_of(setup, lengths, settings)

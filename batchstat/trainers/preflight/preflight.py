@@ -250,7 +250,7 @@ def preflight(
     if profile is None:
         profile = count(**profile_keywords(setup))
     given = cast("Mapping[str, Any]", settings)
-    return _report(setup, profile, given, device, recording=recording)
+    return report_on_setup(setup, profile, given, device, recording=recording)
 
 
 def report_on(
@@ -267,10 +267,12 @@ def report_on(
         OptionError: settings that contradict each other.
         InputError: no samples are left, or the recording cannot be described.
     """
-    return _report(observed.setup, observed.profile, observed.settings, device, observed, recording)
+    return report_on_setup(
+        observed.setup, observed.profile, observed.settings, device, observed, recording
+    )
 
 
-def _report(
+def report_on_setup(
     setup: TrainingSetup,
     profile: Profile,
     given: Mapping[str, Any],
@@ -278,6 +280,20 @@ def _report(
     observed: Observed | None = None,
     recording: str | Path | None = None,
 ) -> Preflight:
+    """Return the report on a configuration that was read, or on what was observed.
+
+    Args:
+        setup: what the configuration, or the arguments of the object, mean.
+        profile: the corpus, before the trainer leaves out any of it.
+        given: fields of `batchstat.Settings` that override it.
+        device: the calibrated device that trains.
+        observed: the object, the loader or the recording; None for a configuration.
+        recording: the folder of a recorded run to compare it with.
+
+    Raises:
+        OptionError: settings that contradict each other.
+        InputError: no samples are left, or the recording cannot be described.
+    """
     now = current_of(setup, profile, given, observed)
     if device is not None:
         device = device.accumulating(now.settings.gradient_accumulation_steps)
