@@ -566,11 +566,21 @@ def test_steps_of_unlike_numbers_of_batches_on_two_processes(run, tmp_path, fram
         assert f"rank {rank}, epoch 0: {len(sampler)} batches" in trained.stdout
 
 
-def assert_passes(script: str, folder: Path) -> None:
-    """A script runs to its end in a process of its own."""
+def assert_pass(scripts: dict[Path, str]) -> None:
+    """Scripts, each in its folder, run to their ends in a process of their own: one for all, since
+    importing torch and transformers takes most of the time of each.
+    """
+    program = """
+import os, sys
+for folder in sys.argv[1:]:
+    os.chdir(folder)
+    with open("script.py", encoding="utf-8") as file:
+        exec(compile(file.read(), f"{folder}/script.py", "exec"), {"__name__": "script"})
+"""
+    for folder, script in scripts.items():
+        (folder / "script.py").write_text(script, encoding="utf-8")
     ran = subprocess.run(
-        [sys.executable, "-c", script],
-        cwd=folder,
+        [sys.executable, "-c", program, *scripts],
         capture_output=True,
         encoding="utf-8",
         env=environment(PYTHONPATH=str(ROOT)),
@@ -579,53 +589,56 @@ def assert_passes(script: str, folder: Path) -> None:
     assert ran.returncode == 0, ran.stderr
 
 
-@pytest.mark.parametrize("strategy", ["token-budget", "padding-free"])
-@pytest.mark.parametrize("corpus", ["answers", "chats", "assistants"])
-def test_labels_are_of_the_tokens_that_were_counted_as_trained(run, tmp_path, corpus, strategy):
+def test_labels_are_of_the_tokens_that_were_counted_as_trained(run, tmp_path):
     """After the shift of a causal model, each batch has as many labels as its plan says."""
     needs("torch")
-    file, *columns = CORPORA[corpus]
-    write_some(tmp_path, file)
-    assert run("profile", file, *columns, "--no-plots").returncode == 0
-    settings = ["--max-length", 400, "--tokens-per-batch", 2000, "--strategy", strategy]
-    printed = run("recipe", *settings).stdout
-    check = (
-        printed[: printed.index("# A tiny model")]
-        + printed[printed.index("sampler = BatchSampler") : printed.index("sampler.check")]
-        + """
+    scripts = {}
+    for corpus in ("answers", "chats", "assistants"):
+        for strategy in ("token-budget", "padding-free"):
+            folder = tmp_path / f"{corpus}-{strategy}"
+            folder.mkdir()
+            file, *columns = CORPORA[corpus]
+            write_some(folder, file)
+            assert run("profile", file, *columns, "--no-plots", cwd=folder).returncode == 0
+            settings = ["--max-length", 400, "--tokens-per-batch", 2000, "--strategy", strategy]
+            printed = run("recipe", *settings, cwd=folder).stdout
+            scripts[folder] = (
+                printed[: printed.index("# A tiny model")]
+                + printed[printed.index("sampler = BatchSampler") : printed.index("sampler.check")]
+                + """
 known = list(sampler.batches())
 for batch in known:
     labels = collate([samples[record] for record in batch.records])["labels"]
     assert int((labels[..., 1:] != -100).sum()) == batch.trained_tokens
 assert sum(batch.trained_tokens for batch in known) > 100
 """
-    )
-    assert_passes(check, tmp_path)
+            )
+    assert_pass(scripts)
 
 
-@pytest.mark.parametrize("given", ["builtin", "a template"])
-def test_chats_are_encoded_as_they_were_counted(run, tmp_path, given):
+def test_chats_are_encoded_as_they_were_counted(run, tmp_path):
     """With the built-in template, and with one of the user's."""
     needs("torch")
-    flags = []
-    if given != "builtin":
+    scripts = {}
+    for name, flags in (("builtin", []), ("own", ["--chat-template", "chat.jinja"])):
+        folder = tmp_path / name
+        folder.mkdir()
         template = "{% for m in messages %}<{{ m['role'] }}> {{ m['content'] }} {% endfor %}"
-        (tmp_path / "chat.jinja").write_text(template, encoding="utf-8")
-        flags = ["--chat-template", "chat.jinja"]
-    chats = [SAMPLE_DATA / "chat.jsonl", "--messages-column", "messages", "--no-plots"]
-    assert run("profile", *chats, *flags).returncode == 0
-    printed = run("recipe", *flags).stdout
-    check = (
-        printed[: printed.index("# A tiny model")]
-        + """
+        (folder / "chat.jinja").write_text(template, encoding="utf-8")
+        chats = [SAMPLE_DATA / "chat.jsonl", "--messages-column", "messages", "--no-plots"]
+        assert run("profile", *chats, *flags, cwd=folder).returncode == 0
+        printed = run("recipe", *flags, cwd=folder).stdout
+        scripts[folder] = (
+            printed[: printed.index("# A tiny model")]
+            + """
 from batchstat.profiling.parquet import read_file
 from typing import Any
 
 lengths = read_file(LENGTHS).lengths
 assert [len(encode(sample)) for sample in samples] == [min(n, 512) for n in lengths]
 """
-    )
-    assert_passes(check, tmp_path)
+        )
+    assert_pass(scripts)
 
 
 def test_a_recipe_is_refused_without_the_template_that_counted(run, tmp_path):
