@@ -319,10 +319,10 @@ def test_a_batch_that_no_memory_holds_is_too_large(folder_of):
 
 
 def test_an_interrupt_keeps_what_was_measured(folder_of, tmp_path):
-    model = folder_of({**LLAMA, "hidden_size": 128, "intermediate_size": 512})
+    model = folder_of(LLAMA)
     command = [sys.executable, "-m", "batchstat", "calibrate", "--model", str(model)]
     process = subprocess.Popen(
-        [*command, "--device", "cpu", "--tokens-per-batch", "2048", "-o", "kept.json"],
+        [*command, "--device", "cpu", "--tokens-per-batch", "512", "-o", "kept.json"],
         cwd=tmp_path,
         env=environment(),
         stderr=subprocess.PIPE,
