@@ -21,7 +21,7 @@ from batchstat.gate.limits import LEVELS
 from batchstat.gate.named_limits import NAMED_LIMITS
 from batchstat.parameters import options_of
 from batchstat.planning.settings import Settings
-from batchstat.planning.strategies import FRAMEWORKS, OWN_STRATEGIES
+from batchstat.planning.strategies.registry import FRAMEWORKS, OWN_STRATEGIES
 from batchstat.render.glossary import COLUMNS, WORDS, Entry, entries, explain, parameters
 
 ENVIRONMENT = {

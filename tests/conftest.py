@@ -21,8 +21,8 @@ from batchstat.corpus.options import CorpusOptions
 from batchstat.corpus.reader import CorpusReader
 from batchstat.planning.epoch import InMemoryEpoch
 from batchstat.planning.plan import BatchPlan
-from batchstat.planning.strategies import STRATEGIES
 from batchstat.planning.strategies.base import Strategy
+from batchstat.planning.strategies.registry import STRATEGIES
 from batchstat.planning.windows import plan_windows
 from batchstat.tokenization.loading import load as loading
 

@@ -13,7 +13,7 @@ from batchstat.storage.result_files import PLOT_FORMATS
 
 def strategy_names() -> Iterable[str]:
     """Return the names of all strategies."""
-    from batchstat.planning.strategies import STRATEGIES
+    from batchstat.planning.strategies.registry import STRATEGIES
 
     return STRATEGIES
 

@@ -23,8 +23,8 @@ from batchstat.planning.algorithms.bucket_edges import RULES
 from batchstat.planning.rules import COSTS
 from batchstat.planning.samplers import SAMPLERS
 from batchstat.planning.settings import Settings
-from batchstat.planning.strategies import FRAMEWORKS, OWN_STRATEGIES, STRATEGIES
 from batchstat.planning.strategies.base import Strategy
+from batchstat.planning.strategies.registry import FRAMEWORKS, OWN_STRATEGIES, STRATEGIES
 
 if TYPE_CHECKING:
     from _typeshed import DataclassInstance

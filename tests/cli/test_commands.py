@@ -13,7 +13,7 @@ import numpy as np
 import pyarrow.parquet as pq
 import pytest
 
-from batchstat.planning.strategies import OWN_STRATEGIES
+from batchstat.planning.strategies.registry import OWN_STRATEGIES
 from conftest import SAMPLE_DATA, check_schema, environment
 
 REVIEWS = [SAMPLE_DATA / "reviews.csv", "--text-column", "review", "--label-column", "label"]

@@ -23,7 +23,7 @@ from batchstat.gate.named_limits import NAMED_LIMITS
 from batchstat.planning.algorithms.bucket_edges import RULES
 from batchstat.planning.rules import LOSSES
 from batchstat.planning.samplers import SAMPLERS
-from batchstat.planning.strategies import STRATEGIES
+from batchstat.planning.strategies.registry import STRATEGIES
 from conftest import ROOT, Run, needs
 
 DOCS = [path for path in refresh.PAGES if path.parent != ROOT]

@@ -13,7 +13,7 @@ import pytest
 import refresh
 
 from batchstat.planning.samplers import SAMPLERS
-from batchstat.planning.strategies import STRATEGIES
+from batchstat.planning.strategies.registry import STRATEGIES
 from batchstat.simulation.compare.candidates import DEFAULT_STRATEGIES
 from conftest import ROOT, SAMPLE_DATA, Run
 

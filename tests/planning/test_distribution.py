@@ -20,7 +20,7 @@ from batchstat.planning.samplers.torch_random import torch_multinomial, torch_pe
 from batchstat.planning.samples import Samples
 from batchstat.planning.settings import Settings
 from batchstat.planning.shares import make_shares
-from batchstat.planning.strategies import STRATEGIES
+from batchstat.planning.strategies.registry import STRATEGIES
 from batchstat.planning.strategies.spec import parse_strategy
 from conftest import needs, packed, plan_epoch
 

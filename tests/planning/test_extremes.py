@@ -17,7 +17,7 @@ from batchstat.errors import BatchstatError
 from batchstat.parameters import MAX_INT
 from batchstat.planning import size_limits as room
 from batchstat.planning.settings import Settings
-from batchstat.planning.strategies import STRATEGIES
+from batchstat.planning.strategies.registry import STRATEGIES
 from conftest import packed
 
 CORPORA = {

@@ -12,7 +12,7 @@ import batchstat
 from batchstat import InputError, OptionError
 from batchstat.planning.epoch import InMemoryEpoch
 from batchstat.planning.plan import BatchPlan
-from batchstat.planning.strategies import FRAMEWORKS
+from batchstat.planning.strategies.registry import FRAMEWORKS
 from batchstat.planning.strategies.spec import parse_strategy
 from conftest import needs, packed, plan_epoch
 

@@ -14,8 +14,8 @@ import oracle
 from batchstat import InputError, OptionError
 from batchstat.planning.algorithms.balanced_groups import balanced_groups
 from batchstat.planning.epoch import InMemoryEpoch
-from batchstat.planning.strategies import STRATEGIES
 from batchstat.planning.strategies.rank_steps import RankBatch, RankSteps
+from batchstat.planning.strategies.registry import STRATEGIES
 from batchstat.planning.strategies.spec import parse_strategy
 from conftest import plan_epoch
 

@@ -11,8 +11,8 @@ from hypothesis import example, given
 import oracle
 from batchstat.planning.epoch import InMemoryEpoch
 from batchstat.planning.plan import BatchPlan
-from batchstat.planning.strategies import STRATEGIES
 from batchstat.planning.strategies.base import Strategy
+from batchstat.planning.strategies.registry import STRATEGIES
 from batchstat.planning.strategies.spec import parse_strategy
 from batchstat.planning.windows import plan_windows
 from conftest import packed, plan_epoch

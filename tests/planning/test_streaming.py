@@ -30,7 +30,7 @@ from batchstat.planning.rules import OVERFLOWS
 from batchstat.planning.samples import Samples
 from batchstat.planning.settings import Settings
 from batchstat.planning.shares import make_shares
-from batchstat.planning.strategies import STRATEGIES
+from batchstat.planning.strategies.registry import STRATEGIES
 from batchstat.planning.strategies.spec import RowRequest, parse_strategy
 from batchstat.planning.streamed_epoch import StreamedEpoch
 from batchstat.planning.windows import plan_windows, tabulate_windows

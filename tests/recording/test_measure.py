@@ -11,7 +11,7 @@ from hypothesis import given
 import batchstat
 from batchstat import BatchSampler, InputError, OptionError
 from batchstat.documents.comparison import comparison_document
-from batchstat.planning.strategies import OWN_STRATEGIES
+from batchstat.planning.strategies.registry import OWN_STRATEGIES
 from conftest import check_schema
 
 LENGTHS = np.random.default_rng(0).integers(1, 300, 1000)

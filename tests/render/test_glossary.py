@@ -18,7 +18,7 @@ from batchstat.errors import OptionError
 from batchstat.planning.algorithms.bucket_edges import RULES
 from batchstat.planning.samplers import SAMPLERS
 from batchstat.planning.settings import Settings
-from batchstat.planning.strategies import STRATEGIES
+from batchstat.planning.strategies.registry import STRATEGIES
 from batchstat.render.glossary import COLUMNS, Entry, entries, explain, explain_all, parameters
 from batchstat.render.screens.balance import balance_screen
 from batchstat.render.screens.comparison import comparison_screen

@@ -14,7 +14,7 @@ from batchstat.calibration.cost_model import CostModel
 from batchstat.errors import InputError, OptionError
 from batchstat.planning.samples import Samples
 from batchstat.planning.shares import make_shares
-from batchstat.planning.strategies import OWN_STRATEGIES
+from batchstat.planning.strategies.registry import OWN_STRATEGIES
 from batchstat.planning.strategies.spec import parse_strategy
 from batchstat.simulation.compare.candidates import DEFAULT_STRATEGIES
 from batchstat.simulation.compare.changes import Keeps

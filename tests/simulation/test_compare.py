@@ -18,7 +18,7 @@ from batchstat.errors import NoBatchError
 from batchstat.planning.samples import Samples
 from batchstat.planning.settings import Settings
 from batchstat.planning.shares import make_shares
-from batchstat.planning.strategies import OWN_STRATEGIES, STRATEGIES
+from batchstat.planning.strategies.registry import OWN_STRATEGIES, STRATEGIES
 from batchstat.planning.strategies.spec import parse_strategies, parse_strategy
 from batchstat.simulation.compare.candidates import DEFAULT_STRATEGIES
 from batchstat.simulation.meters.measure import measure

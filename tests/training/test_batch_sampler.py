@@ -23,7 +23,7 @@ from batchstat import (
     StreamBatcher,
     WeightedClassSampler,
 )
-from batchstat.planning.strategies import FRAMEWORKS
+from batchstat.planning.strategies.registry import FRAMEWORKS
 from conftest import SAMPLE_DATA, SPECS, resealed
 
 LENGTHS = np.random.default_rng(0).lognormal(4, 0.9, 211).astype(int).clip(1, 400)

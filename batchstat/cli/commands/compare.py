@@ -245,7 +245,7 @@ def _strategies(inputs: "Inputs", table: Table, now: "Trained") -> "Sequence[Row
         OptionError: some where no strategy plans such batches.
     """
     from batchstat.errors import OptionError
-    from batchstat.planning.strategies import OWN_STRATEGIES
+    from batchstat.planning.strategies.registry import OWN_STRATEGIES
     from batchstat.simulation.compare.candidates import default_strategies
 
     if now.strategies is not None:

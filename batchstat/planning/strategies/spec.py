@@ -7,8 +7,8 @@ from typing import Any
 from batchstat.errors import OptionError, unknown
 from batchstat.parameters import read_parameters
 from batchstat.planning.settings import ResolvedSettings
-from batchstat.planning.strategies import STRATEGIES
 from batchstat.planning.strategies.base import NOT_PACKED, Strategy
+from batchstat.planning.strategies.registry import STRATEGIES
 
 
 @dataclass(frozen=True)

@@ -11,8 +11,8 @@ from batchstat.planning.epoch import concatenate_epochs
 from batchstat.planning.inputs import PlanInputs, resolve_inputs
 from batchstat.planning.settings import ResolvedSettings, Settings
 from batchstat.planning.shares import EpochShares, make_shares
-from batchstat.planning.strategies import OWN_STRATEGIES
 from batchstat.planning.strategies.base import Strategy
+from batchstat.planning.strategies.registry import OWN_STRATEGIES
 from batchstat.planning.strategies.spec import request_row
 from batchstat.profiling.profile import Profile
 from batchstat.recording.run_facts import RunFacts

@@ -7,7 +7,7 @@ from typing import Any
 from batchstat.errors import OptionError
 from batchstat.planning.inputs import PlanInputs
 from batchstat.planning.settings import ResolvedSettings, Settings
-from batchstat.planning.strategies import STRATEGIES
+from batchstat.planning.strategies.registry import STRATEGIES
 from batchstat.planning.strategies.spec import RowRequest, request_row, with_own_settings
 from batchstat.recording.given_batches import GivenBatches
 from batchstat.recording.sample_numbers import given_batches

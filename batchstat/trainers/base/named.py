@@ -2,7 +2,7 @@
 
 import os
 
-from batchstat.planning.strategies import STRATEGIES
+from batchstat.planning.strategies.registry import STRATEGIES
 
 SUFFIXES = (".json", ".yaml", ".yml")
 PICKLE = ".bin"

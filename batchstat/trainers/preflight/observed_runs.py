@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from batchstat.errors import counted
-from batchstat.planning.strategies import STRATEGIES
+from batchstat.planning.strategies.registry import STRATEGIES
 from batchstat.recording.recorded_batches import RecordedBatches, batches_of
 from batchstat.recording.recorded_times import times_of
 from batchstat.recording.recording import Recording
