@@ -37,7 +37,7 @@ _CONTENTS = {
     *("text_column", "prompt_column", "completion_column"),
     *("messages_column", "tokens_column", "length_column"),
 }
-_OF_CHATS = {"chat_template", "assistant_only_loss", "chat_format"}
+_OF_CHATS = {"chat_template", "assistant_only_loss", "turn_ends", "chat_format"}
 _OF_PAIRS = {"tokenize_apart"}
 _OF_TEXTS = {"strip", "min_chars", "append", "always_append", "tokenizer"}
 _ONLY_FOR_OTHERS = {

@@ -29,6 +29,7 @@ class ReadingOptions(TypedDict, total=False):
     label_column: str | None
     trained_column: str | None
     assistant_only_loss: bool
+    turn_ends: tuple[str, ...]
     chat_format: str | None
     tokenize_apart: bool
     header: bool
@@ -102,6 +103,14 @@ class CorpusOptions:
     )
     assistant_only_loss: bool = option(
         False, "Whether only the assistants' turns of chats carry loss.", "Corpus"
+    )
+    turn_ends: tuple[str, ...] = option(
+        (),
+        "Token that ends an assistant's turn. Only the content of the turn carries loss then, and "
+        "this token or the one that ends a sequence, as in axolotl.",
+        "Corpus",
+        "TOKEN",
+        shown="the whole turn",
     )
     chat_format: str | None = option(
         None,
@@ -185,6 +194,7 @@ class CorpusOptions:
         columns = [name for name in _CONTENT_COLUMNS if getattr(self, name)]
         needs = {
             "assistant_only_loss": (self.messages_column, "chats: pass messages_column"),
+            "turn_ends": (self.assistant_only_loss, "assistants' turns: pass assistant_only_loss"),
             "chat_format": (self.may_hold_chats, "chats: pass messages_column"),
             "tokenize_apart": (
                 self.completion_column,

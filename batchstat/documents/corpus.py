@@ -97,6 +97,7 @@ class ReadingOptions(Document):
     label_column: str | None
     trained_column: str | None
     assistant_only_loss: bool
+    turn_ends: list[str]
     chat_format: str | None
     tokenize_apart: bool
     header: bool

@@ -187,4 +187,4 @@ def tokenizer_for(
     loaded = load_tokenizer(BUILTIN if tokenizer is None else tokenizer)
     if options.tokenize_apart:
         return with_instructions(loaded)
-    return with_chat_template(loaded, chat_template) if is_chat else loaded
+    return with_chat_template(loaded, chat_template, options.turn_ends) if is_chat else loaded

@@ -16,17 +16,21 @@ from batchstat.storage.addresses import read_bytes
 from batchstat.storage.shown import one_line
 from batchstat.tokenization.chats.assistant_turns import AssistantTurns
 from batchstat.tokenization.chats.chat_template import ChatTemplate, Locate, TemplateError
+from batchstat.tokenization.chats.content_turns import ContentTurns
 from batchstat.tokenization.chats.template_coverage import TemplateCoverage
 from batchstat.tokenization.tokenizer import Tokenizer
 
 _Chat = tuple[list[Message], TemplateInputs]
 
 
-def with_chat_template(tokenizer: Tokenizer, template_file: Path | None) -> Tokenizer:
+def with_chat_template(
+    tokenizer: Tokenizer, template_file: Path | None, turn_ends: tuple[str, ...] = ()
+) -> Tokenizer:
     """Return the tokenizer prepared for chats, with the template of a file or its own.
 
     No generation prompt is added, and the only special tokens are those that the template writes.
     Tools are passed to the template, or to the tokenizer's separate one for them (`tool_use`).
+    With `turn_ends`, only the content of an assistant's turn carries loss, and the first of these.
 
     Raises:
         InputError: the file cannot be read; the tokenizer has no template of its own.
@@ -39,7 +43,7 @@ def with_chat_template(tokenizer: Tokenizer, template_file: Path | None) -> Toke
         raise InputError(
             f"tokenizer {tokenizer.name!r} has no chat template: pass --chat-template FILE"
         )
-    return _with_templates(tokenizer, plain, with_tools)
+    return _with_templates(tokenizer, plain, with_tools, turn_ends)
 
 
 def template_of(tokenizer: Tokenizer, template_file: Path | None) -> str:
@@ -54,12 +58,15 @@ def template_of(tokenizer: Tokenizer, template_file: Path | None) -> str:
     return _own_templates(tokenizer.encoder.as_transformers())[0]
 
 
-def _with_templates(tokenizer: Tokenizer, plain: str, with_tools: str) -> Tokenizer:
+def _with_templates(
+    tokenizer: Tokenizer, plain: str, with_tools: str, turn_ends: tuple[str, ...]
+) -> Tokenizer:
     """Add one template for chats without tools and one for chats with tools."""
     loaded = tokenizer.encoder.as_transformers()
 
     templates = ChatTemplate(loaded, plain), ChatTemplate(loaded, with_tools)
     turns = [AssistantTurns(template) for template in templates]
+    marking = [ContentTurns(each, turn_ends) for each in templates] if turn_ends else turns
 
     def render(chats: list[_Chat]) -> list[str]:
         return _by_inputs(
@@ -88,7 +95,7 @@ def _with_templates(tokenizer: Tokenizer, plain: str, with_tools: str) -> Tokeni
         with _explained(chats):
             return _by_inputs(
                 chats,
-                lambda some, inputs: turns[inputs.tools is not None].mark(
+                lambda some, inputs: marking[inputs.tools is not None].mark(
                     _messages(some), inputs, locate
                 ),
             )
@@ -96,7 +103,7 @@ def _with_templates(tokenizer: Tokenizer, plain: str, with_tools: str) -> Tokeni
     # A template may write the special tokens, which come from the tokenizer's configuration.
     special = json.dumps(loaded.special_tokens_map, default=repr)
     kind = f"{type(loaded).__module__}.{type(loaded).__qualname__}"
-    definition = json.dumps([tokenizer.digest, plain, with_tools, special, kind])
+    definition = json.dumps([tokenizer.digest, plain, with_tools, special, kind, *turn_ends])
     renderers = f"transformers {version('transformers')}, jinja2 {version('jinja2')}"
     return replace(
         tokenizer,
@@ -108,7 +115,7 @@ def _with_templates(tokenizer: Tokenizer, plain: str, with_tools: str) -> Tokeni
         mark_chats=mark_chats,
         split_chats=split_chats,
         left_out=TemplateCoverage(lambda *chat: render([chat])[0]).left_out,
-        made_by=(_with_templates, (tokenizer, plain, with_tools)),
+        made_by=(_with_templates, (tokenizer, plain, with_tools, turn_ends)),
     )
 
 

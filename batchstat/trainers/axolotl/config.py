@@ -74,6 +74,7 @@ def read_config(
         reading=corpus.reading,
         columns=corpus.columns,
         unreadable=corpus.unreadable,
+        turn_ends=corpus.turn_ends,
         refused_columns=lambda kind: corpus.refused_columns if kind == "messages" else {},
         appends_eos=corpus.appends_eos,
         loads=loading_of(values, corpus.reading.get("chat_template")),

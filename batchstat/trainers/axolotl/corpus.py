@@ -61,11 +61,13 @@ class NamedCorpus:
         unreadable: why the corpus cannot be read, and the remedy.
         appends_eos: whether texts end with the tokenizer's end-of-sequence token.
         splits: whether longer texts become several samples.
+        turn_ends: tokens that end a turn of a chat; None where its template says what is trained.
         refused_columns: columns that change its samples and are not read, and the remedies.
         warnings: what the counts may not be true of.
     """
 
     reading: Mapping[str, Any]
+    turn_ends: tuple[str, ...] | None = None
     refused_columns: Mapping[str, str] = field(default_factory=dict)
     columns: tuple[Mapping[str, Any], ...] = ()
     unreadable: str = ""
@@ -124,12 +126,13 @@ def loading_of(values: Mapping[str, Any], template: Path | None) -> TokenizerRul
             map(str, (*filter(None, special.values()), *(values["tokens"] or []), *several))
         ),
         eos_token=_trained_as_eos(values, template),
+        set_eos_token=str(special.get("eos_token") or ""),
     )
 
 
 def _trained_as_eos(values: Mapping[str, Any], template: Path | None) -> str:
     """Return the token that ends a turn, where it is trained only as the tokenizer's eos_token."""
-    if template is None or template.parent != _TEMPLATES:
+    if template is None or not _is_own(template):
         return ""
     trained = [*(values["eot_tokens"] or []), (values["special_tokens"] or {}).get("eos_token")]
     end = _TURN_ENDS[template.stem.removesuffix("_all")]
@@ -179,24 +182,23 @@ def _chats(
     return NamedCorpus(
         reading=reading,
         columns=({"messages_column": column, "assistant_only_loss": True},),
+        turn_ends=None if _is_own(template) else tuple(values["eot_tokens"] or ()),
         unreadable=unreadable,
         refused_columns={
             "system": "axolotl begins chats with it: write it into the messages, as a message of "
             "role system, and remove the column"
         },
-        warnings=tuple(_warnings_of_chats(template, unknown)),
+        warnings=tuple(_warnings_of_chats(unknown)),
     )
 
 
-def _warnings_of_chats(template: Path | None, unknown: str) -> Iterator[str]:
+def _is_own(template: Path | None) -> bool:
+    """Whether a template is one of axolotl's own, which mark here what it trains."""
+    return template is not None and template.parent == _TEMPLATES
+
+
+def _warnings_of_chats(unknown: str) -> Iterator[str]:
     """Yield what the counts of chats may not be true of."""
-    if template is not None and template.parent == _TEMPLATES:
-        return
-    yield (
-        "axolotl trains assistants' content, where there is any, and the token that ends it; "
-        "counted is what {% generation %} marks in the chat template, or all that their messages "
-        "add to it"
-    )
     if unknown:
         yield (
             f"{unknown} is a template of axolotl's own: pass its text with --chat-template, or "

@@ -74,12 +74,14 @@ class TokenizerRules:
         added: tokens that are added to it.
         eos_token: the eos_token that it must have, since chats end their turns with it; empty where
             any will do.
+        set_eos_token: the eos_token that it gets; empty for its own.
     """
 
     kind: str = "AutoTokenizer"
     options: Mapping[str, Any] = field(default_factory=dict)
     added: tuple[str, ...] = ()
     eos_token: str = ""
+    set_eos_token: str = ""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -133,6 +135,8 @@ class TrainingSetup:
         eos_column: the column that gets it instead of completions where a corpus has both.
         answers_template: returns the file of the chat template that replaces another, given its
             text, so that assistants' turns are marked; None where none does.
+        turn_ends: tokens that end a turn, after assistants' contents that alone carry loss; empty
+            for the one that ends a sequence, None where the template says what carries loss.
         template_of: the tokenizer whose chat template and tokens the model's gets; None if there is
             none.
         loads: how it loads the tokenizer that the configuration names.
@@ -166,6 +170,7 @@ class TrainingSetup:
     appends_eos: bool = False
     eos_column: str = ""
     answers_template: Callable[[str], Path | None] | None = None
+    turn_ends: tuple[str, ...] | None = None
     template_of: Path | None = None
     loads: TokenizerRules = field(default_factory=TokenizerRules)
     turns: TurnRules | None = None

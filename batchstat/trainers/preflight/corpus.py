@@ -9,10 +9,12 @@ from batchstat.errors import InputError, short
 from batchstat.profiling.inputs import column_names, has_columns, is_plain_text, path_holds_chats
 from batchstat.tokenization.builtin import NAME as BUILTIN
 from batchstat.tokenization.chats.chat import template_of
+from batchstat.tokenization.chats.chat_template import ChatTemplate
 from batchstat.tokenization.chats.template_slots import check_slots
 from batchstat.tokenization.chats.turns_apart import check_turns
 from batchstat.tokenization.loading.load import load_tokenizer
 from batchstat.tokenization.loading.loaded_alike import check_added, check_class, check_eos
+from batchstat.tokenization.tokenizer import Tokenizer
 from batchstat.trainers.base.files import check_files
 from batchstat.trainers.base.setup import TokenizerRules, TrainingSetup
 
@@ -20,6 +22,7 @@ _CONTENTS = ("text_column", "prompt_column", "tokens_column", "length_column")
 _OF_CHATS = (
     "messages_column",
     "assistant_only_loss",
+    "turn_ends",
     "chat_format",
     "chat_template",
     "input_format",
@@ -74,6 +77,7 @@ def profile_keywords(setup: TrainingSetup, **given: Any) -> dict[str, Any]:
     if "chat_template" not in given:
         _settle_template(setup, found)
     _mark_answers(setup, found)
+    _find_contents(setup, found, given)
     return found
 
 
@@ -97,9 +101,39 @@ def _mark_answers(setup: TrainingSetup, found: dict[str, Any]) -> None:
     if setup.answers_template is None or not found.get("assistant_only_loss"):
         return
     tokenizer = load_tokenizer(found.get("tokenizer") or BUILTIN)
-    source = template_of(tokenizer, found.get("chat_template"))
+    source = _source(tokenizer, found)
     if source and (marked := setup.answers_template(source)) is not None:
         found["chat_template"] = marked
+
+
+def _find_contents(setup: TrainingSetup, found: dict[str, Any], given: Mapping[str, Any]) -> None:
+    """Name the tokens that end turns where a trainer finds the contents of assistants itself; a
+    template that is passed with marks says what carries loss.
+    """
+    if setup.turn_ends is None or not found.get("assistant_only_loss"):
+        return
+    tokenizer = found.get("tokenizer") or BUILTIN
+    loaded = load_tokenizer(tokenizer)
+    own = loaded.encoder.as_transformers()
+    if given.get("chat_template") and ChatTemplate(own, _source(loaded, found)).has_marks:
+        return
+    eos = str(own.eos_token or "")
+    if (set_eos := setup.loads.set_eos_token) not in ("", eos):
+        raise InputError(
+            f"the trainer makes {set_eos} the eos_token of tokenizer {tokenizer!r}, which has "
+            f"{eos or 'none'}: save the tokenizer with it, and pass --tokenizer FOLDER"
+        )
+    if not (setup.turn_ends or eos):
+        raise InputError(
+            f"tokenizer {tokenizer!r} has no end-of-sequence token, with which turns would end: "
+            "add eot_tokens, with the token that ends a turn"
+        )
+    found["turn_ends"] = setup.turn_ends or (eos,)
+
+
+def _source(tokenizer: Tokenizer, found: Mapping[str, Any]) -> str:
+    file = found.get("chat_template")
+    return template_of(tokenizer, None if file is None else Path(file))
 
 
 def _check_loading(setup: TrainingSetup, tokenizer: str) -> None:

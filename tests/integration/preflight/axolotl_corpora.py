@@ -17,6 +17,35 @@ MARKED = (
 """A chat template that marks what axolotl trains: the content and the token that ends it."""
 
 
+CHATML = (
+    "{% for m in messages %}"
+    "{{ '<|im_start|>' + m['role'] + '\\n' + m['content'] + '<|im_end|>\\n' }}{% endfor %}"
+)
+CONTENTS: list[tuple[str, str, list[str] | None]] = [
+    ("chat", MARKED, None),
+    ("chat", CHATML, None),
+    ("headers", CHATML, None),
+    ("headers", CHATML, ["<|im_end|>", "<|eot_id|>"]),
+    ("headers", CHATML.replace("+ '<|im_end|>", "| trim + '<|im_end|>") + "{{ eos_token }}", None),
+    (
+        "headers",
+        CHATML.replace("<|im_end|>", "<|im_end|>{{ eos_token }}").replace(
+            "{{ eos_token }}", "' + eos_token + '"
+        ),
+        ["<|im_end|>"],
+    ),
+    ("chat", "{% for m in messages %}{{ '<|im_end|>' + m['content'] }}{% endfor %}", None),
+    ("chat", "{% for m in messages %}{{ m['content'] + 'a two words[[zz\\n' }}{% endfor %}", None),
+    (
+        "chat",
+        "{% for m in messages %}{% if loop.last or m['role'] != 'assistant' %}{{ m['content'] }}"
+        "{% else %}{{ m['content'].split(' ')[-1] }}{% endif %}<|im_end|>{% endfor %}",
+        None,
+    ),
+]
+"""Tokenizers, chat templates and eot_tokens with which axolotl finds what assistants say."""
+
+
 def save_marked_tokenizer(folder: Path) -> Path:
     """The built-in tokenizer with the marked template, as transformers saves it."""
     folder.mkdir(exist_ok=True)

@@ -17,7 +17,7 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
 
-from axolotl_corpora import digest_of, save_corpora, save_tokenizers
+from axolotl_corpora import CONTENTS, digest_of, random_chats, save_corpora, save_tokenizers
 
 from batchstat.recording.recorder.arguments import WholeNumbers, as_array
 from batchstat.recording.recorder.reading import read_batch
@@ -200,6 +200,7 @@ DRAWN: list[tuple[str, str, dict[str, Any], int]] = [
 """Cases with unseeded random numbers, without which axolotl would do the same in each run."""
 RUNS = 100
 TEMPLATES = ("chatml", "llama3")
+SOME_CHATS = [*random_chats()][:60]
 SEQUENCE_LEN = {"chat": 320, "headers": 320, "text": 256, "instructions": 300}
 
 
@@ -341,6 +342,24 @@ def _lengths(loader: Any) -> Iterator[Any]:
         yield read.width, [sum(map(sum, read.real))], sum(read.labelled)
 
 
+def contents(tokenizers: dict[str, Path]) -> str:
+    """Of random chats with each template, 1 for each token that carries loss, and 0 for others."""
+    from axolotl.prompt_strategies.chat_template import load
+    from axolotl.utils.dict import DictDefault
+    from transformers import AutoTokenizer
+
+    lines = []
+    for kind, template, ends in CONTENTS:
+        values = {"sequence_len": 512, "train_on_inputs": False, "eot_tokens": ends}
+        entry = {"chat_template": "jinja", "chat_template_jinja": template}
+        tokenizer = AutoTokenizer.from_pretrained(tokenizers[kind])
+        strategy = load(tokenizer, DictDefault(values), DictDefault(entry))
+        rows = [strategy.tokenize_prompt({"messages": chat}) for chat in SOME_CHATS]
+        masks = ["".join("01"[each != -100] for each in row["labels"]) for row in rows]
+        lines.append(json.dumps(masks, separators=(",", ":")))
+    return ",\n".join(lines)
+
+
 def main() -> None:
     os.environ.update(HF_HUB_OFFLINE="1", AXOLOTL_DO_NOT_TRACK="1", CUDA_VISIBLE_DEVICES="")
     from axolotl.utils.chat_templates import get_chat_template
@@ -369,9 +388,10 @@ def main() -> None:
             name: digest_of(get_chat_template(name), tokenizers["headers"]) for name in TEMPLATES
         }
         cases, draws = recorded(CASES, run), recorded(DRAWN, drawn)
+        found = contents(tokenizers)
     source = {"package": "axolotl 0.19.0", "examples": f"axolotl-ai-cloud/axolotl@{COMMIT}"}
     head = f'{{"source": {json.dumps(source)},\n"templates": {json.dumps(templates)},\n'
-    text = f'{head}"cases": [\n{cases}\n],\n"drawn": [\n{draws}\n]}}\n'
+    text = f'{head}"cases": [\n{cases}\n],\n"drawn": [\n{draws}\n],\n"contents": [\n{found}\n]}}\n'
     (Path(__file__).parent / "axolotl.json").write_text(text)
 
 

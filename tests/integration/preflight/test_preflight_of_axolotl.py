@@ -1,6 +1,7 @@
 """`preflight` of axolotl's configuration against what axolotl itself made: see make_axolotl.py."""
 
 import json
+import re
 from collections.abc import Iterator
 from math import ceil, sqrt
 from pathlib import Path
@@ -9,8 +10,8 @@ from typing import Any
 
 import numpy as np
 import pytest
-from axolotl_corpora import digest_of, save_corpora, save_tokenizers
-from make_axolotl import configuration
+from axolotl_corpora import CONTENTS, digest_of, save_corpora, save_tokenizers
+from make_axolotl import SOME_CHATS, configuration
 from reports import sizes_of
 
 import batchstat
@@ -399,6 +400,60 @@ def test_an_empty_answer_is_not_trained(tmp_path, tokenizers, name, ending):
         )
         trained.append(batchstat.preflight(config, framework="axolotl").profile.trained_tokens)
     assert trained[0] == trained[1]
+
+
+def chats_with(folder: Path, tokenizer: Path, template: str | None, ends: list[str] | None) -> Path:
+    """A configuration for random chats in a template."""
+    corpus = write_jsonl(folder / "chats.jsonl", [{"messages": chat} for chat in SOME_CHATS])
+    entry = {"path": str(corpus), "type": "chat_template"}
+    if template is not None:
+        (folder / "chat.jinja").write_text(template, encoding="utf-8")
+        entry |= {"chat_template": "jinja", "chat_template_jinja": str(folder / "chat.jinja")}
+    return wrong(folder, base_model=str(tokenizer), datasets=[entry], eot_tokens=ends)
+
+
+def masks_of(profile: batchstat.Profile) -> list[str]:
+    """1 for each token of a sample that carries loss, and 0 for others."""
+    assert profile.trained is not None
+    masks = []
+    for i, length in enumerate(profile.lengths.tolist()):
+        edges = profile.trained.edges[profile.trained.offsets[i] : profile.trained.offsets[i + 1]]
+        mask = np.zeros(length, dtype=int)
+        for begin, end in edges.reshape(-1, 2):
+            mask[begin:end] = 1
+        masks.append("".join(map(str, mask)))
+    return masks
+
+
+@pytest.mark.parametrize("number", range(len(CONTENTS)))
+def test_what_assistants_say_is_found_as_axolotl_finds_it(tmp_path, tokenizers, number):
+    kind, template, ends = CONTENTS[number]
+    config = chats_with(tmp_path, tokenizers[kind], template, ends)
+    found = batchstat.profile(**profile_keywords(read_setup(config, "axolotl")))
+    assert masks_of(found) == MADE["contents"][number]
+
+
+def test_a_template_that_is_passed_with_marks_says_what_is_trained(tmp_path, tokenizers):
+    config = chats_with(tmp_path, tokenizers["headers"], None, None)
+    setup = read_setup(config, "axolotl")
+    template = tokenizers["chat"] / "chat_template.jinja"
+    assert profile_keywords(setup)["turn_ends"] == ("<|eot_id|>",)
+    assert "turn_ends" not in profile_keywords(setup, chat_template=template)
+
+
+@pytest.mark.parametrize(
+    ("values", "message"),
+    [
+        ({"special_tokens": {"eos_token": "<|im_end|>"}}, "makes <|im_end|> the eos_token of"),
+        ({"eot_tokens": ["role"]}, "'role', which ends a turn, is not an added token"),
+    ],
+)
+def test_tokens_that_end_turns_are_those_of_the_tokenizer(tmp_path, tokenizers, values, message):
+    config = chats_with(tmp_path, tokenizers["headers"], None, None)
+    values = json.loads(config.read_text()) | values
+    config.write_text(json.dumps(values))
+    with pytest.raises(batchstat.InputError, match=re.escape(message)):
+        batchstat.preflight(config, framework="axolotl")
 
 
 def test_a_column_of_system_messages_is_refused(tmp_path):
