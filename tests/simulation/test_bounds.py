@@ -65,3 +65,13 @@ def test_the_bounds_of_a_comparison():
     assert made.bounds.batches == -(-int(lengths.sum()) // 16_384)
     assert made.bounds.packed_rows <= packed.rows
     assert all(row.counts.batches >= made.bounds.batches for row in made.strategies)
+
+
+def test_the_bounds_are_of_the_samples_that_the_best_row_has():
+    """grain keeps a remainder that the settings drop, here the only sample."""
+    settings = {"world_size": 2, "distribute": "samples", "remainder": "drop", "batch_size": 1}
+    for n in (1, 3, 5):
+        made = batchstat.compare(
+            [7] * n, strategies=["grain"], current="grain", max_length=7, **settings
+        )
+        assert made.bounds.sorted_batches == made["grain"].counts.batches == n

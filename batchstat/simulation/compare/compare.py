@@ -88,7 +88,8 @@ def make_comparison(
         strategies=found.rows,
         not_shown=tuple(name for name in OWN_STRATEGIES if name not in shown),
         changes=changes,
-        bounds=_bounds(best.request.strategy, shares, basis),
+        # Of the samples that the row has: some frameworks keep a remainder that others drop.
+        bounds=_bounds(best.request.strategy, epochs.of(best.request.settings), basis),
         sweep=sweep(best.request, basis, epochs.of),
         warnings=(
             *found.empty,
