@@ -92,9 +92,7 @@ class Counting:
             assert tokenizer is not None
 
             def report(i: int, error: Exception) -> None:
-                reason = " ".join(str(error).split()) or type(error).__name__
-                message = f"tokenizer {tokenizer.name!r} cannot count it: {reason[:200]}"
-                block.report_bad(i, "not_counted", message)
+                block.report_bad(i, "not_counted", tokenizer.cannot_count(error))
 
             # Only now that a block could be read: loading cannot be interrupted.
             tokenizer.expect(self.bytes)

@@ -10,7 +10,7 @@ import pyarrow as pa
 
 from batchstat.corpus.arrow_values import decoded, holds_text
 from batchstat.corpus.content import Texts
-from batchstat.errors import OptionError
+from batchstat.errors import InputError, OptionError
 from batchstat.lengths.arrays import Ints
 from batchstat.tokenization.builtin import NAME as BUILTIN
 from batchstat.tokenization.counting.count_check import MiscountError, counting_after
@@ -53,7 +53,7 @@ def token_lengths(
     Raises:
         OptionError: an item that is not a text, an unsupported tokenizer type, or an invalid number
             of workers.
-        InputError: a tokenizer that cannot be loaded.
+        InputError: a tokenizer that cannot be loaded, or that raises an exception on a text.
     """
     threads = worker_count(workers)
     if not _is_column(texts):
@@ -78,8 +78,13 @@ def _is_column(texts: Any) -> bool:
 def _counts(tokenizer: Tokenizer, texts: Any, workers: int) -> Ints:
     def count(block: tuple[int, pa.LargeStringArray]) -> Ints:
         first, column = block
+
+        def refuse(i: int, error: Exception) -> None:
+            reason = tokenizer.cannot_count(error)
+            raise InputError(f"texts[{first + i}]: {reason}; leave it out") from None
+
         with counting_after(first):
-            return tokenizer.count(Texts(column)).tokens
+            return tokenizer.count(Texts(column), refuse).tokens
 
     parts = list(in_order(count, _blocks(tokenizer, texts), workers))
     return np.concatenate(parts) if parts else np.empty(0, dtype=np.int64)

@@ -116,6 +116,11 @@ class Tokenizer:
         """Whether texts may be counted faster than by the tokenizer itself."""
         return self.encoder.engine is not None or self.encoder.pieces is not None
 
+    def cannot_count(self, error: Exception) -> str:
+        """Return the message for a text on which the tokenizer raises an exception."""
+        reason = " ".join(str(error).split()) or type(error).__name__
+        return f"tokenizer {self.name!r} cannot count it: {reason[:200]}"
+
     def without_shortcuts(self) -> "Tokenizer":
         """Return it such that the tokenizer itself counts every text."""
         return replace(self, load=self.encoder.without_shortcuts)

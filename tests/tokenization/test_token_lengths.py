@@ -326,6 +326,13 @@ def test_a_tokenizer_that_raises_names_its_text(two_words, tmp_path):
     assert skipped.lengths.tolist() == [2] * 500 + [1] * 500
 
 
+@pytest.mark.parametrize("workers", [1, 2])
+def test_a_text_on_which_the_tokenizer_raises_is_named(two_words, workers):
+    texts = ["some words"] * 10_500 + ["others"] + ["some"] * 500
+    with pytest.raises(InputError, match=r"^texts\[10500\]: tokenizer .* cannot count it: .*out$"):
+        batchstat.token_lengths(texts, two_words, workers=workers)
+
+
 @settings(max_examples=30)
 @given(st.lists(st.integers(0, 20), max_size=40), st.integers(1, 5))
 def test_results_come_in_order(numbers, workers):
