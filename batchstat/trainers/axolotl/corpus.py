@@ -210,8 +210,10 @@ def _others(entry: Mapping[str, Any]) -> dict[str, Any]:
     """Return the keys of an entry that do not name its files or type, as axolotl completes them."""
     others = {key: value for key, value in entry.items() if value is not None}
     others = {key: value for key, value in others.items() if key not in _OF_FILES}
-    mapped = dict(others.get("message_property_mappings") or {})
-    mapped |= {key: others.pop(old) for key, old in _OLD_NAMES.items() if old in others}
+    named = others.get("message_property_mappings") or {}
+    if not isinstance(named, dict):  # none of those that are read
+        return others
+    mapped = named | {key: others.pop(old) for key, old in _OLD_NAMES.items() if old in others}
     return {**others, "message_property_mappings": {**_SAME, **mapped}} if mapped else others
 
 

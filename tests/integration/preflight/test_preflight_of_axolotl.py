@@ -203,6 +203,10 @@ def test_what_is_not_modelled_is_refused(tmp_path, values, message):
             "with message_property_mappings={.*'role': 'author'.*}, not read here",
         ),
         (
+            {"path": "a.jsonl", "type": "chat_template", "message_property_mappings": True},
+            "with message_property_mappings=True, not read here",
+        ),
+        (
             {"path": "a.jsonl", "type": "completion", "split": "train[:10%]"},
             r"with split='train\[:10%\]', not read here",
         ),
