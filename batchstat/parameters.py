@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from _typeshed import DataclassInstance
 
 _Arguments = ParamSpec("_Arguments")
+_Item = TypeVar("_Item")
 _Record = TypeVar("_Record", bound="DataclassInstance")
 _Result = TypeVar("_Result")
 
@@ -150,9 +151,19 @@ _SIZES = {
 
 def one_of(name: str, value: str, choices: Collection[str]) -> str:
     """Return `value` if it is one of `choices`; else raise an `OptionError` with the nearest."""
+    if not isinstance(value, str):
+        raise OptionError(f"{name}={short(value)}: must be one of {', '.join(sorted(choices))}")
     if value not in choices:
         raise unknown(name, value, choices)
     return value
+
+
+def listed(name: str, values: Iterable[_Item]) -> tuple[_Item, ...]:
+    """Return the items of an argument. Raise OptionError if it has none, as a number."""
+    try:
+        return tuple(values)
+    except TypeError:
+        raise OptionError(f"{name}={short(values)}: must be a list") from None
 
 
 def named_path(name: str, given: str | os.PathLike[str]) -> Path:

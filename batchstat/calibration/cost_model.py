@@ -134,8 +134,6 @@ def as_model(given: CostModel | str | None) -> CostModel | None:
     """
     if given is None or isinstance(given, CostModel):
         return given
-    if not isinstance(given, str):
-        raise OptionError(f"model={short(given)}: must be a CostModel, or the name of a model")
     return load_model(given)
 
 
@@ -151,6 +149,8 @@ def load_model(written: str) -> CostModel:
         OptionError: an unknown or missing key, or a value that is not a number.
         InputError: no such model, or a configuration that cannot be read.
     """
+    if not isinstance(written, str):
+        raise OptionError(f"model={short(written)}: must be a CostModel, or the name of a model")
     if (shape := known_shape(written)) is not None:
         return _from_pairs(shape)
     if "=" in written:

@@ -6,7 +6,7 @@ from typing import Literal, TypedDict
 
 from batchstat.corpus.chat import CHAT_FORMATS
 from batchstat.errors import OptionError, short
-from batchstat.parameters import check_fields, documented, option
+from batchstat.parameters import check_fields, documented, listed, option
 
 Content = Literal["text", "completion", "messages", "tokens", "length"]
 
@@ -174,6 +174,10 @@ class CorpusOptions:
         for name in ("label_column", "trained_column"):  # numbers where there is no header
             if getattr(self, name) is not None:
                 object.__setattr__(self, name, str(getattr(self, name)))
+        object.__setattr__(self, "text_column", listed("text_column", self.text_column))
+        for column in self.named_columns:
+            if not isinstance(column, str):
+                raise OptionError(f"column {short(column)}: must be a name")
         if "" in self.named_columns:
             raise OptionError(
                 "a column name is empty: name one, or read the file without a header, where "
@@ -259,6 +263,8 @@ class CorpusOptions:
 
 def _check_characters(name: str, text: str) -> None:
     """Raise OptionError for half a surrogate pair, as undecodable bytes of a command line are."""
+    if not isinstance(text, str):
+        raise OptionError(f"{name}={short(text)}: must be text")
     try:
         text.encode()
     except UnicodeEncodeError:

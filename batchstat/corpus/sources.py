@@ -20,7 +20,7 @@ from batchstat.corpus.data_files import (
     once_each,
     visible_files,
 )
-from batchstat.errors import LEFT_OUT, InputError, OptionError, SourceError, named_part
+from batchstat.errors import LEFT_OUT, InputError, OptionError, SourceError, named_part, short
 from batchstat.storage.addresses import as_path, etag_in, etag_of_identity, identity, size_in
 from batchstat.storage.shown import Address, as_shown, full_address, is_remote, one_line
 
@@ -89,6 +89,9 @@ def find_sources(
     """
     if not paths:
         raise OptionError("no corpus: name at least one file")
+    for path in paths:
+        if not isinstance(path, str | os.PathLike):
+            raise OptionError(f"corpus={short(path)}: must be a path or an address")
     if any(not os.fspath(path).strip() for path in paths):
         raise OptionError("a path of the corpus is empty: name a file, or . for this folder")
     if [os.fspath(path) for path in paths].count(STANDARD_INPUT) > 1:

@@ -9,6 +9,7 @@ import numpy.typing as npt
 
 from batchstat.errors import InputError, OptionError
 from batchstat.lengths.stats import LengthStats, validate_lengths
+from batchstat.parameters import listed
 from batchstat.planning.classes import Classes
 from batchstat.planning.samples import Samples
 from batchstat.planning.settings import ResolvedSettings, Settings
@@ -107,7 +108,7 @@ def resolve_inputs(
     whole = validate_lengths(cast("npt.ArrayLike", lengths))
     classes = None
     if labels is not None:
-        known = list(labels)
+        known = listed("labels", labels)
         if len(known) != len(whole):
             raise OptionError(f"{len(known):,} labels for {len(whole):,} lengths: pass one each")
         classes = Classes.encode(known, keep)

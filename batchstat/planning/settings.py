@@ -5,7 +5,7 @@ from dataclasses import dataclass, field, fields
 from functools import cached_property
 from typing import TYPE_CHECKING, TypedDict
 
-from batchstat.errors import OptionError
+from batchstat.errors import OptionError, short
 from batchstat.parameters import MAX_INT, MOST_RANKS, MOST_SEED, check_fields, documented, option
 from batchstat.planning.rules import (
     DISTRIBUTIONS,
@@ -194,7 +194,9 @@ class Settings:
             max_values={"world_size": MOST_RANKS, "seed": MOST_SEED},
         )
         if not isinstance(self.sampler, str):
-            raise OptionError(f"sampler={self.sampler!r}: must be text, such as 'downsampling'")
+            raise OptionError(
+                f"sampler={short(self.sampler)}: must be text, such as 'downsampling'"
+            )
         object.__setattr__(self, "keep_labels", _labels(self.keep_labels))
         if self.world_size > _MOST_PLANNED and self.distribute not in FROM_ONE_PLAN:
             raise OptionError(
@@ -295,5 +297,5 @@ class ResolvedSettings(Settings):
 
 def _labels(labels: object) -> tuple[str, ...]:
     if isinstance(labels, str) or not isinstance(labels, Iterable):
-        raise OptionError(f"keep_labels={labels!r}: must be a list of labels")
+        raise OptionError(f"keep_labels={short(labels)}: must be a list of labels")
     return tuple(str(label) for label in labels)

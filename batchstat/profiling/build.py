@@ -15,7 +15,7 @@ from batchstat.corpus.opening import Rereadable
 from batchstat.corpus.options import CorpusOptions, ReadingOptions
 from batchstat.corpus.splits import Split
 from batchstat.errors import InputError, StorageFullError
-from batchstat.parameters import checks_keywords, named_path
+from batchstat.parameters import checks_keywords, listed, named_path
 from batchstat.profiling.cache import CountCache
 from batchstat.profiling.executors.local import threads
 from batchstat.profiling.inputs import Corpus, holds_chats, open_corpus, tokenizer_for
@@ -118,7 +118,11 @@ def profile(
     )
     if isinstance(corpus, Corpus):
         return _shown(corpus, run, on_progress)
-    names = (str(text_column),) if isinstance(text_column, str | int) else tuple(text_column)
+    names = (
+        (str(text_column),)
+        if isinstance(text_column, str | int)
+        else listed("text_column", text_column)
+    )
     read_as = CorpusOptions(text_column=names, **options)
     template = None if chat_template is None else named_path("chat_template", chat_template)
     if isinstance(corpus, str | os.PathLike):

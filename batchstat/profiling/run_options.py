@@ -48,7 +48,7 @@ class RunOptions:
     on_warning: Callable[[str], object] = warnings.warn
 
     def __post_init__(self) -> None:
-        if isinstance(self.executor, str):
+        if not isinstance(self.executor, Executor | CountingExecutor):
             one_of("executor", self.executor, NAMES)
         worker_count(self.workers)
         if self.executor == "dask":

@@ -13,6 +13,7 @@ from batchstat.corpus.options import CorpusOptions
 from batchstat.corpus.sources import Source
 from batchstat.corpus.splits import Split, splits_of
 from batchstat.errors import InputError, OptionError
+from batchstat.parameters import listed
 from batchstat.profiling.cache import CountCache
 from batchstat.profiling.executors.versions import versions
 from batchstat.profiling.merge import CachedSplit, CacheEvictedError, SplitResults, merge_splits
@@ -151,9 +152,13 @@ def merge(folders: Sequence[str | Path], *, allow_partial: bool = False) -> Prof
         Profile(corpus.txt, builtin, 900 samples, 93,742 tokens, mean 104.2, longest 590)
 
     Raises:
+        OptionError: no folders.
         InputError: shards of different corpora, settings or tokenizers; splits in no shard.
     """
-    shards = [(folder, read_shard(folder)) for folder in dict.fromkeys(map(as_path, folders))]
+    names = dict.fromkeys(map(as_path, listed("folders", folders)))
+    if not names:
+        raise OptionError("folders is empty: name the shards' folders")
+    shards = [(folder, read_shard(folder)) for folder in names]
     _, first = shards[0]
     for folder, shard in shards[1:]:
         if other := _difference(first, shard):

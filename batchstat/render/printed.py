@@ -4,7 +4,7 @@ import sys
 
 from rich.console import Console, RenderableType
 
-from batchstat.errors import printable
+from batchstat.errors import OptionError, printable, short
 from batchstat.planning.settings import Settings
 from batchstat.render.recipes.writing import literal, refusal
 from batchstat.render.screens.preflight import preflight_screen
@@ -31,7 +31,12 @@ def show(report: Preflight) -> None:
         config   sample_data/sft.yaml · TRL's SFTConfig, by the rules of 1.16
         data     120 samples, 120 per epoch · 49,805 tokens
         ...
+
+    Raises:
+        OptionError: not a report.
     """
+    if not isinstance(report, Preflight):
+        raise OptionError(f"report={short(report)}: must be what batchstat.preflight returned")
     screen = screen_of(report)
     on = Console(highlight=False)
     if on.is_jupyter or sys.stdout.isatty():

@@ -16,6 +16,7 @@ from typing import Any, cast
 
 from batchstat.errors import (
     InputError,
+    OptionError,
     has_cut_user,
     install_extra,
     is_shortened,
@@ -69,6 +70,8 @@ def as_path(address: str | os.PathLike[str]) -> Path:
 
 def _on_disk(written: str | os.PathLike[str]) -> Path:
     """Return a path of this machine. Raise InputError for an address that lacks a slash."""
+    if not isinstance(written, str | os.PathLike):
+        raise OptionError(f"{short(written)}: must be a path or an address")
     path = Path(written)
     if re.match(r"[A-Za-z][\w+.\-]+:/", str(written)) and not Path(path.parts[0]).exists():
         raise InputError(f"{written}: an address has :// after its scheme, as in s3://bucket/key")

@@ -7,7 +7,7 @@ from typing import Unpack
 import numpy.typing as npt
 
 from batchstat.calibration.calibration import Calibration
-from batchstat.parameters import checks_keywords
+from batchstat.parameters import checks_keywords, listed
 from batchstat.planning.inputs import resolve_inputs
 from batchstat.planning.settings import Settings, SettingsOptions
 from batchstat.profiling.profile import Profile
@@ -68,8 +68,8 @@ def balance(
     return balance_report(
         resolve_inputs(now.lengths, labels, now.settings.keep_labels),
         now.settings,
-        samplers=(samplers,) if isinstance(samplers, str) else samplers,
-        strategy=strategy or now.strategy or DEFAULT_STRATEGY,
+        samplers=(samplers,) if isinstance(samplers, str) else listed("samplers", samplers),
+        strategy=(now.strategy or DEFAULT_STRATEGY) if strategy is None else strategy,
         epochs=epochs,
         device=as_device(
             calibration,

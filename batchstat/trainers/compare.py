@@ -8,6 +8,7 @@ import numpy.typing as npt
 
 from batchstat.calibration.calibration import Calibration
 from batchstat.calibration.cost_model import CostModel, as_model
+from batchstat.errors import OptionError, short
 from batchstat.parameters import checks_keywords
 from batchstat.planning.inputs import resolve_inputs
 from batchstat.planning.settings import Settings, SettingsOptions
@@ -74,6 +75,8 @@ def compare(
         OptionError: a setting, strategy or parameter that is wrong by itself.
         InputError: no samples, the settings leave none, or a calibration that cannot be used.
     """
+    if not isinstance(trainer, Trainer | None):
+        raise OptionError(f"trainer={short(trainer)}: must be a Trainer: leave it out")
     now = trained_today(current, lengths, settings, trainer)
     shape = as_model(model)
     device = as_device(

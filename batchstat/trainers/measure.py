@@ -10,7 +10,7 @@ import numpy.typing as npt
 from batchstat.calibration.calibration import Calibration
 from batchstat.calibration.cost_model import CostModel, as_model
 from batchstat.errors import OptionError
-from batchstat.parameters import checks_keywords
+from batchstat.parameters import checks_keywords, listed
 from batchstat.planning.inputs import PlanInputs, resolve_inputs
 from batchstat.planning.settings import Settings, SettingsOptions
 from batchstat.planning.shares import make_shares
@@ -69,6 +69,7 @@ def measure(
             unknown.
     """
     if per_rank is not None:
+        per_rank = listed("per_rank", per_rank)
         settings["world_size"] = len(per_rank)
     shape = as_model(model)
     if isinstance(batches, str | Path):

@@ -4,7 +4,7 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from batchstat.errors import InputError, is_shortened
+from batchstat.errors import InputError, OptionError, is_shortened, short
 from batchstat.storage.shown import full_address
 
 if TYPE_CHECKING:
@@ -39,10 +39,13 @@ def read_samples(profile: "Profile | str | Path") -> list[Record | None]:
     from batchstat.corpus.sources import STANDARD_INPUT
     from batchstat.corpus.splits import splits_of
     from batchstat.profiling.parquet import read_file
+    from batchstat.profiling.profile import Profile
     from batchstat.profiling.staleness import changes
 
     if isinstance(profile, str | Path):
         profile = read_file(profile)
+    if not isinstance(profile, Profile):
+        raise OptionError(f"profile={short(profile)}: must be a profile, or its lengths.parquet")
     facts = profile.corpus
     if not facts.sources or any(source.path == STANDARD_INPUT for source in facts.sources):
         raise InputError("the corpus was not read from files: load it the way you did before")

@@ -10,7 +10,7 @@ import numpy as np
 
 from batchstat.errors import OptionError
 from batchstat.lengths.labels import label_text
-from batchstat.parameters import one_of, whole_number
+from batchstat.parameters import listed, one_of, whole_number
 from batchstat.planning.classes import Classes
 from batchstat.planning.distribution import round_robin
 from batchstat.planning.order import make_order
@@ -27,7 +27,7 @@ class _ClassSampler:
     """Positions of samples, drawn by class and shuffled, with a different draw in every epoch."""
 
     def __init__(self, labels: Iterable[object], sampler: PerClassSampler, seed: int) -> None:
-        self._classes = Classes.encode(labels)
+        self._classes = Classes.encode(listed("labels", labels))
         self._sampler = sampler
         self._seed = whole_number("seed", seed, min_value=0)
         self._epoch = 0

@@ -4,7 +4,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import MISSING, dataclass, fields, replace
 from typing import Any
 
-from batchstat.errors import OptionError, unknown
+from batchstat.errors import OptionError, short, unknown
 from batchstat.parameters import read_parameters
 from batchstat.planning.settings import ResolvedSettings
 from batchstat.planning.strategies.base import NOT_PACKED, Strategy
@@ -77,7 +77,7 @@ def parse_strategy(spec: str, settings: Mapping[str, Any]) -> Strategy:
             wrong type or out of range, a parameter given twice, or a missing one.
     """
     if not isinstance(spec, str):
-        raise OptionError(f"strategy={spec!r}: must be text, such as 'token-budget'")
+        raise OptionError(f"strategy={short(spec)}: must be text, such as 'token-budget'")
     name, _, rest = spec.partition(":")
     if name not in STRATEGIES:
         raise unknown("strategy", name, STRATEGIES)

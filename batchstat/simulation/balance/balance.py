@@ -55,7 +55,7 @@ def balance_report(
     if not samplers:
         raise OptionError("no sampler: name at least one")
     wanted = replace(settings, sampler="none")
-    rows = [replace(wanted, sampler=spec) for spec in dict.fromkeys(samplers)]
+    rows = [*dict.fromkeys(replace(wanted, sampler=spec) for spec in samplers)]
     check_epochs(wanted, epochs)
     classes = inputs.samples.classes
     if classes is None:

@@ -13,7 +13,7 @@ from statistics import stdev
 
 import numpy as np
 
-from batchstat.errors import InputError, OptionError
+from batchstat.errors import InputError, OptionError, short
 from batchstat.lengths.arrays import Ints
 from batchstat.planning.order import BLOCK_SIZE
 from batchstat.planning.rng import estimate_rng
@@ -80,7 +80,7 @@ def check_share(share: float, settings: Settings) -> float:
     balanced.
     """
     if not (isinstance(share, float | int) and 0 < share < 1):
-        raise OptionError(f"subsample={share}: must be between 0 and 1, such as 0.01 or 1%")
+        raise OptionError(f"subsample={short(share)}: must be between 0 and 1, such as 0.01 or 1%")
     if settings.sampler != "none" or settings.keep_labels:
         raise OptionError("subsample cannot be combined with sampler or keep_labels; remove these")
     return float(share)

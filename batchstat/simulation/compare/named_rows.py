@@ -2,9 +2,10 @@
 
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
-from typing import Any
+from typing import Any, cast
 
-from batchstat.errors import OptionError
+from batchstat.errors import OptionError, short
+from batchstat.parameters import listed
 from batchstat.planning.inputs import PlanInputs
 from batchstat.planning.settings import ResolvedSettings, Settings
 from batchstat.planning.strategies.registry import STRATEGIES
@@ -14,6 +15,16 @@ from batchstat.recording.sample_numbers import given_batches
 
 Row = str | tuple[str, Iterable[Any] | GivenBatches]
 """A strategy, or a name and batches of sample numbers."""
+
+
+def check_row(name: str, row: object) -> Row:
+    """Return `row`. Raise OptionError if it is neither a strategy nor a name and batches."""
+    match row:
+        case str() | (str(), _):
+            return cast("Row", row)
+    raise OptionError(
+        f"{name}={short(row)}: must be a strategy, such as 'static', or a name and batches"
+    )
 
 
 class NamedRows:
@@ -43,7 +54,7 @@ class NamedRows:
         """
         self.inputs, self.settings = inputs, settings
         self.given: dict[str, GivenBatches] = {}
-        self.names = None if rows is None else tuple(map(self._name, rows))
+        self.names = None if rows is None else tuple(map(self._name, listed("strategies", rows)))
         self.current = None if current is None else self._name(current)
         if not (settings.draws_all and settings.overflow == "truncate"):
             self.refuse("sampler, keep_labels and an overflow other than truncate")
@@ -60,6 +71,7 @@ class NamedRows:
 
     def _name(self, row: Row) -> str:
         """Return the name of a row, and read its batches where it has any."""
+        row = check_row("strategy", row)
         if isinstance(row, str):
             return row
         name, batches = row

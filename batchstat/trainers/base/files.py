@@ -8,7 +8,8 @@ from glob import has_magic
 from pathlib import Path
 from typing import Any
 
-from batchstat.errors import InputError, OptionError, short, unknown
+from batchstat.errors import InputError, OptionError, short
+from batchstat.parameters import one_of
 from batchstat.storage.addresses import local_path
 from batchstat.storage.shown import is_remote
 from batchstat.trainers.base.keys import read_values, unknown_keys
@@ -44,10 +45,10 @@ def read_setup(
     path = local_path(path)
     where = path.as_posix()
     content = resolved(_read(path))
-    name = framework or _recognised(where, content)
-    if name not in CONFIGURATIONS:
+    name = _recognised(where, content) if framework is None else framework
+    if isinstance(name, str):
         _refuse_not_read(where, NOT_READ.get(name))
-        raise unknown("framework", name, CONFIGURATIONS)
+    one_of("framework", name, CONFIGURATIONS)
     found = CONFIGURATIONS[name]
     if framework is not None:
         _check_framework(where, name, content)

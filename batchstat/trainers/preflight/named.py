@@ -10,7 +10,7 @@ import numpy.typing as npt
 from batchstat.errors import OptionError
 from batchstat.planning.settings import Settings
 from batchstat.profiling.profile import Profile
-from batchstat.simulation.compare.named_rows import Row
+from batchstat.simulation.compare.named_rows import Row, check_row
 from batchstat.simulation.results import ReportWarning
 from batchstat.storage.addresses import local_path
 from batchstat.trainers.base.named import names_configuration, names_recording
@@ -79,10 +79,12 @@ def trained_today(
             configuration; an invalid configuration or setting.
         InputError: a configuration, corpus or recording that cannot be read.
     """
-    if trainer is None and isinstance(current, str | Path):
-        if names_configuration(str(current)):
+    if isinstance(current, Path):
+        current = str(current)
+    if trainer is None and isinstance(current, str):
+        if names_configuration(current):
             return as_trained_today(_of_configuration(current, lengths, settings, ignore_keys))
-        if names_recording(str(current)):
+        if names_recording(current):
             if lengths is not None:
                 raise OptionError(
                     f"{current}: a recording brings its own samples: leave lengths out"
@@ -93,7 +95,7 @@ def trained_today(
             "no samples: pass a profile or lengths, or a trainer's configuration or a recording as "
             "current"
         )
-    row = str(current) if isinstance(current, Path) else current
+    row = current if current is None else check_row("current", current)
     return Trained(lengths=lengths, settings=Settings(**settings), row=row, trainer=trainer)
 
 

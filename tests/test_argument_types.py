@@ -1,0 +1,80 @@
+"""What is passed in the place of an argument of another type is named with it, in one line."""
+
+from concurrent.futures import Executor
+from pathlib import Path
+from types import SimpleNamespace
+
+import numpy as np
+import pytest
+
+import batchstat
+from batchstat.errors import BatchstatError
+
+LENGTHS = [3, 5, 9, 20]
+WRONG = {
+    "number": 3.5,
+    "bytes": b"x",
+    "list": [[1, 2]],
+    "table": {"a": 1},
+    "array": np.zeros((2, 2)),
+    "file": Path("nowhere.yaml"),
+    "object": SimpleNamespace(a=1),
+}
+CALLS = {
+    "order": lambda value: batchstat.Settings(order=value),
+    "loss": lambda value: batchstat.compare(LENGTHS, batch_size=2, loss=value),
+    "optimizer": lambda value: batchstat.estimate_memory("gpt2", optimizer=value),
+    "strategies": lambda value: batchstat.compare(LENGTHS, strategies=value, batch_size=2),
+    "strategy": lambda value: batchstat.compare(LENGTHS, strategies=[value], batch_size=2),
+    "current": lambda value: batchstat.compare(LENGTHS, current=value, batch_size=2),
+    "current of balance": lambda value: batchstat.balance(LENGTHS, labels="aabb", current=value),
+    "samplers": lambda value: batchstat.balance(LENGTHS, labels="aabb", samplers=value),
+    "labels": lambda value: batchstat.find_buckets(LENGTHS, labels=value),
+    "per_rank": lambda value: batchstat.measure(None, LENGTHS, per_rank=value),
+    "model": batchstat.load_model,
+    "folders": batchstat.merge,
+    "report": batchstat.show,
+    "profile": batchstat.read_samples,
+    "text_column": lambda value: batchstat.CorpusOptions(text_column=[value]),
+    "tokens_column": lambda value: batchstat.CorpusOptions(tokens_column=value),
+    "append": lambda value: batchstat.CorpusOptions(append=value),
+    "executor": lambda value: batchstat.profile("sample_data/corpus.txt", executor=value),
+    "corpus": lambda value: batchstat.profile([value]),
+    "trainer": lambda value: batchstat.compare(LENGTHS, batch_size=2, trainer=value),
+    "strategy of balance": lambda value: batchstat.balance(LENGTHS, labels="aabb", strategy=value),
+    "sampler": lambda value: batchstat.Settings(sampler=value),
+    "framework": lambda value: batchstat.preflight("sample_data/sft.yaml", framework=value),
+    "subsample": lambda value: batchstat.compare(LENGTHS, batch_size=2, subsample=value),
+}
+
+
+class Mute:
+    """Raises where it is shown."""
+
+    def __repr__(self) -> str:
+        raise RuntimeError("mute")
+
+
+@pytest.mark.parametrize("call", CALLS.values(), ids=CALLS)
+@pytest.mark.parametrize("value", [*WRONG.values(), Mute()], ids=[*WRONG, "mute"])
+def test_a_value_of_another_type_is_one_line(call, value):
+    with pytest.raises(BatchstatError) as error:
+        call(value)
+    assert "\n" not in str(error.value)
+
+
+@pytest.mark.parametrize("labels", [3.5, Path("a"), None])
+def test_labels_that_are_no_list(labels):
+    with pytest.raises(batchstat.OptionError, match="labels=.*must be a list"):
+        batchstat.ClassBalancedSampler(labels)
+
+
+def test_no_folders_to_merge():
+    with pytest.raises(batchstat.OptionError, match="folders is empty"):
+        batchstat.merge([])
+
+
+@pytest.mark.parametrize("executor", [None, [], int, Executor])
+def test_what_is_no_executor_does_not_mean_processes(executor):
+    with pytest.raises(batchstat.OptionError, match="executor=.*must be one of auto, dask"):
+        batchstat.profile("sample_data/corpus.txt", executor=executor)
