@@ -26,7 +26,7 @@ from batchstat.cli.commands import (
 from batchstat.cli.commands import (
     run as run_,
 )
-from batchstat.cli.streams import open_closed_streams, say
+from batchstat.cli.streams import emit, open_closed_streams, say
 from batchstat.cli.usage import Commands, Group, Help, Listed
 from batchstat.errors import BatchstatError, InputError
 
@@ -74,7 +74,7 @@ app.add_typer(baseline.app, name="baseline", rich_help_panel="CI")
 
 def _print_version(wanted: bool) -> None:
     if wanted:
-        print(f"batchstat {__version__}")
+        emit(f"batchstat {__version__}\n")
         raise typer.Exit
 
 

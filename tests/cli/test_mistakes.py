@@ -314,12 +314,21 @@ def test_a_full_disk_while_writing(tmp_path, bytes_left):
 
 @pytest.mark.slow
 @pytest.mark.skipif(not Path("/dev/full").exists(), reason="no /dev/full")
-@pytest.mark.parametrize("options", [["--json"], []])
-def test_standard_output_on_a_full_disk(tmp_path, options):
+@pytest.mark.parametrize(
+    "args",
+    [
+        ["profile", "a.txt", "--no-plots"],
+        ["profile", "a.txt", "--no-plots", "--json"],
+        ["--version"],
+        ["--help"],
+    ],
+    ids=" ".join,
+)
+def test_standard_output_on_a_full_disk(tmp_path, args):
     (tmp_path / "a.txt").write_text("some words\n")
     with Path("/dev/full").open("w") as full:
         result = subprocess.run(
-            [sys.executable, "-m", "batchstat", "profile", "a.txt", "--no-plots", *options],
+            [sys.executable, "-m", "batchstat", *args],
             cwd=tmp_path,
             env=environment(),
             stdout=full,
