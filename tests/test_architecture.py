@@ -1,14 +1,19 @@
 """The shape of the package: who may import whom, no circles, and what loads when."""
 
 import ast
+import io
 import subprocess
 import sys
+import tokenize
 from functools import cache
 from pathlib import Path
 
 import pytest
+import reference_commands
+import typer
 
 import batchstat
+from batchstat.cli.main import app
 from conftest import ROOT, SAMPLE_DATA, environment
 
 PACKAGE = ROOT / "batchstat"
@@ -34,6 +39,14 @@ MOST_LOOSE_FILES, MOST_FLOORS = 20, 8
 """Of a folder: modules that lie in it, and the longest way of imports through them; the recorder,
 which imports nothing from outside, has ten.
 """
+MOST_CODE_LINES, MOST_FLAGS = 39_000, 120
+"""Of the package without docstrings, comments and blank lines; of all commands. A change that needs
+more raises the number in its own commit, and says for whom.
+"""
+NO_CODE = {
+    *(tokenize.COMMENT, tokenize.NL, tokenize.NEWLINE, tokenize.INDENT, tokenize.DEDENT),
+    *(tokenize.ENCODING, tokenize.ENDMARKER),
+}
 PURE = ["errors", "_version", "lengths", "parameters", "planning"]
 RECORDER = "batchstat.recording.recorder"
 HEAVY = {"numpy", "pandas", "pyarrow", "transformers", "tokenizers", "matplotlib", "rich", "torch"}
@@ -132,6 +145,34 @@ def test_folders_stay_small(capsys):
     assert {k: len(v) for k, v in folders.items() if len(v) > MOST_LOOSE_FILES} == {}
     assert found.pop(RECORDER) <= 10
     assert {k: v for k, v in found.items() if v > MOST_FLOORS} == {}
+
+
+def code_lines(path: Path) -> int:
+    text = path.read_text(encoding="utf-8")
+    found: set[int] = set()
+    for token in tokenize.generate_tokens(io.StringIO(text).readline):
+        if token.type not in NO_CODE:
+            found.update(range(token.start[0], token.end[0] + 1))
+    for node in ast.walk(ast.parse(text)):
+        is_text = isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant)
+        if is_text and isinstance(node.value.value, str):
+            found.difference_update(range(node.lineno, node.end_lineno + 1))
+    return len(found)
+
+
+def test_what_is_added_makes_the_whole_smaller(capsys):
+    lines = sum(map(code_lines, PACKAGE.rglob("*.py")))
+    flags = {
+        flag
+        for _, command in reference_commands.named(typer.main.get_command(app))
+        for option in command.params
+        for flag in option.opts
+        if flag.startswith("--")
+    }
+    with capsys.disabled():
+        print(f" {lines:,} lines of code, {len(flags)} flags ", end="")
+    assert lines <= MOST_CODE_LINES
+    assert len(flags) <= MOST_FLAGS
 
 
 REGISTRIES = {
