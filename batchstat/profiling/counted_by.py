@@ -1,11 +1,16 @@
-"""What counted a profile, and how many of its texts hold something that a trainer looks for."""
+"""What counted a profile, and which of its tokens are not one that a trainer looks for."""
 
+import json
 from typing import Any
+
+import numpy as np
 
 from batchstat.corpus.content import Texts
 from batchstat.corpus.sources import STANDARD_INPUT
 from batchstat.corpus.splits import splits_of
 from batchstat.errors import InputError
+from batchstat.lengths.arrays import Ints, offsets_from_sizes
+from batchstat.lengths.token_ranges import TokenRanges
 from batchstat.profiling.profile import Profile
 from batchstat.tokenization.loading.load import load_tokenizer
 
@@ -21,12 +26,18 @@ def tokenizer_of(profile: Profile) -> Any:
     return load_tokenizer(profile.tokenizer.name).encoder.as_transformers()
 
 
-def texts_with(profile: Profile, text: str, times: int) -> int:
-    """Return how many texts of a profile have another text at least so many times, of which they
-    are read again.
+def tokens_other_than(profile: Profile, token: str, lengths: Ints, tokenizer: Any) -> TokenRanges:
+    """Return the tokens of texts that are not this one, of which those with it inside are read and
+    tokenized again.
+
+    Args:
+        profile: counted texts; what is appended to them may be the token.
+        token: one token of the tokenizer.
+        lengths: (n,) tokens of each, without special tokens.
+        tokenizer: what counted them, as an object of transformers.
 
     Raises:
-        InputError: they cannot be read again.
+        InputError: they cannot be read again, or have changed.
     """
     import pyarrow.compute as pc  # with the reader, more to load than a cached profile needs
 
@@ -35,9 +46,43 @@ def texts_with(profile: Profile, text: str, times: int) -> int:
     sources, options = profile.corpus.sources, profile.corpus.options
     if any(source.path == STANDARD_INPUT for source in sources):
         raise InputError("standard input cannot be read again: save the corpus to a file")
-    found = 0
+    number, at_end = tokenizer.convert_tokens_to_ids(token), int(options.append == token)
+    looks_at_all = _may_stand_for_others(tokenizer, token, number)
+    picked, ids, read = [np.zeros(0, dtype=np.int64)], list[list[int]](), 0
     for block in CorpusReader(splits_of(sources, options), options).blocks():
-        if isinstance(block.content, Texts):
-            counts = pc.count_substring(block.content.first, text)
-            found += pc.sum(pc.greater_equal(counts, times)).as_py() or 0
-    return found
+        if not isinstance(block.content, Texts):
+            continue
+        texts = block.content.first
+        holds = pc.greater(pc.count_substring(texts, token), at_end)
+        own = np.flatnonzero(np.asarray(holds) | looks_at_all)
+        if len(own):
+            some = texts.take(own).to_pylist()
+            ids += tokenizer(some, add_special_tokens=False, verbose=False)["input_ids"]
+            picked.append(read + own)
+        read += len(texts)
+    samples, sizes = np.concatenate(picked), np.array([len(each) for each in ids], dtype=np.int64)
+    if read != len(lengths) or (lengths[samples] != sizes).any():
+        raise InputError("the corpus has changed since it was counted: count it again")
+    flat = np.array([one for each in ids for one in each], dtype=np.int64)
+    again = TokenRanges.of_mask(flat != number, offsets_from_sizes(sizes))
+    found = TokenRanges.of_last(lengths - at_end, lengths - at_end)
+    order = np.arange(len(lengths))
+    order[samples] = len(lengths) + np.arange(len(samples))
+    return TokenRanges.concatenate([found, again]).take(order)
+
+
+def _may_stand_for_others(tokenizer: Any, token: str, number: int) -> bool:
+    """Return whether a text may have a token that is not written in it as it is, or may be written
+    there and not be found.
+    """
+    added = tokenizer.added_tokens_decoder.get(number)
+    backend = getattr(tokenizer, "backend_tokenizer", None)
+    if backend is None or added is None or added.normalized or added.single_word:
+        return True
+    if backend.model.id_to_token(number) not in (None, token):
+        return True
+    model = json.loads(backend.to_str())["model"]
+    unknown = model.get("unk_token")
+    if model.get("unk_id") is not None:
+        unknown = model["vocab"][model["unk_id"]][0]
+    return bool(token == unknown)

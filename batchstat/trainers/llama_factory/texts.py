@@ -13,8 +13,7 @@ from typing import Any
 import numpy as np
 
 from batchstat.errors import InputError, OptionError, counted, short
-from batchstat.lengths.token_ranges import TokenRanges
-from batchstat.profiling.counted_by import texts_with, tokenizer_of
+from batchstat.profiling.counted_by import tokenizer_of, tokens_other_than
 from batchstat.profiling.profile import Profile
 from batchstat.trainers.base.samples import Preparation, TrainedSamples
 from batchstat.trainers.base.setup import TokenizerRules
@@ -96,7 +95,6 @@ def _preparation(values: Mapping[str, Any]) -> Preparation:
             profile=found.take(chosen),
             dropped=dropped,
             held_out=held_out,
-            warnings=_warnings(profile, values),
         )
 
     return prepare
@@ -108,21 +106,9 @@ def _ends(own: Any, name: str | None) -> tuple[str, str]:
     return _APPENDED.get(name or "", end), own.pad_token or end
 
 
-def _warnings(profile: Profile, values: Mapping[str, Any]) -> tuple[str, ...]:
-    if profile.corpus.options.content != "text":
-        return ()
-    appended, pad = _ends(tokenizer_of(profile), values["template"])
-    if not (holding := texts_with(profile, pad, 1 + (pad == appended))):
-        return ()
-    return (
-        f"{counted(holding, 'text')} with {short(pad)} inside, the token that pads, which "
-        "LLaMA-Factory does not train there: the trained tokens shown include it",
-    )
-
-
 def _ended(profile: Profile, values: Mapping[str, Any]) -> Profile:
     """Return texts as long as LLaMA-Factory makes them, without the tokenizer's special tokens but
-    with the one that ends them; and all but that as trained where it is not.
+    with the one that ends them; and which of them are trained: those that do not pad.
 
     Raises:
         InputError: texts that were counted without it, or a tokenizer that begins each of them.
@@ -151,7 +137,6 @@ def _ended(profile: Profile, values: Mapping[str, Any]) -> Profile:
             "not modelled: remove packing"
         )
     lengths = profile.lengths - facts.special_tokens_per_sample
-    kinds = {}
-    if pad == appended:
-        kinds = {"trained": TokenRanges.of_last(lengths - 1, lengths - 1)}
+    trained = tokens_other_than(profile, pad, lengths, own)
+    kinds = {} if (trained.counts() == lengths).all() else {"trained": trained}
     return replace(profile, lengths=lengths, kinds=kinds)

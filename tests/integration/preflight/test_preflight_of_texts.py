@@ -20,22 +20,56 @@ END = "<|im_end|>"
 BASE = {"stage": "pt", "do_train": True, "cutoff_len": 24, "seed": 3, "report_to": "none"}
 
 
-@pytest.fixture(scope="module", params=["pads with another", "pads with the end"])
+PADS = {
+    "with another": "<|endoftext|>",
+    "with the end": END,
+    "with the unknown": "<unk>",
+    "with one in capitals": "<PAD>",
+    "with whole words": "[pad]",
+}
+
+
+@pytest.fixture(scope="module", params=PADS)
 def tokenizer(tmp_path_factory, request) -> Path:
+    """A tokenizer that pads with its last token or another, which texts may hold as it is written,
+    in other letters, as no word of its own, or as what is unknown.
+    """
     needs("transformers")
-    folder = save_tokenizer(tmp_path_factory.mktemp("tokenizer"))
+    folder = tmp_path_factory.mktemp("tokenizer")
+    pad = PADS[request.param]
+    if request.param in ("with another", "with the end"):
+        save_tokenizer(folder)
+        path = folder / "tokenizer_config.json"
+        path.write_text(json.dumps({**json.loads(path.read_text()), "pad_token": pad}))
+        return folder
+    from tokenizers import AddedToken, Tokenizer
+    from tokenizers.models import WordLevel
+    from tokenizers.normalizers import Lowercase
+    from tokenizers.pre_tokenizers import Whitespace
+    from transformers import PreTrainedTokenizerFast
+
+    own = Tokenizer(WordLevel({"<unk>": 0, "ten": 1, "words": 2, "few": 3}, unk_token="<unk>"))
+    own.normalizer, own.pre_tokenizer = Lowercase(), Whitespace()
+    own.add_special_tokens([END])
+    if pad != "<unk>":
+        is_word = pad == "[pad]"
+        own.add_tokens([AddedToken(pad, single_word=is_word, normalized=not is_word)])
+    names = {"eos_token": END, "unk_token": "<unk>"}
+    made = PreTrainedTokenizerFast(tokenizer_object=own, **names)
+    made.save_pretrained(folder)
     path = folder / "tokenizer_config.json"
-    facts = json.loads(path.read_text())
-    if "end" in request.param:
-        path.write_text(json.dumps({**facts, "pad_token": END}))
+    path.write_text(json.dumps({**json.loads(path.read_text()), "pad_token": pad}))
     return folder
 
 
 def texts_of(seed: int) -> list[str]:
-    """Texts some of which are empty or blank, or end as they will be ended."""
+    """Texts some of which are empty or blank, end as they will be ended, or hold what pads."""
     rng = random.Random(seed)
-    some = [" ".join(["ten words"] * rng.randrange(9)) for _ in range(rng.randint(20, 60))]
-    return [text + rng.choice(["", "", END, "\n ", END * 2]) for text in some]
+    held = ["<PAD>", "<pad>", "[pad]", "un[pad]ded", "novel", "<unk>", "<|endoftext|>", END]
+    words = ["ten words"] * 5 + held
+    some = [rng.choices(words, k=rng.randrange(9)) for _ in range(rng.randint(20, 60))]
+    joined = [rng.choice([" ", " ", ""]).join(each) for each in some]
+    return [text + rng.choice(["", "", END, "\n ", END * 2]) for text in joined]
 
 
 def config_of(folder: Path, texts: list[str], tokenizer: Path, **values: Any) -> Path:
@@ -83,8 +117,6 @@ def rows_of(texts: list[str], tokenizer: Path, values: dict[str, Any]) -> list[t
 )
 def test_its_rows_are_those_of_a_plain_loop(tmp_path, tokenizer, values, seed):
     texts = texts_of(seed)
-    if json.loads((tokenizer / "tokenizer_config.json").read_text())["pad_token"] == END:
-        texts = [text.replace(END, "") for text in texts]  # inside a text, they are warned of
     values = {"per_device_train_batch_size": 1, **values}
     report = batchstat.preflight(config_of(tmp_path, texts, tokenizer, **values))
     ours = batches_of(report, 0, with_trained=True)
@@ -117,13 +149,14 @@ def test_held_out_texts_of_less_than_a_row_are_refused(tmp_path, tokenizer):
     assert batchstat.preflight(config_of(tmp_path, texts, tokenizer, val_size=2)).num_examples
 
 
-def test_texts_with_the_token_that_pads_are_said(tmp_path, tokenizer):
-    pad = json.loads((tokenizer / "tokenizer_config.json").read_text())["pad_token"]
-    for texts, holding in (["a " * 60, f"b{pad}c", f"{pad}d"], 2), (["a " * 60, "b"], 0):
-        warnings = batchstat.preflight(config_of(tmp_path, texts, tokenizer)).samples.warnings
-        said = f"{holding} texts with '{pad}' inside, the token that pads"
-        assert len(warnings) == bool(holding)
-        assert all(each.startswith(said) for each in warnings)
+def test_texts_that_have_changed_since_they_were_counted_are_refused(tmp_path, tokenizer):
+    config = config_of(tmp_path, ["ten words"] * 40, tokenizer)
+    options = {"text_column": "words", "append": END, "always_append": True}
+    profile = batchstat.profile(tmp_path / "a.jsonl", tokenizer=str(tokenizer), **options)
+    assert batchstat.preflight(config, profile).num_examples
+    write_jsonl(tmp_path / "a.jsonl", [{"words": "ten words"}] * 41)
+    with pytest.raises(batchstat.InputError, match="changed since it was"):
+        batchstat.preflight(config, profile)
 
 
 @pytest.mark.parametrize(
