@@ -85,8 +85,8 @@ class RankBatches:
         step_batches: (n_steps, world_size) batches of each step on each rank, empty ones not
             counted.
         world_size: number of ranks.
-        joins_samples: whether a row is one text to the model, so that of its tokens only the first
-            has no loss; else the first of each sample.
+        joins_samples: whether a row is one text to the loss, so that of its tokens only the first
+            has none; else the first of each sample.
     """
 
     records: Ints
@@ -220,9 +220,7 @@ def plan_ranks(shares: EpochShares, request: RowRequest) -> RankBatches:
     row_offsets, entries = gather_groups(plan.row_offsets, rows)
     lengths = plan.lengths[entries]
     starts = None if plan.starts is None else plan.starts[entries]
-    # Under packing_strategy=wrapped of TRL, and wherever else attention goes over the samples of
-    # rows that are cut from all samples, one after the other.
-    joins = request.strategy.cuts_samples and not request.strategy.attends_within_samples
+    joins = request.strategy.joins_samples
     follows = None
     if joins:
         follows = np.ones(len(lengths), dtype=np.bool_)

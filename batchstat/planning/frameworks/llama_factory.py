@@ -95,6 +95,13 @@ class LlamaFactory(ShuffledRows):
         """Whether rows are cut from concatenated samples."""
         return self.packing == "wrapped"
 
+    @property
+    def joins_samples(self) -> bool:
+        """Whether labels of a row are predicted over its samples, as in all rows that are packed:
+        neat_packing, too, leaves a label to the first token of each.
+        """
+        return self.packing != NOT_PACKED
+
     def padded(self, widest: Ints) -> Ints:
         """Return `max_length` for each, in multiples of 8, unless the padding is left out."""
         whole = np.full(len(widest), round_up(self.max_length, _PAD_TO))

@@ -99,6 +99,13 @@ class Strategy(ABC):
         return False
 
     @property
+    def joins_samples(self) -> bool:
+        """Whether a row is one text to the loss: the first token of a sample is predicted by the
+        sample before it.
+        """
+        return self.cuts_samples and not self.attends_within_samples
+
+    @property
     def repeats_samples(self) -> bool:
         """Whether a plan may hold a sample more than once."""
         return False

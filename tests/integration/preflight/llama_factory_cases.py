@@ -258,6 +258,14 @@ CASES: list[tuple[str, dict[str, Any], int]] = [
             ("phi", 100, 1, {"preprocessing_batch_size": 8, "dataset": "lines"}),
         )
     ),
+    *(
+        (
+            "train_lora/qwen3_lora_sft.yaml",
+            {**_ONE_PROCESS, "template": "qwen", "cutoff_len": 96, "train_on_prompt": True, **more},
+            1,
+        )
+        for more in ({"packing": True}, {"neat_packing": True, "flash_attn": "fa2"})
+    ),
 ]
 
 _TAGS = {
