@@ -169,8 +169,10 @@ def _at_address(
         raise SourceError(f"{address} cannot be read: {one_line(error)}") from None
     for name, size in zip(names, sizes, strict=True):
         info = files.get(name, {})
-        kind = input_format or ENDINGS.get(ending(PurePath(name)), "txt")
-        given = address if names == [path] else as_shown(storage.unstrip_protocol(name))
+        # Where its storage keeps the query in the name, only the address says where that begins.
+        full = storage.unstrip_protocol(name)
+        kind = input_format or format_by_name(full) or "txt"
+        given = address if names == [path] else as_shown(full)
         digest = identity(given, etag_in(info))
         yield Source(given, size, digest, kind), info.get("size") == 0
 

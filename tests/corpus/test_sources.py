@@ -364,3 +364,19 @@ def test_a_data_set_is_read_as_its_transform_makes_it():
     unread = stored.with_transform(lambda _: {"text": [object()]})
     with pytest.raises(InputError, match="what the transform of the Dataset makes is not read"):
         batchstat.profile(unread, text_column="text")
+
+
+@pytest.mark.parametrize("more", ["", "?sig=a/b.c", "#generation=1.2", "?x=1&versionId=3"])
+@pytest.mark.parametrize("ending", [".csv", ".csv.gz", ".jsonl"])
+def test_the_format_of_an_address_whose_storage_keeps_the_query_in_the_name(ending, more):
+    """Read as lines of text, the header and the quotes would be counted."""
+    fsspec = needs("fsspec")
+    needs("upath")
+    address = f"memory://formats/a{ending}{more}"
+    data = {".csv": b"text,y\na b,c\n", ".jsonl": b'{"text": "a b"}\n'}
+    data[".csv.gz"] = gzip.compress(data[".csv"])
+    with fsspec.open(address, "wb") as file:
+        file.write(data[ending])
+    (source,) = find_sources([address])
+    assert source.format == ending.removesuffix(".gz")[1:]
+    assert batchstat.profile(address).lengths.tolist() == [2]
