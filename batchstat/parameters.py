@@ -168,6 +168,8 @@ def listed(name: str, values: Iterable[_Item]) -> tuple[_Item, ...]:
 
 def named_path(name: str, given: str | os.PathLike[str]) -> Path:
     """Return `given` as a path; raise `OptionError` if empty, which Path takes for this folder."""
+    if not isinstance(given, str | os.PathLike):
+        raise OptionError(f"{name}={short(given)}: must be a path")
     if not os.fspath(given).strip():
         raise OptionError(f"{name} is empty: name a file or folder")
     return Path(given)
@@ -181,8 +183,8 @@ def check_fields(
     """Check a frozen dataclass against its annotations.
 
     Ints are whole numbers of at least 1, or what their option or `min_values[name]` says, and at
-    most `MAX_INT` or `max_values[name]`; booleans are booleans; an optional int may be None; an
-    option whose values are names has one of them.
+    most `MAX_INT` or `max_values[name]`; booleans are booleans, text is text; an optional int or
+    text may be None; an option whose values are names has one of them.
 
     Raises:
         OptionError: a field that does not match, named with its value.
@@ -201,6 +203,10 @@ def check_fields(
             object.__setattr__(record, each.name, number)
         elif each.type is bool and not isinstance(value, bool):
             raise OptionError(f"{each.name}={short(value)}: must be true or false")
+        elif (each.type is str or (each.type == (str | None) and value is not None)) and not (
+            isinstance(value, str)
+        ):
+            raise OptionError(f"{each.name}={short(value)}: must be text")
 
 
 def read_parameters(

@@ -170,10 +170,10 @@ class CorpusOptions:
     )
 
     def __post_init__(self) -> None:
-        check_fields(self, min_values={"min_chars": 0})
         for name in ("label_column", "trained_column"):  # numbers where there is no header
-            if getattr(self, name) is not None:
-                object.__setattr__(self, name, str(getattr(self, name)))
+            if isinstance(number := getattr(self, name), int):
+                object.__setattr__(self, name, str(number))
+        check_fields(self, min_values={"min_chars": 0})
         object.__setattr__(self, "text_column", listed("text_column", self.text_column))
         for column in self.named_columns:
             if not isinstance(column, str):
@@ -263,8 +263,6 @@ class CorpusOptions:
 
 def _check_characters(name: str, text: str) -> None:
     """Raise OptionError for half a surrogate pair, as undecodable bytes of a command line are."""
-    if not isinstance(text, str):
-        raise OptionError(f"{name}={short(text)}: must be text")
     try:
         text.encode()
     except UnicodeEncodeError:

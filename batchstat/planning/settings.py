@@ -193,10 +193,6 @@ class Settings:
             min_values={"seed": 0, "epoch": 0},
             max_values={"world_size": MOST_RANKS, "seed": MOST_SEED},
         )
-        if not isinstance(self.sampler, str):
-            raise OptionError(
-                f"sampler={short(self.sampler)}: must be text, such as 'downsampling'"
-            )
         object.__setattr__(self, "keep_labels", _labels(self.keep_labels))
         if self.world_size > _MOST_PLANNED and self.distribute not in FROM_ONE_PLAN:
             raise OptionError(
