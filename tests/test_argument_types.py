@@ -9,8 +9,10 @@ import pytest
 
 import batchstat
 from batchstat.errors import BatchstatError
+from conftest import SAMPLE_DATA
 
 LENGTHS = [3, 5, 9, 20]
+CORPUS, CONFIG = SAMPLE_DATA / "corpus.txt", SAMPLE_DATA / "sft.yaml"
 WRONG = {
     "number": 3.5,
     "bytes": b"x",
@@ -39,16 +41,21 @@ CALLS = {
     "tokens_column": lambda value: batchstat.CorpusOptions(tokens_column=value),
     "chat_format": lambda value: batchstat.CorpusOptions(chat_format=value),
     "label_column": lambda value: batchstat.CorpusOptions(label_column=value),
-    "count_cache": lambda value: batchstat.profile("sample_data/corpus.txt", count_cache=value),
     "append": lambda value: batchstat.CorpusOptions(append=value),
-    "executor": lambda value: batchstat.profile("sample_data/corpus.txt", executor=value),
+    "executor": lambda value: batchstat.profile(CORPUS, executor=value),
     "corpus": lambda value: batchstat.profile([value]),
     "trainer": lambda value: batchstat.compare(LENGTHS, batch_size=2, trainer=value),
     "strategy of balance": lambda value: batchstat.balance(LENGTHS, labels="aabb", strategy=value),
     "sampler": lambda value: batchstat.Settings(sampler=value),
-    "framework": lambda value: batchstat.preflight("sample_data/sft.yaml", framework=value),
+    "framework": lambda value: batchstat.preflight(CONFIG, framework=value),
     "subsample": lambda value: batchstat.compare(LENGTHS, batch_size=2, subsample=value),
 }
+
+
+@pytest.fixture(autouse=True)
+def _empty_folder(tmp_path, monkeypatch):
+    """A path of another type may be one that is written to."""
+    monkeypatch.chdir(tmp_path)
 
 
 class Mute:
@@ -66,6 +73,13 @@ def test_a_value_of_another_type_is_one_line(call, value):
     assert "\n" not in str(error.value)
 
 
+@pytest.mark.parametrize("value", [each for key, each in WRONG.items() if key != "file"])
+def test_a_cache_that_is_no_folder_is_one_line(value):
+    test_a_value_of_another_type_is_one_line(
+        lambda value: batchstat.profile(CORPUS, count_cache=value), value
+    )
+
+
 @pytest.mark.parametrize("labels", [3.5, Path("a"), None])
 def test_labels_that_are_no_list(labels):
     with pytest.raises(batchstat.OptionError, match="labels=.*must be a list"):
@@ -80,4 +94,4 @@ def test_no_folders_to_merge():
 @pytest.mark.parametrize("executor", [None, [], int, Executor])
 def test_what_is_no_executor_does_not_mean_processes(executor):
     with pytest.raises(batchstat.OptionError, match="executor=.*must be one of auto, dask"):
-        batchstat.profile("sample_data/corpus.txt", executor=executor)
+        batchstat.profile(CORPUS, executor=executor)
