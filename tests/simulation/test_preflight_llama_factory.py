@@ -4,6 +4,7 @@ import json
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 
 import batchstat
@@ -300,6 +301,21 @@ def test_one_sample_is_held_out(tmp_path):
     needs("transformers")
     report = batchstat.preflight(with_data(tmp_path, {"file_name": "a.json"}, ALPACA, val_size=1))
     assert report.samples.held_out == 1
+
+
+def test_held_out_chats_all_out_of_turn_are_refused(tmp_path):
+    """As LLaMA-Factory stops at an evaluation set without a sample: seed 42 holds out these two."""
+    needs("transformers")
+    entry = {"file_name": "a.json", "formatting": "sharegpt", "columns": {"messages": "messages"}}
+    held = np.random.default_rng(42).permutation(12)[:2].tolist()
+    cut = [
+        {"messages": chat["messages"][:1]} if i in held else chat for i, chat in enumerate(CHATS)
+    ]
+    config = with_data(tmp_path, entry, cut, val_size=2)
+    with pytest.raises(batchstat.InputError, match="val_size holds out 2 chats whose turns are"):
+        batchstat.preflight(config)
+    cut[held[0]] = CHATS[0]
+    assert batchstat.preflight(with_data(tmp_path, entry, cut, val_size=2)).samples.held_out == 2
 
 
 @pytest.mark.parametrize(

@@ -37,8 +37,14 @@ def preparation(values: Mapping[str, Any]) -> Preparation:
                 f"{rows.empty_system}: a chat begins with an empty system message, which "
                 "LLaMA-Factory leaves out: remove it"
             )
-        chosen, order, held_out, beyond = chosen_rows(profile, rows, values)
-        in_turn = np.flatnonzero(~np.isin(profile.records[chosen], rows.out_of_turn))
+        chosen, order, held, beyond = chosen_rows(profile, rows, values)
+        is_in_turn = ~np.isin(profile.records, rows.out_of_turn)
+        in_turn = np.flatnonzero(is_in_turn[chosen])
+        if len(held) and not is_in_turn[held[held >= 0]].any():
+            raise InputError(
+                f"val_size holds out {counted(len(held), 'chat')} {_IN_TURN}: LLaMA-Factory stops "
+                "at an evaluation set without a chat: raise val_size, or remove those"
+            )
         if len(in_turn) == 0:
             raise InputError("no sample is left to train on: raise max_samples, or lower val_size")
         if values["packing"] and len(in_turn) < len(order):
@@ -52,7 +58,7 @@ def preparation(values: Mapping[str, Any]) -> Preparation:
         return TrainedSamples(
             profile=kept,
             dropped=({"beyond max_samples": beyond} if beyond else {}) | dict(whole.dropped),
-            held_out=held_out,
+            held_out=len(held),
             lost=whole.lost + cut,
             warnings=_warnings(rows),
         )
@@ -83,9 +89,10 @@ def _warnings(rows: ChatRows) -> tuple[str, ...]:
 
 def chosen_rows(
     profile: Profile, rows: ChatRows, values: Mapping[str, Any]
-) -> tuple[Ints, Ints, int, int]:
+) -> tuple[Ints, Ints, Ints, int]:
     """Return the samples to train on in sequence, the rows of the data sets that may be samples,
-    how many are held out, and how many are beyond max_samples.
+    the samples that are held out (-1 for records that cannot be read), and how many are beyond
+    max_samples.
     """
     starts = offsets_from_sizes(np.array(rows.sizes))
     used = np.array(rows.sizes)
@@ -96,9 +103,9 @@ def chosen_rows(
     is_used = within < used[source]
     samples = np.full(int(used.sum()), -1, dtype=np.int64)
     samples[(offsets_from_sizes(used)[source] + within)[is_used]] = np.flatnonzero(is_used)
-    order, held_out = _trained_rows(len(samples), values)
+    order, held = _trained_rows(len(samples), values)
     chosen = samples[order]
-    return chosen[chosen >= 0], order, held_out, len(profile) - int(is_used.sum())
+    return chosen[chosen >= 0], order, samples[held], len(profile) - int(is_used.sum())
 
 
 def rows_of(profile: Profile) -> ChatRows:
@@ -117,18 +124,18 @@ def rows_of(profile: Profile) -> ChatRows:
     return found
 
 
-def _trained_rows(rows: int, values: Mapping[str, Any]) -> tuple[Ints, int]:
-    """Return the rows that are trained on in sequence, and how many are held out."""
+def _trained_rows(rows: int, values: Mapping[str, Any]) -> tuple[Ints, Ints]:
+    """Return the rows that are trained on in sequence, and those that are held out."""
     size = values["val_size"]
     if size <= _NO_EVALUATION:
-        return np.arange(rows), 0
+        return np.arange(rows), np.zeros(0, dtype=np.int64)
     held_out = int(size) if size >= 1 else math.ceil(size * rows)
     if held_out >= rows:
         raise InputError(
             f"val_size={size:g} holds out all of {rows:,} samples for evaluation: lower it"
         )
     shuffled: Ints = np.random.default_rng(values["seed"]).permutation(rows)
-    return shuffled[held_out:], held_out
+    return shuffled[held_out:], shuffled[:held_out]
 
 
 _NO_EVALUATION = 1e-6

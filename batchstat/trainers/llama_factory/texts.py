@@ -10,8 +10,6 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
-import numpy as np
-
 from batchstat.errors import InputError, OptionError, counted, short
 from batchstat.profiling.counted_by import tokenizer_of, tokens_other_than
 from batchstat.profiling.profile import Profile
@@ -74,27 +72,25 @@ def _preparation(values: Mapping[str, Any]) -> Preparation:
     """Return what prepares texts by a configuration."""
 
     def prepare(profile: Profile, max_length: int) -> TrainedSamples:
-        chosen, order, held_out, beyond = chosen_rows(profile, rows_of(profile), values)
+        chosen, order, held, beyond = chosen_rows(profile, rows_of(profile), values)
         if len(chosen) == 0:
             raise InputError("no text is left to train on: raise max_samples, or lower val_size")
-        if len(chosen) < len(order):
+        if len(chosen) < len(order) or (held < 0).any():
             raise InputError(
                 "the corpus has records that cannot be read, each of which is a text to "
                 "LLaMA-Factory: remove them there"
             )
         found = _ended(profile, values)
-        held = np.setdiff1d(np.arange(len(profile)), chosen)
-        is_known = held_out > 0 and not beyond and packs(values)
-        if is_known and found.lengths[held].sum() < max_length:
+        if len(held) and packs(values) and found.lengths[held].sum() < max_length:
             raise InputError(
-                f"val_size holds out {counted(held_out, 'text')}, which are less than a row of "
+                f"val_size holds out {counted(len(held), 'text')}, which are less than a row of "
                 f"{max_length} tokens: LLaMA-Factory stops: raise val_size"
             )
         dropped = {"beyond max_samples": beyond} if beyond else {}
         return TrainedSamples(
             profile=found.take(chosen),
             dropped=dropped,
-            held_out=held_out,
+            held_out=len(held),
         )
 
     return prepare
