@@ -694,6 +694,10 @@ PARTS = [{"role": "user", "content": [{"type": "text", "text": "a"}]}]
         ({"messages": CHAT, "prompt": "a"}, "has the column 'prompt'; TRL takes it for the begin"),
         ({"text": "a", "prompt": "a"}, "has the column 'prompt'; TRL takes it for the beginning"),
         ({"messages": CHAT, "completion": "a"}, "has the column 'completion'; TRL looks at it or"),
+        (
+            {"prompt": CHAT[:1], "completion": CHAT[1:], "messages": "a"},
+            "has the column 'messages'; TRL looks at it or at completion",
+        ),
         ({"text": "a", "chat_template_kwargs": {}}, "has the column 'chat_template_kwargs'; TRL"),
         ({"text": "a", "images": []}, "has the column 'images'; TRL takes it for images"),
         ({"text": "a", "labels": [1]}, "has the column 'labels'; TRL takes it for that of token"),

@@ -26,6 +26,9 @@ from batchstat.trainers.base.samples import (
 
 KEEP_END = "keep_end"
 
+_KINDS: frozenset[Content] = frozenset({"messages", "completion"})
+"""Contents that may be chats, which are the names of their columns, too."""
+
 
 def columns(values: Mapping[str, Any]) -> tuple[dict[str, Any], ...]:
     """Return the columns of a dataset in the sequence in which TRL looks for them."""
@@ -69,11 +72,11 @@ def refused_columns(values: Mapping[str, Any], content: Content) -> dict[str, st
         refused[SETTINGS_COLUMN] = (
             "TRL looks at it for texts too, and stops where it is null: remove it"
         )
-    if content == "messages":
+    if content in _KINDS:
         # `is_conversational` looks at one of them, which depends on the hashes of their names.
-        others = ("completion", "chosen", "rejected")
         refused |= dict.fromkeys(
-            others, "TRL looks at it or at messages, by chance, for chats: remove or rename it"
+            (*(_KINDS - {content}), "chosen", "rejected"),
+            f"TRL looks at it or at {content}, by chance, for chats: remove or rename it",
         )
     return refused
 
