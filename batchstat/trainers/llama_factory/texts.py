@@ -91,6 +91,7 @@ def _preparation(values: Mapping[str, Any]) -> Preparation:
             profile=found.take(chosen),
             dropped=dropped,
             held_out=len(held),
+            warnings=() if profile.corpus.options.content == "text" else _warnings(profile),
         )
 
     return prepare
@@ -100,6 +101,17 @@ def _ends(own: Any, name: str | None) -> tuple[str, str]:
     """Return what ends texts, and what pads, which is then no token that is trained."""
     end = _ENDS.get(name or "") or own.eos_token
     return _APPENDED.get(name or "", end), own.pad_token or end
+
+
+def _warnings(profile: Profile) -> tuple[str, ...]:
+    """Return what is not known of a corpus that came without texts."""
+    if profile.trained is not None:
+        return ()
+    return (
+        "which of the token ids pad is unknown, which LLaMA-Factory does not train inside texts "
+        "either (often the token that ends them): trained tokens include them; pass "
+        "--trained-column, or the texts",
+    )
 
 
 def _ended(profile: Profile, values: Mapping[str, Any]) -> Profile:

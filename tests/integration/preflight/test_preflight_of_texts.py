@@ -201,4 +201,7 @@ def test_ids_are_taken_as_they_are(tmp_path):
     profile = batchstat.profile(corpus, tokens_column="input_ids")
     config = tmp_path / "pt.json"
     config.write_text(json.dumps({**BASE, "cutoff_len": 1024}))
-    assert batchstat.preflight(config, profile).num_examples == 48 + 48 + 21
+    report = batchstat.preflight(config, profile)
+    assert report.num_examples == 48 + 48 + 21
+    said = [each for each in report.samples.warnings if "the token ids pad is unknown" in each]
+    assert len(said) == 1, report.samples.warnings
