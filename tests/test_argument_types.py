@@ -42,6 +42,7 @@ CALLS = {
     "chat_format": lambda value: batchstat.CorpusOptions(chat_format=value),
     "label_column": lambda value: batchstat.CorpusOptions(label_column=value),
     "append": lambda value: batchstat.CorpusOptions(append=value),
+    "tokenizer": lambda value: batchstat.profile(CORPUS, tokenizer=value),
     "executor": lambda value: batchstat.profile(CORPUS, executor=value),
     "corpus": lambda value: batchstat.profile([value]),
     "trainer": lambda value: batchstat.compare(LENGTHS, batch_size=2, trainer=value),
@@ -84,6 +85,11 @@ def test_a_cache_that_is_no_folder_is_one_line(value):
 def test_labels_that_are_no_list(labels):
     with pytest.raises(batchstat.OptionError, match="labels=.*must be a list"):
         batchstat.ClassBalancedSampler(labels)
+
+
+def test_a_tokenizer_may_be_a_path(tmp_path):
+    with pytest.raises(batchstat.InputError, match="no such file or folder"):
+        batchstat.profile(CORPUS, tokenizer=tmp_path / "tokenizer.json")
 
 
 def test_no_folders_to_merge():

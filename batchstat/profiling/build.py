@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, Unpack
 from batchstat.corpus.opening import Rereadable
 from batchstat.corpus.options import CorpusOptions, ReadingOptions
 from batchstat.corpus.splits import Split
-from batchstat.errors import InputError, StorageFullError
+from batchstat.errors import InputError, OptionError, StorageFullError, short
 from batchstat.parameters import checks_keywords, listed, named_path
 from batchstat.profiling.cache import CountCache
 from batchstat.profiling.executors.local import threads
@@ -54,7 +54,7 @@ _LISTED = 100
 def profile(
     corpus: "Path_ | Sequence[Path_] | Corpus | pd.DataFrame | datasets.Dataset",
     *,
-    tokenizer: str | None = None,
+    tokenizer: Path_ | None = None,
     text_column: str | int | Sequence[str] = (),
     chat_template: Path_ | None = None,
     workers: int | None = None,
@@ -107,6 +107,9 @@ def profile(
     if count_cache is not None and not isinstance(count_cache, CountCache):
         named_path("count_cache", count_cache)
         count_cache = CountCache.at(count_cache)
+    if tokenizer is not None and not isinstance(tokenizer, str | os.PathLike):
+        raise OptionError(f"tokenizer={short(tokenizer)}: must be a name or a path")
+    tokenizer = None if tokenizer is None else os.fspath(tokenizer)
     run = RunOptions(
         executor,
         workers,
