@@ -200,6 +200,13 @@ def test_padding_that_a_mask_takes_for_real():
     assert batchstat.measure([batch], pad_token_id=3).counts.real_tokens == 3 + 4 + 5 + 5
 
 
+def test_a_row_of_one_token_that_pads_is_one_that_a_mask_takes_for_real():
+    """Two such tokens at the end of a row are padding, whatever the mask says; one is a text."""
+    ids = np.full((3, 1), 7)
+    batch = {"input_ids": ids, "attention_mask": np.ones_like(ids)}
+    assert batchstat.measure([batch], pad_token_id=7).counts.real_tokens == 3
+
+
 def test_answers_that_are_computed_together():
     one, other = [[1, 2, 3], [4]], [[5, 6], [7, 8]]
     batch = {

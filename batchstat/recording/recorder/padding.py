@@ -58,7 +58,7 @@ def _without_tail(ids: Any, keep: Any, labels: Any, pad_token_id: int) -> Any:
     if not bool(last.any()):
         return keep
     is_pad = ids == pad_token_id
-    is_padded = is_pad[:, -2:].all(1)
+    is_padded = is_pad[:, -2:].sum(1) == 2
     if shape_of(labels) == shape_of(ids):
         is_padded = is_padded | (labels[:, -1] == IGNORED)
     tail = _flipped(_flipped(is_pad).cumprod(1) != 0)
