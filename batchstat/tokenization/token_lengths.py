@@ -9,7 +9,7 @@ import numpy as np
 import pyarrow as pa
 
 from batchstat.corpus.arrow_values import decoded, holds_text
-from batchstat.corpus.content import Texts
+from batchstat.corpus.content import ListedTexts, Texts
 from batchstat.errors import InputError, OptionError
 from batchstat.lengths.arrays import Ints
 from batchstat.tokenization.builtin import NAME as BUILTIN
@@ -76,21 +76,21 @@ def _is_column(texts: Any) -> bool:
 
 
 def _counts(tokenizer: Tokenizer, texts: Any, workers: int) -> Ints:
-    def count(block: tuple[int, pa.LargeStringArray]) -> Ints:
-        first, column = block
+    def count(block: tuple[int, Texts]) -> Ints:
+        first, some = block
 
         def refuse(i: int, error: Exception) -> None:
             reason = tokenizer.cannot_count(error)
             raise InputError(f"texts[{first + i}]: {reason}; leave it out") from None
 
         with counting_after(first):
-            return tokenizer.count(Texts(column), refuse).tokens
+            return tokenizer.count(some, refuse).tokens
 
     parts = list(in_order(count, _blocks(tokenizer, texts), workers))
     return np.concatenate(parts) if parts else np.empty(0, dtype=np.int64)
 
 
-def _blocks(tokenizer: Tokenizer, texts: Any) -> Iterator[tuple[int, pa.LargeStringArray]]:
+def _blocks(tokenizer: Tokenizer, texts: Any) -> Iterator[tuple[int, Texts]]:
     """Yield blocks of texts, and how many come before each."""
     # The same for any number of workers, since which texts are checked follows from the block. Two
     # blocks for each of many: while one thread converts one, another counts one.
@@ -98,11 +98,13 @@ def _blocks(tokenizer: Tokenizer, texts: Any) -> Iterator[tuple[int, pa.LargeStr
     # A Series is sliced by position, whatever its index.
     rows = getattr(texts, "iloc", texts)
     for first in range(0, len(texts), size):
-        block = _as_arrow(rows[first : first + size], first)
+        given = rows[first : first + size]
+        column = _as_arrow(given, first)
         if first == 0:
-            tokenizer.expect(block.nbytes * len(texts) // len(block))
-        for start, stop in Texts(block).ranges(TOGETHER_BYTES, size):
-            yield first + start, block.slice(start, stop - start)
+            tokenizer.expect(column.nbytes * len(texts) // len(column))
+        block = ListedTexts(column, listed=given) if isinstance(given, list) else Texts(column)
+        for start, stop in block.ranges(TOGETHER_BYTES, size):
+            yield first + start, block.slice(start, stop)
 
 
 def _as_arrow(texts: Any, first: int) -> pa.LargeStringArray:
