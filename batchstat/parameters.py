@@ -20,6 +20,7 @@ _Arguments = ParamSpec("_Arguments")
 _Item = TypeVar("_Item")
 _Record = TypeVar("_Record", bound="DataclassInstance")
 _Result = TypeVar("_Result")
+_Thing = TypeVar("_Thing")
 
 
 MAX_INT = 2**31 - 1
@@ -80,6 +81,18 @@ def options_of(record: "DataclassInstance | type[DataclassInstance]") -> dict[st
     return {
         each.name: each.metadata["option"] for each in fields(record) if "option" in each.metadata
     }
+
+
+def described(text: str) -> Callable[[_Thing], _Thing]:
+    """Give a class or a function the docstring that `explain`, help or a schema shows: as an
+    argument, since python -OO drops what stands as a docstring.
+    """
+
+    def give(thing: _Thing) -> _Thing:
+        thing.__doc__ = inspect.cleandoc(text)
+        return thing
+
+    return give
 
 
 def documented(record: type[_Record]) -> type[_Record]:

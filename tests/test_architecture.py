@@ -39,9 +39,9 @@ MOST_LOOSE_FILES, MOST_FLOORS = 20, 8
 """Of a folder: modules that lie in it, and the longest way of imports through them; the recorder,
 which imports nothing from outside, has ten.
 """
-MOST_CODE_LINES, MOST_FLAGS = 38_846, 109
-"""Of the package without docstrings, comments and blank lines; of all commands. A change that needs
-more raises the number in its own commit, and says for whom.
+MOST_CODE_LINES, MOST_FLAGS = 38_867, 109
+"""Of the package without comments, blank lines and docstrings, those of `described` too; and of all
+commands. A change that needs more raises the number in its own commit, and says for whom.
 """
 NO_CODE = {
     *(tokenize.COMMENT, tokenize.NL, tokenize.NEWLINE, tokenize.INDENT, tokenize.DEDENT),
@@ -155,7 +155,8 @@ def code_lines(path: Path) -> int:
             found.update(range(token.start[0], token.end[0] + 1))
     for node in ast.walk(ast.parse(text)):
         is_text = isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant)
-        if is_text and isinstance(node.value.value, str):
+        is_described = isinstance(node, ast.Call) and ast.unparse(node.func) == "described"
+        if is_described or (is_text and isinstance(node.value.value, str)):
             found.difference_update(range(node.lineno, node.end_lineno + 1))
     return len(found)
 

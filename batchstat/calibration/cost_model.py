@@ -8,11 +8,10 @@ from batchstat.calibration.costs import BatchCost
 from batchstat.calibration.families import FAMILIES
 from batchstat.calibration.known_models import KNOWN_MODELS, known_shape
 from batchstat.errors import InputError, OptionError, did_you_mean, short
-from batchstat.parameters import MAX_INT, check_fields, read_parameters
+from batchstat.parameters import MAX_INT, check_fields, described, read_parameters
 
 
-@dataclass(frozen=True, kw_only=True)
-class CostModel:
+@described(
     """The shape of a transformer, and the floating-point operations of its forward pass.
 
     A row of w tokens costs `linear` × w + `quadratic` × w²: projections, feed-forward layers and
@@ -50,7 +49,9 @@ class CostModel:
         OptionError: a number below 1 or not whole, more `kv_heads` than `heads`, or more `experts`
             than `total_experts`.
     """
-
+)
+@dataclass(frozen=True, kw_only=True)
+class CostModel:
     hidden: int
     layers: int
     intermediate: int | None = None

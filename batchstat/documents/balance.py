@@ -19,22 +19,21 @@ from batchstat.documents.corpus import corpus_of
 from batchstat.documents.device import Calibrated, calibrated
 from batchstat.documents.profile import percentiles
 from batchstat.documents.strategy import Strategy, strategy_of
+from batchstat.parameters import described
 
 SCHEMA = "batchstat.balance/3"
 
 
+@described("The lengths of what is drawn, whole.")
 class DrawnLengths(Document):
-    """The lengths of what is drawn, whole."""
-
     mean: Amount
     p50: Count
     p90: Count
     max: Count
 
 
+@described("One class under a sampler.")
 class DrawnClass(Document):
-    """One class under a sampler."""
-
     label: str
     before: Positive
     """Samples of the class in the corpus."""
@@ -50,9 +49,8 @@ class DrawnClass(Document):
     """Tokens per sample of the class, of those drawn; null where none is."""
 
 
+@described("What has been drawn at least once, up to an epoch.")
 class FollowedEpoch(Document):
-    """What has been drawn at least once, up to an epoch."""
-
     epoch: Count
     class_ratio: AtLeastOne
     coverage: Ratio
@@ -60,24 +58,21 @@ class FollowedEpoch(Document):
     """The share of the class of which least has been drawn."""
 
 
+@described("One class on one rank.")
 class RankClass(Document):
-    """One class on one rank."""
-
     label: str
     count: Count
 
 
+@described("What one rank computes.")
 class Rank(Document):
-    """What one rank computes."""
-
     rank: Count
     samples: Count
     classes: list[RankClass]
 
 
+@described("One sampler: a row of the table.")
 class Sampler(Document):
-    """One sampler: a row of the table."""
-
     name: str
     """The bare name of the sampler."""
     params: dict[str, Any]
@@ -111,9 +106,10 @@ class Sampler(Document):
     strategy: Strategy
 
 
-class BalanceFile(Compared, File):
+@described(
     """Samplers that balance classes, on the same corpus. Keys may be added within this schema."""
-
+)
+class BalanceFile(Compared, File):
     calibration: Calibrated | None
     """The calibration that --calibration names."""
     epochs: Positive

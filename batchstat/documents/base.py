@@ -13,6 +13,7 @@ from pydantic import BaseModel, ConfigDict, Field
 
 from batchstat._version import __version__
 from batchstat.errors import without_commands
+from batchstat.parameters import described
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -66,17 +67,15 @@ class View:
         raise AttributeError(name)
 
 
+@described("What wrote the file.")
 class Tool(Document):
-    """What wrote the file."""
-
     name: Annotated[str, Field(json_schema_extra={"const": "batchstat"})]
     version: str
     """The version of batchstat."""
 
 
+@described("What every file begins with.")
 class File(Document):
-    """What every file begins with."""
-
     schema_name: Annotated[str, Field(alias="schema")]
     """Name and number of the file's schema: the number rises where a key is renamed or removed."""
     tool: Tool

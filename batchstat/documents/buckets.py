@@ -18,6 +18,7 @@ from batchstat.documents.comparison import Compared, Model, Warned
 from batchstat.documents.corpus import corpus_of
 from batchstat.documents.device import Calibrated, calibrated
 from batchstat.documents.strategy import Strategy, strategy_of
+from batchstat.parameters import described
 from batchstat.planning.rules import COSTS
 
 SCHEMA = "batchstat.buckets/3"
@@ -25,9 +26,8 @@ SCHEMA = "batchstat.buckets/3"
 Seconds = Annotated[float, Field(ge=0)]
 
 
+@described("One bucket of the optimal edges.")
 class Bucket(Document):
-    """One bucket of the optimal edges."""
-
     edge: Positive
     """The longest length that it may hold."""
     samples: Count
@@ -42,9 +42,8 @@ class Bucket(Document):
     """samples x edge."""
 
 
+@described("The edges that a rule gives for one number of buckets.")
 class RulePoint(Document):
-    """The edges that a rule gives for one number of buckets."""
-
     buckets: Annotated[Positive, Field(validation_alias="wanted")]
     """How many the rule was asked for."""
     edges: list[Positive]
@@ -60,18 +59,16 @@ class RulePoint(Document):
     batches and compiling are in the first, and full batches in the second."""
 
 
+@described("A rule for bucket edges.")
 class Rule(Document):
-    """A rule for bucket edges."""
-
     name: str
     """optimal, quantile, uniform, geometric, equal-tokens or equal-cost."""
     points: list[RulePoint]
     """One per number of buckets."""
 
 
+@described("How long training takes with the optimal edges for one number of buckets.")
 class BucketTime(Document):
-    """How long training takes with the optimal edges for one number of buckets."""
-
     buckets: Annotated[Positive, Field(validation_alias="wanted")]
     """How many were asked for."""
     edges: list[Positive]
@@ -91,9 +88,8 @@ class BucketTime(Document):
     has no limit or is not known."""
 
 
+@described("Upper edges of buckets. Keys may be added within this schema.")
 class BucketsFile(Compared, File):
-    """Upper edges of buckets. Keys may be added within this schema."""
-
     cost: one_of(COSTS)  # type: ignore[valid-type]
     """What the optimal edges minimise: linear is padding, quadratic is attention, model is a
     transformer's cost, time is by a calibration."""

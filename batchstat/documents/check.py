@@ -7,6 +7,7 @@ from pydantic import AliasPath, Field
 
 from batchstat.documents.base import Document, File, head, one_of
 from batchstat.documents.comparison import Report
+from batchstat.parameters import described
 
 SCHEMA = "batchstat.check/4"
 
@@ -22,9 +23,8 @@ def _of_limit(name: str) -> Any:
 _Status = one_of(("pass", "warn", "fail", "error"))
 
 
+@described("A change that was tried and helps.")
 class Remedy(Document):
-    """A change that was tried and helps."""
-
     change: str
     """Of the training, as a line to paste; of the corpus in words."""
     then: str
@@ -39,9 +39,8 @@ class Remedy(Document):
     """What else comes of it: limits that are then exceeded, tokens lost or computed."""
 
 
+@described("A limit, and the number that it is held against.")
 class HeldLimit(Document):
-    """A limit, and the number that it is held against."""
-
     name: Annotated[str, _of_limit("name")]
     """As it is called: max-padding, or the bound and the path."""
     path: Annotated[str, _of_limit("path")]
@@ -66,9 +65,8 @@ class HeldLimit(Document):
     """What was tried and helps; null where the limit is kept, or nothing helps."""
 
 
+@described("One check.")
 class CheckResult(Document):
-    """One check."""
-
     name: str
     """As the configuration calls it; default without a name."""
     status: _Status  # type: ignore[valid-type]
@@ -83,11 +81,12 @@ class CheckResult(Document):
     warnings: list[str]
 
 
-class CheckFile(File):
+@described(
     """Limits held against the numbers of one strategy on each corpus. Keys may be added within this
     schema.
     """
-
+)
+class CheckFile(File):
     status: _Status  # type: ignore[valid-type]
     """The worst of the checks'. A warning and a pass exit with 0, fail with 1 unless --warn-only,
     error with 3."""

@@ -19,6 +19,7 @@ from batchstat.documents.device import Calibrated, calibrated
 from batchstat.documents.profile import OfCorpus, of_corpus
 from batchstat.documents.runs import RecordedRun, run_of
 from batchstat.documents.strategy import Grouping, Strategy, strategy_of
+from batchstat.parameters import described
 from batchstat.planning.rules import (
     DISTRIBUTIONS,
     LOSSES,
@@ -32,9 +33,8 @@ from batchstat.profiling.profile import Profile
 SCHEMA = "batchstat.compare/5"
 
 
+@described("The settings that all rows share.")
 class Basis(Document):
-    """The settings that all rows share."""
-
     tokens_per_batch: Positive
     max_length: Positive
     overflow: one_of(OVERFLOWS)  # type: ignore[valid-type]
@@ -57,9 +57,8 @@ class Basis(Document):
     keep_labels: list[str]
 
 
+@described("The shape of a transformer.")
 class Model(Document):
-    """The shape of a transformer."""
-
     hidden: Positive
     """Width."""
     layers: Positive
@@ -80,9 +79,8 @@ class Model(Document):
     """Whether a feed-forward layer has three matrices."""
 
 
+@described("How much of the corpus all numbers are of, where they are an estimate.")
 class Sample(Document):
-    """How much of the corpus all numbers are of, where they are an estimate."""
-
     samples: Positive
     """Samples that were drawn."""
     corpus_samples: Positive
@@ -99,9 +97,8 @@ class Sample(Document):
     """Samples that were drawn / samples of the whole corpus."""
 
 
+@described("Which rows are recommended, by their labels.")
 class Choice(Document):
-    """Which rows are recommended, by their labels."""
-
     current: str
     """The setup that the others are compared to: --current, else static, else the first row."""
     best: str | None
@@ -123,9 +120,8 @@ class Choice(Document):
     or loses or repeats more of the corpus. Null where there is none."""
 
 
+@described("How the learning rate may scale from the current setup to the best row: hints.")
 class LearningRate(Document):
-    """How the learning rate may scale from the current setup to the best row: hints."""
-
     batch_ratio: Amount
     """Mean samples per step of the best row / those of the current setup."""
     linear: Amount
@@ -136,11 +132,12 @@ class LearningRate(Document):
     2022)."""
 
 
-class SortedEpoch(Document):
+@described(
     """The whole epoch sorted and cut as the best row is, by its budget or its batch size: no lower
     bound, as batches cut in other places can pad a little less.
     """
-
+)
+class SortedEpoch(Document):
     strategy: one_of(("token-budget", "bucketed"))  # type: ignore[valid-type]
     """token-budget where the best row has a budget, bucketed where it has a batch size."""
     batches: Positive
@@ -153,11 +150,12 @@ class SortedEpoch(Document):
     """Padding ratio of the epoch sorted."""
 
 
-class Bounds(Document):
+@described(
     """What rows are compared to: batches and packed_rows are lower bounds, sorted is what sorting
     everything gives.
     """
-
+)
+class Bounds(Document):
     batches: Positive
     """Real tokens / tokens_per_batch, rounded up."""
     packed_rows: Positive
@@ -165,9 +163,8 @@ class Bounds(Document):
     sorted: SortedEpoch
 
 
+@described("The strategy with one read_ahead.")
 class SweepPoint(Document):
-    """The strategy with one read_ahead."""
-
     read_ahead: Positive
     batches: Positive
     padding_tokens: Count
@@ -176,9 +173,8 @@ class SweepPoint(Document):
     padding_ratio: Ratio
 
 
+@described("Padding against read_ahead, all else equal.")
 class Sweep(Document):
-    """Padding against read_ahead, all else equal."""
-
     strategy: Annotated[str, Field(validation_alias="spec")]
     """The strategy, as it is written."""
     points: Annotated[list[SweepPoint], Field(min_length=1)]
@@ -188,18 +184,16 @@ class Sweep(Document):
     best."""
 
 
+@described("What else to know about the numbers.")
 class Warned(Document):
-    """What else to know about the numbers."""
-
     code: str
     """A stable name of the kind of warning."""
     message: str
     """The warning in words."""
 
 
+@described("What several files say of the lengths that they are about.")
 class Compared(Document):
-    """What several files say of the lengths that they are about."""
-
     corpus: Corpus
     """Which corpus was read, and how."""
     tokenizer: Tokenizer | None
@@ -207,9 +201,8 @@ class Compared(Document):
     basis: Basis
 
 
+@described("Batching strategies on the same lengths. Keys may be added within this schema.")
 class CompareFile(Compared, File):
-    """Batching strategies on the same lengths. Keys may be added within this schema."""
-
     run: RecordedRun | None
     """The recorded run that is the current setup; null where none is."""
     model: Model | None
@@ -235,9 +228,8 @@ class CompareFile(Compared, File):
     """What else to know about the numbers."""
 
 
+@described("The numbers of one strategy on one corpus: what limits are held against.")
 class Report(OfCorpus):
-    """The numbers of one strategy on one corpus: what limits are held against."""
-
     basis: Basis
     calibration: Calibrated | None
     """The calibration that --calibration names."""

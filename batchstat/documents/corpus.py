@@ -6,12 +6,12 @@ from pydantic import ConfigDict, Field
 
 from batchstat.corpus.sources import FORMATS
 from batchstat.documents.base import Count, Document, Positive, one_of
+from batchstat.parameters import described
 from batchstat.profiling.profile import CorpusFacts
 
 
+@described("A file of the corpus.")
 class Source(Document):
-    """A file of the corpus."""
-
     path: str
     """As given, with /; an address with … for its user, query and fragment."""
     bytes: Count
@@ -24,9 +24,8 @@ class Source(Document):
     """How the file was read."""
 
 
+@described("Records that are not samples, by reason.")
 class Skipped(Document):
-    """Records that are not samples, by reason."""
-
     model_config = ConfigDict(extra="forbid")
 
     blank: Count = 0
@@ -53,9 +52,10 @@ class Skipped(Document):
     """The tokenizer or the chat template raised."""
 
 
-class LeftOut(Document):
+@described(
     """Chats of which the chat template leaves something out, by what that is; it is not counted."""
-
+)
+class LeftOut(Document):
     model_config = ConfigDict(extra="forbid")
 
     system_messages: Count = 0
@@ -84,9 +84,8 @@ class LeftOut(Document):
     """Tools that a chat may call, also where they are no objects."""
 
 
+@described("How the corpus was read.")
 class ReadingOptions(Document):
-    """How the corpus was read."""
-
     input_format: str | None
     text_column: list[str]
     prompt_column: str | None
@@ -111,9 +110,8 @@ class ReadingOptions(Document):
     on_error: one_of(("fail", "skip"))  # type: ignore[valid-type]
 
 
+@described("Which corpus was read, and how.")
 class Corpus(Document):
-    """Which corpus was read, and how."""
-
     sources: list[Source]
     """The files, in the order in which they were read."""
     samples: Positive
@@ -131,9 +129,8 @@ class Corpus(Document):
     """How the corpus was read; null where lengths were given."""
 
 
+@described("The tokenizer that counted.")
 class Tokenizer(Document):
-    """The tokenizer that counted."""
-
     name: str
     digest: Annotated[str, Field(pattern=r"^sha256:[0-9a-f]{64}$")]
     special_tokens_per_sample: Count
@@ -143,9 +140,8 @@ class Tokenizer(Document):
     """The library that counted, with its version."""
 
 
+@described("How many values fall between two edges: four bins per octave.")
 class Histogram(Document):
-    """How many values fall between two edges: four bins per octave."""
-
     edges: Annotated[list[Count], Field(min_length=2)]
     """Bin i holds edges[i] <= value < edges[i + 1]."""
     counts: list[Count]

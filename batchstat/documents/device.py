@@ -6,13 +6,13 @@ from pydantic import Field
 
 from batchstat.calibration.setup import OF_MODELS
 from batchstat.documents.base import Amount, Count, Document
+from batchstat.parameters import described
 
 Residual = Annotated[float, Field(ge=0, json_schema_extra={"x-unit": "ratio"})]
 
 
+@described("The calibration behind seconds, peak_bytes and cost.")
 class Calibrated(Document):
-    """The calibration behind seconds, peak_bytes and cost."""
-
     file: str | None
     """The file of the calibration, or the folder of the recorded run; null where it was given as a
     record."""

@@ -10,14 +10,14 @@ from batchstat.documents.device import Calibrated, Residual, calibrated
 from batchstat.documents.runs import RecordedRun, run_of
 from batchstat.documents.strategy import Strategy, strategy_of
 from batchstat.errors import without_secrets
+from batchstat.parameters import described
 
 SCHEMA = "batchstat.preflight/3"
 ROLES = ("best", "fastest", "packed")
 
 
+@described("The trainer's configuration.")
 class TrainerConfig(Document):
-    """The trainer's configuration."""
-
     path: str
     framework: str
     """The framework that it is for."""
@@ -31,9 +31,8 @@ class TrainerConfig(Document):
     """Keys in the file that nobody knows: the report holds only if they decide nothing either."""
 
 
+@described("What the trainer keeps of the corpus before it makes batches.")
 class Samples(Document):
-    """What the trainer keeps of the corpus before it makes batches."""
-
     kept: Positive
     """Samples that it batches."""
     dropped: dict[str, Count]
@@ -46,9 +45,8 @@ class Samples(Document):
     """Tokens that these lost."""
 
 
+@described("How long training lasts.")
 class Schedule(Document):
-    """How long training lasts."""
-
     epochs: Amount
     """Epochs that all steps make; the last may be a part of one."""
     steps_per_epoch: Count
@@ -74,9 +72,8 @@ class Schedule(Document):
     """Cost of that time on all ranks, in the currency of --cost-per-hour; null without it."""
 
 
+@described("A setup that could replace the configuration's, and what it gives.")
 class Change(Document):
-    """A setup that could replace the configuration's, and what it gives."""
-
     role: one_of(ROLES)  # type: ignore[valid-type]
     """Whether it is the best change, the fastest one, or one that packs several samples into a
     row, which needs attention that keeps them apart."""
@@ -91,9 +88,8 @@ class Change(Document):
     """An epoch with the change."""
 
 
+@described("What the plan and a recorded run have in common, batch for batch.")
 class Proved(Document):
-    """What the plan and a recorded run have in common, batch for batch."""
-
     folder: str
     """The recording."""
     batches: Count
@@ -110,9 +106,10 @@ class Proved(Document):
     """What else differs, where none was found."""
 
 
-class Saved(Document):
+@described(
     """An epoch of a recorded run, and of the best change, by the times of its own batches."""
-
+)
+class Saved(Document):
     label: str
     """The change."""
     before: Amount
@@ -125,11 +122,12 @@ class Saved(Document):
     """Whether the change has batches larger or wider than all recorded ones."""
 
 
-class PreflightFile(Compared, File):
+@described(
     """What a trainer does with a corpus by its own configuration. Keys may be added within this
     schema.
     """
-
+)
+class PreflightFile(Compared, File):
     config: TrainerConfig
     run: RecordedRun | None
     """The run that was recorded; null where none was."""

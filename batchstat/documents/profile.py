@@ -14,14 +14,14 @@ from batchstat.documents.base import (
 )
 from batchstat.documents.corpus import Corpus, Histogram, Tokenizer, corpus_of
 from batchstat.lengths.stats import PERCENTILES, LengthStats
+from batchstat.parameters import described
 from batchstat.profiling.profile import Profile
 
 SCHEMA = "batchstat.profile/1"
 
 
+@described("Statistics of the lengths of all samples, in tokens.")
 class Lengths(Document):
-    """Statistics of the lengths of all samples, in tokens."""
-
     count: Positive
     """How many samples."""
     sum: Count
@@ -46,9 +46,8 @@ class Lengths(Document):
     histogram: Histogram
 
 
+@described("What one max_length would truncate.")
 class Truncation(Document):
-    """What one max_length would truncate."""
-
     max_length: Count
     samples: Count
     """Samples that it would truncate."""
@@ -60,9 +59,8 @@ class Truncation(Document):
     """Samples that would have no trained token; null where these are unknown."""
 
 
+@described("The tokens that carry loss.")
 class Trained(Document):
-    """The tokens that carry loss."""
-
     tokens: Count
     """Trained tokens of all samples."""
     share: Ratio
@@ -71,9 +69,8 @@ class Trained(Document):
     """Samples without a trained token."""
 
 
+@described("One class.")
 class ClassCount(Document):
-    """One class."""
-
     label: str | None
     """The class; null for samples without one."""
     count: Positive
@@ -84,9 +81,8 @@ class ClassCount(Document):
     """Tokens per sample of the class."""
 
 
+@described("What profile.json says of a corpus.")
 class OfCorpus(Document):
-    """What profile.json says of a corpus."""
-
     corpus: Corpus
     tokenizer: Tokenizer | None
     """The tokenizer that counted; null where the corpus was counted already."""
@@ -103,8 +99,9 @@ class OfCorpus(Document):
     """Samples of the largest class / samples of the smallest; null without classes."""
 
 
+@described("Lengths and classes of a corpus, in tokens. Keys may be added within this schema.")
 class ProfileFile(OfCorpus, File):
-    """Lengths and classes of a corpus, in tokens. Keys may be added within this schema."""
+    pass
 
 
 def profile_document(profile: Profile) -> dict[str, Any]:

@@ -3,12 +3,12 @@
 from typing import Any
 
 from batchstat.documents.base import Amount, Count, Document, Positive, one_of, rows_of
+from batchstat.parameters import described
 from batchstat.planning.rules import DISTRIBUTIONS, REMAINDERS
 
 
+@described("The step in which most tokens are waited for.")
 class WorstStep(Document):
-    """The step in which most tokens are waited for."""
-
     step: Count
     """Counted from 0."""
     rank: Count
@@ -25,9 +25,8 @@ class WorstStep(Document):
     """How many ranks have no batch in the step."""
 
 
+@described("Some consecutive steps.")
 class TimelinePoint(Document):
-    """Some consecutive steps."""
-
     first_step: Count
     """Counted from 0."""
     steps: Positive
@@ -38,9 +37,8 @@ class TimelinePoint(Document):
     """Mean total tokens per rank and step."""
 
 
+@described("What the ranks get.")
 class Ranks(Document):
-    """What the ranks get."""
-
     distribute: one_of(DISTRIBUTIONS)  # type: ignore[valid-type]
     remainder: one_of(REMAINDERS)  # type: ignore[valid-type]
     min_steps: Count

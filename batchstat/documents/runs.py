@@ -3,11 +3,11 @@
 from typing import Any
 
 from batchstat.documents.base import Amount, Count, Document
+from batchstat.parameters import described
 
 
+@described("A run whose batches were recorded.")
 class RecordedRun(Document):
-    """A run whose batches were recorded."""
-
     command: str
     """The command; empty for a part of a program."""
     python: str

@@ -3,20 +3,19 @@
 from typing import Any
 
 from batchstat.documents.base import Amount, Document, Positive, Ratio
+from batchstat.parameters import described
 
 
+@described("Where the padding ratio of the whole corpus lies, by an estimate.")
 class Interval(Document):
-    """Where the padding ratio of the whole corpus lies, by an estimate."""
-
     low: Ratio
     """Padding ratio of the whole corpus, at least, by an estimate."""
     high: Ratio
     """Padding ratio of the whole corpus, at most, by an estimate."""
 
 
+@described("The padding ratio over several seeds.")
 class PaddingSpread(Document):
-    """The padding ratio over several seeds."""
-
     mean: Amount
     std: Amount
     """Standard deviation of the population."""
@@ -24,16 +23,14 @@ class PaddingSpread(Document):
     max: Amount
 
 
+@described("The number of batches over several seeds.")
 class BatchSpread(Document):
-    """The number of batches over several seeds."""
-
     min: Positive
     max: Positive
 
 
+@described("Mean, standard deviation and extremes over --seeds.")
 class Seeds(Document):
-    """Mean, standard deviation and extremes over --seeds."""
-
     padding_ratio: PaddingSpread
     batches: BatchSpread
 

@@ -20,6 +20,7 @@ from batchstat.documents.corpus import Histogram
 from batchstat.documents.ranks import Ranks, timeline_of
 from batchstat.documents.spreads import Interval, Seeds, seeds_of
 from batchstat.documents.trained import Trained
+from batchstat.parameters import described
 from batchstat.planning.batch_table import BatchTable
 
 SHUFFLING = ("full", "partial", "sorted", "blocks", "none")
@@ -31,20 +32,20 @@ _ROUNDED_ONE = 1.000001
 """A correlation may exceed 1 by what rounding adds."""
 
 
+@described("Samples of a batch, the parts of split ones each counted.")
 class SamplesPerBatch(Document):
-    """Samples of a batch, the parts of split ones each counted."""
-
     min: Positive
     mean: AtLeastOne
     max: Positive
 
 
-class RelativeCost(Document):
+@described(
     """What is computed / what the real tokens need, each sample alone: an estimate, at least 1. A
     row of w tokens costs w (linear), w squared as attention does (quadratic), or by the shape of a
     transformer (model).
     """
-
+)
+class RelativeCost(Document):
     linear: AtLeastOne
     """In proportion to the width of rows: 1 / (1 - padding_ratio)."""
     quadratic: AtLeastOne
@@ -54,9 +55,8 @@ class RelativeCost(Document):
     """By the shape of the transformer that --model names."""
 
 
+@described("How far batches are from random ones: what people see as a saw-tooth in the loss.")
 class Grouping(Document):
-    """How far batches are from random ones: what people see as a saw-tooth in the loss."""
-
     neighbour_correlation: Annotated[float, Field(ge=-_ROUNDED_ONE, le=_ROUNDED_ONE)] | None
     """Correlation of a step's mean length with the next one's (Pearson): near 1 where batches come
     sorted, near 0 where they are shuffled; null for fewer than 4 steps."""
@@ -69,17 +69,15 @@ class Grouping(Document):
     """Standard deviation / mean of the real tokens of a step."""
 
 
+@described("Different classes of a batch.")
 class ClassesPerBatch(Document):
-    """Different classes of a batch."""
-
     min: Count
     mean: Amount
     max: Positive
 
 
+@described("The classes of batches. A sample of several labels counts as the rarest of them.")
 class Mixing(Document):
-    """The classes of batches. A sample of several labels counts as the rarest of them."""
-
     classes_per_batch: ClassesPerBatch
     single_class_batches: Count
     """Batches whose samples are all of one class."""
@@ -91,9 +89,8 @@ class Mixing(Document):
     null where there is but one class, or no batch of two samples."""
 
 
+@described("One batch.")
 class FirstBatch(Document):
-    """One batch."""
-
     rows: Positive
     width: Count
     """Tokens to which its rows are padded."""
@@ -101,9 +98,8 @@ class FirstBatch(Document):
     """Real tokens."""
 
 
+@described("One strategy on one epoch: a row of the table.")
 class Strategy(Document):
-    """One strategy on one epoch: a row of the table."""
-
     name: str
     """The strategy."""
     label: str

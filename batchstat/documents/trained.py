@@ -5,11 +5,11 @@ from typing import Annotated
 from pydantic import AliasChoices, Field
 
 from batchstat.documents.base import Amount, AtLeastOne, Count, Document
+from batchstat.parameters import described
 
 
+@described("How a number differs.")
 class Amounts(Document):
-    """How a number differs."""
-
     mean: Amount
     std: Amount
     """Standard deviation of the population."""
@@ -17,20 +17,20 @@ class Amounts(Document):
     max: Count
 
 
+@described("The tokens of one class.")
 class ClassWeight(Document):
-    """The tokens of one class."""
-
     label: str | None
     """The class; null for samples without one."""
     weight: Amount | None
     """Mean weight of its trained tokens; null if it has none."""
 
 
-class TokenWeight(Document):
+@described(
     """Weight of a trained token: its share of its step's gradient, relative to a loss summed over
     the whole step and divided once. 1 is exact; which loss it is, basis.loss says.
     """
-
+)
+class TokenWeight(Document):
     p5: Amount
     """The smallest weight that at least 5 % of the tokens do not exceed."""
     p95: Amount
@@ -45,11 +45,12 @@ class TokenWeight(Document):
     """Mean weight of each class; null where there are no labels."""
 
 
-class Trained(Document):
+@described(
     """The tokens that carry loss, as ranks compute them. The first token of a sample is not among
     them: nothing predicts it.
     """
-
+)
+class Trained(Document):
     tokens: Count
     """Trained tokens of all batches, repeats counted."""
     untrained_samples: Count

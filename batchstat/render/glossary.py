@@ -6,7 +6,6 @@ Schemas.
 
 import inspect
 import re
-import sys
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import MISSING, Field, dataclass, fields
 from typing import TYPE_CHECKING, Any
@@ -17,7 +16,7 @@ from batchstat.calibration.setup import Setup
 from batchstat.corpus.options import CorpusOptions
 from batchstat.documents.comparison import Model
 from batchstat.documents.schema import schema
-from batchstat.errors import InputError, OptionError, did_you_mean
+from batchstat.errors import OptionError, did_you_mean
 from batchstat.parameters import Option, options_of
 from batchstat.planning.algorithms.bucket_edges import RULES
 from batchstat.planning.rules import COSTS
@@ -184,13 +183,7 @@ def explain(name: str) -> list[Entry]:
 
 
 def entries() -> Iterator[Entry]:
-    """Everything that has a name.
-
-    Raises:
-        InputError: Python was told to drop the docstrings, in which most of it stands.
-    """
-    if sys.flags.optimize > 1:
-        raise InputError("python -OO leaves out what names mean: start batchstat without -OO")
+    """Everything that has a name."""
     for name, strategy in STRATEGIES.items():
         yield Entry(name, "strategy", _prose(strategy), tuple(_parameters(strategy)))
     for name, sampler in SAMPLERS.items():

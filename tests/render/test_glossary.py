@@ -1,6 +1,8 @@
 """Every name that batchstat shows has a definition."""
 
 import inspect
+import json
+import os
 import re
 import subprocess
 import sys
@@ -23,7 +25,7 @@ from batchstat.render.glossary import COLUMNS, Entry, entries, explain, explain_
 from batchstat.render.screens.balance import balance_screen
 from batchstat.render.screens.comparison import comparison_screen
 from batchstat.render.screens.layout import Fitting, Rows
-from conftest import SAMPLE_DATA, environment
+from conftest import ROOT, SAMPLE_DATA, environment
 
 
 def keys(part: dict) -> Iterator[str]:
@@ -207,11 +209,29 @@ def test_several_names():
             explain_all(words)
 
 
-def test_without_docstrings_it_says_so():
-    """python -OO drops them."""
-    command = [sys.executable, "-OO", "-m", "batchstat", "explain", "padding"]
-    result = subprocess.run(command, capture_output=True, text=True, env=environment())
-    assert result.returncode == 3
-    assert result.stderr == (
-        "error: python -OO leaves out what names mean: start batchstat without -OO\n"
-    )
+@pytest.mark.parametrize("level", ["-O", "-OO"])
+def test_what_names_mean_is_there_without_docstrings(level):
+    """Under python -OO, which drops them: what explain, help and schemas show is data."""
+    program = """
+import json, sys
+from batchstat.cli.main import app
+from batchstat.documents.schema import FILES, schema
+from batchstat.render.glossary import entries
+from typer.main import get_command
+from reference_commands import named
+shown = [[entry.name, entry.kind, entry.text, entry.facts] for entry in entries()]
+helps = [[name, command.help] for name, command in named(get_command(app))]
+print(json.dumps([shown, helps, [schema(name) for name in FILES]]))
+"""
+    found = [
+        subprocess.run(
+            [sys.executable, *flags, "-c", program],
+            capture_output=True,
+            encoding="utf-8",
+            env=environment(PYTHONPATH=os.pathsep.join(map(str, (ROOT, ROOT / "docs")))),
+        )
+        for flags in ([], [level])
+    ]
+    assert [each.returncode for each in found] == [0, 0], found[1].stderr
+    assert found[0].stdout == found[1].stdout
+    assert all(text for _, text in json.loads(found[1].stdout)[1])

@@ -13,7 +13,7 @@ from batchstat.cli.records import (
     Output,
     strategy_names,
 )
-from batchstat.parameters import option
+from batchstat.parameters import described, option
 from batchstat.planning.settings import Settings, sampler_names
 
 
@@ -57,7 +57,7 @@ class Strategy(Current):
     *(Output, Details, ConfigFile),
     without=("sampler",),
 )
-def command(options: Options) -> None:
+@described(
     """Compare samplers that balance classes: what each rank and batch gets.
 
     Writes balance.json, plots and a new profile to the results folder.
@@ -72,6 +72,8 @@ def command(options: Options) -> None:
         # Batches of 2 classes with 8 samples each
         batchstat balance --sampler per-batch:classes=2,samples=8 --strategy static
     """
+)
+def command(options: Options) -> None:
     from dataclasses import asdict, replace
 
     from batchstat.cli.current import current_of

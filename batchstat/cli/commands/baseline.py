@@ -9,7 +9,7 @@ from batchstat.cli.device import Calibrated
 from batchstat.cli.options import Options, takes
 from batchstat.cli.records import READING, Checks, ConfigFile, Current, Folder, OptionalCorpus
 from batchstat.cli.usage import Command, Group, Help
-from batchstat.parameters import option
+from batchstat.parameters import described, option
 from batchstat.planning.settings import Settings
 
 app = typer.Typer(
@@ -44,7 +44,7 @@ class BaselineFile:
     *(OptionalCorpus, BaselineFile, Current, Settings, Calibrated, *READING),
     *(Folder, Checks, ConfigFile),
 )
-def save(options: Options) -> None:
+@described(
     """Save the numbers of every check to a small file for the repository.
 
     `batchstat check --baseline FILE` fails if padding has increased since.
@@ -56,6 +56,8 @@ def save(options: Options) -> None:
         # A corpus, in a file of that name
         batchstat baseline save data/train.jsonl --baseline padding.json
     """
+)
+def save(options: Options) -> None:
     from batchstat.cli.checks import chosen_checks, measure_inputs
     from batchstat.cli.pasted import repeated
     from batchstat.cli.results import encoded

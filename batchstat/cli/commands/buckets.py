@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from batchstat.cli.options import Options, takes
 from batchstat.cli.records import READING, ConfigFile, Details, Model, OptionalCorpus, Output
-from batchstat.parameters import check_fields, option
+from batchstat.parameters import check_fields, described, option
 from batchstat.planning.rules import COSTS
 from batchstat.planning.settings import Settings
 
@@ -52,7 +52,7 @@ class Buckets:
     *(OptionalCorpus, Buckets, Settings, Model, *READING, Output, Details, ConfigFile),
     without=("read_ahead", "max_samples"),  # of strategies that cut windows
 )
-def command(options: Options) -> None:
+@described(
     """Find the bucket edges with the least padding.
 
     With --calibration, the number of buckets with the least time is used unless --buckets sets it.
@@ -68,6 +68,8 @@ def command(options: Options) -> None:
         # The edges with the least attention instead of the least padding
         batchstat buckets corpus.txt --cost quadratic
     """
+)
+def command(options: Options) -> None:
     from dataclasses import asdict, replace
 
     from batchstat.calibration.cost_model import as_model

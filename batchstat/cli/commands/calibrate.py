@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from batchstat.calibration.setup import Setup
 from batchstat.cli.options import Options, takes
-from batchstat.parameters import option, parse_bytes
+from batchstat.parameters import described, option, parse_bytes
 
 if TYPE_CHECKING:
     from batchstat.calibration.calibration import Calibration
@@ -77,7 +77,7 @@ class Measured:
 
 
 @takes(Setup, Measured)
-def command(options: Options) -> None:
+@described(
     """Measure time and memory of training on this device, for compare --calibration.
 
     Runs steps of the model, with random weights, on batches of random tokens: some minutes on a
@@ -93,6 +93,8 @@ def command(options: Options) -> None:
         # Memory alone, without a run
         batchstat calibrate --model qwen3-8b --estimate --memory 80GiB
     """
+)
+def command(options: Options) -> None:
     from batchstat.calibration.calibration import save_calibration
     from batchstat.cli.streams import KeptOnInterrupt, console, emit, render, say
     from batchstat.errors import OptionError, counted

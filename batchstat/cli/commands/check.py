@@ -15,7 +15,7 @@ from batchstat.cli.records import (
     OptionalCorpus,
 )
 from batchstat.errors import InputError
-from batchstat.parameters import option
+from batchstat.parameters import described, option
 from batchstat.planning.settings import Settings
 
 _EXCEEDED = 1
@@ -53,7 +53,7 @@ class Gate:
     *(OptionalCorpus, Limits, Current, Settings, Calibrated, *READING),
     *(Folder, Gate, Checks, ConfigFile),
 )
-def command(options: Options) -> None:
+@described(
     """Check padding and other numbers of what you train against limits, for CI.
 
     `--current` names that, or `current` in the configuration; else it is static.
@@ -71,6 +71,8 @@ def command(options: Options) -> None:
         # What your trainer's configuration does, with a page to share
         batchstat check --current sft.yaml --max-padding 40% --format html=report.html
     """
+)
+def command(options: Options) -> None:
     from datetime import UTC, datetime
 
     from typer import Exit

@@ -16,7 +16,7 @@ from batchstat.cli.records import (
     Output,
     strategy_names,
 )
-from batchstat.parameters import option
+from batchstat.parameters import described, option
 from batchstat.planning.settings import Settings
 
 if TYPE_CHECKING:
@@ -76,7 +76,7 @@ class Table:
     *(OptionalCorpus, Table, Current, Settings, Model, Calibrated, *READING),
     *(Output, Details, ConfigFile),
 )
-def command(options: Options) -> None:
+@described(
     """Compare batching strategies on a corpus, at equal peak memory.
 
     Writes compare.json, plots and a new profile to the results folder.
@@ -97,6 +97,8 @@ def command(options: Options) -> None:
         # Several corpora, one row each
         batchstat compare --each english.txt german.txt --current hf-trainer
     """
+)
+def command(options: Options) -> None:
     from batchstat.cli.results import publish
 
     table, output = options.read(Table), options.read(Output)

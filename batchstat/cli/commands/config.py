@@ -13,6 +13,7 @@ from batchstat.cli.records import (
     Tokenization,
 )
 from batchstat.corpus.options import CorpusOptions
+from batchstat.parameters import described
 from batchstat.planning.settings import Settings
 
 if TYPE_CHECKING:
@@ -20,7 +21,7 @@ if TYPE_CHECKING:
 
 
 @takes(OptionalCorpus, Limits, Current, Settings, Tokenization, CorpusOptions, Checks, ConfigFile)
-def command(options: Options) -> None:
+@described(
     """Print the settings of the checks, and where each is set.
 
     Accepts the options of check that change them; the same settings, except limits, apply to all
@@ -33,6 +34,8 @@ def command(options: Options) -> None:
         # What an option would change
         batchstat config --tokens-per-batch 16k
     """
+)
+def command(options: Options) -> None:
     from batchstat.cli.checks import chosen_checks
     from batchstat.cli.streams import console, emit, render
     from batchstat.render.screens.settings import settings_screen

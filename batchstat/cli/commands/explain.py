@@ -5,7 +5,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 
 from batchstat.cli.options import Options, takes
-from batchstat.parameters import option
+from batchstat.parameters import described, option
 
 
 def _names() -> Iterable[str]:
@@ -24,7 +24,7 @@ class Names:
 
 
 @takes(Names)
-def command(options: Options) -> None:
+@described(
     """Explain a column, a key, a strategy, a rule or a setting.
 
     Examples:
@@ -40,6 +40,8 @@ def command(options: Options) -> None:
         # The models that --model knows
         batchstat explain model
     """
+)
+def command(options: Options) -> None:
     from batchstat.cli.streams import console, emit, render
     from batchstat.render.glossary import COLUMNS, entries, explain_all
     from batchstat.render.screens.definitions import definition_screen, names_screen

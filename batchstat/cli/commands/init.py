@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from batchstat.cli.options import Options, takes
 from batchstat.cli.records import READING, Current
-from batchstat.parameters import option
+from batchstat.parameters import described, option
 from batchstat.planning.settings import Settings
 
 if TYPE_CHECKING:
@@ -31,7 +31,7 @@ class Corpus:
 
 
 @takes(Corpus, Current, Settings, *READING)
-def command(options: Options) -> None:
+@described(
     """Measure what you train on a corpus, write limits for it, print a CI workflow.
 
     `--current` names what you train with; else it is static, as in compare.
@@ -52,6 +52,8 @@ def command(options: Options) -> None:
         # The workflow too
         batchstat init data/train.jsonl > .github/workflows/batchstat.yml
     """
+)
+def command(options: Options) -> None:
     from batchstat.cli.configuration import DEFAULT_CHECK, CheckSettings
     from batchstat.cli.current import current_of
     from batchstat.cli.inputs import read_inputs

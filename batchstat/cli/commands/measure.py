@@ -4,7 +4,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from batchstat.cli.options import Options, takes
-from batchstat.parameters import option
+from batchstat.parameters import described, option
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -31,7 +31,7 @@ class Shown:
 
 
 @takes(Recorded, Shown)
-def command(options: Options) -> None:
+@described(
     """Report what a recorded command trained on, again.
 
     Also while it still runs, or after it was killed: whatever it has written by then.
@@ -43,6 +43,8 @@ def command(options: Options) -> None:
         # Another recording, as JSON
         batchstat measure my-run --json
     """
+)
+def command(options: Options) -> None:
     import sys
 
     from batchstat.cli.streams import console, emit, render, say

@@ -4,7 +4,7 @@ from dataclasses import MISSING, dataclass
 
 from batchstat.cli.options import Options, takes
 from batchstat.cli.records import Output, Partial
-from batchstat.parameters import option
+from batchstat.parameters import described, option
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -21,7 +21,7 @@ class Shards:
 
 
 @takes(Shards, Partial, Output)
-def command(options: Options) -> None:
+@described(
     """Merge the shards of a corpus into one profile.
 
     The files are the same as those of one run over the whole corpus.
@@ -30,6 +30,8 @@ def command(options: Options) -> None:
         # The shards that batchstat profile --shard wrote
         batchstat merge part-* -o whole
     """
+)
+def command(options: Options) -> None:
     from batchstat.cli.configuration import CheckSettings, is_configured
     from batchstat.cli.inputs import read_inputs
     from batchstat.cli.pages import check_outputs

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from batchstat.cli.device import Calibrated
 from batchstat.cli.options import Options, takes
 from batchstat.cli.records import READING, Current, Details, Folder, Output
-from batchstat.parameters import option, options_of
+from batchstat.parameters import described, option, options_of
 from batchstat.planning.settings import Settings
 
 if TYPE_CHECKING:
@@ -49,7 +49,7 @@ _DECIDED = (
     *(Trainer, Current, Settings, Calibrated, *READING, Output, Details),
     without=(*_DECIDED, "current", "html", "open_page"),
 )
-def command(options: Options) -> None:
+@described(
     """Report what a trainer's own configuration does to a corpus.
 
     Reads those of transformers, TRL, axolotl and LLaMA-Factory. Options override the configuration.
@@ -66,6 +66,8 @@ def command(options: Options) -> None:
         # Whether that is what was trained, and if not, why
         batchstat preflight sft.yaml --recording batchstat-results/run
     """
+)
+def command(options: Options) -> None:
     from dataclasses import fields
 
     from batchstat.cli.configuration import DEFAULT_CHECK, CheckSettings

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from batchstat.cli.options import Options, takes
 from batchstat.cli.records import READING, ConfigFile, Corpus, Output, Partial
-from batchstat.parameters import option
+from batchstat.parameters import described, option
 
 if TYPE_CHECKING:
     from batchstat.profiling.shards import Shard
@@ -25,7 +25,7 @@ class Sharding:
 
 
 @takes(Corpus, *READING, Sharding, Partial, Output, ConfigFile)
-def command(options: Options) -> None:
+@described(
     """Count the tokens of a corpus: lengths, tokens lost to a max_length, classes.
 
     Writes profile.json, lengths.parquet and plots to the results folder, where compare finds them.
@@ -46,6 +46,8 @@ def command(options: Options) -> None:
         # One of 100 shards, for batchstat merge
         batchstat profile data/*.parquet --shard 3/100 -o part-3
     """
+)
+def command(options: Options) -> None:
     from batchstat.cli import profiles
     from batchstat.cli.inputs import read_inputs
     from batchstat.cli.pages import check_outputs

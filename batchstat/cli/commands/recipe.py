@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from batchstat.cli.options import Options, takes
 from batchstat.cli.records import ConfigFile, Folder, Template, strategy_names
-from batchstat.parameters import option
+from batchstat.parameters import described, option
 from batchstat.planning.settings import Settings
 
 if TYPE_CHECKING:
@@ -59,7 +59,7 @@ class Script:
 
 
 @takes(Script, Settings, Template, Folder, ConfigFile, without=("epoch",))
-def command(options: Options) -> None:
+@described(
     """Print a training script that uses exactly the batches that were simulated.
 
     Uses the profile in the results folder, and by default what the last comparison recommends.
@@ -74,6 +74,8 @@ def command(options: Options) -> None:
         # One for accelerate, on 8 ranks
         batchstat recipe accelerate --world-size 8 --strategy bucketed:read_ahead=5000
     """
+)
+def command(options: Options) -> None:
     from batchstat.cli.inputs import read_inputs
     from batchstat.cli.streams import emit
     from batchstat.errors import InputError

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from batchstat.cli.options import Options, takes
-from batchstat.parameters import option
+from batchstat.parameters import described, option
 
 if TYPE_CHECKING:
     from batchstat.trainers.preflight.recorded import Run as Recording
@@ -75,7 +75,7 @@ class Recorded:
 
 
 @takes(Run, Recorded)
-def command(options: Options) -> None:
+@described(
     """Record the batches that a command really trains on, and report what they pad.
 
     The command runs unchanged: its output, its exit code and signals are its own. Afterwards the
@@ -91,6 +91,8 @@ def command(options: Options) -> None:
         # Whatever starts the script
         batchstat run torchrun --nproc-per-node 8 train.py
     """
+)
+def command(options: Options) -> None:
     from batchstat.cli.streams import say
     from batchstat.errors import BatchstatError
     from batchstat.trainers.preflight.recorded import run

@@ -7,7 +7,7 @@ import numpy as np
 
 from batchstat.errors import InputError, OptionError
 from batchstat.lengths.arrays import Ints, offsets_from_sizes, round_up
-from batchstat.parameters import MAX_INT, one_of, whole_number
+from batchstat.parameters import MAX_INT, described, one_of, whole_number
 
 Cost = Callable[[int], float]
 
@@ -181,39 +181,43 @@ def check_buckets(name: str, buckets: int | None, different: int) -> None:
         )
 
 
+@described("Minimise the padding to the edges, or another cost of them.")
 def _optimal(values: Ints, counts: Ints, buckets: int, cost: Cost) -> Ints:
-    """Minimise the padding to the edges, or another cost of them."""
     return np.array(list(each_optimal_edges(values, counts, buckets, cost=cost))[-1])
 
 
+@described("Put the same number of samples in each bucket.")
 def _quantile(values: Ints, counts: Ints, buckets: int, _: Cost) -> Ints:
-    """Put the same number of samples in each bucket."""
     upto = np.cumsum(counts)
     ranks = -(-int(upto[-1]) * np.arange(1, buckets + 1) // buckets)
     edges: Ints = np.unique(values[np.searchsorted(upto, ranks)])
     return edges
 
 
+@described("Space edges evenly from 0 to the longest length.")
 def _uniform(values: Ints, _counts: Ints, buckets: int, _: Cost) -> Ints:
-    """Space edges evenly from 0 to the longest length."""
     longest = int(values[-1])
     return np.unique(-(-longest * np.arange(1, buckets + 1) // buckets))
 
 
-def _geometric(values: Ints, _counts: Ints, buckets: int, _: Cost) -> Ints:
+@described(
     """Make each edge the same multiple of the one before, from shortest to longest length."""
+)
+def _geometric(values: Ints, _counts: Ints, buckets: int, _: Cost) -> Ints:
     shortest, longest = int(values[0]), int(values[-1])
     growing = shortest * (longest / shortest) ** (np.arange(1, buckets) / buckets)
     edges: Ints = np.unique(np.append(np.ceil(growing).astype(np.int64), longest))
     return edges[edges <= longest]
 
 
-def _equal_tokens(values: Ints, counts: Ints, buckets: int, _: Cost) -> Ints:
+@described(
     """Put the same number of tokens in each bucket: walk up the lengths, and cut where a bucket
     exceeds its share.
 
     Source: lhotse's estimate_duration_buckets, which can return the same edge twice, or fewer.
     """
+)
+def _equal_tokens(values: Ints, counts: Ints, buckets: int, _: Cost) -> Ints:
     upto = np.concatenate([[0], np.cumsum(values.astype(np.int64) * counts)])
     share = upto[-1] / buckets
     edges, taken = [], 0
@@ -230,7 +234,7 @@ def _equal_tokens(values: Ints, counts: Ints, buckets: int, _: Cost) -> Ints:
     return np.unique([*edges, int(values[-1])])
 
 
-def _equal_cost(values: Ints, counts: Ints, buckets: int, cost: Cost) -> Ints:
+@described(
     """Find thresholds between which samples cost about the same, by hill climbing from random ones.
 
     A sample costs as much as the upper edge of its bucket. Where the costs of two neighbouring
@@ -240,6 +244,8 @@ def _equal_cost(values: Ints, counts: Ints, buckets: int, cost: Cost) -> Ints:
     thousand distinct lengths, a thousand are tried. Source: asym's find_thresholds, which is not
     seeded.
     """
+)
+def _equal_cost(values: Ints, counts: Ints, buckets: int, cost: Cost) -> Ints:
     if len(values) <= buckets:
         return values
     if buckets == 1:

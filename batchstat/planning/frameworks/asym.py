@@ -5,7 +5,7 @@ from typing import ClassVar
 
 import numpy as np
 
-from batchstat.parameters import parameter
+from batchstat.parameters import described, parameter
 from batchstat.planning.algorithms.bucket_edges import check_choice, find_edges
 from batchstat.planning.algorithms.cutting import cut_every
 from batchstat.planning.plan import BatchPlan, Window
@@ -14,8 +14,7 @@ from batchstat.planning.strategies.base import Strategy
 _USUAL_GROUPS = 4
 
 
-@dataclass(frozen=True, kw_only=True)
-class Asym(Strategy):
+@described(
     """Each step of `batch_size` consecutive samples is split by length into batches, each padded to
     its own longest; gradients are summed over the step.
 
@@ -27,7 +26,9 @@ class Asym(Strategy):
     Ranks: not defined; as set by --distribute and --remainder. Last batch: kept; the last step is
     short. Longer samples: in the last group. Budget: none; `batch_size` samples per step.
     """
-
+)
+@dataclass(frozen=True, kw_only=True)
+class Asym(Strategy):
     varies_steps: ClassVar[bool] = True
 
     batch_size: int

@@ -6,7 +6,7 @@ from typing import ClassVar
 import numpy as np
 
 from batchstat.lengths.arrays import Ints, round_up
-from batchstat.parameters import MAX_INT, parameter
+from batchstat.parameters import MAX_INT, described, parameter
 from batchstat.planning.algorithms.cutting import cut_every
 from batchstat.planning.frameworks.defaults import HfTrainer
 from batchstat.planning.frameworks.packed_rows import PackedRows
@@ -31,8 +31,7 @@ class AxolotlPadded(HfTrainer):
     pad_to_multiple_of: int = _PAD_TO
 
 
-@dataclass(frozen=True, kw_only=True)
-class Axolotl(PackedRows, PacksDocuments):
+@described(
     """axolotl. With its defaults, the batches of `hf-trainer` of `batch_size` (micro_batch_size),
     padded to the longest sample and to a multiple of 64.
 
@@ -53,7 +52,9 @@ class Axolotl(PackedRows, PacksDocuments):
     rows as above, padded to multiples of sequence_len. Checked against axolotl 0.19 and accelerate
     1.13.
     """
-
+)
+@dataclass(frozen=True, kw_only=True)
+class Axolotl(PackedRows, PacksDocuments):
     name: ClassVar[str] = "axolotl"
     own_parameters: ClassVar[tuple[str, ...]] = ("read_ahead",)
     usual_batch_size: ClassVar[int | None] = 1

@@ -3,13 +3,13 @@
 from dataclasses import dataclass
 from typing import ClassVar
 
+from batchstat.parameters import described
 from batchstat.planning.strategies.boundaries import Boundaries
 from batchstat.planning.strategies.static import Static
 from batchstat.planning.strategies.token_budget import TokenBudget
 
 
-@dataclass(frozen=True, kw_only=True)
-class HfTrainer(Static):
+@described(
     """Hugging Face Trainer with its defaults (transformers 5: per_device_train_batch_size=8,
     train_sampling_strategy='random' and a padding collator): shuffled samples, padded to the
     longest of their batch. The order is that of its `seed`.
@@ -19,7 +19,9 @@ class HfTrainer(Static):
     short. Longer samples: truncated by the tokenizer. Budget: none; `batch_size` samples (8 unless
     one is given), whatever their length.
     """
-
+)
+@dataclass(frozen=True, kw_only=True)
+class HfTrainer(Static):
     order: ClassVar[str | None] = "torch"
     distribute: ClassVar[str | None] = "batches"
     remainder: ClassVar[str | None] = "fill"
@@ -28,8 +30,7 @@ class HfTrainer(Static):
     samples_per_second: ClassVar[int] = 1_000_000
 
 
-@dataclass(frozen=True, kw_only=True)
-class TfData(Boundaries):
+@described(
     """tf.data's bucket_by_sequence_length with tensor2tensor's edges: from 8 below `max_length`,
     each a tenth above the last.
 
@@ -38,7 +39,9 @@ class TfData(Boundaries):
     bucket. Budget: `tokens_per_batch` // upper edge samples; tensor2tensor also rounds that down to
     divisors of a highly composite number, which is not reproduced here.
     """
-
+)
+@dataclass(frozen=True, kw_only=True)
+class TfData(Boundaries):
     distribute: ClassVar[str | None] = "samples"
     remainder: ClassVar[str | None] = "uneven"
 
@@ -52,8 +55,7 @@ class TfData(Boundaries):
             object.__setattr__(self, "boundaries", _tensor2tensor_edges(self.max_length))
 
 
-@dataclass(frozen=True, kw_only=True)
-class Infinibatch(TokenBudget):
+@described(
     """infinibatch's BucketedReadaheadBatchIterator with read_ahead=10000 and a batch_size that
     divides the budget by the longest.
 
@@ -61,7 +63,9 @@ class Infinibatch(TokenBudget):
     Last batch: kept; each window ends with a short batch. Longer samples: a batch of one, over the
     budget, silently. Budget: rows × longest is at most the budget.
     """
-
+)
+@dataclass(frozen=True, kw_only=True)
+class Infinibatch(TokenBudget):
     distribute: ClassVar[str | None] = "chunks"
     remainder: ClassVar[str | None] = "uneven"
     own_parameters: ClassVar[tuple[str, ...]] = ("read_ahead",)

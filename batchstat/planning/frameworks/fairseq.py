@@ -6,13 +6,12 @@ from typing import ClassVar
 import numpy as np
 
 from batchstat.lengths.arrays import Ints, round_up
-from batchstat.parameters import MAX_INT, parameter
+from batchstat.parameters import MAX_INT, described, parameter
 from batchstat.planning.plan import BatchPlan, Window
 from batchstat.planning.strategies.base import Strategy
 
 
-@dataclass(frozen=True, kw_only=True)
-class Fairseq(Strategy):
+@described(
     """The epoch is sorted shortest first; a batch grows while rows × longest stays in the budget.
 
     The size of a batch is below `required_batch_size_multiple` or a multiple of it; samples beyond
@@ -24,7 +23,9 @@ class Fairseq(Strategy):
     size is not a multiple (--required-batch-size-multiple). Longer samples: an error, or dropped
     with --skip-invalid-size-inputs-valid-test. Budget: rows × longest is at most --max-tokens.
     """
-
+)
+@dataclass(frozen=True, kw_only=True)
+class Fairseq(Strategy):
     distribute: ClassVar[str | None] = "batches"
     remainder: ClassVar[str | None] = "dummy"
 

@@ -7,7 +7,7 @@ from typing import ClassVar
 import numpy as np
 
 from batchstat.lengths.arrays import Ints
-from batchstat.parameters import MAX_INT, check_fields, parameter
+from batchstat.parameters import MAX_INT, check_fields, described, parameter
 from batchstat.planning.algorithms.cutting import cut_every
 from batchstat.planning.algorithms.packing import Packing, first_fit
 from batchstat.planning.frameworks.packed_rows import PackedRows
@@ -15,8 +15,7 @@ from batchstat.planning.plan import Window
 from batchstat.planning.strategies.packed import PackedSamples
 
 
-@dataclass(frozen=True, kw_only=True)
-class Grain(PackedRows):
+@described(
     """Packing of grain: samples in the order's sequence join `num_packing_bins` rows; once one fits
     into none of them, all rows are emitted, shuffled, and it begins the next ones. A batch is
     `batch_size` rows, padded to `max_length` (length_struct).
@@ -29,7 +28,9 @@ class Grain(PackedRows):
     `batch_size` rows of `max_length`. Checked against grain 0.2.18; source: PackingDatasetIterator
     and PackedBatch of grain/_src/python/dataset/transformations.
     """
-
+)
+@dataclass(frozen=True, kw_only=True)
+class Grain(PackedRows):
     name: ClassVar[str] = "grain"
     order: ClassVar[str | None] = None
     shuffles_as: ClassVar[str | None] = None

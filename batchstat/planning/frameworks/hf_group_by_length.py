@@ -5,7 +5,7 @@ from typing import ClassVar
 
 import numpy as np
 
-from batchstat.parameters import parameter
+from batchstat.parameters import described, parameter
 from batchstat.planning.algorithms.cutting import cut_every
 from batchstat.planning.plan import BatchPlan, Window
 from batchstat.planning.strategies.base import Strategy
@@ -13,8 +13,7 @@ from batchstat.planning.strategies.base import Strategy
 _MOST_GROUPED, _LEAST_GROUPS = 50, 4
 
 
-@dataclass(frozen=True, kw_only=True)
-class HfGroupByLength(Strategy):
+@described(
     """Groups of `group` × `batch_size` × `gradient_accumulation_steps` consecutive samples are
     sorted longest first and cut every `batch_size`, across their borders; the longest sample of all
     is swapped with the first.
@@ -29,7 +28,9 @@ class HfGroupByLength(Strategy):
     short. Longer samples: truncated by the tokenizer. Budget: none; `batch_size` samples (8 unless
     one is given), whatever their length.
     """
-
+)
+@dataclass(frozen=True, kw_only=True)
+class HfGroupByLength(Strategy):
     order: ClassVar[str | None] = "shuffled"
     distribute: ClassVar[str | None] = "batches"
     remainder: ClassVar[str | None] = "fill"

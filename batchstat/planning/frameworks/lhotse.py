@@ -8,7 +8,7 @@ from typing import ClassVar
 import numpy as np
 
 from batchstat.lengths.arrays import offsets_from_sizes, round_up
-from batchstat.parameters import MAX_INT, parameter
+from batchstat.parameters import MAX_INT, described, parameter
 from batchstat.planning.algorithms.bucket_edges import above_last_edge, check_choice, find_edges
 from batchstat.planning.plan import BatchPlan, Window
 from batchstat.planning.strategies.base import Strategy
@@ -17,8 +17,7 @@ _SEEN_FOR_EDGES = 10_000
 _USUAL_BUCKETS = 10
 
 
-@dataclass(frozen=True, kw_only=True)
-class Lhotse(Strategy):
+@described(
     """A buffer of `buffer_size` samples, in buckets by length, is refilled after every batch.
 
     A random bucket is chosen, or the nearest one that can fill a batch. Random samples of it join
@@ -33,7 +32,9 @@ class Lhotse(Strategy):
     there are fewer samples than ranks. Last batch: kept as short batches. Longer samples: a batch
     of one, with a warning. Budget: checked after a sample has joined.
     """
-
+)
+@dataclass(frozen=True, kw_only=True)
+class Lhotse(Strategy):
     distribute: ClassVar[str | None] = "batches"
     remainder: ClassVar[str | None] = "spread"
     samples_per_second: ClassVar[int] = 100_000

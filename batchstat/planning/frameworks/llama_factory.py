@@ -8,7 +8,7 @@ import numpy as np
 
 from batchstat.errors import OptionError
 from batchstat.lengths.arrays import Ints, round_up
-from batchstat.parameters import MAX_INT, parameter
+from batchstat.parameters import MAX_INT, described, parameter
 from batchstat.planning.algorithms.cutting import longest_first
 from batchstat.planning.algorithms.packing import first_fit
 from batchstat.planning.frameworks.defaults import HfTrainer
@@ -42,8 +42,7 @@ class LlamaFactoryPadded(HfTrainer):
     pad_to_multiple_of: int = _PAD_TO
 
 
-@dataclass(frozen=True, kw_only=True)
-class LlamaFactory(ShuffledRows):
+@described(
     """LLaMA-Factory's SFT. With its defaults, the batches of `hf-trainer`, padded to the longest
     sample and to a multiple of 8.
 
@@ -62,7 +61,9 @@ class LlamaFactory(ShuffledRows):
     there. Budget: none; `batch_size` rows (8 unless one is given) of `max_length`. Checked against
     LLaMA-Factory at commit ff6d4d1 and accelerate 1.15, without streaming.
     """
-
+)
+@dataclass(frozen=True, kw_only=True)
+class LlamaFactory(ShuffledRows):
     name: ClassVar[str] = "llama-factory"
     own_parameters: ClassVar[tuple[str, ...]] = ("read_ahead",)
     usual_batch_size: ClassVar[int | None] = 8

@@ -8,7 +8,7 @@ import numpy as np
 
 from batchstat.errors import InputError, OptionError
 from batchstat.lengths.arrays import Ints, offsets_from_sizes, round_up
-from batchstat.parameters import MAX_INT, check_fields, parameter
+from batchstat.parameters import MAX_INT, check_fields, described, parameter
 from batchstat.planning.algorithms.cutting import cut_every
 from batchstat.planning.plan import BatchPlan, Window
 from batchstat.planning.strategies.base import Strategy
@@ -21,8 +21,7 @@ _Row = tuple[int, list[int]]
 """The tokens of a row, and its samples."""
 
 
-@dataclass(frozen=True, kw_only=True)
-class LlmFoundry(Strategy):
+@described(
     """LLM Foundry's finetuning with packing_ratio (BinPackCollator): of `batch_size` ×
     `packing_ratio` samples, longest first, each joins the first row with room, which then becomes
     the last one, or begins a new row. The `batch_size` fullest rows are the batch, padded to
@@ -37,7 +36,9 @@ class LlmFoundry(Strategy):
     `batch_size` rows of `max_length`. Checked against LLM Foundry at commit 8c8dd48, for data sets
     that are not streamed.
     """
-
+)
+@dataclass(frozen=True, kw_only=True)
+class LlmFoundry(Strategy):
     in_short: ClassVar[str] = "several per row"
     order: ClassVar[str | None] = "torch"
     distribute: ClassVar[str | None] = "samples"

@@ -8,7 +8,7 @@ import numpy as np
 
 from batchstat.lengths.arrays import Ints, round_up
 from batchstat.lengths.stats import distinct
-from batchstat.parameters import MAX_INT, check_fields, parameter
+from batchstat.parameters import MAX_INT, check_fields, described, parameter
 from batchstat.planning.algorithms.packing import first_fit
 from batchstat.planning.frameworks.packed_rows import PackedRows
 from batchstat.planning.plan import Window
@@ -22,8 +22,7 @@ ALGORITHMS: Mapping[str, str] = {
 _PAD_TO = 16
 
 
-@dataclass(frozen=True, kw_only=True)
-class Nemo(PackedRows):
+@described(
     """Packed sequences of NeMo and Megatron-Bridge for finetuning: the histogram of all lengths is
     packed by first fit into rows of `max_length` (packed_sequence_size), in random sequence or
     longest first, and random samples of these lengths are put there. A batch is one row
@@ -37,7 +36,9 @@ class Nemo(PackedRows):
     Last batch: kept. Longer samples: truncated. Budget: one row of `max_length`. Checked against
     Megatron-Bridge at commit 067f987.
     """
-
+)
+@dataclass(frozen=True, kw_only=True)
+class Nemo(PackedRows):
     name: ClassVar[str] = "nemo"
     shuffles_as: ClassVar[str | None] = "shuffled"
     remainder: ClassVar[str | None] = "drop"

@@ -7,7 +7,7 @@ from typing import ClassVar
 import numpy as np
 
 from batchstat.lengths.arrays import Ints
-from batchstat.parameters import MAX_INT, parameter
+from batchstat.parameters import MAX_INT, described, parameter
 from batchstat.planning.frameworks.defaults import HfTrainer
 from batchstat.planning.frameworks.packed_rows import ShuffledRows
 from batchstat.planning.plan import Window
@@ -31,8 +31,7 @@ class TrlPadded(HfTrainer):
     loss: ClassVar[str] = "trl"
 
 
-@dataclass(frozen=True, kw_only=True)
-class Trl(ShuffledRows, PacksDocuments):
+@described(
     """TRL's SFTTrainer. With its defaults, the batches of `hf-trainer`: one sample per row, padded
     to the longest of the batch.
 
@@ -49,7 +48,9 @@ class Trl(ShuffledRows, PacksDocuments):
     Budget: none; `batch_size` rows (8 unless one is given) of at most `max_length`. Checked against
     TRL 1.16 and accelerate 1.15.
     """
-
+)
+@dataclass(frozen=True, kw_only=True)
+class Trl(ShuffledRows, PacksDocuments):
     name: ClassVar[str] = "trl"
     own_parameters: ClassVar[tuple[str, ...]] = ("read_ahead",)
     usual_batch_size: ClassVar[int | None] = 8

@@ -4,22 +4,23 @@ import math
 from dataclasses import dataclass
 
 from batchstat.errors import OptionError
-from batchstat.parameters import parameter
+from batchstat.parameters import described, parameter
 from batchstat.planning.classes import Classes
 from batchstat.planning.samplers.per_class import PerClassSampler
 
 _ROUNDING = 1e-9
 
 
-@dataclass(frozen=True, kw_only=True)
-class Dynamic(PerClassSampler):
+@described(
     """A class with d times as many samples as the smallest gets d^(decay^epoch) times as many, at
     most `cap` times, without replacement: unchanged in epoch 0, balanced in the end.
 
     Source: Catalyst's DynamicBalanceClassSampler, whose first epoch is the second one here, as its
     counter is one ahead.
     """
-
+)
+@dataclass(frozen=True, kw_only=True)
+class Dynamic(PerClassSampler):
     decay: float = parameter(
         "How fast the classes become balanced: the exponent of their ratio is decay^epoch.", 0.9
     )

@@ -7,21 +7,22 @@ import numpy as np
 
 from batchstat.errors import InputError
 from batchstat.lengths.arrays import Ints
-from batchstat.parameters import parameter
+from batchstat.parameters import described, parameter
 from batchstat.planning.classes import Classes
 from batchstat.planning.rng import sampler_rng
 from batchstat.planning.samplers.base import Sampler
 from batchstat.planning.samplers.draws import check_total, draw_distinct
 
 
-@dataclass(frozen=True, kw_only=True)
-class PerBatch(Sampler):
+@described(
     """Every batch of `static` has `classes` random classes with `samples` random samples of each;
     there are as many batches as the corpus has samples for, unless `batches` is set. No sample
     comes twice in a batch if its class has enough; draws of different batches are independent
     (Catalyst's BatchBalanceClassSampler).
     """
-
+)
+@dataclass(frozen=True, kw_only=True)
+class PerBatch(Sampler):
     has_sequence: ClassVar[bool] = True
     draws_by_chance: ClassVar[bool] = True
 

@@ -7,21 +7,22 @@ import numpy as np
 
 from batchstat.errors import InputError
 from batchstat.lengths.arrays import Ints
-from batchstat.parameters import parameter
+from batchstat.parameters import described, parameter
 from batchstat.planning.classes import Classes
 from batchstat.planning.samplers.base import Sampler
 from batchstat.planning.samplers.draws import check_total
 from batchstat.planning.samplers.torch_random import torch_multinomial
 
 
-@dataclass(frozen=True, kw_only=True)
-class WeightedRandom(Sampler):
+@described(
     """Draws `length` samples, by default as many as the corpus has, with every class equally likely
     at each draw: the same indices as torch's WeightedRandomSampler with weights of 1 / class size
     and a generator seeded with seed + epoch. With `replacement` off, no sample comes twice, and
     only large classes are left in the end. (torch itself supports at most 16,777,216 samples.)
     """
-
+)
+@dataclass(frozen=True, kw_only=True)
+class WeightedRandom(Sampler):
     has_sequence: ClassVar[bool] = True
     draws_by_chance: ClassVar[bool] = True
 

@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from batchstat.errors import InputError, OptionError, short
-from batchstat.parameters import parameter
+from batchstat.parameters import described, parameter
 from batchstat.planning.classes import Classes, not_there
 from batchstat.planning.samplers.draws import round_shares
 from batchstat.planning.samplers.per_class import PerClassSampler
@@ -12,13 +12,14 @@ from batchstat.planning.samplers.per_class import PerClassSampler
 _MOST = 10**18
 
 
-@dataclass(frozen=True, kw_only=True)
-class Weights(PerClassSampler):
+@described(
     """Classes share `length` samples (by default as many as the corpus has) in proportion to their
     weights, rounded so that the total is exact (largest remainder). A class without a weight gets
     none. A class with too few samples is drawn from with replacement; `even` as in upsampling.
     """
-
+)
+@dataclass(frozen=True, kw_only=True)
+class Weights(PerClassSampler):
     weights: Mapping[str, float] = parameter(
         "Each class with its weight: its share of the samples is in proportion."
     )

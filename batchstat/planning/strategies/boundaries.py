@@ -8,7 +8,7 @@ from typing import ClassVar, Literal
 import numpy as np
 
 from batchstat.lengths.arrays import Ints, expand_ranges, offsets_from_sizes, round_up
-from batchstat.parameters import parameter
+from batchstat.parameters import described, parameter
 from batchstat.planning.algorithms.bucket_edges import above_last_edge, check_choice, find_edges
 from batchstat.planning.algorithms.cutting import cut_by_budget, longest_of_each
 from batchstat.planning.plan import BatchPlan, Window
@@ -27,8 +27,7 @@ LEFTOVERS: Mapping[str, str] = {
 _USUAL_BUCKETS = 8
 
 
-@dataclass(frozen=True, kw_only=True)
-class Boundaries(Strategy):
+@described(
     """Samples are put into buckets by length; each bucket is cut into batches in order.
 
     Bucket i holds lengths above edge i - 1 up to edge i; with `exclusive`, as in tf.data, those
@@ -42,7 +41,9 @@ class Boundaries(Strategy):
     (asym). Unshuffled batches come in the order in which they fill, followed by the leftovers, as
     from tf.data's bucket_by_sequence_length.
     """
-
+)
+@dataclass(frozen=True, kw_only=True)
+class Boundaries(Strategy):
     in_short: ClassVar[str] = "fixed edges"
     own_parameters: ClassVar[tuple[str, ...]] = ("read_ahead",)
     drops_per: ClassVar[str] = "bucket"

@@ -7,15 +7,14 @@ import numpy as np
 
 from batchstat.lengths.arrays import Ints
 from batchstat.lengths.stats import LengthStats
-from batchstat.parameters import parameter
+from batchstat.parameters import described, parameter
 from batchstat.planning.algorithms.cutting import Falling, cut_every
 from batchstat.planning.algorithms.histogram import BatchSummary, RowRuns
 from batchstat.planning.plan import Windows
 from batchstat.planning.strategies.longest_first import LongestFirst
 
 
-@dataclass(frozen=True, kw_only=True)
-class Bucketed(LongestFirst):
+@described(
     """Each window of `read_ahead` samples is sorted longest first and cut every `batch_size`.
 
     The window's remainder is a batch of its own; the window's batches are then shuffled. With
@@ -23,7 +22,9 @@ class Bucketed(LongestFirst):
     before it is sorted: those that a plain loop drops, of any length. Source: infinibatch's
     BucketedReadaheadBatchIterator with a constant size.
     """
-
+)
+@dataclass(frozen=True, kw_only=True)
+class Bucketed(LongestFirst):
     in_short: ClassVar[str] = "equal samples"
     samples_per_second: ClassVar[int] = 10_000_000
 

@@ -6,15 +6,17 @@ from typing import ClassVar
 import numpy as np
 
 from batchstat.errors import InputError
+from batchstat.parameters import described
 from batchstat.planning.algorithms.cutting import cut_every, whole_batches
 from batchstat.planning.plan import BatchPlan, Window
 from batchstat.planning.strategies.base import Strategy
 
 
+@described(
+    """Batches of `batch_size` consecutive samples, every row padded to `max_length` tokens."""
+)
 @dataclass(frozen=True, kw_only=True)
 class Fixed(Strategy):
-    """Batches of `batch_size` consecutive samples, every row padded to `max_length` tokens."""
-
     in_short: ClassVar[str] = "pad to max_length"
     samples_per_second: ClassVar[int] = 10_000_000
 

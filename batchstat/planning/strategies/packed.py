@@ -16,7 +16,7 @@ from batchstat.lengths.arrays import (
     round_up,
 )
 from batchstat.lengths.stats import LengthStats, distinct
-from batchstat.parameters import MAX_INT, parameter
+from batchstat.parameters import MAX_INT, described, parameter
 from batchstat.planning.algorithms.cutting import (
     cut_by_budget,
     holds_more,
@@ -61,8 +61,7 @@ class PackedSamples(NamedTuple):
     packing: Packing
 
 
-@dataclass(frozen=True, kw_only=True)
-class Packed(PacksDocuments):
+@described(
     """Several samples are packed into each row of at most `max_length` tokens; rows are sorted
     widest first and cut into batches within `tokens_per_batch`, which are then shuffled.
 
@@ -73,7 +72,9 @@ class Packed(PacksDocuments):
     chunks (TRL's 1,000). Batches are made of all rows. Attention stays within the samples of a row,
     as with block masks and variable-length kernels, unless `within_samples` is false.
     """
-
+)
+@dataclass(frozen=True, kw_only=True)
+class Packed(PacksDocuments):
     in_short: ClassVar[str] = "several per row"
     own_parameters: ClassVar[tuple[str, ...]] = ("read_ahead",)
     samples_per_second: ClassVar[int] = 10_000_000

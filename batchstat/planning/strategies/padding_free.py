@@ -6,21 +6,22 @@ from typing import ClassVar
 import numpy as np
 
 from batchstat.lengths.arrays import offsets_from_sizes, round_up
-from batchstat.parameters import MAX_INT
+from batchstat.parameters import MAX_INT, described
 from batchstat.planning.algorithms.packing import next_fit
 from batchstat.planning.plan import BatchPlan, Window
 from batchstat.planning.strategies.packs_documents import PacksDocuments
 
 
-@dataclass(frozen=True, kw_only=True)
-class PaddingFree(PacksDocuments):
+@described(
     """Consecutive samples are concatenated into one row per batch, within `tokens_per_batch`.
 
     Attention must keep samples apart, as variable-length kernels do (Hugging Face's
     DataCollatorWithFlattening). The only padding comes from `pad_to_multiple_of` and
     `document_multiple`.
     """
-
+)
+@dataclass(frozen=True, kw_only=True)
+class PaddingFree(PacksDocuments):
     in_short: ClassVar[str] = "end to end"
     samples_per_second: ClassVar[int] = 10_000_000
 

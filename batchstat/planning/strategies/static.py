@@ -5,15 +5,15 @@ from typing import ClassVar
 
 import numpy as np
 
+from batchstat.parameters import described
 from batchstat.planning.algorithms.cutting import cut_every, whole_batches
 from batchstat.planning.plan import BatchPlan, Window
 from batchstat.planning.strategies.base import Strategy
 
 
+@described("Batches of `batch_size` consecutive samples, padded to the longest of them.")
 @dataclass(frozen=True, kw_only=True)
 class Static(Strategy):
-    """Batches of `batch_size` consecutive samples, padded to the longest of them."""
-
     in_short: ClassVar[str] = "pad to longest"
     samples_per_second: ClassVar[int] = 10_000_000
 

@@ -7,13 +7,13 @@ import numpy as np
 
 from batchstat.lengths.arrays import Ints, round_up
 from batchstat.lengths.stats import LengthStats
+from batchstat.parameters import described
 from batchstat.planning.algorithms.cutting import Falling, cut_by_budget, holds_more
 from batchstat.planning.algorithms.histogram import BatchSummary, RowRuns
 from batchstat.planning.strategies.longest_first import LongestFirst
 
 
-@dataclass(frozen=True, kw_only=True)
-class TokenBudget(LongestFirst):
+@described(
     """Each window is sorted longest first; a batch takes as many samples as its longest allows.
 
     That is `tokens_per_batch` // width, at least 1 and at most `max_samples`; the window's batches
@@ -21,7 +21,9 @@ class TokenBudget(LongestFirst):
     dropped if the last one could hold more. Source: infinibatch's BucketedReadaheadBatchIterator
     with a size that depends on the first sample.
     """
-
+)
+@dataclass(frozen=True, kw_only=True)
+class TokenBudget(LongestFirst):
     in_short: ClassVar[str] = "equal tokens"
     samples_per_second: ClassVar[int] = 10_000_000
 
