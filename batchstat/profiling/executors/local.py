@@ -6,7 +6,6 @@ import threading
 from collections.abc import Iterator
 from concurrent.futures import BrokenExecutor, Executor, ThreadPoolExecutor
 from contextlib import AbstractContextManager, contextmanager
-from typing import Any
 
 from batchstat.errors import InputError
 from batchstat.profiling.executors.executor import CountingExecutor
@@ -32,26 +31,21 @@ def processes(workers: int, splits: int) -> CountingExecutor:
         import multiprocessing
         from concurrent.futures import ProcessPoolExecutor
 
+        from batchstat.profiling.executors.spawning import Spawning
+
         # A new process runs the script that started it from its beginning, under another name. One
         # that comes here again would start processes of its own: Python raises in each of them.
         if getattr(multiprocessing.current_process(), "_inheriting", False):
             os._exit(_UNGUARDED)
-        started = []
-
-        # Not by fork: the libraries that count have threads of their own.
-        class Spawning(multiprocessing.context.SpawnContext):
-            def Process(self, *args: Any, **more: Any) -> Any:  # type: ignore[override] # noqa: N802
-                started.append(super().Process(*args, **more))
-                return started[-1]
-
+        spawning = Spawning()
         pool = ProcessPoolExecutor(
-            max_in_flight, Spawning(), initializer=_begin, initargs=(threads_each,)
+            max_in_flight, spawning, initializer=_begin, initargs=(threads_each,)
         )
         try:
             with _ended(pool):
                 yield pool
         except BrokenExecutor:
-            if any(process.exitcode == _UNGUARDED for process in started):
+            if any(process.exitcode == _UNGUARDED for process in spawning.started):
                 raise InputError(
                     "processes run a script again from its beginning: put what it does under "
                     'if __name__ == "__main__":, or use executor="threads"'
