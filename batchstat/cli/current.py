@@ -113,23 +113,16 @@ def _given(inputs: "Inputs") -> dict[str, object]:
 
 def _warnings(inputs: "Inputs", profile: "Profile", found: "CurrentSetup") -> list[str]:
     """Return what a report has to say of a setup."""
+    from batchstat.trainers.preflight.named import setup_warnings
+
     assert inputs.setup is not None
     if inputs.observed is not None:
         return [*inputs.observed.warnings]
-    config = inputs.setup.path.as_posix()
-    left = len(profile) - len(found.samples.profile)
-    assumption = inputs.setup.assumption
-    warnings = [f"{config}: {assumption}"] if assumption else []
-    warnings += found.samples.warnings
-    if left:
-        warnings.append(
-            f"{config} leaves out {left:,} of {len(profile):,} samples: batchstat preflight says "
-            "why"
-        )
+    warnings = setup_warnings(inputs.setup, profile, found)
     named, counter = inputs.setup.reading.get("tokenizer"), profile.tokenizer
     if not inputs.corpus and named and counter is not None and Path(named) != Path(counter.name):
         warnings.append(
-            f"{config} trains with the tokenizer {named}, but {counter.name} counted the profile: "
-            "pass the corpus, too"
+            f"{inputs.setup.path.as_posix()} trains with the tokenizer {named}, but "
+            f"{counter.name} counted the profile: pass the corpus, too"
         )
     return warnings

@@ -105,7 +105,7 @@ def check(
         strategy=now.strategy,
         report=now.report,
         outcomes=_with_remedies(now, outcomes, written or _assigned, trained.trainer),
-        warnings=now.warnings,
+        warnings=(*(each.message for each in trained.warnings), *now.warnings),
     )
 
 

@@ -1,6 +1,7 @@
 """`balance`: samplers that balance classes, for what is trained today."""
 
 from collections.abc import Iterable, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Unpack
 
@@ -65,7 +66,7 @@ def balance(
             calibration that cannot be used.
     """
     now = trained_today(current, lengths, settings)
-    return balance_report(
+    report = balance_report(
         resolve_inputs(now.lengths, labels, now.settings.keep_labels),
         now.settings,
         samplers=(samplers,) if isinstance(samplers, str) else listed("samplers", samplers),
@@ -77,3 +78,4 @@ def balance(
             gradient_accumulation_steps=now.settings.gradient_accumulation_steps,
         ),
     )
+    return replace(report, warnings=(*now.warnings, *report.warnings))

@@ -1,6 +1,7 @@
 """`find_buckets`: bucket edges, for what is trained today."""
 
 from collections.abc import Iterable
+from dataclasses import replace
 from pathlib import Path
 from typing import Unpack
 
@@ -78,7 +79,7 @@ def find_buckets(
     device = as_device(
         calibration, None, gradient_accumulation_steps=now.settings.gradient_accumulation_steps
     )
-    return search_buckets(
+    report = search_buckets(
         resolve_inputs(now.lengths, labels, now.settings.keep_labels),
         now.settings,
         buckets=buckets,
@@ -88,3 +89,4 @@ def find_buckets(
         device=device,
         epochs=epochs,
     )
+    return replace(report, warnings=(*now.warnings, *report.warnings))

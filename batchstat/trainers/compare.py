@@ -1,6 +1,7 @@
 """`compare`: what is trained today beside other strategies, on the same epoch."""
 
 from collections.abc import Iterable, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Unpack
 
@@ -88,7 +89,7 @@ def compare(
     if now.strategies is not None:
         strategies = now.strategies
     observed = None if now.trainer is None else now.trainer.observed
-    return make_comparison(
+    made = make_comparison(
         resolve_inputs(now.lengths, labels, now.settings.keep_labels),
         now.settings,
         strategies=(strategies,) if isinstance(strategies, str) else strategies,
@@ -100,3 +101,4 @@ def compare(
         subsample=subsample,
         run=None if observed is None else observed.run,
     )
+    return replace(made, warnings=(*now.warnings, *made.warnings))

@@ -77,6 +77,10 @@ def test_check_in_python_needs_to_know_them(tmp_path, monkeypatch):
         batchstat.check(None, limits, current=config)
     names = ("experiment", "wandb_group")
     assert not batchstat.check(None, limits, current=config, ignore_keys=names).failures
+    # What is compared rests on them, and says so.
+    made = batchstat.compare(current=config)
+    assert "holds only if these keys change no data or batches" in made.warnings[0].message
+    assert "holds only if" in batchstat.find_buckets(current=config).warnings[0].message
 
 
 @pytest.mark.parametrize(

@@ -17,6 +17,7 @@ from batchstat.trainers.base.named import names_configuration, names_recording
 from batchstat.trainers.preflight.changes import Trainer
 
 if TYPE_CHECKING:
+    from batchstat.trainers.base.setup import TrainingSetup
     from batchstat.trainers.preflight.current import CurrentSetup
 
 
@@ -83,7 +84,7 @@ def trained_today(
         current = str(current)
     if trainer is None and isinstance(current, str):
         if names_configuration(current):
-            return as_trained_today(_of_configuration(current, lengths, settings, ignore_keys))
+            return _of_configuration(current, lengths, settings, ignore_keys)
         if names_recording(current):
             if lengths is not None:
                 raise OptionError(
@@ -111,9 +112,22 @@ def as_trained_today(setup: "CurrentSetup", warnings: Iterable[str] = ()) -> Tra
     )
 
 
+def setup_warnings(setup: "TrainingSetup", profile: Profile, found: "CurrentSetup") -> list[str]:
+    """Return what a report has to say of a configuration, by which a corpus is trained on."""
+    config, left = setup.path.as_posix(), len(profile) - len(found.samples.profile)
+    warnings = [f"{config}: {setup.assumption}"] if setup.assumption else []
+    warnings += found.samples.warnings
+    if left:
+        warnings.append(
+            f"{config} leaves out {left:,} of {len(profile):,} samples: batchstat preflight says "
+            "why"
+        )
+    return warnings
+
+
 def _of_configuration(
     current: str | Path, lengths: object, settings: Mapping[str, Any], ignore_keys: Sequence[str]
-) -> "CurrentSetup":
+) -> Trained:
     # What trainers do to a corpus loads its readers, which most comparisons do not need.
     from batchstat.profiling.build import profile
     from batchstat.trainers.base.files import read_setup
@@ -125,7 +139,8 @@ def _of_configuration(
     setup = read_setup(current, ignore_keys=ignore_keys)
     if lengths is None:
         lengths = profile(**profile_keywords(setup))
-    return current_of(setup, lengths, settings)
+    found = current_of(setup, lengths, settings)
+    return as_trained_today(found, setup_warnings(setup, lengths, found))
 
 
 def _of_recording(folder: Path, settings: Mapping[str, Any]) -> "CurrentSetup":
