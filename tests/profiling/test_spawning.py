@@ -26,7 +26,9 @@ if __name__ == "__main__":
         return found
 
     util.spawnv_passfds = launch
-    signal.signal(signal.SIGTERM, signal.default_int_handler)
+    # A shell starts what runs in the background with SIGINT ignored.
+    for number in (signal.SIGINT, signal.SIGTERM):
+        signal.signal(number, signal.default_int_handler)
     try:
         Spawning().Process(target=print, args=("ran",)).start()
     except KeyboardInterrupt:

@@ -43,13 +43,13 @@ def _interrupted_afterwards() -> Iterator[None]:
     came: list[signal.Signals] = []
     handlers = {number: signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)}
     for number, handler in handlers.items():
-        if handler is not None:  # None: it is not Python's
+        if callable(handler):  # one that raises; an ignored signal stays so for the new process
             signal.signal(number, lambda number, _: came.append(signal.Signals(number)))
     try:
         yield
     finally:
         for number, handler in handlers.items():
-            if handler is not None:
+            if callable(handler):
                 signal.signal(number, handler)
         for number in came[:1]:
             signal.raise_signal(number)
