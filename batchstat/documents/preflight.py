@@ -177,7 +177,7 @@ def preflight_document(report: Any) -> dict[str, Any]:
             "path": setup.path.as_posix(),
             "framework": setup.framework,
             "version": setup.version,
-            "keys": _shown(setup.values),
+            "keys": _shown(setup.config.values()),
             "unused": list(setup.unused),
             "assumes_unused": list(setup.assumed),
         },

@@ -180,7 +180,7 @@ def test_json_and_yaml_mean_the_same(tmp_path):
         "max_length: 64\nper_device_train_batch_size: 2\nlearning_rate: 2e-5\nwarmup_steps: 1e-1\n"
     )
     found = [read_setup(saved(tmp_path, values)), read_setup(saved(tmp_path, text, "c.yaml"))]
-    assert found[0].values == found[1].values
+    assert found[0].config.values() == found[1].config.values()
     assert found[0].framework == "trl"
     assert found[0].unused == ("learning_rate",)
     assert read_setup(saved(tmp_path, {"seed": 1})).framework == "transformers"
@@ -235,7 +235,7 @@ def test_the_keys_of_transformers_4_are_known(tmp_path, framework):
     values = dict.fromkeys(OF_TRANSFORMERS_4.split(), None)
     values |= {"do_train": True, "group_by_length": False, "warmup_ratio": 0.0}
     config = saved(tmp_path, values)
-    assert read_setup(config, framework).given == set(values)
+    assert read_setup(config, framework).config.given == set(values)
     config = saved(tmp_path, {**values, "per_gpu_train_batch_size": 4})
     with pytest.raises(batchstat.OptionError, match="name it per_device_train_batch_size"):
         read_setup(config, framework)

@@ -43,7 +43,7 @@ def saved(folder: Path, text: str | dict[str, Any]) -> Path:
 def test_a_value_may_refer_to_another_key(tmp_path, changes, key, expected):
     setup = read_setup(saved(tmp_path, SFT | changes))
     assert setup.framework == "trl"
-    assert setup.values[key] == expected
+    assert setup.config.values()[key] == expected
 
 
 @pytest.mark.parametrize(
@@ -57,7 +57,7 @@ def test_a_value_may_refer_to_another_key(tmp_path, changes, key, expected):
 def test_of_every_trainer(tmp_path, values, framework):
     setup = read_setup(saved(tmp_path, values))
     assert setup.framework.startswith(framework)
-    assert 64 in setup.values.values()
+    assert 64 in setup.config.values().values()
 
 
 @pytest.mark.parametrize(

@@ -289,8 +289,8 @@ def _time(report: Preflight) -> Iterator[str]:
 def _keys(report: Preflight) -> Iterator[RenderableType]:
     setup = report.setup
     rows = Rows("key that decides", "value")
-    for key, value in setup.values.items():
-        if key in setup.given or value is not None:
+    for key, value in setup.config.values().items():
+        if key in setup.config.given or value is not None:
             rows.add(Text(key), key_value(value))
     yield rows
     if setup.unused:

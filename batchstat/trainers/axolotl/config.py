@@ -6,15 +6,13 @@ src/axolotl/utils/data, `HFCausalTrainerBuilder` in src/axolotl/core/builders/ca
 in `schedule`, data sets in `corpus`, the keys in `keys`.
 """
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from typing import Any
 
-from batchstat.errors import OptionError
 from batchstat.trainers.axolotl.corpus import corpus_of, loading_of
-from batchstat.trainers.axolotl.keys import ATTENTION, KEYS, REFUSED, UNUSED
+from batchstat.trainers.axolotl.keys import ATTENTION, UNUSED, AxolotlConfig
 from batchstat.trainers.axolotl.samples import AxolotlSamples
 from batchstat.trainers.axolotl.schedule import AxolotlSchedule
-from batchstat.trainers.base.keys import refuse
 from batchstat.trainers.base.setup import Framework, TrainingSetup
 
 _PAD_TO = 64
@@ -39,31 +37,29 @@ _PLUGINS = ("liger", "cut_cross_entropy", "spectrum", "lm_eval", "swanlab", "ker
 """Those of axolotl.integrations that leave samples, collator and trainer as they are."""
 
 
-def read_config(
-    values: Mapping[str, Any], where: str, given: frozenset[str], **facts: Any
-) -> TrainingSetup:
+def read_config(config: AxolotlConfig, **facts: Any) -> TrainingSetup:
     """Return the setup of axolotl's configuration."""
-    _check(values, where)
-    size, accumulation, of_step = _sizes(values, where, given)
-    packing = bool(values["sample_packing"])
-    seed = _SEED if values["seed"] is None else values["seed"]
-    corpus = corpus_of(values, where)
+    _check(config)
+    size, accumulation, of_step = _sizes(config)
+    packing = bool(config.sample_packing)
+    seed = _SEED if config.seed is None else config.seed
+    corpus = corpus_of(config)
     settings = {
-        "max_length": values["sequence_len"],
-        "overflow": "truncate" if values["excess_length_strategy"] == "truncate" else "drop",
+        "max_length": config.sequence_len,
+        "overflow": "truncate" if config.excess_length_strategy == "truncate" else "drop",
         "gradient_accumulation_steps": accumulation,
         "seed": seed,
-        "drop_last": bool(values["dataloader_drop_last"]) and not packing,
+        "drop_last": bool(config.dataloader_drop_last) and not packing,
         "loss": "axolotl",
     }
-    strategy = _packed(values, size) if packing else _padded(values, size, settings)
-    multiple = _multiple(values, packing)
+    strategy = _packed(config, size) if packing else _padded(config, size, settings)
+    multiple = _multiple(config, packing)
     if multiple > 1:
         settings["pad_to_multiple_of"] = multiple
-    several = len(values["datasets"] or []) > 1
-    shuffles = values["shuffle_merged_datasets"] and (several or not values["curriculum_sampling"])
+    several = len(config.datasets or []) > 1
+    shuffles = config.shuffle_merged_datasets and (several or not config.curriculum_sampling)
     return TrainingSetup(
-        values=values,
+        config=config,
         strategy=strategy,
         settings=settings,
         own_keys={
@@ -77,117 +73,111 @@ def read_config(
         turn_ends=corpus.turn_ends,
         refused_columns=lambda kind: corpus.refused_columns if kind == "messages" else {},
         appends_eos=corpus.appends_eos,
-        loads=loading_of(values, corpus.reading.get("chat_template")),
+        loads=loading_of(config, corpus.reading.get("chat_template")),
         schedule=AxolotlSchedule(
-            epochs=values["num_epochs"],
-            max_steps=values["max_steps"] or None,
+            epochs=config.num_epochs,
+            max_steps=config.max_steps or None,
             packing=packing,
             samples_per_step=of_step,
             counted_accumulation=of_step // size,
-            drop_last=bool(values["dataloader_drop_last"]),
-            warmup_given=values["warmup_steps"],
-            warmup_ratio=values["warmup_ratio"],
+            drop_last=bool(config.dataloader_drop_last),
+            warmup_given=config.warmup_steps,
+            warmup_ratio=config.warmup_ratio,
         ),
         prepare=AxolotlSamples(
             seed=seed if shuffles else None,
-            least=values["min_sample_len"] or 2,
-            excess=values["excess_length_strategy"] or "drop",
+            least=config.min_sample_len or 2,
+            excess=config.excess_length_strategy or "drop",
             only_trained=packing,
             splits=corpus.splits,
-            trains_prompts=bool(values["train_on_inputs"]),
-            held_out=values["val_set_size"],
+            trains_prompts=bool(config.train_on_inputs),
+            held_out=config.val_set_size,
         ),
-        warnings=(*corpus.warnings, *_warnings(values, given)),
+        warnings=(*corpus.warnings, *_warnings(config)),
         **facts,
     )
 
 
-def _check(values: Mapping[str, Any], where: str) -> None:
+def _check(config: AxolotlConfig) -> None:
     """Raise OptionError for what is not modelled."""
-    refuse(where, values, REFUSED)
-    if values["sample_packing"]:
-        _check_packing(values, where)
+    config.check_modelled()
+    if config.sample_packing:
+        _check_packing(config)
     for key in ("context_parallel_size", "sequence_parallel_degree", "tensor_parallel_size"):
-        if (values[key] or 1) > 1:
-            raise OptionError(
-                f"{where}: {key}={values[key]} is not modelled: remove it, and pass the number of "
+        if (getattr(config, key) or 1) > 1:
+            raise config.error(
+                f"{key}={getattr(config, key)} is not modelled: remove it, and pass the number of "
                 "data-parallel ranks with --world-size"
             )
-    for plugin in values["plugins"] or []:
+    for plugin in config.plugins or []:
         if not str(plugin).startswith(tuple(f"axolotl.integrations.{name}." for name in _PLUGINS)):
-            raise OptionError(
-                f"{where}: plugins has {plugin!r}, which may change batches: remove it if it does "
-                "not"
+            raise config.error(
+                f"plugins has {plugin!r}, which may change batches: remove it if it does not"
             )
-    if values["val_set_size"] == 1:
-        raise OptionError(f"{where}: val_set_size=1 leaves no sample: give a share or a number")
-    if values["attn_implementation"] and (flags := [key for key in ATTENTION if values[key]]):
-        raise OptionError(f"{where}: attn_implementation contradicts {flags[0]}: remove one")
-    if values["ddp"] is False:
-        raise OptionError(
-            f"{where}: ddp=false is not modelled: axolotl counts the steps of one rank, however "
+    if config.val_set_size == 1:
+        raise config.error("val_set_size=1 leaves no sample: give a share or a number")
+    if config.attn_implementation and (flags := config.attention_flags):
+        raise config.error(f"attn_implementation contradicts {flags[0]}: remove one")
+    if config.ddp is False:
+        raise config.error(
+            "ddp=false is not modelled: axolotl counts the steps of one rank, however "
             "many there are: remove it"
         )
-    if values["warmup_steps"] and values["warmup_ratio"]:
-        raise OptionError(f"{where}: warmup_ratio contradicts warmup_steps: remove one")
+    if config.warmup_steps and config.warmup_ratio:
+        raise config.error("warmup_ratio contradicts warmup_steps: remove one")
 
 
-def _check_packing(values: Mapping[str, Any], where: str) -> None:
+def _check_packing(config: AxolotlConfig) -> None:
     """Raise OptionError for what of sample packing is not modelled."""
-    if values["multipack_real_batches"] is False and attention_of(values) not in _TAKES_LONG_ROWS:
-        raise OptionError(
-            f"{where}: multipack_real_batches=false is not modelled with this attention, for which "
+    if config.multipack_real_batches is False and attention_of(config) not in _TAKES_LONG_ROWS:
+        raise config.error(
+            "multipack_real_batches=false is not modelled with this attention, for which "
             "axolotl counts steps as if it were true: remove it"
         )
-    if values["pad_to_multiple_of"] == 1 and values["sequence_len"] % _PAD_TO:
-        raise OptionError(
-            f"{where}: pad_to_multiple_of=1 is not modelled with sample_packing: remove it"
-        )
+    if config.pad_to_multiple_of == 1 and config.sequence_len % _PAD_TO:
+        raise config.error("pad_to_multiple_of=1 is not modelled with sample_packing: remove it")
 
 
-def _sizes(values: Mapping[str, Any], where: str, given: frozenset[str]) -> tuple[int, int, int]:
+def _sizes(config: AxolotlConfig) -> tuple[int, int, int]:
     """Return samples per batch, batches per step, and the samples per step with which axolotl
     counts steps: with batch_size, gradient_accumulation_steps is still its default, 1.
     """
-    size, of_step = values["micro_batch_size"], values["batch_size"]
+    size, of_step = config.micro_batch_size, config.batch_size
     if of_step is None:
-        accumulation = values["gradient_accumulation_steps"]
+        accumulation = config.gradient_accumulation_steps
         return size, accumulation, size * accumulation
-    if "micro_batch_size" not in given:
-        raise OptionError(f"{where}: batch_size needs micro_batch_size: add it")
-    if "gradient_accumulation_steps" in given:
-        raise OptionError(
-            f"{where}: batch_size contradicts gradient_accumulation_steps: remove batch_size"
-        )
+    if "micro_batch_size" not in config.given:
+        raise config.error("batch_size needs micro_batch_size: add it")
+    if "gradient_accumulation_steps" in config.given:
+        raise config.error("batch_size contradicts gradient_accumulation_steps: remove batch_size")
     if of_step % size:
-        raise OptionError(
-            f"{where}: batch_size={of_step} is not a multiple of micro_batch_size={size}: change "
-            "one"
+        raise config.error(
+            f"batch_size={of_step} is not a multiple of micro_batch_size={size}: change one"
         )
     return size, 1, of_step
 
 
-def attention_of(values: Mapping[str, Any]) -> str | None:
+def attention_of(config: AxolotlConfig) -> str | None:
     """Return the name of the attention, without the suffix of a kernel."""
-    named = values["attn_implementation"]
+    named = config.attn_implementation
     if named is None:
-        return next((name for key, name in ATTENTION.items() if values[key]), None)
+        return next((ATTENTION[key] for key in config.attention_flags), None)
     return str(named).split(":", 1)[0].split("@", 1)[0].strip()
 
 
-def _packed(values: Mapping[str, Any], size: int) -> str:
+def _packed(config: AxolotlConfig, size: int) -> str:
     """Return the strategy of sample packing."""
-    attention = attention_of(values)
-    real = values["multipack_real_batches"]
+    attention = attention_of(config)
+    real = config.multipack_real_batches
     chosen = {
         "batch_size": size,
-        "read_ahead": values["sample_packing_group_size"],
-        "max_samples_per_row": values["sample_packing_bin_size"],
-        "sequential": bool(values["sample_packing_sequentially"]),
+        "read_ahead": config.sample_packing_group_size,
+        "max_samples_per_row": config.sample_packing_bin_size,
+        "sequential": bool(config.sample_packing_sequentially),
         "real_batches": attention not in _TAKES_LONG_ROWS if real is None else real,
-        "curriculum": bool(values["curriculum_sampling"]),
+        "curriculum": bool(config.curriculum_sampling),
         "within_samples": attention in (*_TAKES_LONG_ROWS, "sdpa", "eager"),
-        "pad_to_sequence_len": values["pad_to_sequence_len"] is not False,
+        "pad_to_sequence_len": config.pad_to_sequence_len is not False,
     }
     usual = {
         "read_ahead": 100_000,
@@ -204,82 +194,81 @@ def _packed(values: Mapping[str, Any], size: int) -> str:
     )
 
 
-def _padded(values: Mapping[str, Any], size: int, settings: dict[str, Any]) -> str:
+def _padded(config: AxolotlConfig, size: int, settings: dict[str, Any]) -> str:
     """Return the strategy of one sample per row: that of the Trainer."""
-    if values["curriculum_sampling"]:
+    if config.curriculum_sampling:
         settings |= {"order": "file", "distribute": "batches", "remainder": "fill"}
         return f"static:batch_size={size}"
-    return (
-        f"{'hf-group-by-length' if values['group_by_length'] else 'hf-trainer'}:batch_size={size}"
-    )
+    return f"{'hf-group-by-length' if config.group_by_length else 'hf-trainer'}:batch_size={size}"
 
 
-def _multiple(values: Mapping[str, Any], packing: bool) -> int:
+def _multiple(config: AxolotlConfig, packing: bool) -> int:
     """Return what widths are padded to a multiple of."""
-    multiple, whole = values["pad_to_multiple_of"], values["pad_to_sequence_len"]
+    multiple, whole = config.pad_to_multiple_of, config.pad_to_sequence_len
     if packing:  # the strategy pads to sequence_len
         return multiple or 1 if whole is not False else 1
     if whole is False:
         return 1
     multiple = multiple or _PAD_TO
-    return -(-values["sequence_len"] // multiple) * multiple if whole else multiple
+    return -(-config.sequence_len // multiple) * multiple if whole else multiple
 
 
-def _warnings(values: Mapping[str, Any], given: frozenset[str]) -> Iterator[str]:
+def _warnings(config: AxolotlConfig) -> Iterator[str]:
     """Yield what the report may not be true of."""
-    if "seed" not in given:
+    if "seed" not in config.given:
         yield (
             "without seed, axolotl shuffles the data set differently in each run: which samples "
             "meet, and are held out, is of one such run"
         )
-    if values["sample_packing"] and not values["max_steps"]:
+    if config.sample_packing and not config.max_steps:
         yield (
             "axolotl estimates the number of steps from unseeded orders of the samples: it may "
             "differ by a few from the one here"
         )
-    if values["batch_size"] is not None:
+    if config.batch_size is not None:
         yield (
             "axolotl counts steps of batch_size samples, but takes them with "
             "gradient_accumulation_steps=1: give that in place of batch_size"
         )
-    packs_held_out = values["val_set_size"] and values["eval_sample_packing"] is not False
-    may_count_none = values["dataloader_drop_last"] or values["num_epochs"] < 1
-    if values["sample_packing"] and packs_held_out and may_count_none:
+    packs_held_out = config.val_set_size and config.eval_sample_packing is not False
+    may_count_none = config.dataloader_drop_last or config.num_epochs < 1
+    if config.sample_packing and packs_held_out and may_count_none:
         yield (
             "axolotl stops where it counts no step of the samples held out, as it may with "
             "dataloader_drop_last or less than an epoch: eval_sample_packing=false avoids it"
         )
-    if values["sample_packing"] and attention_of(values) is None:
+    if config.sample_packing and attention_of(config) is None:
         yield (
             "sample_packing without attn_implementation: samples of a row see each other, and a "
             "batch is micro_batch_size rows"
         )
-    if values["group_by_length"] and not values["sample_packing"]:
+    if config.group_by_length and not config.sample_packing:
         yield (
             "group_by_length draws unseeded random numbers: which samples meet differs between "
             "runs; the numbers of batches and steps do not"
         )
-    if set(values["special_tokens"] or {}) - {"pad_token"}:
+    if set(config.special_tokens or {}) - {"pad_token"}:
         yield "chat templates are rendered with the tokenizer's own special tokens"
-    if values["auto_find_batch_size"]:
+    if config.auto_find_batch_size:
         yield "auto_find_batch_size may halve the batch size when memory runs out"
 
 
 def alternatives(setup: TrainingSetup) -> Iterator[dict[str, Any]]:
     """Yield changes of keys that may save compute."""
-    values = setup.values
-    if values["sample_packing"]:
-        if values["pad_to_sequence_len"] is not False:
+    config = setup.config
+    assert isinstance(config, AxolotlConfig)
+    if config.sample_packing:
+        if config.pad_to_sequence_len is not False:
             yield {"pad_to_sequence_len": False}
         return
     packing: dict[str, Any] = {"sample_packing": True}
-    if attention_of(values) not in _TAKES_LONG_ROWS:
+    if attention_of(config) not in _TAKES_LONG_ROWS:
         packing["attn_implementation"] = "flash_attention_2"
-        packing |= {key: False for key in ATTENTION if values[key]}
+        packing |= dict.fromkeys(config.attention_flags, False)
     yield packing
-    if not values["group_by_length"] and not values["curriculum_sampling"]:
+    if not config.group_by_length and not config.curriculum_sampling:
         yield {"group_by_length": True}
-    if values["pad_to_sequence_len"]:
+    if config.pad_to_sequence_len:
         yield {"pad_to_sequence_len": False}
 
 
@@ -287,7 +276,7 @@ AXOLOTL = Framework(
     title="axolotl's configuration",
     version="0.19",
     package="axolotl",
-    keys=KEYS,
+    config=AxolotlConfig,
     unused=UNUSED,
     read=read_config,
     drops_unknown=True,

@@ -6,6 +6,7 @@ from pathlib import Path, PurePath
 from typing import Any
 
 from batchstat.errors import OptionError, short
+from batchstat.trainers.axolotl.keys import AxolotlConfig
 from batchstat.trainers.base.setup import TokenizerRules
 
 _FORMATS = {
@@ -76,18 +77,18 @@ class NamedCorpus:
     warnings: tuple[str, ...] = field(default=())
 
 
-def corpus_of(values: Mapping[str, Any], where: str) -> NamedCorpus:
+def corpus_of(config: AxolotlConfig) -> NamedCorpus:
     """Return what the configuration says about its corpus.
 
     Raises:
         OptionError: prompts of chats are trained in a way that is not modelled, or a chat template
             is missing.
     """
-    entries = values["datasets"] or []
-    for each in (values, *entries):
-        _check_template(each, where)
+    entries = config.datasets or []
+    for each in (config.values(), *entries):
+        _check_template(each, config.where)
     reading: dict[str, Any] = {}
-    if tokenizer := values["tokenizer_config"] or values["base_model"]:
+    if tokenizer := config.tokenizer_config or config.base_model:
         reading["tokenizer"] = tokenizer
     if not entries:
         return NamedCorpus(reading=reading)
@@ -96,7 +97,7 @@ def corpus_of(values: Mapping[str, Any], where: str) -> NamedCorpus:
     if len(kinds) != 1:
         why = why or "entries that differ"
         return NamedCorpus(
-            reading=reading | _shared_template(values, entries),
+            reading=reading | _shared_template(config, entries),
             unreadable=f"has datasets with {why}, not read here: {_REMEDY}",
         )
     kind = kinds.pop()
@@ -108,42 +109,40 @@ def corpus_of(values: Mapping[str, Any], where: str) -> NamedCorpus:
     if content == "alpaca":
         return NamedCorpus(reading=reading, columns=(_INSTRUCTIONS,), unreadable=unreadable)
     if content == "completion":
-        return _texts(values, reading, column, unreadable)
-    return _chats(values, where, reading, column, unreadable)
+        return _texts(config, reading, column, unreadable)
+    return _chats(config, reading, column, unreadable)
 
 
-def loading_of(values: Mapping[str, Any], template: Path | None) -> TokenizerRules:
+def loading_of(config: AxolotlConfig, template: Path | None) -> TokenizerRules:
     """Return how the tokenizer is loaded, for chats in a template; a token that pads is in no
     text.
     """
-    legacy, special = values["tokenizer_legacy"], dict(values["special_tokens"] or {})
+    legacy, special = config.tokenizer_legacy, dict(config.special_tokens or {})
     special.pop("pad_token", None)
     several = special.pop("additional_special_tokens", None) or []
     return TokenizerRules(
-        kind=values["tokenizer_type"] or TokenizerRules.kind,
+        kind=config.tokenizer_type or TokenizerRules.kind,
         options={} if legacy is None else {"legacy": legacy},
-        added=tuple(
-            map(str, (*filter(None, special.values()), *(values["tokens"] or []), *several))
-        ),
-        eos_token=_trained_as_eos(values, template),
+        added=tuple(map(str, (*filter(None, special.values()), *(config.tokens or []), *several))),
+        eos_token=_trained_as_eos(config, template),
         set_eos_token=str(special.get("eos_token") or ""),
     )
 
 
-def _trained_as_eos(values: Mapping[str, Any], template: Path | None) -> str:
+def _trained_as_eos(config: AxolotlConfig, template: Path | None) -> str:
     """Return the token that ends a turn, where it is trained only as the tokenizer's eos_token."""
     if template is None or not _is_own(template):
         return ""
-    trained = [*(values["eot_tokens"] or []), (values["special_tokens"] or {}).get("eos_token")]
+    trained = [*(config.eot_tokens or []), (config.special_tokens or {}).get("eos_token")]
     end = _TURN_ENDS[template.stem.removesuffix("_all")]
     return "" if end in trained else end
 
 
 def _texts(
-    values: Mapping[str, Any], reading: dict[str, Any], column: str, unreadable: str
+    config: AxolotlConfig, reading: dict[str, Any], column: str, unreadable: str
 ) -> NamedCorpus:
     reading["min_chars"] = 1  # axolotl makes no sample of an empty text
-    if eos := (values["special_tokens"] or {}).get("eos_token"):
+    if eos := (config.special_tokens or {}).get("eos_token"):
         reading["append"] = eos
     return NamedCorpus(
         reading=reading,
@@ -155,17 +154,16 @@ def _texts(
 
 
 def _chats(
-    values: Mapping[str, Any],
-    where: str,
+    config: AxolotlConfig,
     reading: dict[str, Any],
     column: str,
     unreadable: str,
 ) -> NamedCorpus:
-    template, unknown = _template(values, values["datasets"][0])
-    if values["train_on_inputs"]:
+    template, unknown = _template(config, (config.datasets or [{}])[0])
+    if config.train_on_inputs:
         if template not in _OWN_TEMPLATES.values():
-            raise OptionError(
-                f"{where}: train_on_inputs=true is not modelled for chats without chat_template="
+            raise config.error(
+                f"train_on_inputs=true is not modelled for chats without chat_template="
                 f"{' or '.join(_OWN_TEMPLATES)}: remove it, and pass a template with "
                 "{% generation %} around every message with --chat-template"
             )
@@ -182,7 +180,7 @@ def _chats(
     return NamedCorpus(
         reading=reading,
         columns=({"messages_column": column, "assistant_only_loss": True},),
-        turn_ends=None if _is_own(template) else tuple(values["eot_tokens"] or ()),
+        turn_ends=None if _is_own(template) else tuple(config.eot_tokens or ()),
         unreadable=unreadable,
         refused_columns={
             "system": "axolotl begins chats with it: write it into the messages, as a message of "
@@ -257,9 +255,9 @@ def _check_template(own: object, where: str) -> None:
         )
 
 
-def _template(values: Mapping[str, Any], entry: Mapping[str, Any]) -> tuple[Path | None, str]:
+def _template(config: AxolotlConfig, entry: Mapping[str, Any]) -> tuple[Path | None, str]:
     """Return the file of the chat template, if one is named, and the name of an unknown one."""
-    own = entry if entry.get("chat_template") else values
+    own = entry if entry.get("chat_template") else config.values()
     name, text = own.get("chat_template"), own.get("chat_template_jinja")
     if name in (None, "jinja") and text is not None:
         is_file = "\n" not in text and "{" not in text
@@ -273,13 +271,13 @@ def _template(values: Mapping[str, Any], entry: Mapping[str, Any]) -> tuple[Path
     return None, f"chat_template {str(name)!r}"
 
 
-def _shared_template(values: Mapping[str, Any], entries: Sequence[object]) -> dict[str, Any]:
+def _shared_template(config: AxolotlConfig, entries: Sequence[object]) -> dict[str, Any]:
     """Return the keyword for the chat template of all entries, read or not, if it is known."""
     chats = [each for each in entries if isinstance(each, Mapping)]
     kinds = [each.get("type") for each in chats]
     if len(chats) < len(entries) or not kinds or kinds != ["chat_template"] * len(kinds):
         return {}
-    templates = {_template(values, each)[0] for each in chats}
+    templates = {_template(config, each)[0] for each in chats}
     template = templates.pop()
     return {} if templates or template is None else {"chat_template": template}
 

@@ -4,8 +4,11 @@ All fields of `AxolotlInputConfig` of src/axolotl/utils/schemas/config.py, and o
 its plugins that change no batches, in axolotl 0.19; and old keys that it ignores.
 """
 
+from dataclasses import dataclass
+from typing import Any
+
 from batchstat.parameters import MOST_SEED
-from batchstat.trainers.base.keys import Key
+from batchstat.trainers.base.keys import TrainerConfig, key
 
 ATTENTION = {
     "xformers_attention": "xformers",
@@ -17,82 +20,111 @@ ATTENTION = {
 }
 """Old keys for `attn_implementation`, and what they set; the first one counts."""
 
-REFUSED = {
-    "accelerator_config": "remove it",
-    "added_tokens_overrides": "save a tokenizer that has them, and name it in tokenizer_config",
-    "batch_flattening": "remove it, or set sample_packing",
-    "chat_template_kwargs": "write them into a template, and pass it with --chat-template",
-    "dataset_exact_deduplication": "remove duplicates beforehand, and this key",
-    "dataset_shard_num": "pass the part of the corpus as CORPUS, without this key",
-    "default_system_message": "write it into a template, and pass it with --chat-template",
-    "dpo_padding_free": "it is not for supervised training",
-    "ebft": "only supervised training is read",
-    "max_packed_sequence_len": "axolotl no longer has it: remove it",
-    "preprocess_iterable": "remove it",
-    "pretraining_dataset": "pass its files as CORPUS, with datasets of type completion instead",
-    "process_reward_model": "only supervised training is read",
-    "processor_type": "only texts are read",
-    "push_dataset_to_hub": "it may load samples prepared elsewhere: remove it",
-    "reward_model": "only supervised training is read",
-    "rl": "only supervised training is read",
-    "sample_packing_eff_est": "remove it, and axolotl counts the steps",
-    "shuffle_before_merging_datasets": "remove it, or pass the files in that sequence",
-    "skip_prepare_dataset": "pass the prepared samples as CORPUS, without this key",
-    "streaming": "remove it",
-    "tokenizer_use_mistral_common": "pass the tokenizer of the library tokenizers",
-    "total_num_tokens": "remove it, and axolotl counts them",
-    "trainer_cls": "remove it",
-    "use_pose": "remove it",
-    "use_ray": "remove it, and pass the number of ranks with --world-size",
-}
-"""Keys whose batches are not modelled, unless they are false or empty, and the remedies."""
 
-KEYS: dict[str, Key] = {
-    "base_model": Key(None, str),
-    "tokenizer_config": Key(None, str),
-    "tokenizer_type": Key(None, str),
-    "tokenizer_legacy": Key(None, bool),
-    "tokens": Key(None, list),
-    "chat_template": Key(None, str),
-    "chat_template_jinja": Key(None, str),
-    "datasets": Key(None, list),
-    "sequence_len": Key(512, int, 1),
-    "train_on_inputs": Key(None, bool),
-    "excess_length_strategy": Key(None, str, values=("drop", "truncate", "raise")),
-    "min_sample_len": Key(None, int),
-    "sample_packing": Key(None, bool),
-    "sample_packing_group_size": Key(100_000, int, 1),
-    "sample_packing_bin_size": Key(200, int, 1),
-    "sample_packing_sequentially": Key(None, bool),
-    "multipack_real_batches": Key(None, bool),
-    "eval_sample_packing": Key(None, bool),
-    "ddp": Key(None, bool),
-    "pad_to_sequence_len": Key(None, bool),
-    "pad_to_multiple_of": Key(None, int, 1),
-    "micro_batch_size": Key(1, int, 1),
-    "gradient_accumulation_steps": Key(1, int, 1),
-    "batch_size": Key(None, int, 1),
-    "num_epochs": Key(1.0, float),
-    "max_steps": Key(None, int, -1),
-    "warmup_steps": Key(None, int),
-    "warmup_ratio": Key(None, float),
-    "seed": Key(None, int, most=MOST_SEED),
-    "val_set_size": Key(0.0, float),
-    "shuffle_merged_datasets": Key(True, bool),
-    "curriculum_sampling": Key(None, bool),
-    "group_by_length": Key(None, bool),
-    "dataloader_drop_last": Key(None, bool),
-    "attn_implementation": Key(None, str),
-    "auto_find_batch_size": Key(None, bool),
-    "context_parallel_size": Key(None, int, 1),
-    "sequence_parallel_degree": Key(None, int, 1),
-    "tensor_parallel_size": Key(None, int, 1),
-    "plugins": Key(None, list),
-    "special_tokens": Key(None, dict),
-    "eot_tokens": Key(None, list),
-    **{name: Key(None, bool) for name in ATTENTION},
-    **{name: Key(None, object) for name in REFUSED},
-}
+@dataclass(frozen=True, kw_only=True)
+class AxolotlConfig(TrainerConfig):
+    """axolotl's keys."""
+
+    base_model: str | None = key(None)
+    tokenizer_config: str | None = key(None)
+    tokenizer_type: str | None = key(None)
+    tokenizer_legacy: bool | None = key(None)
+    tokens: list[Any] | None = key(None)
+    chat_template: str | None = key(None)
+    chat_template_jinja: str | None = key(None)
+    datasets: list[Any] | None = key(None)
+    sequence_len: int = key(512, least=1)
+    train_on_inputs: bool | None = key(None)
+    excess_length_strategy: str | None = key(None, values=("drop", "truncate", "raise"))
+    min_sample_len: int | None = key(None)
+    sample_packing: bool | None = key(None)
+    sample_packing_group_size: int = key(100_000, least=1)
+    sample_packing_bin_size: int = key(200, least=1)
+    sample_packing_sequentially: bool | None = key(None)
+    multipack_real_batches: bool | None = key(None)
+    eval_sample_packing: bool | None = key(None)
+    ddp: bool | None = key(None)
+    pad_to_sequence_len: bool | None = key(None)
+    pad_to_multiple_of: int | None = key(None, least=1)
+    micro_batch_size: int = key(1, least=1)
+    gradient_accumulation_steps: int = key(1, least=1)
+    batch_size: int | None = key(None, least=1)
+    num_epochs: float = key(1.0)
+    max_steps: int | None = key(None, least=-1)
+    warmup_steps: int | None = key(None)
+    warmup_ratio: float | None = key(None)
+    seed: int | None = key(None, most=MOST_SEED)
+    val_set_size: float = key(0.0)
+    shuffle_merged_datasets: bool = key(True)
+    curriculum_sampling: bool | None = key(None)
+    group_by_length: bool | None = key(None)
+    dataloader_drop_last: bool | None = key(None)
+    attn_implementation: str | None = key(None)
+    auto_find_batch_size: bool | None = key(None)
+    context_parallel_size: int | None = key(None, least=1)
+    sequence_parallel_degree: int | None = key(None, least=1)
+    tensor_parallel_size: int | None = key(None, least=1)
+    plugins: list[Any] | None = key(None)
+    special_tokens: dict[str, Any] | None = key(None)
+    eot_tokens: list[Any] | None = key(None)
+    xformers_attention: bool | None = key(None)
+    sage_attention: bool | None = key(None)
+    flex_attention: bool | None = key(None)
+    flash_attention: bool | None = key(None)
+    sdp_attention: bool | None = key(None)
+    eager_attention: bool | None = key(None)
+    accelerator_config: object = key(None, refused="remove it")
+    added_tokens_overrides: object = key(
+        None, refused="save a tokenizer that has them, and name it in tokenizer_config"
+    )
+    batch_flattening: object = key(None, refused="remove it, or set sample_packing")
+    chat_template_kwargs: object = key(
+        None, refused="write them into a template, and pass it with --chat-template"
+    )
+    dataset_exact_deduplication: object = key(
+        None, refused="remove duplicates beforehand, and this key"
+    )
+    dataset_shard_num: object = key(
+        None, refused="pass the part of the corpus as CORPUS, without this key"
+    )
+    default_system_message: object = key(
+        None, refused="write it into a template, and pass it with --chat-template"
+    )
+    dpo_padding_free: object = key(None, refused="it is not for supervised training")
+    ebft: object = key(None, refused="only supervised training is read")
+    max_packed_sequence_len: object = key(None, refused="axolotl no longer has it: remove it")
+    preprocess_iterable: object = key(None, refused="remove it")
+    pretraining_dataset: object = key(
+        None, refused="pass its files as CORPUS, with datasets of type completion instead"
+    )
+    process_reward_model: object = key(None, refused="only supervised training is read")
+    processor_type: object = key(None, refused="only texts are read")
+    push_dataset_to_hub: object = key(
+        None, refused="it may load samples prepared elsewhere: remove it"
+    )
+    reward_model: object = key(None, refused="only supervised training is read")
+    rl: object = key(None, refused="only supervised training is read")
+    sample_packing_eff_est: object = key(None, refused="remove it, and axolotl counts the steps")
+    shuffle_before_merging_datasets: object = key(
+        None, refused="remove it, or pass the files in that sequence"
+    )
+    skip_prepare_dataset: object = key(
+        None, refused="pass the prepared samples as CORPUS, without this key"
+    )
+    streaming: object = key(None, refused="remove it")
+    tokenizer_use_mistral_common: object = key(
+        None, refused="pass the tokenizer of the library tokenizers"
+    )
+    total_num_tokens: object = key(None, refused="remove it, and axolotl counts them")
+    trainer_cls: object = key(None, refused="remove it")
+    use_pose: object = key(None, refused="remove it")
+    use_ray: object = key(None, refused="remove it, and pass the number of ranks with --world-size")
+
+    @property
+    def attention_flags(self) -> list[str]:
+        """The old keys for `attn_implementation` that are set; the first one counts."""
+        return [name for name in ATTENTION if getattr(self, name)]
+
 
 _UNUSED = """
 activation_offloading adam_beta1 adam_beta2 adam_beta3 adam_epsilon adam_epsilon2 adapter

@@ -12,7 +12,7 @@ from batchstat.errors import InputError, OptionError, short
 from batchstat.parameters import one_of
 from batchstat.storage.addresses import local_path
 from batchstat.storage.shown import is_remote
-from batchstat.trainers.base.keys import read_values, unknown_keys
+from batchstat.trainers.base.keys import unknown_keys
 from batchstat.trainers.base.named import PICKLE, SUFFIXES
 from batchstat.trainers.base.not_read import NOT_READ, NotRead, recognised
 from batchstat.trainers.base.references import Resolved, check_resolved, resolved
@@ -75,10 +75,8 @@ def setup_of(
     unknown = unknown_keys(
         where, given, found.keys, lambda key: found.knows(key) or key in ignore_keys
     )
-    values = read_values(where, given, found.keys)
     setup = found.read(
-        values,
-        where=where,
+        found.config.read(where, given),
         framework=name,
         title=found.title,
         version=found.version,
@@ -86,9 +84,8 @@ def setup_of(
         unused=tuple(key for key in given if found.decides_nothing(key) or key in ignore_keys),
         dtype=found.dtype(given),
         gradient_checkpointing=found.gradient_checkpointing(given),
-        given=frozenset(given),
+        own=given,
     )
-    setup = replace(setup, given=frozenset(given), own=given)
     if unknown and found.drops_unknown:
         message = f"{found.package} drops keys that it does not know: {', '.join(unknown)}"
         setup = replace(setup, warnings=(*setup.warnings, message))

@@ -2,33 +2,115 @@
 
 import math
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field, fields
 from difflib import get_close_matches
-from typing import Any
+from functools import cache
+from types import NoneType
+from typing import Any, Self, get_args, get_origin, get_type_hints
 
 from batchstat.errors import OptionError, short
 from batchstat.parameters import MAX_INT
 
+_ANY = object()
+
 
 @dataclass(frozen=True)
 class Key:
-    """A key that decides about batches.
+    """What may stand in a configuration for a key that decides about batches.
 
     Attributes:
-        default: its value where the configuration does not have it.
         kind: int, float, bool, str, list, dict, or object for any; null is allowed where it is the
             default.
-        least: the smallest number that is allowed; -1 where the framework takes that for none.
+        default: its value where the configuration does not have it.
+        least: the smallest number that is allowed; -1 where the trainer takes that for none.
         most: the largest number that is allowed.
         values: the names that are allowed, if not any text; for a number, those that stand for its
             default.
+        refused: the remedy, where any value but false or an empty one is not modelled.
+        only: the one value that is modelled.
     """
 
-    default: Any
     kind: type[Any]
+    default: Any
     least: float = 0
-    values: tuple[str, ...] = ()
     most: float = MAX_INT
+    values: tuple[str, ...] = ()
+    refused: str = ""
+    only: Any = _ANY
+
+
+def key(default: Any, **more: Any) -> Any:
+    """Return the field of a key that decides about batches; `more` are attributes of `Key`."""
+    return field(default=default, metadata={"key": more})
+
+
+@dataclass(frozen=True, kw_only=True)
+class TrainerConfig:
+    """A trainer's configuration: each field that is a `key` is one that decides about batches.
+
+    Attributes:
+        where: the configuration, for messages.
+        given: all keys that it has.
+    """
+
+    where: str
+    given: frozenset[str]
+
+    @classmethod
+    @cache
+    def keys(cls) -> Mapping[str, Key]:
+        """Return the keys that decide, by their names."""
+        types = get_type_hints(cls)
+        return {
+            each.name: Key(_kind_of(types[each.name]), each.default, **each.metadata["key"])
+            for each in fields(cls)
+            if "key" in each.metadata
+        }
+
+    @classmethod
+    def read(cls, where: str, given: Mapping[str, Any]) -> Self:
+        """Return the configuration of keys with their values, those that decide nothing too.
+
+        Raises:
+            OptionError: a value of another type or out of range.
+        """
+        values = {
+            name: _typed(f"{where}: {name}", given[name], declared)
+            for name, declared in cls.keys().items()
+            if name in given
+        }
+        return cls(where=where, given=frozenset(given), **values)
+
+    def error(self, message: str) -> OptionError:
+        """Return the error for something that is wrong with it."""
+        return OptionError(f"{self.where}: {message}")
+
+    def values(self) -> dict[str, Any]:
+        """Return the keys that decide with their values, defaults included."""
+        return {name: getattr(self, name) for name in self.keys()}
+
+    def check_modelled(self) -> None:
+        """Raise OptionError for a value whose batches are not modelled."""
+        for name, value in self.values().items():
+            declared = self.keys()[name]
+            if declared.refused and value:
+                raise OptionError(
+                    f"{self.where}: {name}={short(value)} is not modelled: {declared.refused}"
+                )
+            if declared.only is not _ANY and value != declared.only:
+                only = declared.only
+                shown = str(only).lower() if isinstance(only, bool) else only
+                raise OptionError(
+                    f"{self.where}: {name}={short(value)} is not modelled: only {shown} is"
+                )
+
+
+def _kind_of(annotation: Any) -> type[Any]:
+    """Return the type of a key's values that are not null, without that of their parts."""
+    kind = next((each for each in get_args(annotation) if each is not NoneType), annotation)
+    kind = annotation if get_origin(annotation) in (list, dict) else kind
+    found: type[Any] = get_origin(kind) or kind
+    return found
 
 
 _NEAR = 0.8
@@ -59,48 +141,6 @@ def unknown_keys(
         raise OptionError(f"{where}: unknown key {found[0]!r}: did you mean {near[found[0]][0]!r}?")
     meant = (f"{n!r} (did you mean {near[n][0]!r}?)" if near[n] else repr(n) for n in found)
     raise OptionError(f"{where}: unknown keys {', '.join(meant)}: correct or remove them")
-
-
-def read_values(where: str, given: Mapping[str, Any], keys: Mapping[str, Key]) -> dict[str, Any]:
-    """Return the value of each key that decides about batches, given or default.
-
-    Args:
-        where: the configuration, for messages.
-        given: its keys.
-        keys: those that decide.
-
-    Raises:
-        OptionError: a value of another type or out of range.
-    """
-    return {
-        name: _typed(f"{where}: {name}", given[name], key) if name in given else key.default
-        for name, key in keys.items()
-    }
-
-
-def refuse(
-    where: str,
-    values: Mapping[str, Any],
-    refused: Mapping[str, str],
-    only: Mapping[str, Any] | None = None,
-) -> None:
-    """Raise OptionError for a value whose batches are not modelled.
-
-    Args:
-        where: the configuration, for messages.
-        values: its keys.
-        refused: keys that must have none but false or an empty one, and the remedies.
-        only: keys with the one value that is modelled.
-    """
-    for key, remedy in refused.items():
-        if values[key]:
-            raise OptionError(f"{where}: {key}={short(values[key])} is not modelled: {remedy}")
-    for key, modelled in (only or {}).items():
-        if values[key] != modelled:
-            shown = str(modelled).lower() if isinstance(modelled, bool) else modelled
-            raise OptionError(
-                f"{where}: {key}={short(values[key])} is not modelled: only {shown} is"
-            )
 
 
 def _typed(name: str, value: Any, key: Key) -> Any:

@@ -11,7 +11,7 @@ from typing import Any
 
 from batchstat.corpus.options import Content
 from batchstat.errors import printable
-from batchstat.trainers.base.keys import Key
+from batchstat.trainers.base.keys import Key, TrainerConfig
 from batchstat.trainers.base.samples import Preparation, keep_all
 
 _DTYPES = {"bf16": "bfloat16", "fp16": "float16"}
@@ -112,8 +112,7 @@ class TrainingSetup:
         title: what its configuration is called.
         version: its version whose rules these are.
         path: the configuration.
-        values: the keys that decide, with their values, defaults included.
-        given: keys that the configuration has.
+        config: the keys that decide.
         own: the same with their values, as they are written.
         unused: those of them that have no influence on batches.
         assumed: those that nobody knows, which are assumed to have none.
@@ -151,8 +150,7 @@ class TrainingSetup:
     title: str
     version: str
     path: Path
-    values: Mapping[str, Any]
-    given: frozenset[str] = frozenset()
+    config: TrainerConfig
     own: Mapping[str, Any] = field(default_factory=dict)
     unused: tuple[str, ...]
     assumed: tuple[str, ...] = ()
@@ -212,10 +210,11 @@ class Framework:
 
     Attributes:
         title: what its configuration is called.
-        keys: the keys that decide about batches, with their defaults.
+        config: the record of the keys that decide about batches.
         unused: names of keys that do not.
-        read: returns the `TrainingSetup` of values, given its other fields. Raises OptionError for
-            keys that contradict each other, or a value whose batches are not modelled.
+        read: returns the `TrainingSetup` of such a record, given its other fields. Raises
+            OptionError for keys that contradict each other, or a value whose batches are not
+            modelled.
         alternatives: yields changes of keys that may save compute.
         version: the version whose rules these are.
         package: the package whose version that is, as it is installed.
@@ -226,7 +225,7 @@ class Framework:
 
     title: str
     version: str
-    keys: Mapping[str, Key]
+    config: type[TrainerConfig]
     unused: frozenset[str]
     read: Callable[..., TrainingSetup]
     package: str
@@ -236,6 +235,11 @@ class Framework:
     alternatives: Callable[[TrainingSetup], Iterator[dict[str, Any]]] = field(
         default=lambda _: iter(())
     )
+
+    @property
+    def keys(self) -> Mapping[str, Key]:
+        """The keys that decide about batches."""
+        return self.config.keys()
 
     def written(self, keys: Mapping[str, Any], path: Path | None = None) -> str:
         """Return keys with their values as their user writes them: as lines of a file, or as the

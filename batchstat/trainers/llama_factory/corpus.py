@@ -9,8 +9,9 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from batchstat.errors import OptionError, short
+from batchstat.errors import short
 from batchstat.trainers.base.setup import TurnRules
+from batchstat.trainers.llama_factory.keys import LlamaFactoryArguments
 
 _CHATML = ("<|im_start|>", "<|im_end|>")
 _GEMMA = ("<start_of_turn>", "<end_of_turn>")
@@ -87,39 +88,37 @@ TEXTS = "pt"
 """The stage that trains on texts, in the column that is the prompt of a data set."""
 
 
-def named_template(values: Mapping[str, Any], where: str) -> tuple[dict[str, Any], TurnRules]:
+def named_template(config: LlamaFactoryArguments) -> tuple[dict[str, Any], TurnRules]:
     """Return the chat template, as keywords of `profile`, and how turns are tokenized.
 
     Raises:
         OptionError: a template that is unknown, or whose batches are not modelled.
     """
-    name = values["template"]
+    name = config.template
     passed = "pass what it renders with --chat-template"
     if name is not None and name not in _TEMPLATES and name not in _NEEDS_TEMPLATE:
-        raise OptionError(
-            f"{where}: template={str(name)[:40]} is not modelled: it is unknown, adds images or "
+        raise config.error(
+            f"template={str(name)[:40]} is not modelled: it is unknown, adds images or "
             "sounds to batches, or ends answers by efficient_eos; name another, such as "
             f"{', '.join(_TEMPLATES)}"
         )
-    if name in _WITH_THOUGHTS and (values["mask_history"] or values["enable_thinking"] is not True):
-        key = "mask_history" if values["mask_history"] else "enable_thinking"
-        raise OptionError(
-            f"{where}: template={name} with {key}={short(values[key])} is not modelled: remove "
+    if name in _WITH_THOUGHTS and (config.mask_history or config.enable_thinking is not True):
+        key = "mask_history" if config.mask_history else "enable_thinking"
+        raise config.error(
+            f"template={name} with {key}={short(getattr(config, key))} is not modelled: remove "
             f"{key}"
         )
-    if name in EFFICIENT_EOS and values["train_on_prompt"]:
-        raise OptionError(
-            f"{where}: template={name} contradicts train_on_prompt=true, which LLaMA-Factory "
+    if name in EFFICIENT_EOS and config.train_on_prompt:
+        raise config.error(
+            f"template={name} contradicts train_on_prompt=true, which LLaMA-Factory "
             "refuses: remove one"
         )
-    if name in EFFICIENT_EOS and values["mask_history"]:
-        raise OptionError(
-            f"{where}: template={name} with mask_history=true is not modelled: remove one"
-        )
-    begin = _BEGINS.get(name, "")
+    if name in EFFICIENT_EOS and config.mask_history:
+        raise config.error(f"template={name} with mask_history=true is not modelled: remove one")
+    begin = _BEGINS.get(name or "", "")
     thought = _THOUGHT if name in _WITH_THOUGHTS else ""
-    if values["default_system"] is not None:
-        why = f"has default_system={short(values['default_system'])}: {passed}"
+    if config.default_system is not None:
+        why = f"has default_system={short(config.default_system)}: {passed}"
         return {}, TurnRules(begin=begin, thought=thought, unknown_template=why)
     if name is None:
         return {}, TurnRules(reads_slots=True)
@@ -131,14 +130,14 @@ def named_template(values: Mapping[str, Any], where: str) -> tuple[dict[str, Any
     return {"chat_template": path}, TurnRules(special_tokens=tokens, begin=begin, thought=thought)
 
 
-def named_data(values: Mapping[str, Any]) -> tuple[dict[str, Any], str]:
+def named_data(config: LlamaFactoryArguments) -> tuple[dict[str, Any], str]:
     """Return the corpus and its columns, as keywords of `profile`; or why it is not read, and the
     remedy.
     """
-    names, folder = _names(values), values["dataset_dir"]
+    names, folder = _names(config), config.dataset_dir
     if not names:
         return {}, "names no dataset: set dataset, or pass its files as CORPUS"
-    of_texts = values["stage"] == TEXTS
+    of_texts = config.stage == TEXTS
     info, why = _info(folder)
     files, found = list[str](), list[dict[str, Any]]()
     for name in dict.fromkeys(names) if not why else ():
@@ -146,7 +145,7 @@ def named_data(values: Mapping[str, Any]) -> tuple[dict[str, Any], str]:
         if not isinstance(entry, dict):
             why = f"has the dataset {name!r}, which is not in dataset_info.json"
             break
-        file = Path(folder, str(entry.get("file_name")))
+        file = Path(str(folder), str(entry.get("file_name")))
         problem = _no_texts(entry) if of_texts else _problem(entry)
         if not problem and not file.is_file():
             problem = f"is {file.as_posix()}, which is not a file"
@@ -162,18 +161,18 @@ def named_data(values: Mapping[str, Any]) -> tuple[dict[str, Any], str]:
     return {"corpus": tuple(files), **found[0]}, ""
 
 
-def passed_columns(values: Mapping[str, Any]) -> dict[str, Any]:
+def passed_columns(config: LlamaFactoryArguments) -> dict[str, Any]:
     """Return the fields of `TrainingSetup` for the columns of a corpus that is passed.
 
     Alpaca's columns are not those of a data set that has others; where those of chats are system
     messages or tools, they are refused.
     """
-    if values["stage"] == TEXTS:
+    if config.stage == TEXTS:
         return {"columns": ({"tokens_column": "input_ids"}, {"text_column": ("text",)})}
-    info, _ = _info(values["dataset_dir"])
+    info, _ = _info(config.dataset_dir)
     found: dict[str, Any] = {"columns": (*_PASSED, ALPACA)}
     refused: dict[str, str] = {}
-    for name in _names(values):
+    for name in _names(config):
         entry = info.get(name)
         columns = _named(entry.get("columns")) if isinstance(entry, dict) else {}
         if columns and columns != _ALPACA_COLUMNS:
@@ -184,8 +183,8 @@ def passed_columns(values: Mapping[str, Any]) -> dict[str, Any]:
     return {**found, "refused_columns": lambda kind: refused if kind == "messages" else {}}
 
 
-def _names(values: Mapping[str, Any]) -> list[str]:
-    named = values["dataset"]
+def _names(config: LlamaFactoryArguments) -> list[str]:
+    named = config.dataset
     found = named.split(",") if isinstance(named, str) else named or []
     if not isinstance(found, list):  # as YAML reads 2020-01-01
         found = [found]

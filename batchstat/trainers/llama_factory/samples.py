@@ -6,9 +6,7 @@ Checked against LLaMA-Factory 0.9.5: `_load_single_dataset` of src/llamafactory/
 """
 
 import math
-from collections.abc import Mapping
 from dataclasses import replace
-from typing import Any
 
 import numpy as np
 
@@ -22,22 +20,23 @@ from batchstat.profiling.inputs import has_columns
 from batchstat.profiling.profile import Profile
 from batchstat.trainers.base.samples import Preparation, TrainedSamples, keep_some
 from batchstat.trainers.llama_factory.corpus import EFFICIENT_EOS
+from batchstat.trainers.llama_factory.keys import LlamaFactoryArguments
 
 _IN_TURN = "whose turns are not user and assistant"
 
 
-def preparation(values: Mapping[str, Any]) -> Preparation:
+def preparation(config: LlamaFactoryArguments) -> Preparation:
     """Return what prepares the samples by a configuration."""
 
     def prepare(profile: Profile, max_length: int) -> TrainedSamples:
         _check_input(profile)
         rows = rows_of(profile)
-        if rows.empty_system and values["template"] is None:
+        if rows.empty_system and config.template is None:
             raise InputError(
                 f"{rows.empty_system}: a chat begins with an empty system message, which "
                 "LLaMA-Factory leaves out: remove it"
             )
-        chosen, order, held, beyond = chosen_rows(profile, rows, values)
+        chosen, order, held, beyond = chosen_rows(profile, rows, config)
         is_in_turn = ~np.isin(profile.records, rows.out_of_turn)
         in_turn = np.flatnonzero(is_in_turn[chosen])
         if len(held) and not is_in_turn[held[held >= 0]].any():
@@ -47,10 +46,10 @@ def preparation(values: Mapping[str, Any]) -> Preparation:
             )
         if len(in_turn) == 0:
             raise InputError("no sample is left to train on: raise max_samples, or lower val_size")
-        if values["packing"] and len(in_turn) < len(order):
-            _check_packed_together(len(order), values)
+        if config.packing and len(in_turn) < len(order):
+            _check_packed_together(len(order), config)
         whole = keep_some(profile.take(chosen), in_turn, _IN_TURN)
-        kept = _truncated(whole.profile, max_length - bool(values["packing"]), values)
+        kept = _truncated(whole.profile, max_length - bool(config.packing), config)
         excess = np.maximum(whole.profile.lengths - kept.lengths, 0)
         cut = Lost(
             truncated_samples=int(np.count_nonzero(excess)), truncated_tokens=int(excess.sum())
@@ -88,7 +87,7 @@ def _warnings(rows: ChatRows) -> tuple[str, ...]:
 
 
 def chosen_rows(
-    profile: Profile, rows: ChatRows, values: Mapping[str, Any]
+    profile: Profile, rows: ChatRows, config: LlamaFactoryArguments
 ) -> tuple[Ints, Ints, Ints, int]:
     """Return the samples to train on in sequence, the rows of the data sets that may be samples,
     the samples that are held out (-1 for records that cannot be read), and how many are beyond
@@ -96,14 +95,14 @@ def chosen_rows(
     """
     starts = offsets_from_sizes(np.array(rows.sizes))
     used = np.array(rows.sizes)
-    if values["max_samples"] is not None:
-        used = np.minimum(used, values["max_samples"])
+    if config.max_samples is not None:
+        used = np.minimum(used, config.max_samples)
     source = np.searchsorted(starts, profile.records, side="right") - 1
     within = profile.records - starts[source]
     is_used = within < used[source]
     samples = np.full(int(used.sum()), -1, dtype=np.int64)
     samples[(offsets_from_sizes(used)[source] + within)[is_used]] = np.flatnonzero(is_used)
-    order, held = _trained_rows(len(samples), values)
+    order, held = _trained_rows(len(samples), config)
     chosen = samples[order]
     return chosen[chosen >= 0], order, samples[held], len(profile) - int(is_used.sum())
 
@@ -124,9 +123,9 @@ def rows_of(profile: Profile) -> ChatRows:
     return found
 
 
-def _trained_rows(rows: int, values: Mapping[str, Any]) -> tuple[Ints, Ints]:
+def _trained_rows(rows: int, config: LlamaFactoryArguments) -> tuple[Ints, Ints]:
     """Return the rows that are trained on in sequence, and those that are held out."""
-    size = values["val_size"]
+    size = config.val_size
     if size <= _NO_EVALUATION:
         return np.arange(rows), np.zeros(0, dtype=np.int64)
     held_out = int(size) if size >= 1 else math.ceil(size * rows)
@@ -134,24 +133,24 @@ def _trained_rows(rows: int, values: Mapping[str, Any]) -> tuple[Ints, Ints]:
         raise InputError(
             f"val_size={size:g} holds out all of {rows:,} samples for evaluation: lower it"
         )
-    shuffled: Ints = np.random.default_rng(values["seed"]).permutation(rows)
+    shuffled: Ints = np.random.default_rng(config.seed).permutation(rows)
     return shuffled[held_out:], shuffled[:held_out]
 
 
 _NO_EVALUATION = 1e-6
 
 
-def _check_packed_together(rows: int, values: Mapping[str, Any]) -> None:
+def _check_packed_together(rows: int, config: LlamaFactoryArguments) -> None:
     """Raise InputError where dropped samples change which others are packed together."""
-    if rows > values["preprocessing_batch_size"] or (values["preprocessing_num_workers"] or 1) > 1:
+    if rows > config.preprocessing_batch_size or (config.preprocessing_num_workers or 1) > 1:
         raise InputError(
             "packing with samples that LLaMA-Factory drops is not modelled for more than "
-            f"preprocessing_batch_size={values['preprocessing_batch_size']} samples or several "
+            f"preprocessing_batch_size={config.preprocessing_batch_size} samples or several "
             f"preprocessing_num_workers: remove those {_IN_TURN}"
         )
 
 
-def _truncated(profile: Profile, cutoff: int, values: Mapping[str, Any]) -> Profile:
+def _truncated(profile: Profile, cutoff: int, config: LlamaFactoryArguments) -> Profile:
     """Return samples with the tokens that are left of them, and the trained ones of these."""
     if profile.trained is None:
         raise InputError(
@@ -166,12 +165,12 @@ def _truncated(profile: Profile, cutoff: int, values: Mapping[str, Any]) -> Prof
             f"record {int(profile.records[after[0]]):,} has tokens after its last answer, as no "
             "sample of LLaMA-Factory has: check which tokens are trained"
         )
-    is_ended = values["template"] in EFFICIENT_EOS
-    turns = whole.within(cutoff - is_ended, last_first=values["mask_history"])
+    is_ended = config.template in EFFICIENT_EOS
+    turns = whole.within(cutoff - is_ended, last_first=config.mask_history)
     if is_ended:
         turns = turns.answers_ended()
     lengths = turns.lengths()
-    if values["train_on_prompt"]:
+    if config.train_on_prompt:
         turns = Turns(lengths * 0, lengths, np.arange(len(lengths) + 1))
-    answers = turns.last_answers() if values["mask_history"] else None
+    answers = turns.last_answers() if config.mask_history else None
     return replace(profile, lengths=lengths, kinds={"trained": turns.trained(answers)})

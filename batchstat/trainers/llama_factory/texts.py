@@ -6,15 +6,15 @@ src/llamafactory/data/processor/pretrain.py, `AlpacaDatasetConverter` of convert
 train/pt/workflow.py, whose collator takes every token that pads for padding.
 """
 
-from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
-from batchstat.errors import InputError, OptionError, counted, short
+from batchstat.errors import InputError, counted, short
 from batchstat.profiling.counted_by import tokenizer_of, tokens_other_than
 from batchstat.profiling.profile import Profile
 from batchstat.trainers.base.samples import Preparation, TrainedSamples
 from batchstat.trainers.base.setup import TokenizerRules
+from batchstat.trainers.llama_factory.keys import LlamaFactoryArguments
 from batchstat.trainers.llama_factory.samples import chosen_rows, rows_of
 
 _OWN = ("mistral", "deepseek3", "deepseekr1", "gemma2", "default", "empty", "alpaca", "vicuna")
@@ -30,49 +30,49 @@ _APPENDED = {"llama3": "<|end_of_text|>"}
 """What ends texts instead, by template."""
 
 
-def check_texts(values: Mapping[str, Any], where: str) -> None:
+def check_texts(config: LlamaFactoryArguments) -> None:
     """Raise OptionError for keys that stage: pt does not take, or that are not modelled."""
     for key in ("neat_packing", "train_on_prompt", "mask_history"):
-        if values[key]:
-            raise OptionError(f"{where}: {key} contradicts stage=pt: remove one")
-    name = values["template"]
+        if getattr(config, key):
+            raise config.error(f"{key} contradicts stage=pt: remove one")
+    name = config.template
     if name is not None and name not in _ENDS:
-        raise OptionError(
-            f"{where}: template={short(name)} with stage=pt is not modelled, which takes nothing "
+        raise config.error(
+            f"template={short(name)} with stage=pt is not modelled, which takes nothing "
             f"but the token of it that ends texts: remove it, or name one of {', '.join(_ENDS)}"
         )
 
 
-def packs(values: Mapping[str, Any]) -> bool:
+def packs(config: LlamaFactoryArguments) -> bool:
     """Return whether texts are laid end to end, which is the default."""
-    return values["packing"] is not False
+    return config.packing is not False
 
 
-def row_length(values: Mapping[str, Any]) -> int:
+def row_length(config: LlamaFactoryArguments) -> int:
     """Return the tokens of a row: one less than cutoff_len where packing is asked for, and all of
     them where it is the default.
     """
-    return int(values["cutoff_len"]) - (values["packing"] is True)
+    return int(config.cutoff_len) - (config.packing is True)
 
 
-def fields_of_texts(values: Mapping[str, Any]) -> dict[str, Any]:
+def fields_of_texts(config: LlamaFactoryArguments) -> dict[str, Any]:
     """Return the fields of `TrainingSetup` for texts."""
-    name = values["template"]
+    name = config.template or ""
     added = _ENDS.get(name)
     end = _APPENDED.get(name, added)
     return {
         "reading": {"always_append": True, **({} if end is None else {"append": end})},
         "appends_eos": end is None,
         "loads": TokenizerRules(added=() if added is None else (added,)),
-        "prepare": _preparation(values),
+        "prepare": _preparation(config),
     }
 
 
-def _preparation(values: Mapping[str, Any]) -> Preparation:
+def _preparation(config: LlamaFactoryArguments) -> Preparation:
     """Return what prepares texts by a configuration."""
 
     def prepare(profile: Profile, max_length: int) -> TrainedSamples:
-        chosen, order, held, beyond = chosen_rows(profile, rows_of(profile), values)
+        chosen, order, held, beyond = chosen_rows(profile, rows_of(profile), config)
         if len(chosen) == 0:
             raise InputError("no text is left to train on: raise max_samples, or lower val_size")
         if len(chosen) < len(order) or (held < 0).any():
@@ -80,8 +80,8 @@ def _preparation(values: Mapping[str, Any]) -> Preparation:
                 "the corpus has records that cannot be read, each of which is a text to "
                 "LLaMA-Factory: remove them there"
             )
-        found = _ended(profile, values)
-        if len(held) and packs(values) and found.lengths[held].sum() < max_length:
+        found = _ended(profile, config)
+        if len(held) and packs(config) and found.lengths[held].sum() < max_length:
             raise InputError(
                 f"val_size holds out {counted(len(held), 'text')}, which are less than a row of "
                 f"{max_length} tokens: LLaMA-Factory stops: raise val_size"
@@ -114,7 +114,7 @@ def _warnings(profile: Profile) -> tuple[str, ...]:
     )
 
 
-def _ended(profile: Profile, values: Mapping[str, Any]) -> Profile:
+def _ended(profile: Profile, config: LlamaFactoryArguments) -> Profile:
     """Return texts as long as LLaMA-Factory makes them, without the tokenizer's special tokens but
     with the one that ends them; and which of them are trained: those that do not pad.
 
@@ -127,7 +127,7 @@ def _ended(profile: Profile, values: Mapping[str, Any]) -> Profile:
     if options.content != "text" or facts is None:
         raise InputError("stage=pt trains on texts: pass --text-column or --tokens-column")
     own = tokenizer_of(profile)
-    appended, pad = _ends(own, values["template"])
+    appended, pad = _ends(own, config.template)
     if not (appended and options.append == appended and options.always_append):
         raise InputError(
             f"LLaMA-Factory ends each text with {short(appended)}, but this corpus was counted "
@@ -139,7 +139,7 @@ def _ended(profile: Profile, values: Mapping[str, Any]) -> Profile:
             f"tokenizer {facts.name!r} has no token {short(appended)}, with which LLaMA-Factory "
             "ends each text: save the tokenizer with it, or remove template"
         )
-    if not packs(values) and getattr(own, "add_bos_token", False):
+    if not packs(config) and getattr(own, "add_bos_token", False):
         raise InputError(
             f"packing=false with tokenizer {facts.name!r}, which begins texts (add_bos_token), is "
             "not modelled: remove packing"

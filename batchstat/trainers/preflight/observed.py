@@ -34,6 +34,7 @@ from batchstat.recording.trainer_object import (
 from batchstat.recording.versions import check_versions
 from batchstat.simulation.meters.token_weights import UNKNOWN
 from batchstat.trainers.base.files import setup_of
+from batchstat.trainers.base.keys import TrainerConfig
 from batchstat.trainers.base.samples import keep_all
 from batchstat.trainers.base.setup import Schedule, TrainingSetup
 from batchstat.trainers.registry import CONFIGURATIONS
@@ -52,7 +53,7 @@ LOADER = TrainingSetup(
     title="a loader",
     version="",
     path=Path("loader"),
-    values={},
+    config=TrainerConfig(where="loader", given=frozenset()),
     unused=(),
     strategy="static",
     settings={},
@@ -171,7 +172,7 @@ def _of_trainer(
     own: dict[str, Any] = {**settings}
     own.setdefault("world_size", trainer.world_size)
     # Batches of a data set that is packed already have no size in the strategy.
-    own.setdefault("batch_size", setup.values["per_device_train_batch_size"])
+    own.setdefault("batch_size", setup.config.values()["per_device_train_batch_size"])
     if trainer.own_loss:
         own.setdefault("loss", UNKNOWN)
     elif not trainer.takes_count:

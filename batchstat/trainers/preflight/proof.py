@@ -178,7 +178,7 @@ def _differing(now: CurrentSetup, recording: Recording) -> dict[str, Any]:
     known = CONFIGURATIONS[setup.framework].keys if setup.framework in CONFIGURATIONS else {}
     return {
         key: ran[key]
-        for key, value in setup.values.items()
+        for key, value in setup.config.values().items()
         # A record of several keys is filled up by transformers, and tokens are hidden by it.
         if key in known.keys() & ran.keys()
         and ran[key] != value

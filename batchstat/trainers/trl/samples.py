@@ -4,7 +4,6 @@ Checked against TRL 1.16: `SFTTrainer._prepare_dataset` in trl/trainer/sft_train
 `Dataset.shuffle` of datasets.
 """
 
-from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
@@ -23,20 +22,19 @@ from batchstat.trainers.base.samples import (
     keep_some,
     train_all,
 )
-
-KEEP_END = "keep_end"
+from batchstat.trainers.trl.keys import KEEP_END, SftConfig
 
 _KINDS: frozenset[Content] = frozenset({"messages", "completion"})
 """Contents that may be chats, which are the names of their columns, too."""
 
 
-def columns(values: Mapping[str, Any]) -> tuple[dict[str, Any], ...]:
+def columns(config: SftConfig) -> tuple[dict[str, Any], ...]:
     """Return the columns of a dataset in the sequence in which TRL looks for them."""
     messages = {"messages_column": "messages", "chat_format": "openai"}
-    if values["assistant_only_loss"]:
+    if config.assistant_only_loss:
         return ({**messages, "assistant_only_loss": True},)
     masks = ["labels", "assistant_masks"]
-    if values["completion_only_loss"]:
+    if config.completion_only_loss:
         masks.append("completion_mask")
     return (
         *({"tokens_column": "input_ids", "trained_column": mask} for mask in masks),
@@ -45,14 +43,14 @@ def columns(values: Mapping[str, Any]) -> tuple[dict[str, Any], ...]:
         # `maybe_convert_to_chatml` makes messages of it, which replace a column of that name.
         {"messages_column": "conversations", "chat_format": "sharegpt"},
         messages,
-        {"text_column": (values["dataset_text_field"],)},
+        {"text_column": (config.dataset_text_field,)},
     )
 
 
-def refused_columns(values: Mapping[str, Any], content: Content) -> dict[str, str]:
+def refused_columns(config: SftConfig, content: Content) -> dict[str, str]:
     """Return the columns by which TRL takes samples of a content for something else."""
     refused = dict.fromkeys(("image", "images"), "TRL takes it for images: remove or rename it")
-    if values["padding_free"] and not values["packing"]:
+    if config.padding_free and not config.packing:
         refused["seq_lengths"] = (
             "TRL takes it for the lengths of samples that are packed already, which are not read "
             "here: remove or rename it, or preflight the trainer itself"
@@ -60,7 +58,7 @@ def refused_columns(values: Mapping[str, Any], content: Content) -> dict[str, st
     if content == "tokens":
         return refused
     masks = ["labels", "assistant_masks"]
-    if values["completion_only_loss"]:
+    if config.completion_only_loss:
         masks.append("completion_mask")
     refused |= dict.fromkeys(masks, "TRL takes it for that of token ids: remove or rename it")
     if content != "completion":
@@ -81,29 +79,29 @@ def refused_columns(values: Mapping[str, Any], content: Content) -> dict[str, st
     return refused
 
 
-def preparation(values: Mapping[str, Any]) -> Preparation:
+def preparation(config: SftConfig) -> Preparation:
     """Return what prepares the samples by a configuration."""
 
     def prepare(profile: Profile, max_length: int) -> TrainedSamples:
-        if values["assistant_only_loss"]:
+        if config.assistant_only_loss:
             _check_answers(profile)
         is_pair = profile.corpus.options.content == "completion"
-        if is_pair and values["completion_only_loss"] is False:
+        if is_pair and config.completion_only_loss is False:
             profile = train_all(profile, max_length).profile
         found = keep_all(profile, max_length)
-        if values["max_length"] is not None and profile.lengths.any():
+        if config.max_length is not None and profile.lengths.any():
             # Of chats that a template does not render; rows that are packed lack them, too.
             found = keep_some(profile, np.flatnonzero(profile.lengths), "without tokens")
             profile = found.profile
-        if values["max_length"] is not None and not values["packing"]:
-            if values["truncation_mode"] == KEEP_END:
+        if config.max_length is not None and not config.packing:
+            if config.truncation_mode == KEEP_END:
                 cut = _without_beginning(profile, max_length)
                 found = replace(cut, dropped=found.dropped, lost=found.lost + cut.lost)
             kept = drop_untrained(found.profile, max_length)
             dropped = {**found.dropped, **kept.dropped}
             found = replace(kept, dropped=dropped, lost=found.lost + kept.lost)
-        if values["shuffle_dataset"]:
-            order = np.random.default_rng(values["seed"]).permutation(len(found.profile))
+        if config.shuffle_dataset:
+            order = np.random.default_rng(config.seed).permutation(len(found.profile))
             found = replace(found, profile=found.profile.take(order))
         return found
 

@@ -54,7 +54,7 @@ def test_its_batches_are_those_of_llama_factory(
     for rank, theirs in enumerate(recorded["batches"]):
         ours = batches_of(report, rank, with_trained=True)
         assert ours == [tuple(batch) for batch in theirs]
-    if not report.setup.values["packing"]:
+    if not report.setup.config.values()["packing"]:
         assert len(report.samples.profile) == recorded["samples"]
     assert report.total_steps == recorded["steps"]
     assert report.warmup_steps == recorded["warmup"]

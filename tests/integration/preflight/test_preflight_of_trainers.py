@@ -341,7 +341,7 @@ def test_what_the_trainers_save_is_read(tmp_path):
         setup = read_setup(config)
         assert setup.framework == {"SFTConfig": "trl"}.get(kind.__name__, "transformers")
         assert setup.settings["seed"] == 5
-        assert setup.values["per_device_train_batch_size"] == 8
+        assert setup.config.values()["per_device_train_batch_size"] == 8
 
 
 def test_the_sample_configuration_is_one_that_trl_takes():
@@ -355,5 +355,5 @@ def test_the_sample_configuration_is_one_that_trl_takes():
     unset = {"accelerator_config"}  # filled in by transformers
     assert len(both) > 20
     for key in set(both) - unset:
-        assert setup.values[key] == vars(config)[key], key
+        assert setup.config.values()[key] == vars(config)[key], key
     assert len(trl.get_dataset(mixture)["train"]) == len(batchstat.preflight(path).profile)
