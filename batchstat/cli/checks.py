@@ -17,7 +17,7 @@ from batchstat.cli.streams import say
 from batchstat.errors import InputError
 from batchstat.gate.check import DEFAULT_CURRENT, CheckedReport, check, measure_report
 from batchstat.gate.outcome import Check
-from batchstat.planning.strategies.spec import parse_strategies
+from batchstat.planning.strategies.spec import StrategySpec
 from batchstat.profiling.parquet import load_profile
 from batchstat.profiling.profile import Profile
 from batchstat.profiling.staleness import changes
@@ -49,9 +49,9 @@ def chosen_checks(options: Options) -> list[Inputs]:
         checks = list(found.checks or (found.shared,))
     chosen = [read_inputs(options, each) for each in checks]
     for inputs in chosen:
-        basis = inputs.settings.resolve(longest=1, stated_max=None)
+        settings = inputs.settings
         if inputs.observed is None:
-            parse_strategies([inputs.trained], basis)
+            (inputs.current or StrategySpec.of(DEFAULT_CURRENT)).checked(settings)
         _ = inputs.reading
         read_device(inputs)
     return chosen
@@ -90,7 +90,9 @@ def measure_inputs(inputs: Inputs) -> CheckedReport:
     """Return the numbers of a check. Raises as `batchstat.gate.check.measure_report`."""
     now = current_of(inputs, _profile(inputs))
     limits, device = inputs.limits_in_force, read_device(inputs)
-    measured = measure_report(now.profile, now.row or DEFAULT_CURRENT, now.settings, limits, device)
+    measured = measure_report(
+        now.profile, now.row or StrategySpec.of(DEFAULT_CURRENT), now.settings, limits, device
+    )
     messages = tuple(warning.message for warning in now.warnings)
     return replace(measured, warnings=(*messages, *measured.warnings))
 

@@ -15,7 +15,7 @@ from batchstat.gate.limits import Limit, read_limits
 from batchstat.parameters import whole_number
 from batchstat.planning.samplers.spec import weights_file
 from batchstat.planning.settings import Settings
-from batchstat.planning.strategies.spec import parse_strategies
+from batchstat.planning.strategies.spec import StrategySpec
 from batchstat.storage.addresses import as_path, check_regular
 from batchstat.storage.shown import as_shown, is_remote
 from batchstat.trainers.base.named import is_current_file
@@ -310,4 +310,4 @@ def _validate(values: Mapping[str, Any]) -> None:
     settings = Settings(**own)
     current = values.get("current")
     if current is not None and not is_current_file(current):
-        parse_strategies([current], settings.resolve(longest=1, stated_max=None))
+        StrategySpec.parse(current).checked(settings)

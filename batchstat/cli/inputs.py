@@ -24,6 +24,7 @@ from batchstat.gate.check import DEFAULT_CURRENT
 from batchstat.gate.limits import Limit, in_force, read_limits
 from batchstat.gate.named_limits import NAMED_LIMITS
 from batchstat.planning.settings import Settings
+from batchstat.planning.strategies.spec import StrategySpec
 from batchstat.storage.addresses import local_path
 from batchstat.trainers.base.named import names_configuration, names_recording
 
@@ -75,18 +76,21 @@ class Inputs:
     observed: "Observed | None" = None
 
     @property
-    def current(self) -> str | None:
+    def current(self) -> StrategySpec | None:
         """The current setup as a strategy; None if none is named, or it was recorded."""
         if self.observed is not None:
             return None
-        return self.get("current") if self.setup is None else self.setup.strategy
+        if self.setup is not None:
+            return self.setup.strategy
+        named = self.get("current")
+        return None if named is None else StrategySpec.parse(named)
 
     @property
     def trained(self) -> str:
         """What is trained, for a command that simulates one setup: the current one."""
         if self.observed is not None:
             return self.observed.kind
-        return self.current or DEFAULT_CURRENT
+        return DEFAULT_CURRENT if self.current is None else self.current.text
 
     @property
     def setup_origins(self) -> set[str]:

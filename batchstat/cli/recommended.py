@@ -8,7 +8,7 @@ from batchstat.documents.comparison import SCHEMA, Basis
 from batchstat.documents.profile import of_corpus
 from batchstat.errors import InputError
 from batchstat.planning.settings import ResolvedSettings, Settings
-from batchstat.planning.strategies.spec import RowRequest, request_row
+from batchstat.planning.strategies.spec import RowRequest, StrategySpec
 from batchstat.profiling.profile import Profile
 from batchstat.render.recipes.writing import Origin
 from batchstat.simulation.compare.learning_rate import LearningRateHint
@@ -25,13 +25,13 @@ class Recommendation:
     """The best strategy of a comparison.
 
     Attributes:
-        spec: the strategy.
+        strategy: the strategy.
         settings: what the comparison decided, as far as the strategy depends on it.
         origin: the comparison, and what changes for the learning rate.
         argument: what the user's own trainer is to be passed for it; empty if it has no argument.
     """
 
-    spec: str
+    strategy: StrategySpec
     settings: Settings
     origin: Origin
     argument: str = ""
@@ -60,13 +60,14 @@ def find_recommendation(folder: Path, profile: Profile) -> Recommendation | None
         best, current = record["choice"]["best"], record["choice"]["current"]
         if best is not None:
             basis = ResolvedSettings(**Basis.model_validate(record["basis"]).to_json())
-            settings = _settings(request_row(best, basis), basis)
-            request_row(current, basis)
+            strategy = StrategySpec.parse(best)
+            settings = _settings(strategy.request(basis), basis)
+            StrategySpec.parse(current).request(basis)
             if kept != len(profile):
                 raise _FewerSamplesError(kept)
             hint = LearningRateHint(float(record["learning_rate"]["batch_ratio"]))
             argument = record["choice"]["argument"] or ""
-            return Recommendation(best, settings, Origin(shown, current, hint), argument)
+            return Recommendation(strategy, settings, Origin(shown, current, hint), argument)
     except FileNotFoundError:
         return None
     except _FewerSamplesError as error:

@@ -17,9 +17,10 @@ from batchstat.gate.remedies import Failing, Written, corpus_remedy, find_remedy
 from batchstat.gate.trials import Laboratory, Trial
 from batchstat.parameters import checks_keywords
 from batchstat.planning.settings import Settings, SettingsOptions
+from batchstat.planning.strategies.spec import StrategySpec
 from batchstat.profiling.profile import Profile
 from batchstat.simulation.compare.compare import simulate
-from batchstat.simulation.compare.named_rows import Row
+from batchstat.simulation.compare.named_rows import ParsedRow, Row
 from batchstat.simulation.device import Device, as_device
 from batchstat.storage.addresses import as_path
 from batchstat.trainers.base.setup import TrainingSetup
@@ -91,7 +92,7 @@ def check(
         gradient_accumulation_steps=trained.settings.gradient_accumulation_steps,
     )
     before = None if baseline is None else load_baseline(as_path(baseline), name)
-    row = DEFAULT_CURRENT if trained.row is None else trained.row
+    row = StrategySpec.of(DEFAULT_CURRENT) if trained.row is None else trained.row
     now = measure_report(trained.profile, row, trained.settings, limits, device)
     if before is not None and (other := before.difference(now.as_baseline(limits))):
         assert baseline is not None
@@ -134,7 +135,7 @@ class CheckedReport:
     """
 
     profile: Profile
-    current: Row
+    current: ParsedRow
     settings: Settings
     report: dict[str, Any]
     warnings: tuple[str, ...]
@@ -143,7 +144,7 @@ class CheckedReport:
     @property
     def strategy(self) -> str:
         """The strategy, as it is written, or the name of the batches."""
-        return self.current if isinstance(self.current, str) else self.current[0]
+        return self.current[0] if isinstance(self.current, tuple) else self.current.text
 
     def as_baseline(self, limits: Iterable[Limit]) -> Baseline:
         """Return the numbers as a baseline, those of limits too, with everything they depend on
@@ -158,7 +159,7 @@ class CheckedReport:
 
 def measure_report(
     profile: Profile,
-    current: Row,
+    current: ParsedRow,
     settings: Settings,
     limits: Iterable[Limit],
     device: Device | None = None,

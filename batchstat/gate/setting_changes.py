@@ -11,7 +11,7 @@ from batchstat.parameters import with_parameter
 from batchstat.planning.samplers.spec import sampler_name
 from batchstat.planning.settings import ResolvedSettings, Settings
 from batchstat.planning.strategies.base import Strategy
-from batchstat.planning.strategies.spec import RowRequest, request_row
+from batchstat.planning.strategies.spec import RowRequest, StrategySpec
 from batchstat.profiling.profile import Profile
 from batchstat.simulation.compare.sweep import read_aheads
 
@@ -24,20 +24,20 @@ _PEAK = ("over_budget_batches", "max_batch_tokens")
 
 
 def changes_of(
-    limit: Limit, profile: Profile, spec: str, settings: Settings, by_keys: bool = False
+    limit: Limit, profile: Profile, spec: StrategySpec, settings: Settings, by_keys: bool = False
 ) -> Iterator[Changes]:
     """Yield changes that affect the number of a limit, each by itself.
 
     Args:
         limit: a limit on a number of the strategy.
         profile: the corpus.
-        spec: the strategy, as it is written.
+        spec: the strategy.
         settings: the settings, as given.
         by_keys: whether the setup is a trainer's configuration, whose keys decide its parameters.
     """
     number = limit.path.removeprefix("strategy.")
     basis = settings.resolve(profile.stats.max, profile.stated_max)
-    now = _Now(profile, request_row(spec, basis), settings, basis, by_keys)
+    now = _Now(profile, spec, spec.request(basis), settings, basis, by_keys)
     if number.startswith(_SEEN):
         yield from now.seeing_more()
     if number.startswith((*_SEEN, *_LOST)):
@@ -72,13 +72,15 @@ class _Now:
 
     Attributes:
         profile: the corpus.
-        request: the strategy.
+        spec: the strategy.
+        request: the same with its settings.
         settings: the settings, as given.
         basis: the settings decided for this corpus.
         by_keys: whether keys of a trainer's configuration decide its parameters.
     """
 
     profile: Profile
+    spec: StrategySpec
     request: RowRequest
     settings: Settings
     basis: ResolvedSettings
@@ -94,8 +96,7 @@ class _Now:
         overrides settings.
         """
         if self.request.sets(key) and not self.by_keys:
-            written = str(value).lower() if isinstance(value, bool) else value
-            return {"current": with_parameter(self.request.spec, key, written)}
+            return {"current": self.spec.with_parameter(key, value)}
         return {key: value}
 
     def looking_further(self) -> Iterator[Changes]:

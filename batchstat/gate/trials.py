@@ -8,14 +8,14 @@ from batchstat.documents.comparison import simulation_document
 from batchstat.errors import BatchstatError
 from batchstat.gate.limits import Limit
 from batchstat.gate.setting_changes import changes_of, helps_by_sorting, may_grow
-from batchstat.parameters import with_parameter
 from batchstat.planning.inputs import resolve_inputs
 from batchstat.planning.settings import Settings
+from batchstat.planning.strategies.spec import NamedRow, StrategySpec
 from batchstat.profiling.profile import Profile
 from batchstat.simulation.compare.candidates import simulate_candidates
 from batchstat.simulation.compare.changes import Change
 from batchstat.simulation.compare.compare import simulate
-from batchstat.simulation.compare.named_rows import Row
+from batchstat.simulation.compare.named_rows import ParsedRow
 from batchstat.simulation.device import Device
 from batchstat.simulation.results import Simulation, StrategyResult
 from batchstat.trainers.preflight.changes import Trainer, changes_of_name
@@ -48,7 +48,7 @@ class Laboratory:
 
     Attributes:
         profile: the samples that are trained.
-        current: the current setup, as it is written, or a name and batches.
+        current: the current setup.
         settings: the settings, as given.
         trainer: the trainer's own configuration; None where it is not known.
         device: the calibrated device that trains; None without one.
@@ -56,7 +56,7 @@ class Laboratory:
     """
 
     profile: Profile
-    current: Row
+    current: ParsedRow
     settings: Settings
     trainer: Trainer | None
     device: Device | None
@@ -77,13 +77,14 @@ class Laboratory:
         if helps_by_sorting(limit):
             if not ranked:
                 ranked += self._ranked()
-                if not isinstance(self.current, str):
-                    # Of a script that was recorded, its own arguments are what can be pasted.
+                # Of a script that was recorded, its own arguments are what can be pasted.
+                if not isinstance(self.current, StrategySpec):
                     ranked.sort(key=lambda trial: not trial.line)
             yield from ranked
 
     def _changes_of_settings(self, limit: Limit) -> Iterator[Mapping[str, Any]]:
-        if isinstance(self.current, str):  # batches that were made elsewhere have no settings
+        # Batches that were made elsewhere have no settings.
+        if isinstance(self.current, StrategySpec):
             by_keys = self.trainer is not None
             yield from changes_of(limit, self.profile, self.current, self.settings, by_keys)
 
@@ -95,7 +96,7 @@ class Laboratory:
                 settings = replace(self.settings, **others)
                 current = changes.get("current", self.current)
                 simulation = simulate(self.profile, current, settings, self.device)
-                return Trial(changes=changes, report=self._report(simulation))
+                return Trial(changes=_as_text(changes), report=self._report(simulation))
             changed = self.trainer.with_settings(changes)
             if changed is None:
                 return None
@@ -118,7 +119,7 @@ class Laboratory:
         for each in (*changes.ranked, *changes.others, *packing):
             row = each.row
             is_own = self.trainer is not None and each.keys is not None
-            sets = each.keys if is_own else {"current": _alone(row, self.settings)}
+            sets = each.keys if is_own else {"current": _alone(row, self.settings).text}
             report = self._report(Simulation(row.request.settings, row, (), self.device))
             yield Trial(changes=sets or {}, line=each.line, change=each, report=report)
 
@@ -133,11 +134,19 @@ class Laboratory:
         return more or new["max_batch_tokens"] > peak
 
 
-def _alone(row: StrategyResult, settings: Settings) -> str:
+def _as_text(changes: Mapping[str, Any]) -> Mapping[str, Any]:
+    """Return changes with the current setup as a configuration has it."""
+    return {
+        key: value.text if isinstance(value, StrategySpec) else value
+        for key, value in changes.items()
+    }
+
+
+def _alone(row: StrategyResult, settings: Settings) -> NamedRow:
     """Return a row's strategy with the size that it has beside the current setup, which would else
     be another where it is the current setup itself.
     """
-    key, size = row.size
+    (key, size), named = row.size, row.request.row
     if size is None or row.request.sets(key) or getattr(settings, key) == size:
-        return row.label
-    return with_parameter(row.label, key, size)
+        return named
+    return named.with_parameter(key, size) if isinstance(named, StrategySpec) else named

@@ -13,7 +13,7 @@ from batchstat.parameters import listed
 from batchstat.planning.classes import Classes
 from batchstat.planning.samples import Samples
 from batchstat.planning.settings import ResolvedSettings, Settings
-from batchstat.planning.strategies.spec import RowRequest
+from batchstat.planning.strategies.spec import NamedRow, RowRequest
 from batchstat.profiling.profile import CorpusFacts, Profile, TokenizerFacts
 
 
@@ -64,6 +64,15 @@ class PlanInputs(NamedTuple):
             multiple = 1 if size is None else current.strategy.pad_to_multiple_of
             loss = None if self.samples.trained is None else current.strategy.loss
         return settings.resolve(self.stats.max, stated_max, size, loss, multiple)
+
+    def request(self, current: NamedRow, settings: Settings) -> RowRequest:
+        """Return the current setup with its settings, which it decides some of itself.
+
+        Raises:
+            OptionError: a strategy or parameter that is wrong by itself.
+        """
+        alone = current.request(self.resolve(settings))
+        return current.request(self.resolve(settings, alone))
 
 
 def resolve_inputs(

@@ -1,6 +1,8 @@
 """`GivenBatches`: batches that were made elsewhere, as a strategy whose plan they are."""
 
-from dataclasses import dataclass, replace
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from types import MappingProxyType
 from typing import Any, ClassVar
 
 import numpy as np
@@ -8,7 +10,7 @@ import numpy as np
 from batchstat.lengths.arrays import Ints, round_up
 from batchstat.lengths.exact import sums
 from batchstat.planning.plan import BatchPlan, Window
-from batchstat.planning.settings import Settings
+from batchstat.planning.settings import ResolvedSettings, Settings
 from batchstat.planning.strategies.base import Strategy
 from batchstat.planning.strategies.spec import RowRequest
 
@@ -114,3 +116,22 @@ class GivenBatches(Strategy):
             unit_offsets=np.arange(len(self.batch_offsets)),
             widths=widths,
         )
+
+
+@dataclass(frozen=True)
+class NamedBatches:
+    """Batches with the name of their row.
+
+    Attributes:
+        text: the name.
+        batches: the batches.
+        given: the parameters that are set: none.
+    """
+
+    text: str
+    batches: GivenBatches = field(compare=False)
+    given: ClassVar[Mapping[str, Any]] = MappingProxyType({})
+
+    def request(self, basis: ResolvedSettings) -> RowRequest:
+        """Return the batches with their settings."""
+        return RowRequest.of(self, self.batches, basis)

@@ -11,27 +11,26 @@ from batchstat.planning.rank_batches import RankBatches, plan_ranks
 from batchstat.planning.rank_plans import side_by_side
 from batchstat.planning.settings import Settings
 from batchstat.planning.shares import make_shares
-from batchstat.planning.strategies.spec import request_row
+from batchstat.planning.strategies.spec import StrategySpec
 from batchstat.recording.collators import Collating
 from batchstat.recording.given_batches import GivenBatches
 from batchstat.recording.prepared_rows import PreparedRows
 
 
 def batches_of_rows(
-    rows: PreparedRows, collating: Collating, strategy: str, settings: Settings
+    rows: PreparedRows, collating: Collating, strategy: StrategySpec, settings: Settings
 ) -> GivenBatches:
     """Return the batches that a strategy makes of rows as they are stored.
 
     Args:
         rows: those of a data set.
         collating: what its collator does to them.
-        strategy: as `compare` takes it.
+        strategy: the strategy.
         settings: its settings.
     """
     inputs = resolve_inputs(np.maximum(rows.widths, 1))
     settings = replace(settings, max_length=int(rows.widths.max()))
-    alone = request_row(strategy, inputs.resolve(settings))
-    request = request_row(strategy, inputs.resolve(settings, alone))
+    request = inputs.request(strategy, settings)
     planned = plan_ranks(make_shares(inputs.samples, request.settings), request)
     per_row = np.diff(rows.row_offsets)
     held = planned.records  # one row each, in the sequence of the batches

@@ -11,6 +11,7 @@ from batchstat.calibration.calibration import Calibration
 from batchstat.parameters import checks_keywords, listed
 from batchstat.planning.inputs import resolve_inputs
 from batchstat.planning.settings import Settings, SettingsOptions
+from batchstat.planning.strategies.spec import StrategySpec
 from batchstat.profiling.profile import Profile
 from batchstat.simulation.balance.balance import (
     DEFAULT_EPOCHS,
@@ -29,8 +30,8 @@ def balance(
     *,
     labels: Iterable[object] | None = None,
     samplers: Sequence[str] | str = DEFAULT_SAMPLERS,
-    strategy: str | None = None,
-    current: str | Path | None = None,
+    strategy: str | StrategySpec | None = None,
+    current: str | StrategySpec | Path | None = None,
     epochs: int = DEFAULT_EPOCHS,
     calibration: Calibration | str | Path | None = None,
     cost_per_hour: float | None = None,
@@ -70,7 +71,7 @@ def balance(
         resolve_inputs(now.lengths, labels, now.settings.keep_labels),
         now.settings,
         samplers=(samplers,) if isinstance(samplers, str) else listed("samplers", samplers),
-        strategy=(now.strategy or DEFAULT_STRATEGY) if strategy is None else strategy,
+        strategy=StrategySpec.parse(strategy or now.strategy or DEFAULT_STRATEGY),
         epochs=epochs,
         device=as_device(
             calibration,

@@ -14,9 +14,9 @@ from batchstat.parameters import checks_keywords, listed
 from batchstat.planning.inputs import PlanInputs, resolve_inputs
 from batchstat.planning.settings import Settings, SettingsOptions
 from batchstat.planning.shares import make_shares
-from batchstat.planning.strategies.spec import with_own_settings
 from batchstat.profiling.profile import Profile
 from batchstat.recording.collated import collated_batches
+from batchstat.recording.given_batches import NamedBatches
 from batchstat.recording.sample_numbers import given_batches
 from batchstat.simulation.compare.compare import simulate
 from batchstat.simulation.device import as_device, batch_cost
@@ -123,7 +123,7 @@ def measure(
             pad_to_multiple_of=wanted.pad_to_multiple_of,
         )
     basis = inputs.resolve(given.as_current(wanted, inputs.samples.lengths))
-    request = with_own_settings(name, given, basis)
+    request = NamedBatches(name, given).request(basis)
     shares = make_shares(inputs.samples, request.settings)
     row = make_row(request, shares, batch_cost(shape, device), device)
     return replace(row, reading=facts)

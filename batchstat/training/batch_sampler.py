@@ -14,7 +14,7 @@ from batchstat.planning.inputs import resolve_inputs
 from batchstat.planning.rank_batches import Batch, RankBatches, plan_ranks
 from batchstat.planning.settings import Settings, SettingsOptions
 from batchstat.planning.shares import make_shares
-from batchstat.planning.strategies.spec import request_row
+from batchstat.planning.strategies.spec import StrategySpec
 from batchstat.storage.addresses import as_path
 from batchstat.storage.sealed_records import seal
 from batchstat.training.plan_file import load_plan
@@ -41,7 +41,7 @@ class BatchSampler:
     def __init__(
         self,
         lengths: "Profile | str | Path | npt.ArrayLike",
-        strategy: str = "token-budget",
+        strategy: str | StrategySpec = "token-budget",
         *,
         labels: Iterable[object] | None = None,
         rank: int = 0,
@@ -71,7 +71,7 @@ class BatchSampler:
         check_rank(rank, wanted.world_size)
         basis = inputs.resolve(wanted)
         self._samples = inputs.samples
-        self._request = request_row(strategy, basis)
+        self._request = StrategySpec.parse(strategy).request(basis)
         last_record = int(inputs.samples.records[-1])
         self._begin(fingerprint(inputs, self._request), last_record + 1, basis.epoch, rank)
 

@@ -15,7 +15,7 @@ from batchstat.planning.plan import Window
 from batchstat.planning.rng import window_rng
 from batchstat.planning.settings import Settings, SettingsOptions
 from batchstat.planning.strategies.base import Strategy
-from batchstat.planning.strategies.spec import RowRequest, request_row
+from batchstat.planning.strategies.spec import RowRequest, StrategySpec
 from batchstat.storage.sealed_records import seal
 from batchstat.training.state import check_same_sampler, digest
 
@@ -60,7 +60,7 @@ class StreamBatcher:
         samples: Iterable[Any],
         *,
         length: str | Callable[[Any], int],
-        strategy: str = "token-budget",
+        strategy: str | StrategySpec = "token-budget",
         replay: bool = False,
         **settings: Unpack[SettingsOptions],
     ) -> None:
@@ -91,7 +91,7 @@ class StreamBatcher:
         self._length = length
         longest = given.max_length or MAX_INT
         self._basis = replace(given, max_length=longest).resolve(longest, None)
-        request = request_row(strategy, self._basis)
+        request = StrategySpec.parse(strategy).request(self._basis)
         if given.overflow == "split" or request.strategy.needs_epoch:
             what = "overflow=split" if given.overflow == "split" else request.name
             raise OptionError(f"{what} needs a whole epoch and cannot batch a stream")

@@ -26,7 +26,7 @@ import numpy as np
 from batchstat.planning.batch_table import BatchTable
 from batchstat.planning.epoch import make_epoch
 from batchstat.planning.settings import Settings
-from batchstat.planning.strategies.spec import RowRequest, parse_strategy
+from batchstat.planning.strategies.spec import RowRequest, StrategySpec
 from batchstat.planning.windows import TOGETHER, plan_windows
 from batchstat.simulation.meters.counts import PlanCounts
 from batchstat.simulation.meters.epoch_meter import EpochMeter
@@ -43,12 +43,12 @@ def lengths_of(n: int) -> np.ndarray:
 
 def batchstat(spec: str, lengths: np.ndarray) -> PlanCounts:
     """Planned and measured."""
-    strategy = parse_strategy(spec, SETTINGS)
+    strategy = StrategySpec.parse(spec).strategy(SETTINGS)
     visits = make_epoch(np.arange(len(lengths)), lengths, 512, "truncate")
     batches = BatchTable.of(plan_windows(strategy, visits, seed=0, epoch=0, together=TOGETHER))
     turns = np.arange(batches.n_units)[:, None]
     basis = Settings(**SETTINGS).resolve(512, None)
-    meter = EpochMeter(RowRequest(spec, strategy, basis))
+    meter = EpochMeter(RowRequest(StrategySpec.parse(spec), strategy, basis))
     meter.add(batches, turns)
     return meter.measurement(visits).counts
 

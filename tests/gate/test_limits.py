@@ -21,6 +21,7 @@ from batchstat.gate.named_limits import NAMED_LIMITS
 from batchstat.gate.paths import kind_at, numbers, value_at
 from batchstat.gate.quantities import parse_quantity, shown, shown_apart
 from batchstat.planning.settings import Settings
+from batchstat.planning.strategies.spec import StrategySpec
 from batchstat.simulation.compare.compare import simulate
 
 
@@ -434,7 +435,8 @@ def test_a_check_in_one_call(tmp_path):
     mended = batchstat.check(profile, {"max-padding": "30%"}, current="bucketed")
     assert mended.status == "pass"
     file = tmp_path / "baseline.json"
-    numbers_now = measure_report(profile, "static", Settings(**settings), []).as_baseline([])
+    static = StrategySpec.of("static")
+    numbers_now = measure_report(profile, static, Settings(**settings), []).as_baseline([])
     file.write_text(save_baselines({"default": numbers_now}))
     same = batchstat.check(profile, {}, current="static", **settings, baseline=file)
     assert [outcome.limit.name for outcome in same.outcomes] == ["max-increase"]

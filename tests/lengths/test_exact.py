@@ -18,7 +18,7 @@ from batchstat.planning.epoch import InMemoryEpoch
 from batchstat.planning.samples import Samples
 from batchstat.planning.settings import Settings
 from batchstat.planning.shares import EpochShares
-from batchstat.planning.strategies.spec import RowRequest, parse_strategy
+from batchstat.planning.strategies.spec import RowRequest, StrategySpec
 from batchstat.planning.streamed_epoch import StreamedEpoch
 from batchstat.planning.windows import plan_windows
 from batchstat.simulation.compare.bounds import min_packed_rows
@@ -123,7 +123,7 @@ def test_counts_of_extreme_lengths(
 @given(EXTREME, st.integers(1, 50), st.sampled_from(["bucketed", "token-budget", "packed"]))
 def test_batches_of_extreme_lengths_by_the_histogram(lengths, size, name):
     given_ = Settings(batch_size=size, read_ahead=1000, tokens_per_batch=MAX_INT)
-    strategy = parse_strategy(name, asdict(given_.resolve(max(lengths), None)))
+    strategy = StrategySpec.parse(name).strategy(asdict(given_.resolve(max(lengths), None)))
     visits = InMemoryEpoch(np.arange(len(lengths)), np.array(lengths))
     planned = BatchTable.of(plan_windows(strategy, visits, seed=0, epoch=0))
     summary = strategy.summary(visits.stats, np.random.default_rng((0, 0, 0)))
@@ -153,9 +153,9 @@ def test_a_thousand_million_samples(name, length):
         n = 10**5
         samples = Samples(samples.lengths[:n], np.arange(n))
     visits = StreamedEpoch(samples, basis)
-    strategy = parse_strategy(name, asdict(basis))
+    strategy = StrategySpec.parse(name).strategy(asdict(basis))
     shares = EpochShares(samples, visits, (visits,))
-    counts = measure(RowRequest(name, strategy, basis), shares).counts
+    counts = measure(RowRequest(StrategySpec.parse(name), strategy, basis), shares).counts
     width = -(-length // (2**30 + 1)) * (2**30 + 1)
     assert counts.real_tokens == n * length
     assert counts.total_tokens == n * width

@@ -14,7 +14,7 @@ from batchstat import InputError, OptionError
 from batchstat.planning.algorithms.bucket_edges import RULES, each_optimal_edges
 from batchstat.planning.epoch import InMemoryEpoch
 from batchstat.planning.plan import BatchPlan
-from batchstat.planning.strategies.spec import parse_strategy
+from batchstat.planning.strategies.spec import StrategySpec
 from conftest import plan_epoch
 
 SETTINGS = {"tokens_per_batch": 64, "batch_size": 2, "max_length": 40, "read_ahead": 4}
@@ -36,7 +36,7 @@ def optimal_edges(lengths, buckets: int, *, multiple: int = 1, **options: Any) -
 
 
 def plan(spec: str, lengths: list[int], **settings: object) -> BatchPlan:
-    made = parse_strategy(spec, SETTINGS | settings)
+    made = StrategySpec.parse(spec).strategy(SETTINGS | settings)
     return plan_epoch(
         made, InMemoryEpoch(np.arange(len(lengths)), np.array(lengths)), seed=0, epoch=0
     )
@@ -433,7 +433,7 @@ def test_boundaries_are_found_where_none_are_given():
 )
 def test_parameters_that_cannot_be_meant(spec, message):
     with pytest.raises(OptionError, match=message):
-        parse_strategy(spec, SETTINGS)
+        StrategySpec.parse(spec).strategy(SETTINGS)
 
 
 @pytest.mark.parametrize("name", ["boundaries", "lhotse"])

@@ -21,7 +21,7 @@ from batchstat.planning.samples import Samples
 from batchstat.planning.settings import Settings
 from batchstat.planning.shares import make_shares
 from batchstat.planning.strategies.registry import STRATEGIES
-from batchstat.planning.strategies.spec import parse_strategy
+from batchstat.planning.strategies.spec import StrategySpec
 from conftest import needs, packed, plan_epoch
 
 SEEDS = [0, 1, 7, 2**31, 2**32 - 1, 2**32 + 5, 2**40 + 3]
@@ -313,7 +313,7 @@ def test_the_last_batches_are_spread_over_all_ranks(name, lengths, world_size, m
     """The rows of the last batches in a plain loop, as lhotse splits the cuts of its last ones."""
     settings = Settings(tokens_per_batch=96, pad_to_multiple_of=multiple)
     basis = settings.resolve(max(lengths), None)
-    strategy = parse_strategy(packed(name), vars(basis))
+    strategy = StrategySpec.parse(packed(name)).strategy(vars(basis))
     visits = InMemoryEpoch(np.arange(len(lengths)), np.array(lengths))
     plan = plan_epoch(strategy, visits, seed=0, epoch=0)
     if len(plan) == 0:

@@ -11,7 +11,7 @@ from hypothesis import settings as examples
 import batchstat
 from batchstat import OptionError
 from batchstat.planning.epoch import InMemoryEpoch
-from batchstat.planning.strategies.spec import parse_strategy
+from batchstat.planning.strategies.spec import StrategySpec
 from conftest import plan_epoch
 
 MOST = 48
@@ -54,7 +54,9 @@ def test_rows_are_those_of_longer_samples(spec, lengths, multiple, drop_last, ra
 
     def plan(spec: str, lengths: list[int], **other: int):
         epoch = InMemoryEpoch(np.arange(len(lengths)), np.array(lengths))
-        return plan_epoch(parse_strategy(spec, settings | other), epoch, seed=1, epoch=2)
+        return plan_epoch(
+            StrategySpec.parse(spec).strategy(settings | other), epoch, seed=1, epoch=2
+        )
 
     made = plan(with_multiple(spec, multiple), lengths)
     longer = plan(spec, padded(lengths, multiple), **rows_of(multiple))
@@ -121,4 +123,4 @@ def test_a_multiple_needs_no_other_setting(run, tmp_path):
 )
 def test_what_cannot_be_padded_is_an_error(spec, message):
     with pytest.raises(OptionError, match=message):
-        parse_strategy(spec, SETTINGS | {"batch_size": 2})
+        StrategySpec.parse(spec).strategy(SETTINGS | {"batch_size": 2})

@@ -11,7 +11,7 @@ from hypothesis import given
 import batchstat
 from batchstat import BatchSampler
 from batchstat.planning.epoch import InMemoryEpoch
-from batchstat.planning.strategies.spec import parse_strategy
+from batchstat.planning.strategies.spec import StrategySpec
 from conftest import plan_epoch
 
 SPECS = ("fixed", "static", "bucketed", "token-budget", "packed", "padding-free")
@@ -84,7 +84,7 @@ def test_every_sample_is_trained_in_some_epoch(spec):
 def test_bucketed_drops_what_static_drops_of_its_last_window(lengths, size, read_ahead):
     settings = {"batch_size": size, "read_ahead": read_ahead, "drop_last": True}
     epoch = InMemoryEpoch(np.arange(len(lengths)), np.array(lengths))
-    made = plan_epoch(parse_strategy("bucketed", settings), epoch, seed=1, epoch=0)
+    made = plan_epoch(StrategySpec.parse("bucketed").strategy(settings), epoch, seed=1, epoch=0)
     last = (len(lengths) - 1) // read_ahead * read_ahead
     kept = len(lengths) - (len(lengths) - last) % size
     assert sorted(made.samples.tolist()) == list(range(kept))
@@ -100,7 +100,7 @@ def test_one_batch_is_dropped_and_the_others_stay(spec, lengths, seed):
         for drop_last in (False, True)
         for made in [
             plan_epoch(
-                parse_strategy(spec, settings | {"drop_last": drop_last}),
+                StrategySpec.parse(spec).strategy(settings | {"drop_last": drop_last}),
                 epoch,
                 seed=seed,
                 epoch=0,

@@ -13,7 +13,7 @@ from batchstat import InputError, OptionError
 from batchstat.planning.epoch import InMemoryEpoch
 from batchstat.planning.plan import BatchPlan
 from batchstat.planning.strategies.registry import FRAMEWORKS
-from batchstat.planning.strategies.spec import parse_strategy
+from batchstat.planning.strategies.spec import StrategySpec
 from conftest import needs, packed, plan_epoch
 
 MIXED = [5, 3, 9, 1, 7, 2, 8, 4, 6, 10, 11, 12, 15, 14, 13, 16, 2, 2, 2, 3]
@@ -27,7 +27,7 @@ def plan(name: str, lengths: list[int], changed: str = "", **settings: int) -> B
         changed += f",batch_size={given['batch_size']}"
     if "shuffle_batches" in parameters:
         changed += ",shuffle_batches=false"
-    strategy = parse_strategy(packed(f"{name}:{changed.lstrip(',')}"), given)
+    strategy = StrategySpec.parse(packed(f"{name}:{changed.lstrip(',')}")).strategy(given)
     visits = InMemoryEpoch(np.arange(len(lengths)), np.array(lengths))
     return plan_epoch(strategy, visits, seed=0, epoch=0)
 
@@ -97,7 +97,7 @@ def test_trl():
         batchstat.compare([5] * 5000, strategies="trl:packing=bfd")["trl:packing=bfd"].shuffling
         == "blocks"
     )
-    assert parse_strategy("trl:packing=bfd", {"batch_size": 1, "max_length": 10})
+    assert StrategySpec.parse("trl:packing=bfd").strategy({"batch_size": 1, "max_length": 10})
 
 
 @pytest.mark.parametrize("method", ["bfd", "bfd_split", "wrapped"])

@@ -13,7 +13,7 @@ from batchstat import InputError, OptionError
 from batchstat.planning.epoch import InMemoryEpoch
 from batchstat.planning.plan import BatchPlan
 from batchstat.planning.samplers.torch_random import torch_permutation
-from batchstat.planning.strategies.spec import parse_strategy
+from batchstat.planning.strategies.spec import StrategySpec
 from conftest import packed, plan_epoch
 
 GOLDEN = Path(__file__).parent / "golden"
@@ -26,7 +26,9 @@ def cases(name: str) -> list[dict[str, Any]]:
 
 
 def plan(spec: str, lengths: list[int], epoch: int = 0, **settings: object) -> BatchPlan:
-    strategy = parse_strategy(spec, {"batch_size": 1, "given_batch_size": 1} | settings)
+    strategy = StrategySpec.parse(spec).strategy(
+        {"batch_size": 1, "given_batch_size": 1} | settings
+    )
     visits = InMemoryEpoch(np.arange(len(lengths)), np.array(lengths))
     return plan_epoch(strategy, visits, seed=5, epoch=epoch)
 

@@ -12,7 +12,7 @@ from batchstat import InputError, OptionError
 from batchstat.planning.algorithms import packing
 from batchstat.planning.epoch import InMemoryEpoch, make_epoch
 from batchstat.planning.plan import BatchPlan
-from batchstat.planning.strategies.spec import parse_strategy
+from batchstat.planning.strategies.spec import StrategySpec
 from conftest import plan_epoch
 
 SETTINGS = {"tokens_per_batch": 30, "max_length": 10, "read_ahead": 4, "max_samples": 2}
@@ -21,7 +21,7 @@ MAX_INT = st.sampled_from([1, 2, 3, 1000])
 
 
 def plan(spec: str, lengths: list[int], **settings: object) -> BatchPlan:
-    made = parse_strategy(spec, SETTINGS | settings)
+    made = StrategySpec.parse(spec).strategy(SETTINGS | settings)
     return plan_epoch(
         made, InMemoryEpoch(np.arange(len(lengths)), np.array(lengths)), seed=0, epoch=0
     )
@@ -51,7 +51,7 @@ def test_golden_vectors_of_trl():
     made = plan("packed:shuffle_batches=false", lengths)
     assert rows(made) == [[6], [3, 4], [1, 2, 5], [0]]
     visits = make_epoch(np.arange(7), np.array([5, 6, 2, 7, 3, 1, 12]), 10, "split")
-    strategy = parse_strategy("packed:shuffle_batches=false", SETTINGS)
+    strategy = StrategySpec.parse("packed:shuffle_batches=false").strategy(SETTINGS)
     made = plan_epoch(strategy, visits, seed=0, epoch=0)
     assert lengths_of(made) == [[10], [7, 3], [6, 2, 2], [5, 1]]
 
@@ -74,7 +74,9 @@ def test_golden_vector_of_axolotl():
     made = plan("packed:method=first-fit,shuffle_batches=false", [3, 10, 4, 5, 1])
     assert rows(made) == [[1], [0, 2, 4], [3]]
     visits = make_epoch(np.arange(5), np.array([3, 20, 4, 5, 1]), 10, "truncate")
-    strategy = parse_strategy("packed:method=first-fit,shuffle_batches=false", SETTINGS)
+    strategy = StrategySpec.parse("packed:method=first-fit,shuffle_batches=false").strategy(
+        SETTINGS
+    )
     assert rows(plan_epoch(strategy, visits, seed=0, epoch=0)) == rows(made)
 
 
@@ -157,16 +159,16 @@ def test_padding_free_is_the_plain_loop(lengths, budget, most, multiple):
 
 
 def test_parameters_of_their_own_are_not_the_shared_settings():
-    assert parse_strategy("packed", SETTINGS).read_ahead is None
-    assert parse_strategy("packed:read_ahead=7", SETTINGS).read_ahead == 7
-    assert parse_strategy("padding-free", SETTINGS).max_samples == 2
+    assert StrategySpec.parse("packed").strategy(SETTINGS).read_ahead is None
+    assert StrategySpec.parse("packed:read_ahead=7").strategy(SETTINGS).read_ahead == 7
+    assert StrategySpec.parse("padding-free").strategy(SETTINGS).max_samples == 2
 
 
 def test_parameters_that_cannot_be_meant():
     with pytest.raises(OptionError, match="unknown method 'bdf': did you mean 'bfd'"):
-        parse_strategy("packed:method=bdf", SETTINGS)
+        StrategySpec.parse("packed:method=bdf").strategy(SETTINGS)
     with pytest.raises(OptionError, match="max_samples_per_row=0"):
-        parse_strategy("packed:max_samples_per_row=0", SETTINGS)
+        StrategySpec.parse("packed:max_samples_per_row=0").strategy(SETTINGS)
     with pytest.raises(
         InputError, match="packed: a sample of 11 tokens is longer than max_length=10"
     ):

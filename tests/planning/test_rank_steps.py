@@ -16,7 +16,7 @@ from batchstat.planning.algorithms.balanced_groups import balanced_groups
 from batchstat.planning.epoch import InMemoryEpoch
 from batchstat.planning.strategies.rank_steps import RankBatch, RankSteps
 from batchstat.planning.strategies.registry import STRATEGIES
-from batchstat.planning.strategies.spec import parse_strategy
+from batchstat.planning.strategies.spec import StrategySpec
 from conftest import plan_epoch
 
 NAME = "balanced-steps"
@@ -42,7 +42,7 @@ def _registered(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def units(spec: str, lengths: list[int], **settings: int) -> list[list[list[int]]]:
     """The batches of each rank, of one step after another."""
-    strategy = parse_strategy(spec, settings)
+    strategy = StrategySpec.parse(spec).strategy(settings)
     made = plan_epoch(
         strategy, InMemoryEpoch(np.arange(len(lengths)), np.array(lengths)), seed=0, epoch=0
     )

@@ -24,7 +24,7 @@ from batchstat.planning.samplers.spec import parse_sampler
 from batchstat.planning.samples import Samples
 from batchstat.planning.settings import Settings
 from batchstat.planning.shares import make_shares
-from batchstat.planning.strategies.spec import parse_strategy
+from batchstat.planning.strategies.spec import StrategySpec
 from batchstat.planning.windows import plan_windows
 from batchstat.simulation.meters.coverage import Coverage
 from batchstat.simulation.meters.mixing import ClassMixing
@@ -299,7 +299,7 @@ def test_samples_are_followed_to_their_ranks(name, distribute, remainder, spec, 
     basis = Settings(**settings).resolve(int(lengths.max()), None)
     classes = Classes.encode(labels)
     work = make_shares(Samples(lengths, np.arange(203), classes), basis)
-    batches = distributed(parse_strategy(name, vars(basis)), work, basis)
+    batches = distributed(StrategySpec.parse(name).strategy(vars(basis)), work, basis)
 
     times: Counter[int] = Counter()
     ranks: dict[int, set[int]] = {}

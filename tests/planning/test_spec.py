@@ -2,13 +2,13 @@ import pytest
 
 from batchstat import OptionError
 from batchstat.parameters import with_parameter
-from batchstat.planning.strategies.spec import parse_strategy
+from batchstat.planning.strategies.spec import StrategySpec
 
 SETTINGS = {"tokens_per_batch": 64, "batch_size": 4, "max_length": 40, "read_ahead": 10}
 
 
 def test_a_parameter_comes_from_the_text_then_the_settings_then_the_default():
-    made = parse_strategy("token-budget:read_ahead=3,shuffle_batches=false", SETTINGS)
+    made = StrategySpec.parse("token-budget:read_ahead=3,shuffle_batches=false").strategy(SETTINGS)
     assert (made.tokens_per_batch, made.read_ahead, made.shuffle_batches) == (64, 3, False)
     assert made.max_samples is None
 
@@ -34,7 +34,7 @@ def test_a_parameter_comes_from_the_text_then_the_settings_then_the_default():
 )
 def test_what_is_wrong_is_named_with_a_remedy(spec, message):
     with pytest.raises(OptionError) as raised:
-        parse_strategy(spec, SETTINGS)
+        StrategySpec.parse(spec).strategy(SETTINGS)
     assert message in str(raised.value)
     assert raised.value.exit_code == 2
 
@@ -49,4 +49,4 @@ def test_a_parameter_is_set_or_replaced():
 
 def test_a_parameter_given_nowhere_is_named():
     with pytest.raises(OptionError, match="needs batch_size"):
-        parse_strategy("static", {})
+        StrategySpec.parse("static").strategy({})

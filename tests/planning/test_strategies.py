@@ -13,7 +13,7 @@ from batchstat.planning.epoch import InMemoryEpoch
 from batchstat.planning.plan import BatchPlan
 from batchstat.planning.strategies.base import Strategy
 from batchstat.planning.strategies.registry import STRATEGIES
-from batchstat.planning.strategies.spec import parse_strategy
+from batchstat.planning.strategies.spec import StrategySpec
 from batchstat.planning.windows import plan_windows
 from conftest import packed, plan_epoch
 
@@ -34,7 +34,7 @@ def epoch_of(lengths: list[int]) -> InMemoryEpoch:
 
 
 def strategy(spec: str, **settings: object) -> Strategy:
-    return parse_strategy(packed(spec), SETTINGS | settings)
+    return StrategySpec.parse(packed(spec)).strategy(SETTINGS | settings)
 
 
 def plan(spec: str, lengths: list[int], seed: int = 0, epoch: int = 0, **settings: object):

@@ -31,7 +31,7 @@ from batchstat.planning.samples import Samples
 from batchstat.planning.settings import Settings
 from batchstat.planning.shares import make_shares
 from batchstat.planning.strategies.registry import STRATEGIES
-from batchstat.planning.strategies.spec import RowRequest, parse_strategy
+from batchstat.planning.strategies.spec import RowRequest, StrategySpec
 from batchstat.planning.streamed_epoch import StreamedEpoch
 from batchstat.planning.windows import plan_windows, tabulate_windows
 from batchstat.profiling import memmap as arrays
@@ -117,7 +117,7 @@ def test_measured_in_groups(spec, data):
         pad_to_multiple_of=data.draw(st.sampled_from([1, 8])),
         drop_last=data.draw(st.booleans()),
     ).resolve(60, None)
-    strategy = parse_strategy(spec, asdict(basis))
+    strategy = StrategySpec.parse(spec).strategy(asdict(basis))
     assume(basis.overflow != "drop" or lengths.min() <= basis.max_length)
     work = make_shares(Samples(lengths, np.arange(len(lengths))), basis)
 
@@ -128,12 +128,15 @@ def test_measured_in_groups(spec, data):
         if basis.distribute == "balanced":
             costs = batches.sum_by_unit(batches.total_tokens)
             turns = balanced(turns, costs, distribution_rng(basis.seed, basis.epoch))
-        meter = EpochMeter(RowRequest(spec, strategy, basis))
+        meter = EpochMeter(RowRequest(StrategySpec.parse(spec), strategy, basis))
         meter.add(batches, turns)
         return meter.measurement(work.epoch)
 
     found = []
-    for make in (at_once, lambda: measure(RowRequest(spec, strategy, basis), work)):
+    for make in (
+        at_once,
+        lambda: measure(RowRequest(StrategySpec.parse(spec), strategy, basis), work),
+    ):
         with pytest.MonkeyPatch.context() as patch:
             patch.setattr(distributed, "ROUND_UNITS", 1)
             patch.setattr(distributed, "BALANCED_TURNS", 2)
@@ -169,7 +172,9 @@ def same(one: Any, other: Any) -> None:
 @given(LENGTHS, st.sampled_from(["packed", "token-budget", "bucketed"]), st.booleans())
 def test_batches_by_the_histogram_are_those_of_the_plan(lengths, name, shuffle):
     basis = Settings(max_length=60, tokens_per_batch=180, read_ahead=1000).resolve(60, None)
-    strategy = parse_strategy(f"{name}:shuffle_batches={str(shuffle).lower()}", asdict(basis))
+    strategy = StrategySpec.parse(f"{name}:shuffle_batches={str(shuffle).lower()}").strategy(
+        asdict(basis)
+    )
     visits = InMemoryEpoch(np.arange(len(lengths)), np.array(lengths))
     planned = BatchTable.of(plan_windows(strategy, visits, seed=4, epoch=2))
     summary = strategy.summary(visits.stats, np.random.default_rng((4, 2, 0)))
@@ -195,7 +200,7 @@ def test_windows_planned_together_are_those_planned_alone(
         max_length=60, tokens_per_batch=180, drop_last=drop_last, pad_to_multiple_of=multiple
     )
     sized = f"{name}:read_ahead={size}" if "read_ahead" in FIELDS[name] else name
-    strategy = parse_strategy(packed(sized), asdict(given.resolve(60, None)))
+    strategy = StrategySpec.parse(packed(sized)).strategy(asdict(given.resolve(60, None)))
     starts = np.arange(len(lengths)) % 2 * 60 if split else None
     visits = InMemoryEpoch(np.arange(len(lengths)) + 7, np.array(lengths), starts)
     alone = list(plan_windows(strategy, visits, seed=4, epoch=2))

@@ -15,7 +15,7 @@ from batchstat.errors import InputError, OptionError
 from batchstat.planning.samples import Samples
 from batchstat.planning.shares import make_shares
 from batchstat.planning.strategies.registry import OWN_STRATEGIES
-from batchstat.planning.strategies.spec import parse_strategy
+from batchstat.planning.strategies.spec import StrategySpec
 from batchstat.simulation.compare.candidates import DEFAULT_STRATEGIES
 from batchstat.simulation.compare.changes import Keeps
 from conftest import ROOT, SAMPLE_DATA, plan_epoch
@@ -52,7 +52,10 @@ class Facts:
         basis = row.request.settings
         work = make_shares(Samples(np.array(lengths), np.arange(len(lengths))), basis)
         plan = plan_epoch(
-            strategy := parse_strategy(row.label, asdict(basis)), work.epoch, seed=0, epoch=0
+            strategy := StrategySpec.parse(row.label).strategy(asdict(basis)),
+            work.epoch,
+            seed=0,
+            epoch=0,
         )
         self.packs = self.name in ("packed", "padding-free")
         self.cuts_in_order = self.name in ("fixed", "static", "hf-trainer")

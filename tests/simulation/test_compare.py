@@ -19,7 +19,7 @@ from batchstat.planning.samples import Samples
 from batchstat.planning.settings import Settings
 from batchstat.planning.shares import make_shares
 from batchstat.planning.strategies.registry import OWN_STRATEGIES, STRATEGIES
-from batchstat.planning.strategies.spec import parse_strategies, parse_strategy
+from batchstat.planning.strategies.spec import StrategySpec
 from batchstat.simulation.compare.candidates import DEFAULT_STRATEGIES
 from batchstat.simulation.meters.measure import measure
 from conftest import check_schema, plan_epoch
@@ -80,7 +80,7 @@ def test_samples_cut_into_parts_are_counted_by_any_part():
     )
     basis = Settings(**settings).resolve(25, None)
     visits = make_shares(Samples(np.array(lengths), np.arange(len(lengths))), basis).epoch
-    strategy = parse_strategy("fairseq:required_batch_size_multiple=1", asdict(basis))
+    strategy = StrategySpec.parse("fairseq:required_batch_size_multiple=1").strategy(asdict(basis))
     made = plan_epoch(strategy, visits, seed=3, epoch=0)
     assert row.dropped_tokens > 0
     assert row.samples == len(set(made.samples.tolist()))
@@ -355,7 +355,7 @@ def test_a_part_computed_again_makes_up_for_no_other(lengths, batch_size, world_
         drop_last=True,
         seed=seed,
     ).resolve(longest=60, stated_max=None)
-    [request] = parse_strategies(["static"], settings)
+    request = StrategySpec.of("static").request(settings)
     shares = make_shares(Samples(np.array(lengths), np.arange(len(lengths))), settings)
     plan = plan_epoch(request.strategy, shares.epoch.whole(), seed=seed, epoch=0)
     try:

@@ -12,7 +12,7 @@ from batchstat import InputError
 from batchstat.planning.batch_table import BatchTable
 from batchstat.planning.epoch import make_epoch
 from batchstat.planning.settings import Settings
-from batchstat.planning.strategies.spec import parse_strategy, request_row
+from batchstat.planning.strategies.spec import StrategySpec
 from batchstat.planning.windows import plan_windows
 from batchstat.simulation.meters.counts import PlanCounts
 from batchstat.simulation.meters.epoch_meter import EpochMeter
@@ -27,7 +27,7 @@ def measured(plans, visits, spec: str = "static", **settings: Any) -> PlanCounts
     basis = Settings(tokens_per_batch=64, **settings).resolve(90, None)
     batches = BatchTable.of(plans)
     turns = np.arange(batches.n_units)[:, None]
-    meter = EpochMeter(request_row(spec, basis))
+    meter = EpochMeter(StrategySpec.parse(spec).request(basis))
     meter.add(batches, turns)
     return meter.measurement(visits).counts
 
@@ -76,7 +76,7 @@ def test_counts_are_those_of_padded_arrays(
         "drop_last": drop_last,
         "pad_to_multiple_of": multiple,
     }
-    strategy = parse_strategy(name, settings)
+    strategy = StrategySpec.parse(name).strategy(settings)
     plans = list(plan_windows(strategy, visits, seed=1, epoch=2))
     arrays = [matrix for plan in plans for matrix in padded_arrays(plan)]
     if not any((matrix != PAD).any() for matrix in arrays):
@@ -124,7 +124,7 @@ def test_counts_are_those_of_padded_arrays(
 def test_measuring_window_by_window_is_measuring_the_whole():
     lengths = np.random.default_rng(0).integers(1, 60, 500)
     visits = make_epoch(np.arange(500), lengths, 60, "truncate")
-    strategy = parse_strategy("token-budget", SETTINGS)
+    strategy = StrategySpec.parse("token-budget").strategy(SETTINGS)
     whole = plan_epoch(strategy, visits, seed=0, epoch=0)
     by_window = plan_windows(strategy, visits, seed=0, epoch=0)
     assert measured([whole], visits) == measured(by_window, visits)

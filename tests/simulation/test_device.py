@@ -13,7 +13,7 @@ from batchstat.documents.comparison import choice_of
 from batchstat.errors import InputError, OptionError
 from batchstat.planning.samples import Samples
 from batchstat.planning.shares import make_shares
-from batchstat.planning.strategies.spec import parse_strategy
+from batchstat.planning.strategies.spec import StrategySpec
 from calibrated import GIB, SHAPE, Constants, calibration, estimate, write
 from conftest import plan_epoch
 
@@ -32,7 +32,7 @@ class Epoch:
     def __init__(self, row, lengths, constants):
         basis = row.request.settings
         work = make_shares(Samples(np.array(lengths), np.arange(len(lengths))), basis)
-        strategy = parse_strategy(row.label, asdict(basis))
+        strategy = StrategySpec.parse(row.label).strategy(asdict(basis))
         plan = plan_epoch(strategy, work.epoch, seed=basis.seed, epoch=basis.epoch)
         batches = []
         for first, last in pairwise(plan.batch_offsets.tolist()):

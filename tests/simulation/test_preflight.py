@@ -212,7 +212,7 @@ def test_another_version_that_is_installed_is_a_warning(tmp_path, monkeypatch, i
 def test_keys_of_transformers_4_are_read_with_a_warning(tmp_path, texts):
     values = {"group_by_length": True, "warmup_ratio": 0.5, "evaluation_strategy": "no"}
     report = batchstat.preflight(saved(tmp_path, values), texts)
-    assert report.setup.strategy == "hf-group-by-length:batch_size=8"
+    assert report.setup.strategy.text == "hf-group-by-length:batch_size=8"
     assert report.warmup_steps == -(-report.total_steps // 2)
     messages = " ".join(warning.message for warning in report.warnings)
     assert "evaluation_strategy is a key of transformers 4" in messages

@@ -258,7 +258,7 @@ def test_changes_are_keys_of_the_same_configuration(tmp_path, chats):
     assert report.changes.packed.keys == {"neat_packing": True}
     packed = saved(tmp_path, {"neat_packing": True, "per_device_train_batch_size": 1})
     report = batchstat.preflight(packed, chats)
-    assert report.setup.strategy.startswith("llama-factory:packing=masked,")
+    assert report.setup.strategy.text.startswith("llama-factory:packing=masked,")
     by_keys = [each.keys for each in report.changes.advised if each.keys is not None]
     assert by_keys in ([], [{"flash_attn": "fa2"}])
 

@@ -18,7 +18,7 @@ import batchstat
 from batchstat.errors import BatchstatError, InputError, OptionError
 from batchstat.gate.baseline import Baseline, load_baselines, save_baselines
 from batchstat.planning.settings import Settings
-from batchstat.planning.strategies.spec import request_row
+from batchstat.planning.strategies.spec import StrategySpec
 from batchstat.profiling.build import count_shard
 from batchstat.profiling.cache import CountCache, SplitCounts, SplitFacts
 from batchstat.profiling.inputs import Corpus
@@ -107,7 +107,7 @@ def files(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
     found["plan"] = folder / "plan.parquet"
     with found["plan"].open("wb") as file:
         basis = settings.resolve(profile.stats.max, None)
-        export_plan(profile, request_row("token-budget", basis), file)
+        export_plan(profile, StrategySpec.parse("token-budget").request(basis), file)
     options = batchstat.CorpusOptions(text_column=("text",))
     store = CountCache(str(folder / "parts"))
     shard = count_shard(

@@ -84,7 +84,7 @@ def command(options: Options) -> None:
     from batchstat.cli.results import CommandResult, publish
     from batchstat.cli.weights import inlined
     from batchstat.documents.balance import balance_document
-    from batchstat.planning.strategies.spec import parse_strategies
+    from batchstat.planning.strategies.spec import StrategySpec
     from batchstat.render.html.pages import balance_page
     from batchstat.render.screens.balance import balance_screen
     from batchstat.simulation.balance.balance import (
@@ -98,11 +98,10 @@ def command(options: Options) -> None:
     settings = inputs.settings
     usual = tuple(dict.fromkeys((*DEFAULT_SAMPLERS, settings.sampler)))
     samplers = tuple(map(inlined, asked.samplers or usual))
-    strategy = inputs.get("strategy") or inputs.current or DEFAULT_STRATEGY
+    strategy = StrategySpec.parse(inputs.get("strategy") or inputs.current or DEFAULT_STRATEGY)
     check_epochs(settings, asked.epochs)
     for spec in samplers:
-        basis = replace(settings, sampler=spec).resolve(longest=1, stated_max=None)
-        parse_strategies([strategy], basis)
+        strategy.checked(replace(settings, sampler=spec))
     read_device(inputs)
     found = find_profile(inputs)
     now = current_of(inputs, found.profile)
@@ -122,7 +121,7 @@ def command(options: Options) -> None:
             inputs,
             "compare",
             sampler=spec,
-            strategy=strategy,
+            strategy=strategy.text,
             calibration=inputs.get("calibration"),
             cost_per_hour=inputs.get("cost_per_hour"),
         )

@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from batchstat.cli.each import Compared
     from batchstat.cli.inputs import Inputs
     from batchstat.cli.results import CommandResult
+    from batchstat.planning.strategies.spec import StrategySpec
     from batchstat.profiling.profile import Profile
     from batchstat.simulation.compare.changes import Change
     from batchstat.simulation.compare.comparison import Comparison
@@ -128,7 +129,7 @@ def _compared(options: Options, check: "CheckSettings | None") -> "Compared":
     from batchstat.cli.inputs import read_inputs
     from batchstat.cli.profiles import find_profile
     from batchstat.errors import OptionError
-    from batchstat.planning.strategies.spec import parse_strategies
+    from batchstat.planning.strategies.spec import StrategySpec
     from batchstat.simulation.compare.compare import check_seeds
     from batchstat.simulation.compare.estimate import check_share, read_share
     from batchstat.trainers.compare import compare
@@ -140,9 +141,9 @@ def _compared(options: Options, check: "CheckSettings | None") -> "Compared":
         raise OptionError("--export writes records of a corpus: remove it beside a recording")
     settings = inputs.settings
     check_seeds(settings, table.seeds)
-    current = inputs.current
-    if named := (*table.strategy, *([] if current is None else [current])):
-        parse_strategies(named, settings.resolve(longest=1, stated_max=None))
+    strategies = tuple(StrategySpec.parse(named) for named in table.strategy)
+    for named in (*strategies, *filter(None, [inputs.current])):
+        named.checked(settings)
     share = None
     if table.subsample is not None:
         share = read_share(table.subsample)
@@ -155,7 +156,7 @@ def _compared(options: Options, check: "CheckSettings | None") -> "Compared":
     now = current_of(inputs, found.profile)
     comparison = compare(
         now.profile,
-        strategies=_strategies(inputs, table, now),
+        strategies=_strategies(inputs, strategies, now, every=table.every),
         current=now.row,
         trainer=now.trainer,
         model=model,
@@ -239,7 +240,9 @@ def _export(profile: "Profile", comparison: "Comparison", path: Path) -> None:
     )
 
 
-def _strategies(inputs: "Inputs", table: Table, now: "Trained") -> "Sequence[Row] | None":
+def _strategies(
+    inputs: "Inputs", given: "tuple[StrategySpec, ...]", now: "Trained", *, every: bool
+) -> "Sequence[Row] | None":
     """Return the strategies of the rows: those of the flags, else None for the default ones; with
     `--all`, all others of batchstat's own too.
 
@@ -251,15 +254,15 @@ def _strategies(inputs: "Inputs", table: Table, now: "Trained") -> "Sequence[Row
     from batchstat.simulation.compare.candidates import default_strategies
 
     if now.strategies is not None:
-        if table.every or table.strategy:
+        if every or given:
             raise OptionError(
                 "no strategy plans batches of an encoder and a decoder: remove --all and --strategy"
             )
         return now.strategies
-    if not table.every:
-        return table.strategy or None
-    wanted = table.strategy or default_strategies(
+    if not every:
+        return given or None
+    wanted = given or default_strategies(
         inputs.settings, inputs.current, () if now.trainer is None else now.trainer.changes
     )
-    named = {spec.partition(":")[0] for spec in (*wanted, inputs.current or "")}
+    named = {each.name for each in (*wanted, *filter(None, [inputs.current]))}
     return (*wanted, *(name for name in OWN_STRATEGIES if name not in named))

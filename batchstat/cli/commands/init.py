@@ -65,7 +65,7 @@ def command(options: Options) -> None:
     from batchstat.gate.check import DEFAULT_CURRENT
     from batchstat.gate.proposal import propose_limits
     from batchstat.planning.inputs import resolve_inputs
-    from batchstat.planning.strategies.spec import parse_strategies
+    from batchstat.planning.strategies.spec import StrategySpec
     from batchstat.render.recipes.writing import workflow
     from batchstat.simulation.compare.candidates import simulate_candidates
     from batchstat.simulation.results import Simulation
@@ -75,7 +75,7 @@ def command(options: Options) -> None:
     if inputs.observed is None:
         if not inputs.corpus or STANDARD_INPUT in map(str, inputs.corpus):
             raise OptionError("no corpus: name the files that the check reads")
-        parse_strategies([inputs.trained], inputs.settings.resolve(longest=1, stated_max=None))
+        (inputs.current or StrategySpec.of(DEFAULT_CURRENT)).checked(inputs.settings)
     record = _to_record(inputs)
     path, before = _target()
     whole = count(inputs)[0] if inputs.observed is None else inputs.observed.profile

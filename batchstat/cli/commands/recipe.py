@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from batchstat.cli.inputs import Inputs
+    from batchstat.planning.strategies.spec import StrategySpec
     from batchstat.profiling.profile import Profile
     from batchstat.render.recipes.writing import Origin
 
@@ -81,7 +82,6 @@ def command(options: Options) -> None:
     from batchstat.errors import InputError
     from batchstat.parameters import one_of
     from batchstat.planning.inputs import resolve_inputs
-    from batchstat.planning.strategies.spec import request_row
     from batchstat.profiling.parquet import load_profile
     from batchstat.render.recipes.writing import (
         FRAMEWORKS,
@@ -102,8 +102,8 @@ def command(options: Options) -> None:
             "the script tokenizes whole texts, but the profile was made from lengths or token ids, "
             "or with --tokenize-apart: add --snippet for the lines that read none of these"
         )
-    spec, settings, origin = _chosen(inputs, profile)
-    request = request_row(spec, resolve_inputs(profile).resolve(settings))
+    strategy, settings, origin = _chosen(inputs, profile)
+    request = strategy.request(resolve_inputs(profile).resolve(settings))
     if origin is not None and (refused := refusal(framework, request)) is not None:
         raise InputError(f"{origin.path} recommends {refused}, or name another with --strategy")
     lengths = (folder / LENGTHS_FILE).as_posix()
@@ -136,25 +136,26 @@ def _check_template(profile: "Profile", template: "Path | None") -> None:
     )
 
 
-def _chosen(inputs: "Inputs", profile: "Profile") -> "tuple[str, Settings, Origin | None]":
+def _chosen(inputs: "Inputs", profile: "Profile") -> "tuple[StrategySpec, Settings, Origin | None]":
     """Return the strategy and the settings: those that are named, else what the comparison in the
     folder recommends; report which, and where options differ from those that were compared.
     """
     from batchstat.cli.recommended import find_recommendation
     from batchstat.cli.streams import say
-    from batchstat.planning.strategies.spec import parse_strategies
+    from batchstat.planning.strategies.spec import StrategySpec
 
     settings = inputs.settings
-    if (spec := inputs.get("strategy")) is not None:
-        parse_strategies([spec], settings.resolve(longest=1, stated_max=None))
-        return spec, settings, None
+    if (named := inputs.get("strategy")) is not None:
+        strategy = StrategySpec.parse(named)
+        strategy.checked(settings)
+        return strategy, settings, None
     found = find_recommendation(inputs.output, profile)
     if found is None:
         say(
             f"recipe for {_WITHOUT_COMPARISON}, as {inputs.output.as_posix()} has no comparison of "
             "this profile: run batchstat compare for a recommendation"
         )
-        return _WITHOUT_COMPARISON, settings, None
+        return StrategySpec.of(_WITHOUT_COMPARISON), settings, None
     given = [each.name for each in fields(Settings) if each.name in inputs.options.given]
     others = {
         name: getattr(settings, name)
@@ -162,13 +163,13 @@ def _chosen(inputs: "Inputs", profile: "Profile") -> "tuple[str, Settings, Origi
         if getattr(settings, name) != getattr(found.settings, name)
     }
     if not others:
-        say(f"recipe for {found.spec}, recommended by {found.origin.path}")
+        say(f"recipe for {found.strategy}, recommended by {found.origin.path}")
         if found.argument:
             say(f"your trainer needs no recipe for it: {found.argument}")
-        return found.spec, found.settings, found.origin
+        return found.strategy, found.settings, found.origin
     compared = ", ".join(f"{name}={getattr(found.settings, name)}" for name in others)
     say(
-        f"warning: recipe for {found.spec}, which {found.origin.path} recommends for {compared}: "
-        "run batchstat compare with these options to know what is best with them"
+        f"warning: recipe for {found.strategy}, which {found.origin.path} recommends for "
+        f"{compared}: run batchstat compare with these options to know what is best with them"
     )
-    return found.spec, replace(found.settings, **others), None
+    return found.strategy, replace(found.settings, **others), None

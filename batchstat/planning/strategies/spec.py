@@ -1,30 +1,161 @@
 """Strategies as users write them: `name` or `name:key=value,key=value`."""
 
-from collections.abc import Mapping, Sequence
-from dataclasses import MISSING, dataclass, fields, replace
-from typing import Any
+from collections.abc import Mapping
+from dataclasses import MISSING, dataclass, field, fields, replace
+from typing import Any, Protocol, Self
 
 from batchstat.errors import OptionError, short, unknown
-from batchstat.parameters import read_parameters
-from batchstat.planning.settings import ResolvedSettings
+from batchstat.parameters import read_parameters, with_parameter
+from batchstat.planning.settings import ResolvedSettings, Settings
 from batchstat.planning.strategies.base import NOT_PACKED, Strategy
 from batchstat.planning.strategies.registry import STRATEGIES
 
 
+class NamedRow(Protocol):
+    """What a row of a comparison is of: a strategy that is named, or batches with a name."""
+
+    @property
+    def text(self) -> str:
+        """The name that its user gives it."""
+
+    @property
+    def given(self) -> Mapping[str, Any]:
+        """The parameters that it sets itself."""
+
+    def request(self, basis: ResolvedSettings) -> "RowRequest":
+        """Return it with its settings. Raises OptionError if it does not go with them."""
+
+
 @dataclass(frozen=True)
-class RowRequest:
-    """A strategy to plan with.
+class StrategySpec:
+    """A strategy and the parameters that are set; settings decide the others.
 
     Attributes:
-        spec: as the user wrote it.
-        strategy: the parsed strategy.
+        text: the same as its user writes it; the name of its row.
+        kind: the strategy that it names.
+        given: the parameters that are set, by their names.
+    """
+
+    text: str
+    kind: type[Strategy] = field(compare=False, repr=False)
+    given: Mapping[str, Any] = field(compare=False, repr=False)
+
+    @classmethod
+    def parse(cls, text: object) -> Self:
+        """Return the strategy that a text names, or that is a `StrategySpec` already.
+
+        Raises:
+            OptionError: an unknown name or parameter (with the nearest known one), a value of the
+                wrong type, a parameter given twice, or one of packing without packing.
+        """
+        if isinstance(text, cls):
+            return text
+        if not isinstance(text, str):
+            raise OptionError(f"strategy={short(text)}: must be text, such as 'token-budget'")
+        name, _, rest = text.partition(":")
+        if name not in STRATEGIES:
+            raise unknown("strategy", name, STRATEGIES)
+        known = {each.name: each for each in fields(STRATEGIES[name])}
+        return cls._made(text, name, read_parameters("strategy", name, rest, known))
+
+    @classmethod
+    def of(cls, name: str, **given: Any) -> Self:
+        """Return a strategy by its name in the registry and the values of its parameters.
+
+        Raises:
+            OptionError: a parameter of packing without packing.
+        """
+        text = name
+        for key, value in given.items():
+            text = with_parameter(text, key, _written(value))
+        return cls._made(text, name, given)
+
+    @classmethod
+    def _made(cls, text: str, name: str, given: Mapping[str, Any]) -> Self:
+        kind = STRATEGIES[name]
+        # A framework that packs by an argument is another strategy without it.
+        if kind.unpacked is not None and not _packs(kind, given):
+            given = {key: value for key, value in given.items() if key != kind.packed_by}
+            _check_unpacked(text, kind, given)
+            kind = kind.unpacked
+        return cls(text, kind, given)
+
+    def __str__(self) -> str:
+        """Return it as its user writes it."""
+        return self.text
+
+    @property
+    def name(self) -> str:
+        """The strategy's name, without parameters."""
+        return self.text.partition(":")[0]
+
+    def with_parameter(self, key: str, value: Any) -> "StrategySpec":
+        """Return it with one of its parameters set or replaced."""
+        text = with_parameter(self.text, key, _written(value))
+        return StrategySpec(text, self.kind, {**self.given, key: value})
+
+    def strategy(self, settings: Mapping[str, Any]) -> Strategy:
+        """Return the strategy with all its parameters.
+
+        A parameter that is not set is taken from `settings` if it has one of that name and it is
+        not one of the strategy's `own_parameters`; else the strategy's default applies. A
+        strategy's usual batch size applies unless `settings` say that one was given.
+
+        Raises:
+            OptionError: a value out of range, or a missing one.
+        """
+        known = {each.name: each for each in fields(self.kind)}
+        own, usual = self.kind.own_parameters, self.kind.usual_batch_size
+        values = {key: settings[key] for key in known if key in settings and key not in own}
+        if usual is not None:
+            values["batch_size"] = settings.get("given_batch_size") or usual
+        values |= self.given
+        missing = [k for k, f in known.items() if k not in values and f.default is MISSING]
+        if missing:
+            raise OptionError(
+                f"strategy {self.text!r} needs {missing[0]}: write '{self.name}:{missing[0]}=…'"
+            )
+        return self.kind(**values)
+
+    def request(self, basis: ResolvedSettings) -> "RowRequest":
+        """Return the strategy with its settings. Raises as `strategy`."""
+        return RowRequest.of(self, self.strategy(vars(basis)), basis)
+
+    def checked(self, settings: Settings) -> Strategy:
+        """Return the strategy where no corpus is known yet, which decides more settings.
+
+        Raises:
+            OptionError: it is wrong whatever corpus is batched.
+        """
+        return self.strategy(vars(settings.resolve(longest=1, stated_max=None)))
+
+
+@dataclass(frozen=True)
+class RowRequest:
+    """A row of a comparison to plan.
+
+    Attributes:
+        row: what it is of.
+        strategy: the strategy, with all parameters.
         settings: its settings: the shared ones, with the order and the distribution that belong to
             the strategy.
     """
 
-    spec: str
+    row: NamedRow
     strategy: Strategy
     settings: ResolvedSettings
+
+    @classmethod
+    def of(cls, row: NamedRow, strategy: Strategy, basis: ResolvedSettings) -> Self:
+        """Return a row with the settings, and the order and distribution of its strategy."""
+        own = {key: getattr(strategy, key) for key in ("order", "distribute", "remainder")}
+        changed = {k: value for k, value in own.items() if value not in (None, vars(basis)[k])}
+        return cls(row, strategy, replace(basis, **changed) if changed else basis)
+
+    @property
+    def spec(self) -> str:
+        """The name of the row: the strategy as it is written, or the name of batches."""
+        return self.row.text
 
     @property
     def name(self) -> str:
@@ -40,63 +171,15 @@ class RowRequest:
         """Return whether the strategy sets a parameter itself, whatever the shared settings are."""
         usual = key == "batch_size" and not self.settings.given_batch_size
         return (
-            f"{key}=" in self.spec
+            key in self.row.given
             or key in self.strategy.own_parameters
             or (usual and self.strategy.usual_batch_size is not None)
         )
 
 
-def parse_strategies(specs: Sequence[str], basis: ResolvedSettings) -> list[RowRequest]:
-    """Return each requested strategy once. Raises OptionError for none or an invalid one."""
-    if not specs:
-        raise OptionError("no strategy: name at least one")
-    return [request_row(spec, basis) for spec in dict.fromkeys(specs)]
-
-
-def request_row(spec: str, basis: ResolvedSettings) -> RowRequest:
-    """Return the strategy that `spec` names, with its settings. Raises as `parse_strategy`."""
-    return with_own_settings(spec, parse_strategy(spec, vars(basis)), basis)
-
-
-def with_own_settings(name: str, strategy: Strategy, basis: ResolvedSettings) -> RowRequest:
-    """Return a strategy with the settings, and the order and distribution that belong to it."""
-    own = {key: getattr(strategy, key) for key in ("order", "distribute", "remainder")}
-    changed = {key: value for key, value in own.items() if value not in (None, vars(basis)[key])}
-    return RowRequest(name, strategy, replace(basis, **changed) if changed else basis)
-
-
-def parse_strategy(spec: str, settings: Mapping[str, Any]) -> Strategy:
-    """Return the strategy that `spec` names.
-
-    A parameter that `spec` does not set is taken from `settings` if it has one of that name and it
-    is not one of the strategy's `own_parameters`; else the strategy's default applies. A strategy's
-    usual batch size applies unless `settings` say that one was given.
-
-    Raises:
-        OptionError: an unknown name or parameter (with the nearest known one), a value of the
-            wrong type or out of range, a parameter given twice, or a missing one.
-    """
-    if not isinstance(spec, str):
-        raise OptionError(f"strategy={short(spec)}: must be text, such as 'token-budget'")
-    name, _, rest = spec.partition(":")
-    if name not in STRATEGIES:
-        raise unknown("strategy", name, STRATEGIES)
-    kind = STRATEGIES[name]
-    given = read_parameters("strategy", name, rest, {each.name: each for each in fields(kind)})
-    if kind.unpacked is not None and not _packs(kind, given):
-        given.pop(kind.packed_by, None)
-        _check_unpacked(spec, kind, given)
-        kind = kind.unpacked
-    known = {field.name: field for field in fields(kind)}
-    own, usual = kind.own_parameters, kind.usual_batch_size
-    values = {key: settings[key] for key in known if key in settings and key not in own}
-    if usual is not None:
-        values["batch_size"] = settings.get("given_batch_size") or usual
-    values |= given
-    missing = [k for k, f in known.items() if k not in values and f.default is MISSING]
-    if missing:
-        raise OptionError(f"strategy {spec!r} needs {missing[0]}: write '{name}:{missing[0]}=…'")
-    return kind(**values)
+def names_strategy(text: str) -> bool:
+    """Return whether a text is a strategy's name, with parameters or without."""
+    return text.partition(":")[0] in STRATEGIES
 
 
 def _packs(kind: type[Strategy], given: Mapping[str, Any]) -> bool:
@@ -115,3 +198,12 @@ def _check_unpacked(spec: str, kind: type[Strategy], given: Mapping[str, Any]) -
             f"strategy {spec!r}: {other[0]} is of packing only: add "
             f"{kind.packed_by}={' or '.join(values or ['true'])}"
         )
+
+
+def _written(value: Any) -> str:
+    """Return a value as `read_parameters` reads it."""
+    if isinstance(value, bool):
+        return str(value).lower()
+    if isinstance(value, tuple):
+        return ",".join(map(str, value)) or "auto"
+    return str(value)

@@ -17,7 +17,7 @@ from batchstat.planning.inputs import PlanInputs
 from batchstat.planning.samples import Samples
 from batchstat.planning.settings import ResolvedSettings, Settings
 from batchstat.planning.shares import draw_samples, make_shares
-from batchstat.planning.strategies.spec import request_row
+from batchstat.planning.strategies.spec import StrategySpec
 from batchstat.simulation.balance.report import BalanceReport, ClassDraw, SamplerResult
 from batchstat.simulation.device import Device, batch_cost
 from batchstat.simulation.results import ReportWarning, StrategyResult
@@ -34,7 +34,7 @@ def balance_report(
     settings: Settings,
     *,
     samplers: Sequence[str],
-    strategy: str,
+    strategy: StrategySpec,
     epochs: int,
     device: Device | None,
 ) -> BalanceReport:
@@ -90,10 +90,10 @@ def check_epochs(settings: Settings, epochs: int) -> int:
 
 
 def _without_sampler(
-    samples: Samples, settings: ResolvedSettings, spec: str, device: Device | None
+    samples: Samples, settings: ResolvedSettings, strategy: StrategySpec, device: Device | None
 ) -> StrategyResult | None:
     """Return the strategy on all samples; None if it has no batch."""
-    request = request_row(spec, settings)
+    request = strategy.request(settings)
     shares = make_shares(samples, request.settings)
     try:
         return make_row(request, shares, batch_cost(None, device), device)
@@ -104,12 +104,12 @@ def _without_sampler(
 def _row(
     inputs: PlanInputs,
     settings: Settings,
-    spec: str,
+    strategy: StrategySpec,
     epochs: int,
     without: StrategyResult | None,
     device: Device | None,
 ) -> tuple[SamplerResult, list[ReportWarning]]:
-    samples, request = inputs.samples, request_row(spec, inputs.resolve(settings))
+    samples, request = inputs.samples, strategy.request(inputs.resolve(settings))
     basis = request.settings
     shares = make_shares(samples, basis)
     row = make_row(request, shares, batch_cost(None, device), device)

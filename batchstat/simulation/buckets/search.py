@@ -21,14 +21,13 @@ from batchstat.planning.inputs import PlanInputs
 from batchstat.planning.rules import COSTS
 from batchstat.planning.settings import ResolvedSettings, Settings
 from batchstat.planning.shares import EpochShares, make_shares
-from batchstat.planning.strategies.spec import request_row
 from batchstat.simulation.buckets.costs import EdgeCost, SampleCost
 from batchstat.simulation.buckets.report import Bucket, BucketReport, Edges
 from batchstat.simulation.buckets.times import (
     BucketTime,
     batch_time,
     fastest,
-    keep_short,
+    rows_as_wide_as,
     times_of,
 )
 from batchstat.simulation.device import Device, batch_cost
@@ -155,12 +154,12 @@ def _uses(
     not an option if a bucket then has no batch. With a device, the least time is that of all
     samples: short batches are kept first.
     """
-    keep = keep_short(edges, basis)
-    drop = request_row(f"{keep.spec},leftovers=drop", basis)
+    keep = rows_as_wide_as(edges)
+    drop = keep.with_parameter("leftovers", "drop")
     cost = batch_cost(None, device)
-    every = make_row(keep, shares, cost, device)
+    every = make_row(keep.request(basis), shares, cost, device)
     try:
-        full = make_row(drop, shares, cost, device)
+        full = make_row(drop.request(basis), shares, cost, device)
     except NoBatchError:
         return [every]
     lost = full.counts.dropped_ratio - every.counts.dropped_ratio

@@ -7,7 +7,7 @@ from batchstat.calibration.calibration import PER_SECOND
 from batchstat.errors import InputError, NoBatchError
 from batchstat.planning.settings import ResolvedSettings
 from batchstat.planning.shares import EpochShares
-from batchstat.planning.strategies.spec import RowRequest, request_row
+from batchstat.planning.strategies.spec import StrategySpec
 from batchstat.simulation.buckets.costs import BatchTime
 from batchstat.simulation.device import Device, OnDevice
 from batchstat.simulation.rows import make_row
@@ -76,9 +76,9 @@ def batch_time(device: Device, basis: ResolvedSettings, epochs: int) -> BatchTim
     return BatchTime(cost, basis, epochs)
 
 
-def keep_short(edges: tuple[int, ...], basis: ResolvedSettings) -> RowRequest:
-    """Return the strategy with rows as wide as edges that keeps short batches."""
-    return request_row(f"boundaries:boundaries={','.join(map(str, edges))},pad=edge", basis)
+def rows_as_wide_as(edges: tuple[int, ...]) -> StrategySpec:
+    """Return the strategy with rows as wide as edges, which keeps short batches."""
+    return StrategySpec.of("boundaries", boundaries=edges, pad="edge")
 
 
 def times_of(
@@ -101,7 +101,7 @@ def times_of(
     cost = device.cost
     for wanted, edges in found:
         try:
-            row = make_row(keep_short(edges, basis), shares, cost, device)
+            row = make_row(rows_as_wide_as(edges).request(basis), shares, cost, device)
         except NoBatchError:
             continue
         compiling = row.counts.distinct_shapes * cost.per_shape

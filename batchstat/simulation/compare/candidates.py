@@ -10,12 +10,12 @@ from batchstat.errors import BatchstatError, InputError
 from batchstat.planning.inputs import PlanInputs
 from batchstat.planning.settings import ResolvedSettings, Settings
 from batchstat.planning.shares import make_shares
-from batchstat.planning.strategies.spec import RowRequest, request_row
+from batchstat.planning.strategies.spec import NamedRow, RowRequest, StrategySpec
 from batchstat.planning.strategies.static import Static
 from batchstat.simulation.compare.changes import Change, Changes, find_changes
 from batchstat.simulation.compare.estimate import Drawn, check_share, draw
 from batchstat.simulation.compare.first_batches import first_batches
-from batchstat.simulation.compare.named_rows import NamedRows, Row
+from batchstat.simulation.compare.named_rows import NamedRows, Row, requests_of
 from batchstat.simulation.compare.trainer_change import ChangesOfName, TrainerChange
 from batchstat.simulation.device import Device, batch_cost
 from batchstat.simulation.results import ReportWarning, StrategyResult
@@ -83,17 +83,17 @@ def simulate_candidates(
         InputError: no row has a batch, or the current setup has none.
     """
     rows_of = NamedRows(inputs, settings, strategies, current)
-    current, settings = rows_of.current, rows_of.settings
+    named, settings = rows_of.current, rows_of.settings
     if callable(trainer):
         trainer = _named_trainer(rows_of, trainer)
-    names = rows_of.names
-    if names is None:
-        names = default_strategies(settings, rows_of.named_current, trainer)
-    if current is not None:
-        names = (current, *names)
-    now = current_row(rows_of.requests(names, inputs.resolve(settings)), current)
+    wanted = rows_of.rows
+    if wanted is None:
+        wanted = default_strategies(settings, rows_of.named_current, trainer)
+    if named is not None:
+        wanted = (named, *wanted)
+    now = current_row(requests_of(wanted, inputs.resolve(settings)), named)
     basis = inputs.resolve(settings, now)
-    requests = rows_of.requests(names, basis)
+    requests = requests_of(wanted, basis)
     drawn = None
     if subsample is not None:
         rows_of.refuse("subsample")
@@ -106,18 +106,18 @@ def simulate_candidates(
         rows = over_seeds(rows, epochs.samples, seeds)
     if drawn is not None:
         rows = estimated(rows, drawn)
-    if current is not None and rows[0].label != current:
+    if named is not None and rows[0].label != named.text:
         raise InputError(empty[0].message)
     if with_batches:
         rows = [
             replace(row, first_batches=first_batches(row.request, epochs.of(row.request.settings)))
             for row in rows
         ]
-    now = current_row([row.request for row in rows], current)
+    now = current_row([row.request for row in rows], named)
     current_result = next(row for row in rows if row.request is now)
-    named = [_named(row, current_result, trainer, inputs) for row in rows]
+    of_rows = [_named(row, current_result, trainer, inputs) for row in rows]
     others = () if drawn else _of_own_samples(trainer, current_result, inputs, model, device)
-    tried = (*others, *named)
+    tried = (*others, *of_rows)
     return Candidates(
         basis=basis,
         rows=tuple(rows),
@@ -130,8 +130,8 @@ def simulate_candidates(
 
 
 def default_strategies(
-    settings: Settings, current: str | None = None, trainer: Sequence[TrainerChange] = ()
-) -> tuple[str, ...]:
+    settings: Settings, current: StrategySpec | None = None, trainer: Sequence[TrainerChange] = ()
+) -> tuple[StrategySpec, ...]:
     """Return the strategies that are compared unless some are named: `DEFAULT_STRATEGIES` but for
     that of the current setup, and what arguments of the user's trainer make; where that is not
     known, the Trainer's own length grouping, if there is a batch size.
@@ -139,55 +139,53 @@ def default_strategies(
     Raises:
         OptionError: a current setup that is wrong by itself.
     """
-    names: tuple[str, ...] = DEFAULT_STRATEGIES
-    size, without, packs = settings.batch_size, "", False
+    names, size, without, packs = DEFAULT_STRATEGIES, settings.batch_size, "", False
     basis = settings.resolve(longest=1, stated_max=None)
     if current is not None:
-        row = request_row(current, basis)
+        row = current.request(basis)
         without = "static" if isinstance(row.strategy, Static) else row.name
         size = size or (row.strategy.batch_capacity if row.sets("batch_size") else None)
         basis, packs = settings.resolve(1, None, size), row.strategy.packs_rows
     by_argument = [
         _shortest(each.spec(settings), basis)
         for each in trainer
-        if packs or not request_row(each.strategy, basis).strategy.packs_rows
+        if packs or not each.strategy.strategy(vars(basis)).packs_rows
     ]
     if not trainer and size is not None:
-        by_argument = [_BY_BATCH_SIZE]
-    place = names.index("token-budget")
-    names = (*names[:place], *by_argument, *names[place:])
-    return tuple(name for name in dict.fromkeys(names) if name not in (without, current))
+        by_argument = [StrategySpec.of(_BY_BATCH_SIZE)]
+    own, place = [StrategySpec.of(name) for name in names], names.index("token-budget")
+    rows = dict.fromkeys((*own[:place], *by_argument, *own[place:]))
+    return tuple(each for each in rows if each.text != without and each != current)
 
 
-def _shortest(spec: str, basis: ResolvedSettings) -> str:
+def _shortest(spec: StrategySpec, basis: ResolvedSettings) -> StrategySpec:
     """Return a strategy by its name alone where that means the same."""
-    name = spec.partition(":")[0]
+    alone, decided = StrategySpec.of(spec.name), vars(basis)
     try:
-        alone = request_row(name, basis).strategy == request_row(spec, basis).strategy
+        return alone if alone.strategy(decided) == spec.strategy(decided) else spec
     except BatchstatError:
         return spec
-    return name if alone else spec
 
 
-def current_row(rows: Sequence[RowRequest], current: str | None) -> RowRequest:
+def current_row(rows: Sequence[RowRequest], current: NamedRow | None) -> RowRequest:
     """Return the current setup: the row that `current` names, else the first of `static`, else the
     first.
     """
     if current is not None:
-        return next(row for row in rows if row.spec == current)
+        return next(row for row in rows if row.row == current)
     return next((row for row in rows if isinstance(row.strategy, Static)), rows[0])
 
 
 def _named_trainer(rows_of: NamedRows, changes_of: ChangesOfName) -> list[TrainerChange]:
     """Return the changes of the trainer that the current setup names."""
     inputs, settings, current = rows_of.inputs, rows_of.settings, rows_of.current
-    rows = [current] if current is not None else rows_of.names or default_strategies(settings)
-    now = current_row(rows_of.requests(rows, inputs.resolve(settings)), current)
+    rows = [current] if current is not None else rows_of.rows or default_strategies(settings)
+    now = current_row(requests_of(rows, inputs.resolve(settings)), current)
     basis = inputs.resolve(settings, now)
-    found = list(changes_of(rows_of.request(now.spec, basis), settings, basis))
+    found = list(changes_of(now.row.request(basis), settings, basis))
     if current is None and settings.batch_size is None:
         # The batch size of `static` follows from the budget then, and is nobody's argument.
-        return [each for each in found if rows_of.names is not None]
+        return [each for each in found if rows_of.rows is not None]
     return found
 
 

@@ -13,7 +13,7 @@ from batchstat.planning.settings import ResolvedSettings, Settings
 from batchstat.planning.shares import EpochShares, make_shares
 from batchstat.planning.strategies.base import Strategy
 from batchstat.planning.strategies.registry import OWN_STRATEGIES
-from batchstat.planning.strategies.spec import request_row
+from batchstat.planning.strategies.spec import StrategySpec
 from batchstat.profiling.profile import Profile
 from batchstat.recording.run_facts import RunFacts
 from batchstat.simulation.compare.bounds import Bounds, min_packed_rows
@@ -147,12 +147,12 @@ def _bounds(best: Strategy, shares: EpochShares, basis: ResolvedSettings) -> Bou
     if not shares.is_distributed:
         epoch = concatenate_epochs([share.whole() for share in shares.shares])
     size, budget = best.batch_capacity, best.budget or basis.tokens_per_batch
-    own = f"batch_size={size}" if size is not None else f"tokens_per_batch={budget}"
+    own = {"tokens_per_batch": budget} if size is None else {"batch_size": size}
     name = "token-budget" if size is None else "bucketed"
-    spec = f"{name}:{own},read_ahead={epoch.count},drop_last=false"
+    spec = StrategySpec.of(name, **own, read_ahead=epoch.count, drop_last=False)
     alone = replace(basis, world_size=1, max_samples=None)
     whole = replace(shares, epoch=epoch, shares=(epoch,))
-    counts = measure(request_row(spec, alone), whole, by_sample=False).counts
+    counts = measure(spec.request(alone), whole, by_sample=False).counts
     return Bounds(
         batches=max(1, -(-counts.real_tokens // basis.tokens_per_batch)),
         packed_rows=min_packed_rows(epoch.stats, basis.max_length),

@@ -6,10 +6,10 @@ from itertools import product
 from math import log2
 
 from batchstat.errors import InputError, OptionError
-from batchstat.parameters import MAX_INT, MOST_RANKS, with_parameter
+from batchstat.parameters import MAX_INT, MOST_RANKS
 from batchstat.planning.rules import FROM_ONE_PLAN
 from batchstat.planning.samples import Samples
-from batchstat.planning.strategies.spec import request_row
+from batchstat.planning.strategies.spec import NamedRow, StrategySpec
 from batchstat.simulation.compare.comparison import Comparison
 from batchstat.simulation.compare.estimate import Drawn, check_share, draw
 from batchstat.simulation.device import batch_cost
@@ -101,12 +101,12 @@ class _Place:
     steps: float
 
     @property
-    def spec(self) -> str:
-        """The strategy, as it is written; as in the comparison if the size is its own."""
-        key, own = self.of.size
-        if self.size is None or self.size == own:
-            return self.of.label
-        return with_parameter(self.of.label, key, self.size)
+    def row(self) -> NamedRow:
+        """The strategy; that of the comparison if the size is its own."""
+        (key, own), row = self.of.size, self.of.request.row
+        if self.size is None or self.size == own or not isinstance(row, StrategySpec):
+            return row
+        return row.with_parameter(key, self.size)
 
     def seconds(self, samples: int) -> float:
         """Return the time of its simulation on one core, to the order of magnitude."""
@@ -137,8 +137,8 @@ def nearby(comparison: Comparison) -> Nearby:
     rows, current = [], {}
     chosen = _in_time(places, comparison.current, len(samples), has_rows=has_rows)
     for place in chosen:
-        now = simulator.row(comparison.current.label, place.world_size)
-        result = simulator.row(place.spec, place.world_size)
+        now = simulator.row(comparison.current.request.row, place.world_size)
+        result = simulator.row(place.row, place.world_size)
         if now is not None and result is not None:
             current[place.world_size] = now
             rows.append(NearbyRow(of=place.of, size=place.size, result=result))
@@ -214,7 +214,7 @@ def _in_time(
     on_ranks: set[int] = set()
     left = _SECONDS
     for place in sorted(places, key=lambda each: (each.steps, each.of is not current)):
-        is_current = place.of is current and place.spec == current.label
+        is_current = place.of is current and place.row == current.request.row
         seconds = 0.0 if has_rows and place.steps == 0 else place.seconds(samples)
         has_current = is_current or place.world_size in on_ranks
         if has_current and seconds <= left and len(chosen) < _MOST:
@@ -238,14 +238,14 @@ class _Simulator:
         self._basis, self._device = comparison.basis, comparison.device
         self._cost = batch_cost(comparison.model, comparison.device)
         self._epochs = EpochCache(samples)
-        self._rows: dict[tuple[str, int], StrategyResult | None] = {}
+        self._rows: dict[tuple[NamedRow, int], StrategyResult | None] = {}
         if has_rows:
             now = comparison.basis.world_size
-            self._rows = {(row.label, now): row for row in comparison.strategies}
+            self._rows = {(row.request.row, now): row for row in comparison.strategies}
 
-    def row(self, spec: str, world_size: int) -> StrategyResult | None:
+    def row(self, named: NamedRow, world_size: int) -> StrategyResult | None:
         """Return a row; None if so many ranks are not possible, or leave nothing to batch."""
-        key = (spec, world_size)
+        key = (named, world_size)
         if key not in self._rows:
             try:
                 self._rows[key] = self._simulated(*key)
@@ -253,6 +253,6 @@ class _Simulator:
                 self._rows[key] = None
         return self._rows[key]
 
-    def _simulated(self, spec: str, world_size: int) -> StrategyResult:
-        request = request_row(spec, replace(self._basis, world_size=world_size))
+    def _simulated(self, named: NamedRow, world_size: int) -> StrategyResult:
+        request = named.request(replace(self._basis, world_size=world_size))
         return make_row(request, self._epochs.of(request.settings), self._cost, self._device)

@@ -7,7 +7,7 @@ from batchstat.errors import NoBatchError
 from batchstat.parameters import with_parameter
 from batchstat.planning.settings import ResolvedSettings
 from batchstat.planning.shares import EpochShares
-from batchstat.planning.strategies.spec import RowRequest, request_row
+from batchstat.planning.strategies.spec import RowRequest, StrategySpec
 from batchstat.simulation.meters.grouping import Grouping
 from batchstat.simulation.meters.measure import measure
 
@@ -79,7 +79,7 @@ def sweep(
         shares_of: returns the epoch of the settings of a row.
     """
     fits = best.strategy.looks_ahead is not None and not best.strategy.packs_rows
-    request = best if fits else request_row("token-budget", basis)
+    request = best if fits else StrategySpec.of("token-budget").request(basis)
     shares, points = shares_of(request.settings), []
     for size in read_aheads(shares.epoch.count, also=request.strategy.looks_ahead):
         strategy = replace(request.strategy, read_ahead=size)  # type: ignore[call-arg]

@@ -6,10 +6,9 @@ from typing import Any
 
 import numpy as np
 
-from batchstat.parameters import with_parameter
 from batchstat.planning.inputs import PlanInputs, resolve_inputs
 from batchstat.planning.settings import ResolvedSettings, Settings
-from batchstat.planning.strategies.spec import RowRequest, request_row
+from batchstat.planning.strategies.spec import RowRequest, StrategySpec
 from batchstat.profiling.profile import Profile
 
 
@@ -27,17 +26,17 @@ class TrainerChange:
 
     keys: Mapping[str, Any]
     line: str
-    strategy: str
+    strategy: StrategySpec
     settings: Settings
     profile: Profile | None = None
 
-    def spec(self, shared: Settings) -> str:
+    def spec(self, shared: Settings) -> StrategySpec:
         """Return the strategy as a row of a table has it whose settings are these."""
         spec = self.strategy
         if (multiple := self.settings.pad_to_multiple_of) != shared.pad_to_multiple_of:
-            spec = with_parameter(spec, "pad_to_multiple_of", multiple)
+            spec = spec.with_parameter("pad_to_multiple_of", multiple)
         if self.settings.drop_last != shared.drop_last:
-            spec = with_parameter(spec, "drop_last", str(self.settings.drop_last).lower())
+            spec = spec.with_parameter("drop_last", self.settings.drop_last)
         return spec
 
     def inputs(self, current: PlanInputs) -> PlanInputs:
@@ -46,8 +45,7 @@ class TrainerChange:
 
     def request(self, inputs: PlanInputs) -> RowRequest:
         """Return the strategy with its own settings."""
-        alone = request_row(self.strategy, inputs.resolve(self.settings))
-        return request_row(self.strategy, inputs.resolve(self.settings, alone))
+        return inputs.request(self.strategy, self.settings)
 
     def makes(self, request: RowRequest, current: PlanInputs) -> bool:
         """Return whether these keys make the batches of a row of a comparison."""

@@ -9,6 +9,7 @@ in `schedule`, data sets in `corpus`, the keys in `keys`.
 from collections.abc import Iterator
 from typing import Any
 
+from batchstat.planning.strategies.spec import StrategySpec
 from batchstat.trainers.axolotl.corpus import corpus_of, loading_of
 from batchstat.trainers.axolotl.keys import ATTENTION, UNUSED, AxolotlConfig
 from batchstat.trainers.axolotl.samples import AxolotlSamples
@@ -165,7 +166,7 @@ def attention_of(config: AxolotlConfig) -> str | None:
     return str(named).split(":", 1)[0].split("@", 1)[0].strip()
 
 
-def _packed(config: AxolotlConfig, size: int) -> str:
+def _packed(config: AxolotlConfig, size: int) -> StrategySpec:
     """Return the strategy of sample packing."""
     attention = attention_of(config)
     real = config.multipack_real_batches
@@ -189,17 +190,16 @@ def _packed(config: AxolotlConfig, size: int) -> str:
         "pad_to_sequence_len": True,
     }
     changed = {key: value for key, value in chosen.items() if usual.get(key) != value}
-    return "axolotl:sample_packing=true," + ",".join(
-        f"{key}={str(value).lower()}" for key, value in changed.items()
-    )
+    return StrategySpec.of("axolotl", sample_packing=True, **changed)
 
 
-def _padded(config: AxolotlConfig, size: int, settings: dict[str, Any]) -> str:
+def _padded(config: AxolotlConfig, size: int, settings: dict[str, Any]) -> StrategySpec:
     """Return the strategy of one sample per row: that of the Trainer."""
     if config.curriculum_sampling:
         settings |= {"order": "file", "distribute": "batches", "remainder": "fill"}
-        return f"static:batch_size={size}"
-    return f"{'hf-group-by-length' if config.group_by_length else 'hf-trainer'}:batch_size={size}"
+        return StrategySpec.of("static", batch_size=size)
+    name = "hf-group-by-length" if config.group_by_length else "hf-trainer"
+    return StrategySpec.of(name, batch_size=size)
 
 
 def _multiple(config: AxolotlConfig, packing: bool) -> int:

@@ -2,7 +2,7 @@
 
 import os
 
-from batchstat.planning.strategies.registry import STRATEGIES
+from batchstat.planning.strategies.spec import names_strategy
 
 SUFFIXES = (".json", ".yaml", ".yml")
 PICKLE = ".bin"
@@ -18,10 +18,9 @@ def names_recording(current: str) -> bool:
     """Return whether it is the folder of a recording and no strategy; a separator in it shows that
     where the folder is missing.
     """
-    name = current.partition(":")[0]
     # Path.is_dir raises OSError for a name that is too long.
     is_folder = os.path.isdir(current)  # noqa: PTH112
-    return name not in STRATEGIES and ("/" in name or is_folder)
+    return not names_strategy(current) and ("/" in current.partition(":")[0] or is_folder)
 
 
 def is_current_file(current: str) -> bool:

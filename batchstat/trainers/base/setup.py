@@ -11,6 +11,7 @@ from typing import Any
 
 from batchstat.corpus.options import Content
 from batchstat.errors import printable
+from batchstat.planning.strategies.spec import StrategySpec
 from batchstat.trainers.base.keys import Key, TrainerConfig
 from batchstat.trainers.base.samples import Preparation, keep_all
 
@@ -116,7 +117,7 @@ class TrainingSetup:
         own: the same with their values, as they are written.
         unused: those of them that have no influence on batches.
         assumed: those that nobody knows, which are assumed to have none.
-        strategy: the strategy, as `compare` takes it.
+        strategy: the strategy.
         settings: fields of `Settings` that the configuration decides.
         own_keys: the keys of the configuration that decide settings and parameters, by their names.
         reading: keywords of `profile` that the configuration decides.
@@ -154,7 +155,7 @@ class TrainingSetup:
     own: Mapping[str, Any] = field(default_factory=dict)
     unused: tuple[str, ...]
     assumed: tuple[str, ...] = ()
-    strategy: str
+    strategy: StrategySpec
     settings: Mapping[str, Any]
     own_keys: Mapping[str, str] = field(default_factory=dict)
     reading: Mapping[str, Any]

@@ -12,6 +12,7 @@ from dataclasses import replace
 from typing import Any
 
 from batchstat.errors import short
+from batchstat.planning.strategies.spec import StrategySpec
 from batchstat.trainers.base.setup import Framework, TrainingSetup
 from batchstat.trainers.llama_factory.corpus import (
     TEXTS,
@@ -86,18 +87,18 @@ def _fields_of_chats(config: LlamaFactoryArguments) -> dict[str, Any]:
     return {"reading": template, "turns": turns, "prepare": preparation(config)}
 
 
-def _packing(config: LlamaFactoryArguments) -> str:
+def _packing(config: LlamaFactoryArguments) -> StrategySpec:
     """Return the strategy of packing: true."""
     packing = "wrapped" if config.stage == TEXTS else "plain"
     if config.neat_packing:
         packing = "unpadded" if config.flash_attn == "fa2" else "masked"
-    parameters = {
-        "packing": packing,
-        "batch_size": config.per_device_train_batch_size,
-        "read_ahead": config.preprocessing_batch_size,
-        "preprocessing_num_workers": config.preprocessing_num_workers or 1,
-    }
-    return "llama-factory:" + ",".join(f"{key}={value}" for key, value in parameters.items())
+    return StrategySpec.of(
+        "llama-factory",
+        packing=packing,
+        batch_size=config.per_device_train_batch_size,
+        read_ahead=config.preprocessing_batch_size,
+        preprocessing_num_workers=config.preprocessing_num_workers or 1,
+    )
 
 
 def _check(config: LlamaFactoryArguments) -> None:

@@ -11,7 +11,7 @@ from batchstat.errors import OptionError, short
 from batchstat.planning.settings import Settings
 from batchstat.profiling.profile import Profile
 from batchstat.recording.recording import read_recording
-from batchstat.simulation.compare.named_rows import Row
+from batchstat.simulation.compare.named_rows import ParsedRow
 from batchstat.trainers.base.samples import TrainedSamples
 from batchstat.trainers.base.setup import TrainingSetup
 from batchstat.trainers.preflight.changes import Trainer
@@ -34,9 +34,9 @@ class CurrentSetup:
 
     samples: TrainedSamples
     settings: Settings
-    row: Row
+    row: ParsedRow
     trainer: Trainer
-    strategies: Sequence[Row] | None = None
+    strategies: Sequence[ParsedRow] | None = None
 
 
 def current_of(
@@ -59,7 +59,7 @@ def current_of(
     """
     unmarked = ALL_TRAINED if observed is None else WITHOUT_LABELS
     samples, wanted = as_trained(setup, profile, settings, unmarked)
-    row: Row = setup.strategy
+    row: ParsedRow = setup.strategy
     if observed is not None and observed.batches is not None:
         row = (observed.kind, observed.batches)
     return CurrentSetup(

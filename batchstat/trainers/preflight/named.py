@@ -9,8 +9,9 @@ import numpy.typing as npt
 
 from batchstat.errors import OptionError
 from batchstat.planning.settings import Settings
+from batchstat.planning.strategies.spec import StrategySpec
 from batchstat.profiling.profile import Profile
-from batchstat.simulation.compare.named_rows import Row, check_row
+from batchstat.simulation.compare.named_rows import ParsedRow, Row, parse_row
 from batchstat.simulation.results import ReportWarning
 from batchstat.storage.addresses import local_path
 from batchstat.trainers.base.named import names_configuration, names_recording
@@ -36,7 +37,7 @@ class Trained:
 
     lengths: Profile | npt.ArrayLike
     settings: Settings
-    row: Row | None = None
+    row: ParsedRow | None = None
     trainer: Trainer | None = None
     strategies: Sequence[Row] | None = None
     warnings: tuple[ReportWarning, ...] = ()
@@ -49,11 +50,11 @@ class Trained:
         return self.lengths
 
     @property
-    def strategy(self) -> str | None:
+    def strategy(self) -> StrategySpec | None:
         """The strategy. Raises OptionError for batches, which only these samples have."""
-        if self.row is None or isinstance(self.row, str):
-            return self.row
-        raise OptionError(f"{self.row[0]} has batches and no strategy: name one")
+        if isinstance(self.row, tuple):
+            raise OptionError(f"{self.row[0]} has batches and no strategy: name one")
+        return self.row
 
 
 def trained_today(
@@ -96,7 +97,7 @@ def trained_today(
             "no samples: pass a profile or lengths, or a trainer's configuration or a recording as "
             "current"
         )
-    row = current if current is None else check_row("current", current)
+    row = current if current is None else parse_row("current", current)
     return Trained(lengths=lengths, settings=Settings(**settings), row=row, trainer=trainer)
 
 

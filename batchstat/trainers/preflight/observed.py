@@ -13,7 +13,7 @@ from batchstat.lengths.arrays import Ints
 from batchstat.lengths.token_ranges import TokenRanges
 from batchstat.planning.inputs import PlanInputs
 from batchstat.planning.settings import Settings
-from batchstat.planning.strategies.spec import request_row
+from batchstat.planning.strategies.spec import StrategySpec
 from batchstat.profiling.build import profile as count
 from batchstat.profiling.profile import Profile
 from batchstat.recording.collated import CollatedBatches, LoaderFacts, collated_batches
@@ -55,7 +55,7 @@ LOADER = TrainingSetup(
     path=Path("loader"),
     config=TrainerConfig(where="loader", given=frozenset()),
     unused=(),
-    strategy="static",
+    strategy=StrategySpec.of("static"),
     settings={},
     reading={},
     schedule=Schedule(epochs=1),
@@ -77,7 +77,7 @@ class Observed:
         loader: how its batches were read; None where its data set was.
         padded: what is padded before rows are batched, in words; empty where nothing is.
         repair: what takes that padding out; empty where nothing is known to.
-        unpadded: the strategy that makes the same batches then.
+        unpadded: the strategy that makes the same batches then; None where there is none.
         without_padding: the samples without padding that counts as real; None where there is none.
         warnings: what the report may not be true of.
         rank: of a loader, whose sampler may know it.
@@ -95,7 +95,7 @@ class Observed:
     loader: LoaderFacts | None = None
     padded: str = ""
     repair: str = ""
-    unpadded: str = ""
+    unpadded: StrategySpec | None = None
     without_padding: Profile | None = None
     warnings: tuple[str, ...] = ()
     rank: int = 0
@@ -268,15 +268,17 @@ def _width(found: CollatedBatches) -> str:
     return "" if width is None else f"every row is padded to {width:,}"
 
 
-def _unpadded(found: CollatedBatches, settings: Settings) -> tuple[GivenBatches, str]:
+def _unpadded(
+    found: CollatedBatches, settings: Settings
+) -> tuple[GivenBatches, StrategySpec | None]:
     """Return the batches of a loader that pads every row to one width, and the strategy that makes
-    the same ones with less padding; empty where there is none, or their sizes differ.
+    the same ones with less padding; None where there is none, or their sizes differ.
     """
     sizes = np.diff(found.batches.batch_offsets)
     if found.constant_width is None or (sizes[:-1] != sizes[0]).any() or sizes[-1] > sizes[0]:
-        return found.batches, ""
-    spec = f"static:batch_size={sizes[0]}"
-    origin = request_row(spec, PlanInputs(found.samples, None).resolve(settings))
+        return found.batches, None
+    spec = StrategySpec.of("static", batch_size=int(sizes[0]))
+    origin = spec.request(PlanInputs(found.samples, None).resolve(settings))
     return replace(found.batches, origin=origin), spec
 
 

@@ -34,6 +34,7 @@ def _without_padding(
         yield from changes
         return
     samples = observed.without_padding
+    assert observed.unpadded is not None  # what repairs padding leaves a strategy
     yield TrainerChange(
         keys={},
         line=observed.repair,

@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from batchstat.errors import counted
-from batchstat.planning.strategies.registry import STRATEGIES
+from batchstat.planning.strategies.spec import names_strategy
 from batchstat.recording.recorded_batches import RecordedBatches, batches_of
 from batchstat.recording.recorded_times import times_of
 from batchstat.recording.recording import Recording
@@ -36,7 +36,7 @@ def observe_recording(recording: Recording, settings: Mapping[str, Any]) -> Obse
     found = batches_of(recording)
     first = recording.ranks[0]
     name = str(first.begun["program"]) or "a command"
-    if name.partition(":")[0] in STRATEGIES:
+    if names_strategy(name):
         name = f"{name} (run)"
     trainer = None if first.trainer is None else trainer_of(first.trainer)
     setup = replace(LOADER, path=Path(name)) if trainer is None else setup_of_trainer(trainer)

@@ -10,6 +10,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from batchstat.errors import OptionError, short
+from batchstat.planning.strategies.spec import StrategySpec
 from batchstat.trainers.base.setup import Framework, Schedule, TrainingSetup
 from batchstat.trainers.transformers.keys import (
     GROUPED,
@@ -45,18 +46,17 @@ def read_arguments(config: TrainingArguments, **facts: Any) -> TrainingSetup:
     """Return the setup of `TrainingArguments`."""
     config.check_modelled()
     sampling = sampling_strategy(config)
-    size = config.per_device_train_batch_size
     settings = shared_settings(config)
     is_even = evens_batches(config)
     if not is_even and sampling == GROUPED:
         raise config.error(
             "accelerator_config.even_batches=false with group_by_length is not modelled: remove one"
         )
-    strategy = f"hf-trainer:batch_size={size}"
+    strategy = "hf-trainer"
     if sampling == GROUPED:
-        strategy = f"hf-group-by-length:batch_size={size}"
+        strategy = "hf-group-by-length"
     elif sampling == SEQUENTIAL or not is_even:
-        strategy = f"static:batch_size={size}"
+        strategy = "static"
         settings |= {
             "order": "file" if sampling == SEQUENTIAL else "torch",
             "distribute": "batches",
@@ -64,7 +64,7 @@ def read_arguments(config: TrainingArguments, **facts: Any) -> TrainingSetup:
         }
     return TrainingSetup(
         config=config,
-        strategy=strategy,
+        strategy=StrategySpec.of(strategy, batch_size=config.per_device_train_batch_size),
         settings=settings,
         own_keys={
             "batch_size": "per_device_train_batch_size",

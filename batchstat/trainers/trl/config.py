@@ -15,6 +15,7 @@ from typing import Any
 
 from batchstat.corpus.sources import format_by_name
 from batchstat.errors import short
+from batchstat.planning.strategies.spec import StrategySpec
 from batchstat.trainers.base.setup import Framework, TrainingSetup
 from batchstat.trainers.transformers import config as base
 from batchstat.trainers.transformers.keys import RANDOM
@@ -87,7 +88,7 @@ def read_config(config: SftConfig, **facts: Any) -> TrainingSetup:
     )
 
 
-def _rows(config: SftConfig, sampling: str) -> str:
+def _rows(config: SftConfig, sampling: str) -> StrategySpec:
     """Return the strategy whose rows are packed, or laid end to end."""
     if sampling != RANDOM:
         key = "packing" if config.packing else "padding_free"
@@ -95,15 +96,13 @@ def _rows(config: SftConfig, sampling: str) -> str:
             f"{key}=true with train_sampling_strategy={sampling} is not modelled: remove one"
         )
     base.check_even(config)
-    size, method = config.per_device_train_batch_size, "padding-free"
-    parameters = {"batch_size": size}
+    method, parameters = "padding-free", {"batch_size": config.per_device_train_batch_size}
     if config.packing:
         method = "wrapped" if config.packing_strategy == "wrapped" else "bfd"
         parameters["dataset_num_proc"] = config.dataset_num_proc or 1
         if config.shuffle_dataset:
             parameters["shuffle_seed"] = config.seed
-    given = ",".join(f"{key}={value}" for key, value in parameters.items())
-    return f"trl:packing={method},{given}"
+    return StrategySpec.of("trl", packing=method, **parameters)
 
 
 def _check(config: SftConfig) -> None:

@@ -30,7 +30,7 @@ def batches_of(report: Preflight, rank: int, *, with_trained: bool) -> list[Batc
         rows = [sum(lengths[a:b]) for a, b in pairwise(ends)]
         trained = batch.trained_tokens
         if trained is None:  # all but the first of each sample, or of each row that is one text
-            is_joined = "packing=wrapped" in report.setup.strategy
+            is_joined = report.setup.strategy.given.get("packing") == "wrapped"
             trained = sum(lengths) - (len(rows) if is_joined else len(lengths))
         made.append((batch.width, rows, trained if with_trained else None))
     return made

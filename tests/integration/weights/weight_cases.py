@@ -20,7 +20,7 @@ from batchstat import BatchSampler, Settings
 from batchstat.planning.inputs import resolve_inputs
 from batchstat.planning.rank_batches import plan_ranks
 from batchstat.planning.shares import make_shares
-from batchstat.planning.strategies.spec import request_row
+from batchstat.planning.strategies.spec import StrategySpec
 from batchstat.simulation.meters.token_weights import token_weights
 
 HERE = Path(__file__).parent
@@ -139,7 +139,7 @@ def compared(case: Case, gradients: list[np.ndarray]) -> Found:
     """Hold the gradients of an epoch's steps against batchstat's weights."""
     settings = Settings(**case.settings, loss=LOOPS[case.loop])
     inputs = resolve_inputs(profile(), None, False)
-    request = request_row(case.strategy, inputs.resolve(settings))
+    request = StrategySpec.parse(case.strategy).request(inputs.resolve(settings))
     planned = plan_ranks(make_shares(inputs.samples, request.settings), request)
     weights, group = token_weights(planned, request)
     expected = np.zeros((len(planned.step_tokens), FIRST[-1]))
