@@ -49,6 +49,7 @@ def unwrapped(module: Any) -> Any:
     """
     for _ in range(_DEEPEST):
         name = "_orig_mod" if type(module).__name__ == "OptimizedModule" else "module"
+        # Not getattr, which OptimizedModule of torch.compile answers from the module inside.
         inner = module.__dict__.get("_modules", {}).get(name)
         if inner is None or (name == "module" and type(module).__name__ not in _WRAPPERS):
             return module
@@ -90,6 +91,7 @@ class WholeNumbers:
     def _in(self, value: Any, depth: int) -> Any:
         if hasattr(value, "is_floating_point"):
             if value.dim() > 2 or value.is_floating_point() or value.is_complex():
+                # Pictures, hidden states and masks of pairs have more dimensions, or are floats.
                 return None
             self.tensors.append(value)
             if not value.is_cpu:
@@ -132,6 +134,7 @@ def _named(value: Any) -> Mapping[Any, Any] | None:
     if hasattr(value, "_asdict"):
         named: Mapping[Any, Any] = value._asdict()
         return named
+    # Data classes only: every other object of a script has a __dict__, too.
     return vars(value) if hasattr(value, "__dataclass_fields__") else None
 
 
@@ -170,6 +173,8 @@ class Digests:
         wherever the padding is. Empty where it is not known which tokens are real.
         """
         ids, keep = read.ids, read.keep
+        # With a decoder `real` counts its tokens too, and does not tell where the ids of a sample
+        # end.
         if ids is None or read.real is None or read.decoder is not None:
             return ""
         if hasattr(ids, "astype"):
@@ -198,4 +203,5 @@ def fingerprint(ids: Any) -> int:
 
 
 def _bytes_of(ids: Any) -> bytes:
+    # A tensor of torch has no bytes where the environment has no NumPy.
     return ids.tobytes() if hasattr(ids, "tobytes") else repr(ids.tolist()).encode()

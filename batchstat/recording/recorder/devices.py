@@ -33,6 +33,7 @@ class Copies:
             # Devices without streams, such as that of a Mac, are waited for.
             self._copies = found.converted(lambda tensor: tensor.detach().to("cpu"))
             return
+        # The batch itself may still be on its way to the device.
         self._stream.wait_stream(torch.cuda.current_stream())
         with torch.cuda.stream(self._stream):
             self._copies = found.converted(self._copy)
@@ -43,7 +44,9 @@ class Copies:
         import torch
 
         if tensor.device.type == "cpu":
+            # Some arguments stay on the processor, such as lengths for torch's packed sequences.
             return tensor.detach().clone()
+        # Into memory that is not pinned, torch would wait for the copy.
         copy = torch.empty(tensor.shape, dtype=tensor.dtype, pin_memory=True)
         copy.copy_(tensor.detach(), non_blocking=True)
         tensor.record_stream(self._stream)  # its memory is not given to others before
@@ -129,6 +132,7 @@ class Clock:
         event = cuda.Event(enable_timing=True)
         event.record(cuda.current_stream(self._device))
         moment = Moment(at, event)
+        # Events have no time of their own, only one since another event.
         if self._first is None:
             self._first = moment
         return moment

@@ -49,6 +49,7 @@ class Model:
         self.pad_token_id = pad_token_id
         if self.pad_token_id is None:
             self.pad_token_id = getattr(config, "pad_token_id", None)
+        # Without a configuration of transformers, as in a loop of plain torch.
         for each in embeddings:
             if self.pad_token_id is None and isinstance(each, torch.nn.Embedding):
                 self.pad_token_id = each.padding_idx
@@ -72,6 +73,7 @@ def _uses_count(module: Any) -> bool:
     """Return whether a forward hands a number of trained tokens on: by name, or, as models of
     transformers do, with all that it is given to their `loss_function`.
     """
+    # Decorators of transformers wrap it, such as can_return_tuple.
     code = getattr(inspect.unwrap(type(module).forward), "__code__", None)
     if code is None:
         return True
@@ -189,10 +191,13 @@ class Forwards:
             return original(module, *args, **kwargs)
         try:
             named = by_name(module, args, kwargs)
+            # Trainer.compute_loss takes them out of its inputs where it smooths labels or has a
+            # loss of its own.
             if self.labels is not None and "labels" not in named:
                 named = {**named, "labels": self.labels}
             found = self._batch_of(torch, module, named)
             forward = None
+            # Without it no gradient can come back: an evaluation, or the reference model of DPO.
             if found is not None and torch.is_grad_enabled():
                 model = self.model_of(module)
                 self.clock.see(found)
@@ -206,6 +211,7 @@ class Forwards:
             self.fail(error)
             return original(module, *args, **kwargs)
         if found is None:
+            # Preparing data may call many modules, and each look at one costs time.
             self.misses += 1
             if self.misses > _MOST_MISSES and not self.seen:
                 self.is_busy = self.is_resting = True
@@ -266,6 +272,7 @@ class Forwards:
 
     def _batch_of(self, torch: Any, module: Any, named: Mapping[str, Any]) -> WholeNumbers | None:
         """Return the whole numbers of a forward that takes token ids; None for any other module."""
+        # Token ids enter it, but it is a layer that a loop calls by itself, and not the model.
         if isinstance(module, torch.nn.Embedding) or not enters_graph(named):
             return None
         found = WholeNumbers(named)
@@ -304,8 +311,10 @@ def _is_presumed(forward: Forward) -> bool:
 def _with_gradient(value: Any) -> list[Any]:
     """Return outputs that a gradient may come back to."""
     if hasattr(value, "requires_grad"):
+        # A leaf is a parameter or an input that the model hands back: it was not computed.
         return [value] if value.requires_grad and not value.is_leaf else []
     if isinstance(value, Mapping):
+        # ModelOutput of transformers is a mapping.
         values = list(value.values())
     elif isinstance(value, (list, tuple)):
         values = list(value)

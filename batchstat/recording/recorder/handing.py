@@ -94,6 +94,7 @@ def _places_of(
 ) -> Iterator[tuple[tuple[Any, ...], tuple[Any, ...]]]:
     """Yield each argument that is found, with its place, and what of it is handed on."""
     for name, array in arguments.items():
+        # Its own name first: labels of a causal model are often equal to its token ids.
         for place in [name] * (name in found) + list(found):
             way = _way_of(array, found[place])
             if way is not None:

@@ -14,6 +14,7 @@ from .handing import Handing
 from .read_batches import ReadBatch
 from .reading import token_ids
 
+# Stored on the iterator itself, so that it goes when the iterator goes.
 _OWN = "_batchstat"
 _RECENT = 8
 """Batches among which the one is looked for that a loop has computed in another form."""
@@ -79,11 +80,13 @@ class Loaders:
 
     def began_again(self, iterator: Any) -> None:
         """Note that an iterator whose workers persist begins another epoch."""
+        # DataLoader with persistent_workers resets the same iterator for each epoch.
         iterator.__dict__.pop(_OWN, None)
 
     def yielded(self, iterator: Any, data: Any) -> None:
         """Note what a loader yields."""
         own = self._own(iterator)
+        # Workers prefetch: what is asked for is several batches ahead of what is yielded.
         numbers = own.asked.popleft() if own.asked else None
         if not getattr(iterator, "_in_order", True):
             numbers = None  # of whichever batch its workers had first
@@ -114,11 +117,13 @@ class Loaders:
 
     def dispatches(self, iterator: Any) -> None:
         """Note that what an iterator yields is cut into parts for the ranks."""
+        # On other ranks than the first, accelerate's dispatcher has no iterator: it passes None.
         if hasattr(iterator, "__dict__"):
             self._own(iterator).is_dispatched = True
 
     def dispatching(self, parts: Any) -> Any:
         """Return the parts that this rank computes, and note each."""
+        # Filled below: batches need a weak reference to the generator that yields them.
         place: list[Any] = []
         made = self._noting(parts, place, next(self._epochs))
         place.append(weakref.ref(made))
@@ -153,6 +158,7 @@ class Loaders:
         """
         if read.ids is None:
             return None
+        # What was computed is none of the very tensors, such as a copy on a device: ids tell it.
         while self.recent and not self._keeps:
             self._wait(self.recent.popleft())
         key = fingerprint(read.ids)

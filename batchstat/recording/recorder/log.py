@@ -57,6 +57,7 @@ class Log:
         else, where there is not.
         """
         line = json.dumps({"k": what, "process": os.getpid(), **more}) + "\n"
+        # Opened for appending: lines of processes that write at once do not overwrite each other.
         file = os.open(os.path.join(self.folder, PROCESSES), _FLAGS, 0o600)
         try:
             os.write(file, line.encode())
@@ -70,6 +71,7 @@ class Log:
         if self.is_open:
             return
         rank, world_size = ranks()
+        # Nodes may share the folder, and their processes have equal numbers.
         name = "%05d-%s-%d.jsonl" % (rank, socket.gethostname(), os.getpid())
         self._file = os.open(os.path.join(self.folder, name), _FLAGS, 0o600)
         self._process, self.start = os.getpid(), time.perf_counter()
@@ -94,4 +96,5 @@ def ranks() -> tuple[int, int]:
     distributed = sys.modules.get("torch.distributed")
     if distributed is not None and distributed.is_available() and distributed.is_initialized():
         return distributed.get_rank(), distributed.get_world_size()
+    # As torchrun sets them, before or without a process group.
     return int(os.environ.get("RANK", "0")), int(os.environ.get("WORLD_SIZE", "1"))

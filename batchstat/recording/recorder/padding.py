@@ -67,6 +67,7 @@ def _without_tail(ids: Any, keep: Any, labels: Any, pad_token_id: int) -> Any:
 
 def _by_ends(named: Mapping[Any, Any], made: ReadBatch) -> bool:
     """Note the samples of one long row, whose ends a kernel is given; return whether there are."""
+    # cu_seq_lens_q is transformers' name, of DataCollatorWithFlattening.
     for key in ("cu_seq_lens_q", "cu_seqlens", "cu_seq_lens"):
         if made.rows == 1 and named.get(key) is not None:
             ends = named[key].reshape(-1).tolist()
@@ -78,6 +79,7 @@ def _by_ends(named: Mapping[Any, Any], made: ReadBatch) -> bool:
 def _by_positions(positions: list[list[int]] | None, made: ReadBatch) -> bool:
     """Note the samples of rows whose positions begin again; return whether any do."""
     if positions is None or not any(row.count(0) > 1 for row in positions):
+        # A padding-free collator that has a single sample: other batches tell, see `settle`.
         made.is_straight = positions == [list(range(made.width))]
         return False
     made.by, made.real = POSITIONS, each_of([made.width] * made.rows)

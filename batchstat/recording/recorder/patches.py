@@ -94,6 +94,7 @@ def _patch_each_optimizer(torch: Any, recorder: Recorder, patches: Patches) -> N
         def wrapped(self: Any, *args: Any, **kwargs: Any) -> None:
             original(self, *args, **kwargs)
             kind = type(self)
+            # Each class has a step of its own, and is only known once an optimizer of it is made.
             if "_batchstat" not in vars(kind):
                 kind._batchstat = True
                 patches.also(lambda: delattr(kind, "_batchstat"))
@@ -154,6 +155,7 @@ def _patch_loaders(kind: Any, recorder: Recorder, patches: Patches) -> None:
     def reset(original: Any) -> Any:
         @functools.wraps(original)
         def wrapped(self: Any, *args: Any, **kwargs: Any) -> Any:
+            # Before the original, which with workers asks for the first batches of the epoch.
             recorder.safely(recorder.loaders.began_again, self)
             return original(self, *args, **kwargs)
 
@@ -172,6 +174,8 @@ def patch_deepspeed(module: Any, recorder: Recorder, patches: Patches) -> None:
     def step(original: Any) -> Any:
         @functools.wraps(original)
         def wrapped(self: Any, *args: Any, **kwargs: Any) -> Any:
+            # The engine's step is called after every batch, and steps an optimizer at a boundary
+            # alone.
             ends, before = self.is_gradient_accumulation_boundary(), recorder.optimizers
             made = original(self, *args, **kwargs)
             if ends and recorder.optimizers == before and recorder.batches:

@@ -123,6 +123,7 @@ def _tokens_of(batch: Any, depth: int = 0) -> list[tuple[Any, Mapping[Any, Any],
     if named is None or depth > _DEEPEST:
         return []
     ends = [key for key in named if isinstance(key, str) and key.endswith("input_ids")]
+    # What a decoder is given are the labels moved by one, and no samples of their own.
     ends = [key for key in ends if _is_ids(named[key]) and not key.startswith("decoder_")]
     if "input_ids" in ends:
         ends = ["input_ids"]
@@ -205,6 +206,7 @@ def _note_trained(
         _set_trained(has_loss, keep, made)
         return
     shape = shape_of(labels)
+    # Labels of rows, as of a classification, or scores are not labels of tokens.
     if len(shape) != 2 or shape[0] != made.rows or not is_whole(labels):
         return
     has_loss = labels != IGNORED

@@ -29,6 +29,7 @@ _COMPUTED_IN_DRY_RUN = 3
 """Steps that a loop of the user's own computes before the rest of its epoch is only read."""
 
 
+# A SystemExit, which a command's `except Exception` lets through.
 class Stopped(SystemExit):
     """Ends a command as planned."""
 
@@ -126,6 +127,7 @@ class Recorder:
             "model": forwards[0].model.kind,
         }
         moments = []
+        # A Trainer's dry run computes nothing, so that its batches have no times.
         if not (self.orders.is_dry and self.has_trainer):
             moments = [forwards[0].began, self.forwards.clock.now()]
         if self.forwards.clock.name and not self._noted:
@@ -285,11 +287,13 @@ class Recorder:
     def _close(self) -> None:
         forwards = self.forwards
         if not (self.log.is_open or self._queue):
+            # Launchers and workers of loaders start this recorder too, and have nothing to say.
             if forwards.unused[0] or forwards.pending or forwards.misses:
                 waiting = len(forwards.pending)
                 self.log.note_process("nothing", unused=forwards.unused, waiting=waiting)
             return  # nothing was trained in it
         self.forwards.is_busy = True
+        # Without an optimizer zero_grad ends a step, and none follows the last one.
         if self.batches and not self.optimizers:
             line: dict[str, Any] = {"k": "step", "s": self.steps}
             self._queue.append(([], [forwards.clock.now()], line))

@@ -69,6 +69,7 @@ def facts_of(trainer: Any) -> dict[str, Any]:
     accelerator = getattr(trainer, "accelerator", None)
     own = getattr(trainer.args, "world_size", 1)
     config = getattr(getattr(trainer, "model", None), "config", None)
+    # Arguments hold what JSON has no form for, such as a path.
     arguments = json.loads(json.dumps(trainer.args.to_dict(), default=str))
     # One process with several devices, as in a notebook, gives each its part of a batch.
     size = getattr(trainer, "_train_batch_size", arguments[_BATCH_SIZE])
@@ -110,6 +111,7 @@ def patch_trainer(module: Any, recorder: Recorder, patches: Patches) -> None:
     def training_step(original: Any) -> Any:
         @functools.wraps(original)
         def wrapped(self: Any, model: Any, inputs: Any, *given: Any, **named: Any) -> Any:
+            # By its place in Trainer's own loop; an override may pass it by name.
             count = given[0] if given else named.get("num_items_in_batch")
             recorder.is_step_counted = count is not None
             recorder.forwards.labels = inputs.get("labels") if hasattr(inputs, "get") else None
@@ -121,6 +123,7 @@ def patch_trainer(module: Any, recorder: Recorder, patches: Patches) -> None:
         return wrapped
 
     patches.replace(module.Trainer, "train", train)
+    # Trainer.__init__ makes a repository on the Hub where push_to_hub is set.
     if recorder.orders.is_dry and hasattr(module.Trainer, "init_hf_repo"):
         patches.replace(module.Trainer, "init_hf_repo", lambda _: lambda *_, **__: None)
     patches.replace(module.Trainer, "training_step", training_step)
@@ -133,9 +136,11 @@ def _without_computing(trainer: Any, module: Any, recorder: Recorder, patches: P
     import torch
 
     args, handler = trainer.args, trainer.callback_handler
+    # evaluation_strategy is the name in older versions of transformers.
     evaluates = "eval_strategy" if hasattr(args, "eval_strategy") else "evaluation_strategy"
     off = dict.fromkeys(("eval_on_start", "load_best_model_at_end", "push_to_hub"), False)
     for name in ("save_strategy", evaluates):
+        # An enumeration of the installed transformers, which may have a class for each.
         off[name] = type(getattr(args, name))("no")
     for name, value in {**off, "skip_memory_metrics": True}.items():
         if hasattr(args, name):
@@ -167,6 +172,7 @@ def _without_computing(trainer: Any, module: Any, recorder: Recorder, patches: P
         recorder.stop("an epoch was read, nothing was computed")
 
     ending = type("EpochEnd", (module.TrainerCallback,), {"on_epoch_end": on_epoch_end})
+    # A dry run is no run: it does not show up in Weights & Biases or MLflow.
     silent = [each for each in handler.callbacks if not _reports(each)]
     patches.replace(handler, "callbacks", lambda _: [ending(), *silent])
 

@@ -38,6 +38,7 @@ def watch() -> None:
     _close_at_end(recorder, patches)
     if hasattr(os, "register_at_fork"):
         os.register_at_fork(after_in_child=recorder.forget)
+    # First, since the search ends at the finder that knows a module.
     sys.meta_path.insert(0, _Watcher({_TORCH: on_torch, **_patching(recorder, patches)}))
 
 
@@ -50,6 +51,7 @@ def record_here(orders: Orders) -> tuple[Recorder, Patches]:
         recorder.log.note_process(what)
     patch_torch(torch, recorder, patches)
     then = _patching(recorder, patches)
+    # A notebook has imported most of them already.
     for name in [name for name in then if name in sys.modules]:
         then.pop(name)(sys.modules[name])
     watcher = _Watcher(then)
@@ -93,6 +95,7 @@ class _Watcher:
 
     def find_spec(self, name: str, _path: Any = None, _target: Any = None) -> Any:
         """Return the spec of a module that is watched; None for any other."""
+        # importlib.util.find_spec asks all finders again, this one too.
         if name not in self._then or self._is_looking:
             return None
         self._is_looking = True

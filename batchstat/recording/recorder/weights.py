@@ -30,11 +30,13 @@ def patch_weights(module: Any, recorder: Recorder, patches: Patches) -> None:
                 known = ("cache_dir", "revision", "token", "trust_remote_code", "local_files_only")
                 given = {key: kwargs[key] for key in known if key in kwargs}
                 config = cls.config_class.from_pretrained(name, **given)
+            # A published checkpoint may be quantized, and quantizing needs its weights.
             if hasattr(config, "quantization_config"):
                 del config.quantization_config
             with torch.device("meta"):
                 model = cls(config, *args)
             model.register_forward_pre_hook(refuse)
+            # As the original from_pretrained leaves it.
             model.eval()
             return (model, {}) if kwargs.get("output_loading_info") else model
 
@@ -47,6 +49,7 @@ def patch_weights(module: Any, recorder: Recorder, patches: Patches) -> None:
     def to(original: Any) -> Any:
         @functools.wraps(original)
         def wrapped(self: Any, *args: Any, **kwargs: Any) -> Any:
+            # torch refuses to copy a tensor from the meta device, which has no numbers.
             return self if _has_no_weights(self) else original(self, *args, **kwargs)
 
         return wrapped

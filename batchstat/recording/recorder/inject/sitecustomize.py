@@ -27,6 +27,7 @@ def _record() -> None:
     import_module("batchstat_recorder.watching").watch()
 
 
+# The command's path is as without batchstat, and the import below does not find this file again.
 sys.path[:] = [each for each in sys.path if os.path.abspath(each or ".") != _HERE]
 if os.environ.get("BATCHSTAT_RUN"):
     try:
@@ -34,10 +35,12 @@ if os.environ.get("BATCHSTAT_RUN"):
     except Exception as error:  # the command must go on as it would without
         print("batchstat: not recording: %r" % error, file=sys.stderr)
 
+# Python is importing this module under that name, which hides the environment's own.
 _this = sys.modules.pop("sitecustomize", None)
 try:
     import_module("sitecustomize")
 except ImportError as error:
+    # Raised inside the environment's own, so that Python reports it as it would without this one.
     if error.name != "sitecustomize":
         raise
 finally:
