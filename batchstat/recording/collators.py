@@ -48,6 +48,7 @@ def read_collator(collator: Any) -> Collating | None:
     Checked against transformers 5.24 (src/transformers/data/data_collator.py) and TRL 1.16
     (`DataCollatorForLanguageModeling` in trl/trainer/sft_trainer.py).
     """
+    # default_data_collator is a function, and the others are objects that can be called.
     kind = collator if callable(collator) and hasattr(collator, "__name__") else type(collator)
     name, module = kind.__name__, kind.__module__
     if not is_library(module):

@@ -112,6 +112,7 @@ def _has_several_nodes(words: Sequence[str]) -> bool:
         if flag not in _NODES:
             continue
         value = value or (words[place + 1] if place + 1 < len(words) else "")
+        # torchrun takes a range of nodes, too, as in --nnodes 1:4.
         if value.partition(":")[2] or value not in ("", "1"):
             return True
     return False
@@ -126,9 +127,11 @@ def prepare(folder: RunFolder, facts: Mapping[str, Any]) -> None:
     path = folder.path
     try:
         if folder.is_default and path.exists():
+            # rmtree refuses a link, which the user may have made of the default folder.
             shutil.rmtree(path.resolve())
         path.mkdir(parents=True, exist_ok=True)
         made = {"id": folder.run_id, "created": datetime.now(UTC).isoformat(), **facts}
+        # Else another node of the same run has written it.
         if not (path / RUN_FILE).exists():
             file = os.open(path / RUN_FILE, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
             with os.fdopen(file, "w", encoding="utf-8") as stream:

@@ -195,6 +195,8 @@ def _part(table: "pa.Table", collating: Collating) -> _Part | None:
     if collating.reads_mask and "attention_mask" in names:
         keep = _flat(table, "attention_mask")[1]
     if collating.labels == "ids but padding":
+        # DataCollatorForLanguageModeling of transformers ignores that id wherever it stands, in
+        # texts too.
         labels = np.where(ids == collating.pad_token_id, IGNORED, ids)
     elif collating.labels != "random" and "labels" in names and _is_list(table, "labels"):
         edges, labels = _flat(table, "labels")
@@ -204,6 +206,7 @@ def _part(table: "pa.Table", collating: Collating) -> _Part | None:
         labels = ids
     real = np.diff(offsets) if keep is None else _sums((keep != 0).astype(np.int64), offsets)
     samples, lengths = np.ones(len(real), dtype=np.int64), real
+    # TRL's pack_dataset adds this column: the lengths of the samples in each row.
     if "seq_lengths" in names:
         edges, lengths = _flat(table, "seq_lengths")
         samples = np.diff(edges)

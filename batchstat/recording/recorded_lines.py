@@ -12,6 +12,7 @@ Lengths = list[NonNegativeInt | list[NonNegativeInt]]
 
 
 class _Line(BaseModel):
+    # Keys may be added without another format, so that an older batchstat reads the rest.
     model_config = ConfigDict(strict=True, extra="allow")
 
 
