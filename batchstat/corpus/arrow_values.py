@@ -32,11 +32,13 @@ def decoded_type(kind: pa.DataType) -> pa.DataType:
             kind = kind.storage_type
         elif _is_any(kind, "dictionary", "run_end_encoded"):
             kind = kind.value_type
+        # pyarrow neither measures nor takes views of text (binary_length, take).
         elif pa.types.is_string_view(kind):
             return pa.large_string()
         elif pa.types.is_binary_view(kind):
             return pa.large_binary()
         else:
+            # List views stay: pyarrow's own cast of them to lists empties the list after a null.
             return kind
 
 
@@ -100,6 +102,7 @@ def decoded_bytes(values: pa.Array) -> Ints:
     if isinstance(kind, pa.BaseExtensionType):
         return decoded_bytes(values.storage)
     if pa.types.is_dictionary(kind):
+        # The 0 at the end is of null, for which no value of the dictionary stands.
         sizes = np.append(decoded_bytes(values.dictionary), 0)
         taken: Ints = sizes[filled(values.indices, len(values.dictionary))]
         return taken
@@ -137,6 +140,7 @@ def ranges(sizes: Ints, most_bytes: int, most: int) -> Iterator[tuple[int, int]]
 
 def _runs(values: pa.Array) -> Ints:
     """Return (n,) the run that each value belongs to."""
+    # The run ends of a slice are those of the whole array.
     positions = np.arange(values.offset, values.offset + len(values))
     return np.searchsorted(as_numpy(values.run_ends), positions, side="right").astype(np.int64)
 

@@ -131,6 +131,7 @@ class ChunkContent:
             return filled(pc.list_value_length(values), 0).astype(np.int64, copy=False)
         counts = np.zeros(self._chunk.size, dtype=np.int64)
         for i, value in enumerate(_as_list(values)):
+            # Not isinstance: true and false are whole numbers to Python.
             if isinstance(value, list) and all(type(each) is int for each in value):
                 counts[i] = len(value)
             elif isinstance(value, list) and None in value:
@@ -235,6 +236,7 @@ class ChunkContent:
         except UnicodeEncodeError:
             replaced: list[object] = []
             for i, text in enumerate(texts):
+                # JSON can escape one, such as "\ud800", and UTF-8 has no bytes for it.
                 if isinstance(text, str) and any("\ud800" <= c <= "\udfff" for c in text):
                     self.fail(i, "half a surrogate pair, which is not a character", "not_utf8")
                     text = ""
@@ -243,6 +245,7 @@ class ChunkContent:
 
 
 def _is_number(text: str) -> bool:
+    # int() raises for more than 4,300 digits.
     return text.isdecimal() and len(text) <= _MOST_DIGITS
 
 
@@ -267,6 +270,7 @@ def _holding_nulls(values: pa.Array) -> list[int]:
 
 def _label_texts(values: pa.Array) -> pa.Array:
     """Return each value's `label_text`, as large_string; null without a label."""
+    # Arrow writes 1e+15 where `label_text` writes 1000000000000000: one class would have two names.
     if not pa.types.is_floating(values.type):
         return values.cast(pa.large_string())
     numbers = values.to_numpy(zero_copy_only=False)

@@ -81,6 +81,7 @@ def _find_text(
     usual = [name for name in candidates if name.lower() in TEXT_NAMES]
     chats = [name for name in names if name in CHAT_NAMES and name not in texts]
     chosen = candidates if len(candidates) == 1 and not chats else usual
+    # `prompt` is a usual name of texts, but beside a completion it is half of one.
     completes = set(COMPLETION_NAMES) <= set(names)
     if len(chosen) == 1 and not completes:
         _require(path, chosen[0], names, "--text-column")
@@ -103,6 +104,7 @@ def _require(path: str, column: str, names: Sequence[str], flag: str) -> None:
     if count == 0:
         near = get_close_matches(column, names, n=1, cutoff=0.5) or names
         example = near[0] if len(near) == 1 else "NAME"
+        # Two columns in one flag, as other tools take them.
         pair = [each.strip() for each in column.split(",")]
         if len(pair) == 2 and set(pair) <= set(names):
             example = f" {flag} ".join(pair)

@@ -15,6 +15,7 @@ DAMAGE = (gzip.BadGzipFile, zlib.error, lzma.LZMAError)
 
 
 def _zstd(raw: BinaryIO) -> BinaryIO:
+    # Python's standard library has no zstd before 3.14.
     import pyarrow as pa
 
     return cast(BinaryIO, pa.CompressedInputStream(pa.PythonFile(raw, mode="r"), "zstd"))
@@ -64,6 +65,7 @@ def _streams(decompressor: Callable[[], Any], padding: bytes) -> Callable[[Binar
 _CODECS: dict[bytes, Callable[[BinaryIO], object]] = {
     b"\x1f\x8b": lambda raw: gzip.GzipFile(fileobj=raw),
     b"\x28\xb5\x2f\xfd": _zstd,
+    # Zeros may follow an xz stream as padding.
     b"\xfd7zXZ\x00": _streams(lzma.LZMADecompressor, b"\0"),
 }
 # Zstandard's skippable frames, with which files written by pzstd begin.

@@ -54,6 +54,7 @@ def of_saved_dataset(folder: Path, shown: str) -> list[str]:
     if not state.exists() or not (folder / "dataset_info.json").exists():
         return []
     try:
+        # A pipe in its place would be waited for.
         check_regular(state)
         names = [file["filename"] for file in parse(state.read_bytes())["_data_files"]]
         for name in names:

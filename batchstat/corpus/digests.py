@@ -110,16 +110,20 @@ def _beside(file: BinaryIO, split: Split) -> Iterator[tuple[int, int]]:
     size = split.source.bytes
     stop = size if split.stop is None else split.stop
     if is_compressed(file.read(16)):
+        # All of a compressed file is counted in its first split.
         yield stop, size if split.first == 0 else stop
     elif split.source.format == "parquet":
+        # Counts depend on the footer, and on the end of a row group that begins in the split.
         file.seek(max(size - _PARQUET_END, 0))
         footer = int.from_bytes(file.read(_PARQUET_END)[:4], "little")
         yield max(size - _PARQUET_END - footer, 0), size
         yield stop, max(stop, _end_of_groups(split))
     elif split.source.format == "npy":
+        # Its header, and the number that begins in the split and may end after it.
         yield 0, HEAD_BYTES
         yield stop, stop + _NUMBER_BYTES
     else:
+        # The head names the columns; the byte before the split tells whether a line begins there.
         yield 0, _line_end(file, HEAD_BYTES)
         yield max(split.first - 1, 0), split.first
         yield stop, _line_end(file, stop)

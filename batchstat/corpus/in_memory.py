@@ -32,6 +32,7 @@ class TableReader(CorpusReader):
         names = getattr(table, "column_names", None)
         if isinstance(names, dict):
             raise OptionError(f"the corpus has several splits: pass one: {', '.join(names)}")
+        # By what it has and is called, so that neither datasets nor pandas has to be imported.
         if hasattr(table, "with_format") and hasattr(table, "iter"):
             self._read: _Read = _dataset
         elif self._name == "DataFrame" and hasattr(table, "iloc"):

@@ -148,6 +148,7 @@ def _blocks(opened: OpenSource) -> Iterator[_Block]:
             continue
         if offset == 0 and data.startswith(_BOM):
             data, offset = data.removeprefix(_BOM), len(_BOM)
+            # A file of a mark alone has no line, where the rest would be an empty one.
             if not data:
                 return
         yield _Block(data, first, offset)
@@ -166,6 +167,7 @@ def _skip_begun_line(opened: OpenSource) -> int:
     """Return where the first line of a split begins: a line belongs to the split it begins in."""
     if opened.split.first == 0:
         return 0
+    # The byte before tells whether a line begins exactly at the split.
     at = opened.stream.seek(opened.split.first - 1)
     while data := opened.stream.read(_PROBE_BYTES):
         end = data.find(b"\n") + 1

@@ -178,6 +178,7 @@ class OpenSource:
         """Return the source as it was read, once all of it is read."""
         if self.hashing is None:
             return listed
+        # A reader may stop before the end, and the digest is of all bytes.
         self.raw.read()
         digest = f"sha256:{self.hashing.sha256.hexdigest()}"
         return Source(listed.path, self.hashing.count, digest, listed.format)
@@ -227,8 +228,10 @@ def _as_source_errors(source: Source) -> Iterator[None]:
     except DAMAGE as error:
         raise SourceError(f"{source.shown} is damaged: {error}") from None
     except OSError as error:
+        # pyarrow raises an OSError without a number, which its words tell apart.
         if any(words in str(error) for words in _CUT_SHORT):
             raise _cut_short(source) from None
+        # Damaged bz2 and zstd are an OSError without a number, too.
         if error.errno is None and not is_remote(source.path):
             raise SourceError(f"{source.shown} is damaged: {error}") from None
         raise SourceError(f"{source.shown} cannot be read: {one_line(error)}") from None

@@ -161,6 +161,7 @@ class CorpusReader:
         for split in self._splits:
             reading = self.begin(split.source)
             with open_source(split, self._standard_input) as opened:
+                # Empty for the later splits of a compressed file whose name does not say so.
                 if opened.split.stop != opened.split.first:
                     chunks = READERS[split.source.format](opened, self._options)
                     yield from self.samples(reading, chunks, before, opened.lines_before)
@@ -232,6 +233,7 @@ class CorpusReader:
         """Return the texts, stripped if requested, and which of the ok ones are samples."""
         parts = texts.sides
         trimmed = [pc.utf8_trim_whitespace(part) for part in parts]
+        # A pair is blank only if both of its texts are.
         filled = np.any([as_numpy(pc.binary_length(part)) != 0 for part in trimmed], axis=0)
         if self._options.append:  # what is appended makes a sample of a blank text, too
             filled = np.ones_like(filled)

@@ -78,4 +78,5 @@ def _can_be_cut(source: Source, options: CorpusOptions) -> bool:
     if source.is_compressed_by_name:
         return False
     quoted = {"csv": options.quote is not False, "tsv": bool(options.quote)}
+    # Where a record of JSON or Arrow begins is only known by reading from the start of the file.
     return source.format in ("txt", "jsonl", "parquet", "npy") or quoted.get(source.format) is False

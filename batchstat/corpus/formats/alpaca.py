@@ -37,6 +37,7 @@ def read_alpaca(opened: OpenSource, options: CorpusOptions) -> Iterator[Chunk]:
     Raises:
         InputError: as in `read_json` and `read_jsonl`.
     """
+    # Anywhere in the name, as the ending of a compressed file may follow.
     by_line = any(ending in opened.path.lower() for ending in _LINES)
     read = read_jsonl if by_line else read_json
     yield from read(opened, options, _with_prompt if options.completion_column else _with_chat)

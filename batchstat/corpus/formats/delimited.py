@@ -154,6 +154,7 @@ def _quoted(opened: OpenSource, delimiter: str, *, skip: bool) -> Iterator[_Reco
     From the first record on that is bad, too long or not complete in these lines, they are parsed
     one at a time.
     """
+    # The module's own limit is 131,072 characters; it takes a C long, of 32 bits on Windows.
     csv.field_size_limit(min(sys.maxsize, 2**31 - 1))
     lines = _RecordLines(read_raw_lines(opened, skip=skip))
     while lines.fill():
@@ -198,6 +199,7 @@ def _one_by_one(path: str, lines: "_RecordLines", delimiter: str) -> Iterator[tu
                 f"not RFC 4180 ({reason}): fix the record, or pass --no-quote if quotes are part "
                 "of the text"
             )
+            # A quote that is never closed: what follows it are no records.
             if "end of data" in reason:
                 raise InputError(f"{path}, line {line}: {message}") from None
             fields = BadRecord("malformed", message)
@@ -283,6 +285,7 @@ class _RecordLines:
             self._size += line.size
             self._quotes += line.quotes
         else:
+            # Bytes that are not UTF-8 came as lone surrogates, see `read_raw_lines`.
             self._size += len(line if line.isascii() else line.encode(errors="surrogateescape"))
             self._quotes += line.count('"')
         return line

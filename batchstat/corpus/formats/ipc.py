@@ -87,6 +87,7 @@ class _Streams(io.RawIOBase):
         if at == self._stop:
             return False
         if self._expected is not None:
+            # Zeros may pad the stream of a file up to its footer.
             if self.read().strip(b"\0"):
                 raise self._damage(f"something follows the end of its stream at byte {at:,}")
             return False
@@ -126,8 +127,10 @@ class _Streams(io.RawIOBase):
     def _message(self) -> "_Message | None":
         """Return the message that begins here; None at the end of the stream."""
         head = self.read(4)
+        # A file needs no mark of its stream's end: its footer says how many batches there are.
         if not head and self._expected is not None:
             return None
+        # Before Arrow 0.15, a message began with its size.
         size = self.read(4) if head == _CONTINUATION else head
         if len(size) < 4:
             raise self._damage("it is cut short: its stream has no end")
@@ -171,9 +174,11 @@ class _Message:
             batch = batch.table(1) if kind == _DICTIONARY else batch
             if batch.field(3):  # compressed
                 for offset, length in batch.structs(2, "<qq"):
+                    # A compressed buffer begins with its decompressed size, in 8 bytes.
                     if length >= _BUFFER_BYTES // 2:
                         file.seek(begin + offset)
                         claimed = struct.unpack("<q", file.read(8))[0]
+                        # -1 says that the buffer is stored as it is.
                         unpacked += length if claimed < 0 else claimed
         return cls(kind, body, unpacked, begin + body)
 

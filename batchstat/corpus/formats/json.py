@@ -57,6 +57,7 @@ def _elements(opened: OpenSource) -> Iterator[_Element]:
     pieces = _decoded(opened)
     text, number = next(pieces, ""), 0
     passed = 0  # characters before `text`
+    # RFC 8259 lets a reader pass over a byte-order mark.
     at = _skip_space(text, int(text.startswith("\ufeff")))
     if text[at : at + 1] != "[":
         remedy = ": pass --input-format jsonl for lines" if text[at : at + 1] == "{" else ""
@@ -70,6 +71,7 @@ def _elements(opened: OpenSource) -> Iterator[_Element]:
         try:
             element, end = decoder.raw_decode(text, at)
             end = _skip_space(text, end)
+            # A number may go on in the next piece: it ends where something else begins.
             if text[end : end + 1] not in (",", "]"):
                 raise json.JSONDecodeError("Expecting ',' or ']'", text, end)
         except (ValueError, RecursionError) as error:
@@ -136,6 +138,7 @@ def _may_go_on(error: Exception, text: str) -> bool:
     if not isinstance(error, json.JSONDecodeError):
         return False
     unfinished = ("Unterminated string", "Invalid \\")
+    # Half a literal or number at the end of a piece is an error a few characters before it.
     return error.msg.startswith(unfinished) or error.pos > len(text) - 16
 
 

@@ -97,6 +97,8 @@ class RecordCollector:
     def decide(self, record: object) -> bool:
         """Choose the columns by the first record that has them; return whether they are chosen."""
         if self._columns is None and isinstance(record, dict) and record:
+            # A column that the first record lacks is a mistake in the option, unless bad ones are
+            # skipped.
             lacking = any(column not in record for column in self._named)
             if not (lacking and self._options.on_error == "skip"):
                 self._columns = self._choose(record)

@@ -16,6 +16,7 @@ from batchstat.corpus.options import CorpusOptions
 from batchstat.storage.arrow_numbers import as_arrow
 from batchstat.storage.sealed_records import unique_keys
 
+# The scanner in C, which json.loads wraps in several calls of Python for each line.
 _scan = json.JSONDecoder().scan_once  # type: ignore[attr-defined]
 
 

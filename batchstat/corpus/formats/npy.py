@@ -37,6 +37,7 @@ def read_npy(opened: OpenSource, options: CorpusOptions) -> Iterator[Chunk]:
             stop = begin + shape[0] * size
             first, last = _numbers_of(opened.split, begin, size, stop)
             file.seek(stop)
+            # np.load would leave it unread, such as a second array.
             if file.read(1):
                 raise ValueError("something follows its array")
             file.seek(begin + first * size)
@@ -62,6 +63,7 @@ def _header(file: BinaryIO) -> tuple[tuple[int, ...], np.dtype[Any]]:
     version = np.lib.format.read_magic(file)
     readers = {(1, 0): np.lib.format.read_array_header_1_0}
     try:
+        # Version 3.0 differs from 2.0 in how names of fields are encoded, and lengths have none.
         shape, _, kind = readers.get(version, np.lib.format.read_array_header_2_0)(file)
     except OSError:
         raise

@@ -80,6 +80,7 @@ def open_parquet(file: BinaryIO, path: str) -> CheckedParquet:
     data_end = max(ends, default=len(_MAGIC))
     if data_end > start:
         raise pa.ArrowInvalid("its footer is damaged (a column would end after its data)")
+    # pyarrow reads the last of joined files: the end of one and the start of the next show it.
     if _holds(file, data_end, start, _MAGIC * 2):
         raise SourceError(
             f"{path} is not a readable Parquet file: it is several files, one after another: "
@@ -132,6 +133,7 @@ def _most(chunks: Sequence[ColumnChunk], file: BinaryIO, columns: Sequence[str],
         if not (chunk.is_binary and is_wanted):
             continue
         longest = max(longest, _dictionary_bytes(file, chunk.begin))
+        # With DELTA_BYTE_ARRAY, a value is a part of the one before it and some bytes more.
         if chunk.repeats:
             longest = max(longest, chunk.decompressed)
     return max(1, min(usual, _DECODED_BYTES // longest))

@@ -135,6 +135,7 @@ class _Decoder:
             number |= (byte & 0x7F) << shift
             if byte < 0x80:
                 return number
+        # Python's numbers have no limit: a damaged one could take up the whole footer.
         raise ValueError("its footer is damaged (a number has more than 64 bits)")
 
     def _zigzag(self) -> int:
