@@ -35,6 +35,7 @@ TOGETHER_BYTES = 8 << 20
 and their ids fit in memory. The same for both, for which way counts depends on how long the engine
 takes to load, and which texts are checked must not."""
 _BATCH_BYTES = 4 << 20
+# 10,000 at a time took 5 to 8 % longer on Chinese, with qwen2 and t5.
 _BATCH_SAMPLES = 2_500
 
 Encode = Callable[[list[Any]], Iterable[Sized]]
@@ -279,6 +280,7 @@ def _one_by_one(
         except Exception as own:
             any_failed = True
             on_error(first + i, own)
+    # No sample alone is at fault, as where all of them get one result: the error would be lost.
     if not any_failed:
         raise error
 
@@ -286,6 +288,7 @@ def _one_by_one(
 def _measured(measure: Callable[[list[Any]], Any], samples: list[Any]) -> Any:
     """Return what is measured of samples. Raise ValueError unless that is one result each."""
     found = measure(samples)
+    # NumPy would let one result stand for all samples.
     if len(found) != len(samples):
         raise ValueError(f"{len(found):,} results for {len(samples):,} samples")
     return found

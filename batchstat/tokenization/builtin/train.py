@@ -37,6 +37,7 @@ def main() -> None:
     """Read the corpus named on the command line and write the file."""
     if len(sys.argv) != 2:
         sys.exit("usage: python -m batchstat.tokenization.builtin.train CORPUS.txt")
+    # gzip stores the time otherwise, and the same corpus would give another file.
     packed = gzip.compress(train(Path(sys.argv[1])).encode(), mtime=0)
     Path(__file__).with_name(FILE).write_bytes(packed)
 

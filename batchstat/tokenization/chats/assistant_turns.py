@@ -78,6 +78,7 @@ class AssistantTurns:
         if self._with_edges is None or inputs.settings:
             return None
         parts = [text.split(EDGE) for text in self._with_edges.render(chats, inputs)]
+        # A chat may have the character itself.
         is_known = all(len(own) == len(chat) + 1 for own, chat in zip(parts, chats, strict=True))
         return parts if is_known else None
 
@@ -103,6 +104,7 @@ class AssistantTurns:
             [i for i, message in enumerate(chat) if message["role"] == "assistant"]
             for chat in chats
         ]
+        # There is no text before it of which its turn could be the rest.
         if any(found and found[0] == 0 for found in positions):
             raise TemplateError(f"it begins with an assistant: {_REMEDY}")
         if any(positions) and not self._separates_turns:

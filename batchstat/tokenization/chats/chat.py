@@ -156,6 +156,7 @@ def _by_inputs(
     chats: Sequence[Any], work: Callable[[Sequence[Any], TemplateInputs], list[Any]]
 ) -> list[Any]:
     """Return what `work` makes of chats, of those at once that have the same inputs."""
+    # apply_chat_template takes one set of tools and settings for all chats of a call.
     groups = groupby(chats, key=itemgetter(1))
     return [found for inputs, some in groups for found in work(list(some), inputs)]
 
@@ -163,6 +164,7 @@ def _by_inputs(
 def _own_templates(tokenizer: Any) -> tuple[str, str]:
     """Return a tokenizer's templates for chats without and with tools; empty if it has none."""
     found = tokenizer.chat_template
+    # transformers keeps several templates by their names, and takes tool_use for chats with tools.
     named = found if isinstance(found, dict) else {"default": found}
     plain = named.get("default") or ""
     templates = plain, named.get("tool_use") or plain

@@ -153,6 +153,7 @@ class _Words:
     def _mark_content(self, content: str, name: str) -> str:
         thought, said = _thought_and_said(content)
         word = self._new(name) if said.strip() else ""
+        # Templates such as Qwen3's take a content apart there, and may leave the thought out.
         if _THINK_ENDS not in content:
             return word
         reason = self._new("reasoning") if thought.strip() else ""

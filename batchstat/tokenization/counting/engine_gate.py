@@ -60,6 +60,7 @@ _MARKING: tuple[tuple[Definition, Definition], ...] = (
 def engine_admits(backend: tokenizers.Tokenizer) -> bool:
     """Return whether the engine counts as a tokenizer does, but for `texts_to_leave`."""
     model = backend.model
+    # With dropout, a text has no fixed number of tokens.
     if type(model).__name__ != "BPE" or model.dropout:
         return False
     if model.continuing_subword_prefix or model.end_of_word_suffix:
@@ -122,6 +123,7 @@ def _is_known_splitter(splitter: Definition) -> bool:
     if last.get("type") != "ByteLevel":
         return False
     if last["use_regex"]:
+        # StarCoder and SmolLM split digits first.
         return not before or [part["type"] for part in before] == ["Digits"]
     if last["add_prefix_space"] or not all(_keeps_matches(part) for part in before):
         return False

@@ -59,6 +59,7 @@ class LongTexts:
         return (
             merges_over_spaces(self.backend)
             and not self.backend.model.ignore_merges
+            # At the end of a part, such a token would seem to be a whole word.
             and not any(token.single_word for token in added)
         )
 

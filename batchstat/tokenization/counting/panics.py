@@ -10,6 +10,7 @@ def panics_as_errors() -> Iterator[None]:
     try:
         yield
     except BaseException as error:
+        # By its name: pyo3 has no module from which the class could be imported.
         if type(error).__name__ != "PanicException":
             raise
         raise RuntimeError(f"the tokenizers library panics: {error}") from None

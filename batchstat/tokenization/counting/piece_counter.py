@@ -138,6 +138,8 @@ class PieceCounter:
 
     def _sizes(self, pieces: list[bytes]) -> Ints:
         """Return (n,) tokens of each of these distinct pieces."""
+        # One thread at a time: the tokenizer uses all cores itself, and others would ask for the
+        # same.
         with self._asking:
             sizes = np.fromiter(map(self._known.get, pieces, repeat(-1)), np.int64, len(pieces))
             unknown = np.flatnonzero(sizes < 0)

@@ -58,6 +58,7 @@ def load_tokenizer(name: str) -> Tokenizer:
         raise InputError(f"tokenizer {name!r} cannot be loaded: {reason}: check the path") from None
     if is_file:
         return _from_file(name, path)
+    # tokenizer.json could be a name of the hub, but is a file that is missing.
     is_name = HUB_NAME.fullmatch(name) and path.suffix != ".json"
     if not name or not (is_folder or is_name):
         raise InputError(

@@ -35,6 +35,7 @@ def from_callable(
             add_special_tokens=special_tokens,
             padding=False,
             truncation=False,
+            # Else transformers warns of each text that is longer than model_max_length.
             verbose=False,
             return_attention_mask=False,
         )
