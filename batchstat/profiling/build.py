@@ -165,6 +165,7 @@ def build(corpus: Corpus, run: RunOptions = DEFAULT_RUN) -> Profile:
     try:
         counted = _built(corpus, run)
     except StorageFullError as full:
+        # Standard input is over by then and cannot be counted again.
         if cache is None or not cache.is_optional or corpus.reads_standard_input:
             raise
         run.on_warning(f"{full.reason}: recounting without the cache")

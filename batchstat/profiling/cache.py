@@ -117,6 +117,7 @@ class CountCache:
         path = self.folder / f"{key}{_ENDING}"
         try:
             digest, _, content = self._read(path).partition(b"\n")
+            # The digest covers the key, too: files may have been renamed.
             if digest != _digest(key, content):
                 return None
             profile, more = read_counts(io.BytesIO(content), path)

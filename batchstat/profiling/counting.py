@@ -121,6 +121,7 @@ class _CountedSplit:
 
     def add(self, block: "_CountedBlock") -> None:
         self.records.append(block.records)
+        # Half the memory until they are joined: LONGEST fits into 32 bits.
         self.lengths.append(block.lengths.astype(np.int32))
         if block.labels is not None:
             self.labels.append(block.labels)

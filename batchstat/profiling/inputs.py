@@ -101,6 +101,7 @@ def column_names(path: str | os.PathLike[str], input_format: str | None) -> tupl
     """
     source = find_sources([path], input_format)[0]
     try:
+        # No column has this name, so that the error lists those that there are.
         _holds_chats(source, CorpusOptions(tokens_column="\0", input_format=input_format))
     except ColumnError as error:
         return error.names

@@ -61,6 +61,7 @@ class CachedSplit(NamedTuple):
             len(found) == self.samples
             and self.tokens in (None, int(found.lengths.sum()))
             and corpus.sources in ((source,), (replace(source, digest=corpus.sources[0].digest),))
+            # What is done with bad records changes no counts of a split without any, see `key_of`.
             and replace(corpus.options, on_error=options.on_error) == options
             and (found.labels is None) == (options.label_column is None)
         )
@@ -137,6 +138,7 @@ class _MergedSource:
         self._digests += counts.facts.digests
         if counts.facts.label_seen is not None:
             self._labels.append(counts.facts.label_seen)
+        # Its size and digest are known only once it was read.
         if self._source.path == STANDARD_INPUT:
             (self._source,) = counts.profile.corpus.sources
 

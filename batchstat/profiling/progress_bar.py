@@ -43,6 +43,7 @@ def shown_progress() -> Iterator[OnProgress]:
 
 def interactive_progress() -> AbstractContextManager[OnProgress]:
     """Return the same for an interactive session, such as a notebook, and for others nothing."""
+    # Python defines sys.ps1, its prompt, in interactive sessions alone.
     return shown_progress() if hasattr(sys, "ps1") else nullcontext(lambda _: None)
 
 

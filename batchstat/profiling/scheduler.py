@@ -148,6 +148,7 @@ class Scheduler:
                 if self._executor.is_disconnected():
                     raise ExecutorLostError(f"{self._executor.name} is lost") from None
                 continue
+            # A split that was dropped meanwhile may still end.
             if future in self._flying and not self._note_end(self._flying[future], future):
                 return
             if not self._todo and not self._flying:
@@ -227,6 +228,7 @@ class Scheduler:
         self._log_failure(i, str(error))
         if self._run.allow_partial and isinstance(error, InputError):
             self.failed[i] = str(error)
+        # The first one in the order of files is named, whichever ends first.
         elif i < self._end:
             self._end, self._error = i, error
             self._forget_later()

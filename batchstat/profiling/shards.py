@@ -35,6 +35,7 @@ SHARD_SCHEMA = "batchstat.shard/3"
 SHARD_FILE = "shard.json"
 SPLITS_FOLDER = "splits"
 
+# At most nine digits, since int() raises for thousands of them.
 _WRITTEN = re.compile(r"(\d{1,9})/(\d{1,9})")
 _KEY = re.compile("[0-9a-f]{64}")
 _SHOWN = 10

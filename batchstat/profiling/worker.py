@@ -54,6 +54,7 @@ def count_split(sent: CountTask | RemoteTask, split: Split) -> SplitResult:
     if counts is None:
         counts = _counted(task, split, digests)
         records = len(counts.profile) + sum(counts.profile.corpus.skipped.values())
+        # A storage may not say the size of a file, so that it is found empty only here.
         if not (is_input or split.source.bytes or records):
             raise split.source.emptiness()
         if before is not None and before != _state(split):
@@ -86,6 +87,7 @@ def check_answer(answer: object, split: Split, task: CountTask) -> SplitResult:
         value = getattr(answer, name, None)
         if type(value) is not kind:
             raise SourceError(f"{split.shown}: a worker answered with {name}={short(value)}")
+    # Its text is printed, and may hold control characters or be of any length.
     answer = replace(answer, counts=None, difference=message(answer.difference[:_MOST_SAID]))
     if not (0 <= answer.samples <= FAR and 0 <= answer.tokens <= answer.samples * LONGEST):
         raise SourceError(
@@ -125,6 +127,7 @@ def _state(split: Split) -> tuple[int, ...] | None:
         return None  # reading it gives the better error message
     if is_remote(split.source.path):
         return (status.st_size,)
+    # Another file of the same size and time, moved to this place, has another inode.
     return status.st_size, status.st_mtime_ns, status.st_ctime_ns, status.st_ino
 
 
@@ -155,6 +158,7 @@ def key_of(split: Split, content: tuple[str, ...], task: CountTask) -> str:
 
 def _cached(task: CountTask, key: str) -> SplitCounts | None:
     counts = task.cache.get(key)
+    # An earlier run skipped bad records, of which this one has to name the first.
     if counts and task.options.on_error == "fail" and counts.profile.corpus.unreadable:
         return None
     return counts
@@ -171,6 +175,7 @@ def _counted(task: CountTask, split: Split, digests: tuple[str, ...]) -> SplitCo
         standard_input = local.standard_input if split.source.path == STANDARD_INPUT else None
 
         def note(amount: CountedAmount) -> None:
+            # Python cannot end a thread from outside.
             if local.stop.is_set():
                 raise InputError("interrupted")
             local.on_progress(split, amount)

@@ -48,6 +48,7 @@ def dask(scheduler: str | None, timeout: str = "20s") -> CountingExecutor:
             if name.partition(".")[0] in _LOGGERS:  # the errors below say what they would log
                 logging.getLogger(name).setLevel(logging.CRITICAL + 1)
         try:
+            # Not the default, which Dask code of the caller's own would use.
             client = connect(full_address(scheduler), timeout=timeout, set_as_default=False)
         except Exception as error:  # a connection may raise anything
             raise InputError(
@@ -57,6 +58,7 @@ def dask(scheduler: str | None, timeout: str = "20s") -> CountingExecutor:
         current[:] = [client]
         try:
             _check(client, scheduler)
+            # Dask takes equal pure calls for one: a split that is tried again would fail at once.
             executor = client.get_executor(pure=False)
             try:
                 yield executor

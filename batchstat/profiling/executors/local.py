@@ -97,6 +97,7 @@ def wrap_executor(executor: Executor, workers: int | None = None) -> CountingExe
         yield executor
 
     shares = isinstance(executor, ThreadPoolExecutor)
+    # concurrent.futures has no public name for it, and other libraries have other ones.
     workers_of_pool = getattr(executor, "_max_workers", None)
     max_in_flight = int(workers_of_pool) if isinstance(workers_of_pool, int) else _MANY
     name = type(executor).__name__
