@@ -263,6 +263,7 @@ _NAMES = {
     "hidden": ("hidden_size",),
     "layers": ("num_hidden_layers",),
     "intermediate": (
+        # First: a mixture of experts such as Qwen3's states the size of dense layers, too.
         "moe_intermediate_size",
         "intermediate_size",
         "n_inner",

@@ -68,6 +68,7 @@ class ModelSteps:
         self._call: Callable[..., Any] = self._model
         if setup.compile:
             torch._dynamo.config.recompile_limit = _SHAPES
+            # Else torch compiles for all sizes from the second shape on, and not for each.
             self._call = torch.compile(self._model, dynamic=False)
         self._autocast = nullcontext()
         if setup.mixed_precision:
@@ -254,5 +255,6 @@ def _label_maker(model: str) -> Callable[[Batch], Batch]:
     if model.endswith("ForSequenceClassification"):
         return lambda batch: {**batch, "labels": torch.zeros_like(batch["labels"][:, 0])}
     if model.endswith("ForTokenClassification"):
+        # Class 0, which every head has; -100 stays.
         return lambda batch: {**batch, "labels": batch["labels"].clamp(max=0)}
     return lambda batch: batch
