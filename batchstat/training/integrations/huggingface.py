@@ -229,6 +229,8 @@ def _saving(sampler: BatchSampler) -> Any:
         def on_save(self, args: Any, state: Any, control: Any, **others: Any) -> None:  # noqa: ARG002
             folder = Path(args.output_dir) / f"checkpoint-{state.global_step}"
             if state.is_world_process_zero and folder.is_dir():
+                # How far it came is the Trainer's global_step; of the state, only the sampler is
+                # compared.
                 text = json.dumps(sampler.state_dict(consumed=0))
                 (folder / STATE_FILE).write_text(text, encoding="utf-8")
 
