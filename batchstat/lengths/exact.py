@@ -68,6 +68,7 @@ def moments(numbers: Ints, offsets: Ints) -> tuple[Ints, Ints]:
 def sums_at(places: Ints, numbers: Ints, size: int) -> Ints:
     """Return (size,) the sum of the numbers (n,) at each of the positions (n,)."""
     most = _largest(numbers) * len(numbers)
+    # bincount adds weights as floats of 64 bits.
     if most < _EXACT_FLOATS:
         return np.bincount(places, weights=numbers, minlength=size).astype(np.int64)
     found = wide(np.zeros(size, dtype=np.int64), most)

@@ -114,6 +114,7 @@ def _opened(full: str, *, is_hidden: bool) -> Any:
     # It prints a line of its own source for a file system that it only passes on to.
     warnings.filterwarnings("ignore", message="UPath .* filesystem not explicitly implemented")
     path = HiddenPath(full) if is_hidden else UPath(full)
+    # upath makes the file system when it is first asked for, and raises only then.
     _ = path.fs
     return path
 
@@ -219,6 +220,7 @@ def size_in(info: dict[str, Any]) -> int:
 def etag_in(info: dict[str, Any]) -> str:
     """Return the same from a file system's description of a file; empty if it has none."""
     value = next((info[name] for name in _ETAGS if info.get(name)), None)
+    # HTTP puts quotes around an ETag, which some file systems leave there.
     return "" if value is None else f"etag:{str(value).strip(chr(34))}"
 
 

@@ -15,6 +15,7 @@ from batchstat.lengths.arrays import Ints
 def as_numpy(values: pa.Array) -> npt.NDArray[Any]:
     """Return (n,) numbers or booleans, none of them null; read-only, without a copy of numbers."""
     if pa.types.is_boolean(values.type):
+        # Arrow stores booleans as bits, which DLPack does not know.
         return np.from_dlpack(values.cast(pa.uint8())).view(np.bool_)
     return np.from_dlpack(values)
 

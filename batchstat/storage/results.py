@@ -99,10 +99,13 @@ def _locked(folder: Path, made: list[Path], remedy: str) -> int | None:
             import fcntl
 
             lock = os.open(folder, os.O_RDONLY)
+        # Windows has no fcntl.
         except (ImportError, OSError):
             return None
         try:
             fcntl.flock(lock, fcntl.LOCK_EX)
+            # A run that failed may have removed the folder, and another one made it, while this one
+            # waited.
             if os.path.samestat(os.fstat(lock), folder.stat()):
                 _remove_leftovers(folder)
                 return lock
@@ -166,6 +169,7 @@ def write_files(
 def _write(temporary: Path, content: bytes | Writer, path: Path) -> None:
     with temporary.open("wb") as file:
         if not is_remote(path) and path.exists():
+            # A file that is replaced keeps its mode, as one that is written over.
             shutil.copymode(path, temporary)
         if callable(content):
             content(cast(BinaryIO, file))

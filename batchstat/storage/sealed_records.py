@@ -218,6 +218,7 @@ def _as_tuple(kinds: tuple[Any, ...], value: object, name: str) -> tuple[Any, ..
 def _as_key(kind: Any, key: str, name: str) -> Any:
     if kind is not int:
         return key
+    # At most 20 digits, since int() raises for thousands of them.
     is_number = key.isascii() and key.isdecimal() and str(int(key[:20])) == key
     _require(is_number, key, name, "an object whose keys are whole numbers")
     return int(key)
