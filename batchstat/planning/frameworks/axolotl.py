@@ -16,7 +16,9 @@ from batchstat.planning.strategies.base import Strategy
 from batchstat.planning.strategies.packed import PackedSamples, pack
 from batchstat.planning.strategies.packs_documents import PacksDocuments
 
+# axolotl's trainer builder pads to multiples of this unless pad_to_multiple_of is set.
 _PAD_TO = 64
+# num_count_samples of MultipackBatchSampler, which counts once from so many ranks on.
 _COUNTS, _RANKS_THAT_COUNT_ONCE = 4, 4
 
 
@@ -143,6 +145,7 @@ class Axolotl(PackedRows, PacksDocuments):
         if self.curriculum:
             return np.arange(len(lengths)), MAX_INT
         counts = 1 if self.world_size >= _RANKS_THAT_COUNT_ONCE else _COUNTS
+        # One more than are counted: MultipackBatchSampler.__len__ packs once before.
         orders = [torch_permutation(len(lengths), each) for each in torch_seeds(1 + counts, seed)]
         most = min(self._count(lengths[order]) for order in orders[1:])
         if self.world_size > 1:

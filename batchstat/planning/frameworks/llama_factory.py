@@ -30,6 +30,7 @@ PACKING: Mapping[str, str] = {
     "wrapped": "stage: pt; texts laid end to end and cut every max_length, without what is left.",
 }
 
+# What LLaMA-Factory's SFT workflow passes to its collator while it trains.
 _PAD_TO = 8
 
 

@@ -130,6 +130,7 @@ class ShuffledRows(PackedRows):
         if not self.keeps_short(window):
             rows = rows[: len(rows) - len(rows) % of_turn]
         elif self.world_size > 1:
+            # It begins again with the first rows, as accelerate's BatchSamplerShard does.
             rows = np.resize(rows, self.room_for(round_up(n_rows, of_turn)))
         return rows, cut_every(len(rows), self.batch_size)
 

@@ -43,6 +43,7 @@ class WeightedRandom(Sampler):
                 f"weighted-random: length={length:,} without replacement, but the corpus has only "
                 f"{there:,} samples with a class: lower length, or set replacement=true"
             )
+        # The last one is of samples without a label, whose code is -1.
         inverse = np.append(1 / classes.sizes, 0.0)
         weights = inverse[classes.codes]
         return torch_multinomial(weights, length, seed + epoch, replacement=self.replacement)
