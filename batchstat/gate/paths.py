@@ -125,6 +125,7 @@ def _element(value: Any, step: Step) -> Any:
     if wanted == "null":
         return next((each for each in value if each[key] is None), None)
     if re.fullmatch(_QUOTED, wanted, re.DOTALL):
+        # The name of a class may hold a line end as it is, which JSON would have escaped.
         wanted = json.loads(wanted, strict=False)
     named = (each for each in value if each[key] is not None)
     return next((each for each in named if str(each[key]) == wanted), None)

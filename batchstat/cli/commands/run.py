@@ -142,6 +142,7 @@ def _end_as(code: int) -> None:
     if code >= 0:
         raise SystemExit(code)
     number = -code
+    # SIGKILL has no handler, and to set one raises.
     if number != getattr(signal, "SIGKILL", None):
         signal.signal(number, signal.SIG_DFL)
     sys.stdout.flush()
