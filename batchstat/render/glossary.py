@@ -172,6 +172,7 @@ def explain(name: str) -> list[Entry]:
     Raises:
         OptionError: nothing has that name; the message says the nearest.
     """
+    # Headings have the number in them: `over 3 seeds`, `in 10 epochs`.
     name = re.sub(r"^(over|after|in) \d+\b", r"\1", name)
     wanted = _plain(COLUMNS.get(name.lower(), name))
     found = [entry for entry in entries() if _plain(entry.name) == wanted]

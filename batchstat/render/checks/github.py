@@ -15,6 +15,7 @@ def check_annotations(checks: Sequence[Check], screen: str) -> str:
 
     Syntax: https://docs.github.com/actions/reference/workflow-commands-for-github-actions
     """
+    # The line that ends the pause is random: no text in the screen can hold it.
     token = secrets.token_hex(16)
     quiet = f"::stop-commands::{token}\n{screen}::{token}::\n"
     errors = list(_limited("error", _found(checks, errors=True)))

@@ -8,6 +8,7 @@ from batchstat.errors import printable
 from batchstat.gate.outcome import Check
 from batchstat.render.checks import verdicts
 
+# XML 1.0 has no such characters; `printable` leaves them as they are.
 _NO_XML = re.compile("[\ufffe\uffff]")
 
 

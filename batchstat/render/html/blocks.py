@@ -102,6 +102,7 @@ def blocks(*parts: RenderableType | Block) -> tuple[Block, ...]:
     for block in _flat(parts):
         if isinstance(block, Table) and found and isinstance(found[-1], Words) and found[-1].word:
             before = found[-1]
+            # Captions begin in lower case; a sentence before a table is a result of its own.
             if not block.caption and before.text[:1].islower():
                 found.pop()
                 block = _captioned(block, before)
@@ -136,6 +137,7 @@ def _block(part: RenderableType) -> Block:
         case Text():
             return Words("", part.plain)
         case Fitting():
+            # The widest: tables of a page scroll.
             return _of_rows(part.forms[0])
         case Rows():
             return _of_rows(part)

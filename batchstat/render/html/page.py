@@ -98,6 +98,7 @@ class Page:
                 styles=styles,
                 scripts=scripts,
                 policy=_policy([styles], scripts),
+                # It stands in an HTML comment, which `-->` would end.
                 notice=asset(NOTICE).replace("--", "-\u200b-"),
                 version=__version__,
             )
@@ -136,6 +137,7 @@ def _policy(styles: list[str], scripts: list[str]) -> str:
 
 
 def _digest(text: str) -> str:
+    # A browser hashes the text between the tags, where the template adds no line end.
     found = hashlib.sha256(text.encode("utf-8")).digest()
     return f"'sha256-{base64.b64encode(found).decode('ascii')}'"
 

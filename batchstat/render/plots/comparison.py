@@ -74,6 +74,7 @@ def _padding(figure: Figure, comparison: Comparison, rows: list[StrategyResult])
         place = rows.index(comparison.changes.best)
         band = axes.axhspan(place - 0.46, place + 0.46, -1, 2, color=style.BAND, clip_on=False)
         band.set_zorder(-1)
+        # It reaches beyond the axes, and the layout would make room for it.
         band.set_in_layout(False)
     axes.set_ylim(len(rows) - 0.5, -0.5)
     axes.set_xlim(0, limit * 1.02)

@@ -99,6 +99,7 @@ def label_dots(
     """Write a text beside each dot of a chart whose limits are set; a far one has a thin line."""
     if not dots:
         return
+    # The constrained layout moves the axes only as it draws.
     figure.draw_without_rendering()
     points = 72 / figure.dpi
     at = axes.transData.transform(np.asarray(dots, dtype=np.float64)) * points

@@ -40,6 +40,7 @@ NARROW = 16
 
 _STYLE = {
     "font.size": 9,
+    # A $ in a name begins no formula.
     "text.parse_math": False,
     "text.color": INK,
     "axes.edgecolor": PALE_GREY,
@@ -57,9 +58,11 @@ _STYLE = {
     "ytick.labelcolor": GREY,
     "grid.color": "#EBEBEB",
     "legend.frameon": False,
+    # Without a salt, ids in an SVG are random, and equal plots are unequal files.
     "svg.hashsalt": "batchstat",
 }
 
+# None leaves a key out: dates and versions would make equal plots unequal files.
 _METADATA: dict[str, dict[str, None]] = {
     "png": {"Software": None},
     "svg": {"Creator": None, "Date": None},
@@ -87,6 +90,7 @@ class Picture:
 
     def figure(self) -> Figure:
         """Return the figure."""
+        # From matplotlib's defaults, whatever the user's matplotlibrc says.
         with matplotlib.style.context(_STYLE, after_reset=True):
             figure = Figure(figsize=(self.width, self.height), layout="constrained")
             self.draw(figure)
@@ -115,6 +119,7 @@ def titled(figure: Figure, title: str, subtitle: str) -> None:
         (title, _TITLE_SIZE, "bold", INK),
         (subtitle, _SUBTITLE_SIZE, "normal", GREY),
     ):
+        # Width of a usual character / font size.
         em = 0.63 if weight == "bold" else 0.56
         wrapped = textwrap.fill(text, int((width - 0.2) * 72 / size / em))
         figure.text(
@@ -194,6 +199,7 @@ def length_axis(axes: Axes, low: float, high: float) -> Callable[[npt.ArrayLike]
     Returns:
         What gives the position of lengths on the axis.
     """
+    # matplotlib warns of equal limits, and widens them itself.
     if low == high:
         low, high = low / 2, max(1.5 * high, 1)
     if is_narrow(low, high):

@@ -66,6 +66,7 @@ def _tradeoff(figure: Figure, comparison: Comparison) -> None:
             color=style.BLUE if is_best else style.ORANGE if is_marked else style.GREY,
             clip_on=False,
             zorder=4 if is_marked else 3,
+            # Legends leave out labels that begin with an underscore.
             label=f"_{row.label}",
         )
         name = marked(comparison, row, 36)

@@ -84,6 +84,7 @@ def recipe(
     model = f"AutoModelFor{'SequenceClassification' if has_labels else 'CausalLM'}"
     tokenizer_class = (
         "PreTrainedTokenizerFast"
+        # AutoTokenizer reads folders and names, not one file.
         if tokenizer == BUILTIN or tokenizer.endswith(".json")
         else "AutoTokenizer"
     )
@@ -109,6 +110,7 @@ def recipe(
         flat=flat,
         labels={name: i for i, name in enumerate(classes)},
         padding=_padding(strategy),
+        # A row of max_length may be padded to the next multiple.
         positions=max(basis.max_length, basis.tokens_per_batch if flat else 0)
         + basis.pad_to_multiple_of,
         model=model,
