@@ -130,5 +130,6 @@ class LlamaFactory(ShuffledRows):
         """
         order = len(lengths) - 1 - longest_first(lengths[::-1])  # of equal ones, the latest first
         falling = lengths[order]
+        # With packing, DataArguments makes cutoff_len one less; the row is padded to the whole.
         rows = first_fit(falling, max(self.max_length - 1, 1), MAX_INT)
         return PackedSamples(order, falling, None, rows)
