@@ -21,6 +21,7 @@ _OF_FILES = {"path", "type", "ds_type", "data_files", "split", "trust_remote_cod
 _SAME = {"role": "role", "content": "content"}
 _OF_CHATS = {
     "field_messages": str,
+    # ChatTemplatePrompter takes gpt for assistant.
     "roles_to_train": (["assistant"], ["gpt", "assistant"]),
     "train_on_eos": ("turn",),
     "train_on_eot": ("turn",),
@@ -215,6 +216,7 @@ def _others(entry: Mapping[str, Any]) -> dict[str, Any]:
     return {**others, "message_property_mappings": {**_SAME, **mapped}} if mapped else others
 
 
+# Deprecated in axolotl, which writes them into message_property_mappings.
 _OLD_NAMES = {"role": "message_field_role", "content": "message_field_content"}
 
 
@@ -257,9 +259,11 @@ def _check_template(own: object, where: str) -> None:
 
 def _template(config: AxolotlConfig, entry: Mapping[str, Any]) -> tuple[Path | None, str]:
     """Return the file of the chat template, if one is named, and the name of an unknown one."""
+    # `extract_chat_template_args` takes both keys from one of them.
     own = entry if entry.get("chat_template") else config.values()
     name, text = own.get("chat_template"), own.get("chat_template_jinja")
     if name in (None, "jinja") and text is not None:
+        # axolotl reads the file where this is the path of one.
         is_file = "\n" not in text and "{" not in text
         return (Path(text), "") if is_file else (None, "chat_template_jinja")
     if name is None or name == _TOKENIZER_DEFAULT:
@@ -289,6 +293,7 @@ def _files(entries: Sequence[Mapping[str, Any]]) -> tuple[tuple[str, ...], str]:
         if entry.get("split") not in (None, "train"):
             return (), f"split={short(entry['split'])}, not read here"
         path = entry.get("path")
+        # axolotl loads a path that is a file whatever data_files says.
         named = path if Path(str(path)).is_file() else entry.get("data_files") or path
         for name in named if isinstance(named, list) else [named]:
             kind = _FORMATS.get(PurePath(str(name)).suffix)

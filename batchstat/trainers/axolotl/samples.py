@@ -65,6 +65,7 @@ class AxolotlSamples:
         if self.excess == "drop":
             reasons[f"longer than {max_length} tokens"] = lengths <= max_length
         if self.only_trained and profile.trained is not None:
+            # axolotl truncates first, and then drops these.
             counts = profile.trained.counts(stops=max_length)[order]
             reasons["without a trained token"] = counts > 0
         kept = np.ones(len(order), dtype=bool)
@@ -102,6 +103,7 @@ class AxolotlSamples:
     def _held_out(self, samples: int) -> int:
         if self.held_out > 1:
             return int(self.held_out)
+        # `Dataset.train_test_split` rounds the test set up.
         return math.ceil(self.held_out * samples)
 
     def _check_longest(self, profile: Profile, max_length: int) -> None:

@@ -47,6 +47,7 @@ class AxolotlSchedule(Schedule):
             ratio = _WARMUP_SHARE if self.warmup_ratio is None else self.warmup_ratio
             return math.ceil(self.total_steps(epoch) * ratio)
         elif total < 0:
+            # drop_last takes a step for each epoch that begins: axolotl's count may be -1.
             steps = 0
         elif self.warmup_ratio is not None:
             steps = int(self.warmup_ratio * total)

@@ -252,6 +252,7 @@ def _yaml(text: str) -> Any:
     except yaml.MarkedYAMLError as error:
         mark = error.problem_mark
         place = "" if mark is None else f", line {mark.line + 1}, column {mark.column + 1}"
+        # PyYAML begins such a sentence in the context: expected a single document.
         context = f"{error.context} " if str(error.problem).startswith("but ") else ""
         raise ValueError(f"{context}{error.problem}{place}") from None
     except yaml.YAMLError as error:

@@ -140,6 +140,7 @@ def named_data(config: LlamaFactoryArguments) -> tuple[dict[str, Any], str]:
     of_texts = config.stage == TEXTS
     info, why = _info(folder)
     files, found = list[str](), list[dict[str, Any]]()
+    # `_get_merged_dataset` keeps data sets by their names, so that one named twice is read once.
     for name in dict.fromkeys(names) if not why else ():
         entry = info.get(name)
         if not isinstance(entry, dict):
@@ -194,6 +195,7 @@ def _names(config: LlamaFactoryArguments) -> list[str]:
 def _info(folder: Any) -> tuple[dict[str, Any], str]:
     """Return the content of dataset_info.json, and why it is not known, if that is so."""
     path = Path(str(folder), "dataset_info.json")
+    # `get_dataset_list` takes ONLINE for the hub, and REMOTE: for a data set there.
     if not isinstance(folder, str) or folder == "ONLINE" or folder.startswith("REMOTE:"):
         return {}, f"has dataset_dir={short(folder)}, which is not a folder here"
     try:
@@ -208,6 +210,7 @@ def _no_file(entry: Mapping[str, Any]) -> tuple[dict[str, Any], str]:
     """Return what of an entry has a value, and why it is not one file; empty if it is."""
     given = {key: value for key, value in entry.items() if value not in (None, False)}
     more = set(given) - {"file_name", "formatting", "columns", "tags"}
+    # DatasetAttr has it by default.
     if given.get("split") == "train":
         more -= {"split"}
     if more or "file_name" not in given:
@@ -256,6 +259,7 @@ def _problem(entry: Mapping[str, Any]) -> str:
         return "has other columns than messages"
     tags = given.get("tags")
     if _knows_tags({"system_tag": "system", **tags} if isinstance(tags, dict) else tags):
+        # `DatasetAttr.join` leaves a tag unset that is not among those given.
         if tags is None or tags.get("system_tag"):
             return ""
         return (

@@ -49,6 +49,7 @@ def preparation(config: LlamaFactoryArguments) -> Preparation:
         if config.packing and len(in_turn) < len(order):
             _check_packed_together(len(order), config)
         whole = keep_some(profile.take(chosen), in_turn, _IN_TURN)
+        # With packing, DataArguments makes cutoff_len one less.
         kept = _truncated(whole.profile, max_length - bool(config.packing), config)
         excess = np.maximum(whole.profile.lengths - kept.lengths, 0)
         cut = Lost(
@@ -128,6 +129,7 @@ def _trained_rows(rows: int, config: LlamaFactoryArguments) -> tuple[Ints, Ints]
     size = config.val_size
     if size <= _NO_EVALUATION:
         return np.arange(rows), np.zeros(0, dtype=np.int64)
+    # `Dataset.train_test_split` rounds a share up, shuffles, and tests on the first.
     held_out = int(size) if size >= 1 else math.ceil(size * rows)
     if held_out >= rows:
         raise InputError(
@@ -137,11 +139,13 @@ def _trained_rows(rows: int, config: LlamaFactoryArguments) -> tuple[Ints, Ints]
     return shuffled[held_out:], shuffled[:held_out]
 
 
+# `split_dataset` holds samples out above this.
 _NO_EVALUATION = 1e-6
 
 
 def _check_packed_together(rows: int, config: LlamaFactoryArguments) -> None:
     """Raise InputError where dropped samples change which others are packed together."""
+    # Rows are packed in batches of this size, those that are dropped counted.
     if rows > config.preprocessing_batch_size or (config.preprocessing_num_workers or 1) > 1:
         raise InputError(
             "packing with samples that LLaMA-Factory drops is not modelled for more than "
@@ -166,6 +170,7 @@ def _truncated(profile: Profile, cutoff: int, config: LlamaFactoryArguments) -> 
             "sample of LLaMA-Factory has: check which tokens are trained"
         )
     is_ended = config.template in EFFICIENT_EOS
+    # One token is kept free for the end of the last answer.
     turns = whole.within(cutoff - is_ended, last_first=config.mask_history)
     if is_ended:
         turns = turns.answers_ended()

@@ -52,6 +52,7 @@ def row_length(config: LlamaFactoryArguments) -> int:
     """Return the tokens of a row: one less than cutoff_len where packing is asked for, and all of
     them where it is the default.
     """
+    # DataArguments takes it off as it is made, before the default of packing is known.
     return int(config.cutoff_len) - (config.packing is True)
 
 

@@ -163,6 +163,7 @@ class Preflight:
         row, device = self.simulation.row, self.simulation.device
         if device is None or row.on_device.seconds is None:
             return None
+        # Shapes are compiled in the first epoch alone.
         compiling = device.compile_seconds(row.counts.distinct_shapes)
         epochs = self.total_steps / row.counts.steps
         return compiling + (row.on_device.seconds - compiling) * epochs

@@ -215,6 +215,7 @@ def _hint(now: CurrentSetup, recording: Recording) -> str:
     """
     words = []
     trainer, rules = recording.ranks[0].trainer, CONFIGURATIONS["transformers"].version
+    # With a dot after both, so that 5.1 is not the beginning of 5.10.
     if trainer is not None and not f"{trainer['version']}.".startswith(f"{rules}."):
         words.append(
             f"it ran with transformers {trainer['version']}, these are the rules of {rules}"

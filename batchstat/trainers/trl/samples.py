@@ -33,6 +33,7 @@ def columns(config: SftConfig) -> tuple[dict[str, Any], ...]:
     messages = {"messages_column": "messages", "chat_format": "openai"}
     if config.assistant_only_loss:
         return ({**messages, "assistant_only_loss": True},)
+    # A column labels is taken as it is, whatever masks stand beside it.
     masks = ["labels", "assistant_masks"]
     if config.completion_only_loss:
         masks.append("completion_mask")
@@ -101,6 +102,7 @@ def preparation(config: SftConfig) -> Preparation:
             dropped = {**found.dropped, **kept.dropped}
             found = replace(kept, dropped=dropped, lost=found.lost + kept.lost)
         if config.shuffle_dataset:
+            # As `Dataset.shuffle`; what is packed is shuffled again, in the strategy of its rows.
             order = np.random.default_rng(config.seed).permutation(len(found.profile))
             found = replace(found, profile=found.profile.take(order))
         return found
