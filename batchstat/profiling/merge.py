@@ -60,6 +60,7 @@ class CachedSplit(NamedTuple):
         return (
             len(found) == self.samples
             and self.tokens in (None, int(found.lengths.sum()))
+            # A source has its digest once it was read.
             and corpus.sources in ((source,), (replace(source, digest=corpus.sources[0].digest),))
             # What is done with bad records changes no counts of a split without any, see `key_of`.
             and replace(corpus.options, on_error=options.on_error) == options
@@ -235,6 +236,7 @@ def _merged(all_labels: Sequence[Labels]) -> Labels:
     numbers = {name: i for i, name in enumerate(names)}
     codes = []
     for labels in all_labels:
+        # The last one is for the code -1: no label.
         own = np.array([*(numbers[name] for name in labels.names), -1], dtype=np.int64)
         codes.append(own[labels.codes])
     joined = np.concatenate(codes)

@@ -54,6 +54,7 @@ _TYPES = {
     "length": ["int64"],
     **{kind: ["int64"] for kind in KINDS},
     **{
+        # pyarrow names what lists hold element; without use_compliant_nested_type, item.
         f"{kind}_ranges": ["large_list<element: int64>", "large_list<item: int64>"]
         for kind in KINDS
     },
@@ -151,6 +152,7 @@ def _digests(profile: Profile) -> dict[str, str]:
 
 
 def _label_column(labels: Labels) -> pa.Array:
+    # -1 is a sample without a label.
     codes = pa.array(labels.codes, pa.int32(), mask=labels.codes < 0)
     names = pa.DictionaryArray.from_arrays(codes, pa.array(labels.names, pa.large_string()))
     if labels.offsets is None:
@@ -230,6 +232,7 @@ def _profile(table: SealedTable, facts: _Facts) -> Profile:
     labels: list[pa.Array] = []
     has_labels = "label" in table.names
     kinds: dict[str, list[TokenRanges]] = {kind: [] for kind in KINDS if kind in table.names}
+    # Records that were skipped have numbers too.
     most = table.rows + sum(facts.corpus.skipped.values()) - 1
     at, last = 0, -1
     for block in table.blocks():

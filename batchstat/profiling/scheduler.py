@@ -130,6 +130,7 @@ class Scheduler:
         while self._todo or self._flying:
             while self._todo and len(self._flying) < self._room():
                 i = self._next()
+                # A worker may have another current folder.
                 split = replace(self._splits[i], folder=self._folder)
                 try:
                     future = executor.submit(count_split, task, split)
@@ -162,6 +163,7 @@ class Scheduler:
             time.sleep(_PAUSE_SECONDS)
 
     def _room(self) -> int:
+        # One at a time, so that a lost process tells which split it was.
         return 1 if self._suspects else self._executor.max_in_flight
 
     def _next(self) -> int:
@@ -279,6 +281,7 @@ class Scheduler:
                 f"{name} is broken ({one_line(loss)}): pass a new executor; with the same "
                 "count_cache only missing splits are counted"
             )
+        # With splits in flight this ends by itself: each loss takes one of their tries.
         if not (broken and self._flying) and self._losses >= TRIES:
             raise InputError(f"{name} was lost {self._losses} times: {one_line(loss)}")
         flying = sorted(self._flying.values())
@@ -290,6 +293,7 @@ class Scheduler:
                 self.failed[i] = f"{self._splits[i].shown} could not be counted: {reason}"
                 self._log_failure(i, self.failed[i])
                 self._suspects.discard(i)
+                # The cause is out, so that the executor is not given up for it.
                 self._losses = 0
                 continue
             self._log_failure(i, one_line(loss), is_last=False)
