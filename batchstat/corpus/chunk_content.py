@@ -155,6 +155,7 @@ class ChunkContent:
             return self._in_range(as_numpy(values), column)
         counts = np.zeros(self._chunk.size, dtype=np.int64)
         for i, value in enumerate(_as_list(values)):
+            # In .csv and .tsv files every value is text.
             number = int(value) if isinstance(value, str) and _is_number(value) else value
             if type(number) is not int:
                 self.fail(i, f"{column!r} is {kind_of(value)} where a whole number is expected")
@@ -184,6 +185,7 @@ class ChunkContent:
                 return _label_texts(values)
             values = _label_lists(values)
         if not _kinds(values) - {str, type(None)}:
+            # The label with half a surrogate pair is looked for below.
             with suppress(UnicodeEncodeError):
                 return pa.array(values, pa.large_string())
         labels = [self._label(i, value, column) for i, value in enumerate(values)]
@@ -308,6 +310,7 @@ def _as_label(value: object) -> str | None:
         raise TypeError
     label = label_text(value)
     if label is not None:
+        # Raises UnicodeEncodeError for half a surrogate pair, as UTF-8 has no bytes for it.
         label.encode()
     return label
 

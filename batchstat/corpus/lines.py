@@ -234,6 +234,7 @@ def _split(data: bytes) -> pa.LargeStringArray:
         data += b"\n"
     ends = np.flatnonzero(np.frombuffer(data, dtype=np.uint8) == ord("\n"))
     offsets = np.zeros(len(ends) + 1, dtype=np.int64)
+    # Each earlier by the line ends before it, which are taken out below.
     offsets[1:] = ends - np.arange(len(ends))
     text = pa.py_buffer(data.replace(b"\n", b""))
     return pa.LargeStringArray.from_buffers(len(ends), pa.py_buffer(offsets), text)

@@ -193,6 +193,7 @@ def _one_by_one(path: str, lines: "_RecordLines", delimiter: str) -> Iterator[tu
             fields = BadRecord("too_long", too_long("record", long.size))
         except csv.Error as error:
             reason = str(error)
+            # Python's message goes on with how to open a file in Python.
             if "new-line character" in reason:
                 reason = "a carriage return alone, outside quotes"
             message = (
