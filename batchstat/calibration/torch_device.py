@@ -106,6 +106,7 @@ class TorchDevice:
                 reason = f"{type(error).__name__}: {' '.join(str(error).split())[:200]}"
                 raise InputError(f"the step fails on {shape}: {reason}") from error
         if self._ran_out:
+            # Not inside of `except`: chained to it, the error would hold the tensors of the step.
             raise BatchTooLargeError
 
     def _recover(self) -> None:
@@ -201,6 +202,7 @@ class _OfTensors:
         return peak
 
     def alive(self) -> int:
+        # Tied weights share one.
         storages = {each.untyped_storage()._cdata: each for each in self._steps.tensors() or ()}
         return sum(each.untyped_storage().nbytes() for each in storages.values())
 
