@@ -224,6 +224,7 @@ class BatchSampler:
             self._check_epoch(epoch)
         most = len(self._batches(epoch))
         start = whole_number("batches", state["batches"], 0, most)
+        # An iterator that still runs no longer moves the position.
         self._running = None
         if start == most and epoch < self._epoch:
             # A loader may load the state only when it starts, after the next epoch was chosen.

@@ -195,6 +195,7 @@ def _check(columns: Mapping[str, Any], facts: _Facts) -> None:
     empty = _empty(facts)
     batches = np.concatenate([columns["batch"], empty[:, 0]])
     check_range("batch", batches, len(batches) - 1)
+    # Each step has a batch, so that there are no more steps than batches.
     check_range("step", np.concatenate([columns["step"], empty[:, 1]]), int(batches.max()))
     check_range("rank", np.concatenate([columns["rank"], empty[:, 2]]), facts.world_size - 1)
     _check_sequence(columns, empty[:, 0])
@@ -246,6 +247,7 @@ def _batches(columns: dict[str, Any], facts: _Facts) -> RankBatches:
     row_offsets = np.append(first_of_row, len(lengths))
     weighed = trained
     if weighed is None:
+        # Where trained tokens are unknown, all that something predicts count.
         weighed = after_first(lengths, row_offsets if facts.joins_samples else None)
     steps = int(numbers["step"].max()) + 1
     batch_offsets = offsets_from_sizes(rows_of_batch)

@@ -129,6 +129,7 @@ class WeightedClassSampler(_ClassSampler):
         named = {str(label_text(label)): weight for label, weight in weights.items()}
         sampler = Weights(weights=named, length=length, even=even)
         super().__init__(labels, sampler, seed)
+        # Raises here, and not as the first epoch begins.
         sampler.counts(self._classes, 0)
 
 

@@ -186,6 +186,7 @@ class StreamBatcher:
         self.set_epoch(state["epoch"])
         self._resume = {key: value for key, value in state.items() if key != "digest"}
         self._state = dict(self._resume)
+        # An iterator that still runs no longer moves the position.
         self._running = None
 
     def _planned(
