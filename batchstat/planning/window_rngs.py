@@ -31,6 +31,7 @@ class WindowGenerators:
     def after(self, first: int, window: int) -> np.random.Generator:
         """Return the generator of a window, counted from the window `first`."""
         window += first
+        # SeedSequence takes a larger number as several words of 32 bits.
         if max(self.seed, self.epoch, window + _AT_ONCE) >= 2**32:
             return window_rng(self.seed, self.epoch, window)
         place = window % _AT_ONCE
@@ -66,6 +67,7 @@ def seed_states(seed: int, epoch: int, windows: Ints) -> Ints:
         hashed = _hashed(pool[source], _MIX[4 + 3 * source :][:4])
         mixed = pool[others] * _LEFT - hashed * _RIGHT
         pool[others] = mixed ^ (mixed >> _HALF)
+    # Of more words than the pool has, `generate_state` begins again with its first.
     words = _hashed(np.concatenate([pool, pool]), _DRAW)
     low, high = words[0::2].astype(np.uint64), words[1::2].astype(np.uint64)
     return np.ascontiguousarray((low | high << np.uint64(32)).T)

@@ -122,6 +122,7 @@ def cut_by_budget(
     for first in range(0, n, window or max(n, 1)):
         stop, end = min(first + (window or n), n), first
         while end < stop:
+            # An empty sample counts as one token.
             size = budget // (length[end] or 1) or 1
             end += size if size < most else most
             offsets.append(end)
