@@ -178,6 +178,7 @@ def _check_same(name: str, found: list[ReadBatch]) -> None:
 
 def _as_arrays(batch: Any) -> Any:
     """Return a batch whose lists of equal lists are arrays."""
+    # A namedtuple, as torch's `default_collate` returns it where samples are some.
     if hasattr(batch, "_asdict"):
         batch = batch._asdict()
     if isinstance(batch, Mapping):
