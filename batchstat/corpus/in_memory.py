@@ -30,6 +30,7 @@ class TableReader(CorpusReader):
         super().__init__((), options)
         self._table, self._name = table, type(table).__name__
         names = getattr(table, "column_names", None)
+        # A DatasetDict has the columns of each of its splits.
         if isinstance(names, dict):
             raise OptionError(f"the corpus has several splits: pass one: {', '.join(names)}")
         # By what it has and is called, so that neither datasets nor pandas has to be imported.
@@ -111,6 +112,7 @@ def _frame(name: str, table: Any, options: CorpusOptions) -> Iterator[Chunk]:
     texts = [
         names[i]
         for i in range(len(names))
+        # Of this kind are pandas' own types of text too.
         if table.dtypes.iloc[i].kind == "O"
         and any(isinstance(value, str) for value in table.iloc[:, i])
     ]
