@@ -172,7 +172,7 @@ def _without_computing(trainer: Any, module: Any, recorder: Recorder, patches: P
         recorder.stop("an epoch was read, nothing was computed")
 
     ending = type("EpochEnd", (module.TrainerCallback,), {"on_epoch_end": on_epoch_end})
-    # A dry run is no run: it does not show up in Weights & Biases or MLflow.
+    # A dry run trains nothing, and is not to show up in Weights & Biases or MLflow.
     silent = [each for each in handler.callbacks if not _reports(each)]
     patches.replace(handler, "callbacks", lambda _: [ending(), *silent])
 
