@@ -212,6 +212,7 @@ def check_fields(
         if each.type is int or (each.type == (int | None) and value is not None):
             least = options[each.name].least if each.name in options else 1
             bounds = min_values.get(each.name, least), max_values.get(each.name, MAX_INT)
+            value = _whole(each.name, value) if isinstance(value, str) else value
             number = whole_number(each.name, value, *bounds)
             object.__setattr__(record, each.name, number)
         elif each.type is bool and not isinstance(value, bool):

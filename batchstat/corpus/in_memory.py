@@ -25,10 +25,10 @@ _Read = Callable[[str, Any, CorpusOptions], Iterator[Chunk]]
 class TableReader(CorpusReader):
     """Samples of a table in memory, from the requested columns."""
 
-    def __init__(self, table: Any, options: CorpusOptions) -> None:
+    def __init__(self, table: Any, options: CorpusOptions, name: str) -> None:
         """Raise OptionError unless it is a pandas DataFrame or a Dataset of `datasets`."""
         super().__init__((), options)
-        self._table, self._name = table, type(table).__name__
+        self._table, self._name, kind = table, name, type(table).__name__
         names = getattr(table, "column_names", None)
         # A DatasetDict has the columns of each of its splits.
         if isinstance(names, dict):
@@ -36,11 +36,11 @@ class TableReader(CorpusReader):
         # By what it has and is called, so that neither datasets nor pandas has to be imported.
         if hasattr(table, "with_format") and hasattr(table, "iter"):
             self._read: _Read = _dataset
-        elif self._name == "DataFrame" and hasattr(table, "iloc"):
+        elif kind == "DataFrame" and hasattr(table, "iloc"):
             self._read = _frame
         else:
             raise OptionError(
-                f"unsupported corpus type {self._name}: pass paths, a pandas DataFrame or a Dataset"
+                f"unsupported corpus type {kind}: pass paths, a pandas DataFrame or a Dataset"
             )
 
     def blocks(self) -> Generator[Block, None, None]:

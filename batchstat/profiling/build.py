@@ -4,17 +4,19 @@ import os
 import sys
 import tempfile
 import warnings
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import Executor
 from contextlib import contextmanager
 from dataclasses import replace
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING, Any, Unpack
+from functools import partial
+from typing import TYPE_CHECKING, Any, TypeAlias, Unpack
 
 from batchstat.corpus.opening import Rereadable
 from batchstat.corpus.options import CorpusOptions, ReadingOptions
 from batchstat.corpus.splits import Split
-from batchstat.errors import InputError, OptionError, StorageFullError, short
+from batchstat.corpus.values import holds_values, table_of, table_of_texts
+from batchstat.errors import InputError, OptionError, StorageFullError
 from batchstat.parameters import checks_keywords, listed, named_path
 from batchstat.profiling.cache import CountCache
 from batchstat.profiling.executors.local import threads
@@ -35,12 +37,19 @@ from batchstat.profiling.shards import Shard, ShardSpec
 from batchstat.profiling.tasks import CountTask
 from batchstat.storage.shown import one_line
 from batchstat.tokenization.counting.count_check import MiscountError
+from batchstat.tokenization.loading.load import as_tokenizer
 from batchstat.tokenization.threads import worker_count
 from batchstat.tokenization.tokenizer import Tokenizer
 
 if TYPE_CHECKING:
     import datasets
+    import numpy.typing as npt
     import pandas as pd
+
+    from batchstat.corpus.in_memory import TableReader
+    from batchstat.profiling.counting import Counting
+
+    Table: TypeAlias = pd.DataFrame | pd.Series[Any] | datasets.Dataset
 
 Path_ = str | os.PathLike[str]
 
@@ -52,9 +61,10 @@ _LISTED = 100
 
 @checks_keywords(CorpusOptions)
 def profile(
-    corpus: "Path_ | Sequence[Path_] | Corpus | pd.DataFrame | datasets.Dataset",
+    corpus: "Path_ | Corpus | Table | npt.NDArray[Any] | Sequence[Any] | None" = None,
     *,
-    tokenizer: Path_ | None = None,
+    texts: Iterable[str] | None = None,
+    tokenizer: Any = None,
     text_column: str | int | Sequence[str] = (),
     chat_template: Path_ | None = None,
     workers: int | None = None,
@@ -71,9 +81,12 @@ def profile(
 
     Args:
         corpus: paths, addresses or glob patterns of files or folders; or a corpus that is open; or
-            a pandas DataFrame; or a Dataset of the datasets library.
+            a pandas DataFrame; or a Dataset of the datasets library; or one value per sample, in a
+            Series, an array or a list: its tokens, its token ids, its text (a list of texts is
+            `texts`, since one of paths is a corpus), or its messages.
+        texts: the text of each sample, instead of a corpus.
         tokenizer: `builtin` (the default), the path of a tokenizer.json, a local folder, or a hub
-            name.
+            name; or a tokenizer of tokenizers or transformers.
         text_column: name of the text column, or two names for pairs; by default the only text
             column, or the one called text, content, sentence, review or prompt.
         chat_template: a file with the Jinja template for `messages_column`, instead of the
@@ -99,6 +112,8 @@ def profile(
         Profile(sample_data/reviews.csv, builtin, 720 samples, 54,634 tokens, ...)
         >>> profile.suggested_max_length
         512
+        >>> batchstat.profile(texts=["Pack it.", "Pad it, then."])
+        Profile(texts, builtin, 2 samples, 9 tokens, ...)
 
     Raises:
         OptionError: an option that is invalid by itself.
@@ -107,9 +122,9 @@ def profile(
     if count_cache is not None and not isinstance(count_cache, CountCache):
         named_path("count_cache", count_cache)
         count_cache = CountCache.at(count_cache)
-    if tokenizer is not None and not isinstance(tokenizer, str | os.PathLike):
-        raise OptionError(f"tokenizer={short(tokenizer)}: must be a name or a path")
-    tokenizer = None if tokenizer is None else os.fspath(tokenizer)
+    if tokenizer is not None:
+        is_name = isinstance(tokenizer, str | os.PathLike)
+        tokenizer = os.fspath(tokenizer) if is_name else as_tokenizer(tokenizer)
     run = RunOptions(
         executor,
         workers,
@@ -128,20 +143,28 @@ def profile(
     )
     read_as = CorpusOptions(text_column=names, **options)
     template = None if chat_template is None else named_path("chat_template", chat_template)
-    if isinstance(corpus, str | os.PathLike):
-        corpus = [corpus]
-    if isinstance(corpus, Sequence):
+    if (texts is None) == (corpus is None):
+        raise OptionError("pass a corpus, or its texts")
+    name = type(corpus).__name__
+    if texts is not None:
+        corpus, name = table_of_texts(texts), "texts"
+    elif holds_values(corpus):
+        corpus, read_as = table_of(corpus, read_as)
+    elif isinstance(corpus, str | os.PathLike | Sequence):
+        paths: Any = [corpus] if isinstance(corpus, str | os.PathLike) else corpus
         found = open_corpus(
-            corpus, read_as, tokenizer, template, on_warning, allow_empty=allow_partial
+            paths, read_as, tokenizer, template, on_warning, allow_empty=allow_partial
         )
         return _shown(found, run, on_progress)
     from batchstat.corpus.in_memory import TableReader
+    from batchstat.profiling.counting import Counting
 
+    reader = partial(TableReader, corpus, read_as, name)
     is_chat = read_as.content == "messages"
     if read_as.content == "completion":
-        is_chat = holds_chats(TableReader(corpus, read_as))
+        is_chat = holds_chats(reader())
     counter = tokenizer_for(read_as, tokenizer, template, is_chat=is_chat)
-    return _of_table(corpus, read_as, counter, worker_count(workers))
+    return _of_table(reader, counter, Counting(read_as, worker_count(workers)))
 
 
 def _shown(
@@ -286,18 +309,13 @@ def _failure(failed: Mapping[int, str], splits: int, run: RunOptions) -> InputEr
 
 
 def _of_table(
-    table: Any, options: CorpusOptions, tokenizer: Tokenizer | None, workers: int
+    reader: "Callable[[], TableReader]", tokenizer: Tokenizer | None, counting: "Counting"
 ) -> Profile:
-    from batchstat.corpus.in_memory import TableReader
-    from batchstat.profiling.counting import Counting
-
     created = datetime.now(UTC).isoformat()
-    counting = Counting(options, workers)
     try:
-        counted = counting.profile(TableReader(table, options), tokenizer)
+        counted = counting.profile(reader(), tokenizer)
     except MiscountError as difference:
         assert tokenizer is not None
         warnings.warn(f"{difference}: recounting without shortcuts", stacklevel=3)
-        itself = tokenizer.without_shortcuts()
-        counted = counting.profile(TableReader(table, options), itself)
+        counted = counting.profile(reader(), tokenizer.without_shortcuts())
     return single_split(counted, created)

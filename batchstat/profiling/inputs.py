@@ -17,7 +17,7 @@ from batchstat.storage.shown import is_remote
 from batchstat.tokenization.builtin import NAME as BUILTIN
 from batchstat.tokenization.chats.chat import with_chat_template
 from batchstat.tokenization.chats.instructions import with_instructions
-from batchstat.tokenization.loading.load import load_tokenizer
+from batchstat.tokenization.loading.load import as_tokenizer
 from batchstat.tokenization.tokenizer import Tokenizer
 
 if TYPE_CHECKING:
@@ -53,7 +53,7 @@ class Corpus:
 def open_corpus(
     paths: Sequence[str | os.PathLike[str]],
     options: CorpusOptions,
-    tokenizer: str | None,
+    tokenizer: str | Tokenizer | None,
     chat_template: Path | None,
     on_warning: Callable[[str], object] = warnings.warn,
     *,
@@ -152,7 +152,7 @@ def holds_chats(reader: "CorpusReader") -> bool:
 
 def tokenizer_for(
     options: CorpusOptions,
-    tokenizer: str | None,
+    tokenizer: str | Tokenizer | None,
     chat_template: Path | None,
     sources: Sequence[Source] = (),
     *,
@@ -185,7 +185,7 @@ def tokenizer_for(
         for name in (name for name, is_set in needless.items() if is_set):
             raise OptionError(f"{name} is for texts, but {counted} has none: remove it")
         return None
-    loaded = load_tokenizer(BUILTIN if tokenizer is None else tokenizer)
+    loaded = as_tokenizer(BUILTIN if tokenizer is None else tokenizer)
     if options.tokenize_apart:
         return with_instructions(loaded)
     return with_chat_template(loaded, chat_template, options.turn_ends) if is_chat else loaded

@@ -71,7 +71,11 @@ def balance(
         resolve_inputs(now.lengths, labels, now.settings.keep_labels),
         now.settings,
         samplers=(samplers,) if isinstance(samplers, str) else listed("samplers", samplers),
-        strategy=StrategySpec.parse(strategy or now.strategy or DEFAULT_STRATEGY),
+        strategy=(
+            now.strategy or StrategySpec.of(DEFAULT_STRATEGY)
+            if strategy is None
+            else StrategySpec.parse(strategy)
+        ),
         epochs=epochs,
         device=as_device(
             calibration,

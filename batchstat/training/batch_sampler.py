@@ -12,9 +12,10 @@ from batchstat.errors import InputError, OptionError
 from batchstat.parameters import checks_keywords, whole_number
 from batchstat.planning.inputs import resolve_inputs
 from batchstat.planning.rank_batches import Batch, RankBatches, plan_ranks
+from batchstat.planning.samples import Samples
 from batchstat.planning.settings import Settings, SettingsOptions
 from batchstat.planning.shares import make_shares
-from batchstat.planning.strategies.spec import StrategySpec
+from batchstat.planning.strategies.spec import RowRequest, StrategySpec
 from batchstat.storage.addresses import as_path
 from batchstat.storage.sealed_records import seal
 from batchstat.training.plan_file import load_plan
@@ -63,17 +64,30 @@ class BatchSampler:
         """
         wanted = Settings(**settings)
         inputs = resolve_inputs(lengths, labels, wanted.keep_labels)
-        if (empty := np.flatnonzero(inputs.samples.lengths == 0)).size:
+        request = StrategySpec.parse(strategy).request(inputs.resolve(wanted))
+        self._begin_request(inputs.samples, request, rank)
+
+    @classmethod
+    def of_row(cls, samples: Samples, request: RowRequest, rank: int) -> "BatchSampler":
+        """Return one rank's batches of a row of a comparison.
+
+        Raises:
+            OptionError: a rank that the row does not have.
+        """
+        made = cls.__new__(cls)
+        made._begin_request(samples, request, rank)
+        return made
+
+    def _begin_request(self, samples: Samples, request: RowRequest, rank: int) -> None:
+        check_rank(rank, request.settings.world_size)
+        if (empty := np.flatnonzero(samples.lengths == 0)).size:
             raise OptionError(
-                f"record {inputs.samples.records[empty[0]]} has length 0: a sample without tokens "
-                "cannot be trained on; drop such samples"
+                f"record {samples.records[empty[0]]} has length 0: a sample without tokens cannot "
+                "be trained on; drop such samples"
             )
-        check_rank(rank, wanted.world_size)
-        basis = inputs.resolve(wanted)
-        self._samples = inputs.samples
-        self._request = StrategySpec.parse(strategy).request(basis)
-        last_record = int(inputs.samples.records[-1])
-        self._begin(fingerprint(inputs, self._request), last_record + 1, basis.epoch, rank)
+        self._samples, self._request = samples, request
+        dataset_size = int(samples.records[-1]) + 1
+        self._begin(fingerprint(samples, request), dataset_size, request.settings.epoch, rank)
 
     @classmethod
     def from_plan(cls, path: str | Path, *, rank: int = 0) -> "BatchSampler":

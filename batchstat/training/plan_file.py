@@ -77,7 +77,7 @@ def export_plan(profile: Profile, request: RowRequest, file: BinaryIO) -> None:
     """
     given = resolve_inputs(profile, keep=request.settings.keep_labels)
     batches = plan_ranks(make_shares(given.samples, request.settings), request)
-    save_plan(batches, request.settings.epoch, fingerprint(given, request), file)
+    save_plan(batches, request.settings.epoch, fingerprint(given.samples, request), file)
 
 
 def save_plan(

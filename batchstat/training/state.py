@@ -10,7 +10,7 @@ import numpy.typing as npt
 
 from batchstat.errors import OptionError
 from batchstat.parameters import MOST_RANKS, whole_number
-from batchstat.planning.inputs import PlanInputs
+from batchstat.planning.samples import Samples
 from batchstat.planning.strategies.spec import RowRequest
 from batchstat.storage.sealed_records import shown, unseal
 
@@ -39,13 +39,13 @@ def check_rank(rank: int, world_size: int) -> None:
         raise OptionError(f"rank={rank}: must be below world_size={world_size}")
 
 
-def fingerprint(inputs: PlanInputs, request: RowRequest) -> dict[str, Any]:
+def fingerprint(samples: Samples, request: RowRequest) -> dict[str, Any]:
     """Return everything the batches and their weights depend on except the epoch and the rank."""
     settings = asdict(request.settings)
     del settings["epoch"], settings["loss"]
-    classes, trained = inputs.samples.classes, inputs.samples.trained
+    classes, trained = samples.classes, samples.trained
     return {
-        "lengths": digest(inputs.samples.records, inputs.samples.lengths),
+        "lengths": digest(samples.records, samples.lengths),
         "labels": None if classes is None else [digest(classes.codes), *classes.names[:_NAMES]],
         "trained tokens": None if trained is None else digest(trained.edges, trained.offsets),
         "strategy": {"name": request.name, **request.params},

@@ -728,7 +728,7 @@ def test_a_frame_of_columns_in_several_chunks():
 def test_a_frame_whose_categories_are_long_texts():
     text = "x " * 100_000
     frame = pd.DataFrame({"text": pd.Categorical.from_codes(np.zeros(200, int), [text])})
-    reader = TableReader(frame, CorpusOptions(text_column=("text",)))
+    reader = TableReader(frame, CorpusOptions(text_column=("text",)), "frame")
     blocks = list(reader.blocks())
     assert sum(len(block.records) for block in blocks) == 200
     assert max(block.content.first.nbytes for block in blocks) < 10 << 20

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from batchstat.calibration.calibration import Calibration
 from batchstat.calibration.cost_model import CostModel
+from batchstat.errors import OptionError
 from batchstat.planning.samples import Samples
 from batchstat.planning.settings import ResolvedSettings
 from batchstat.profiling.profile import CorpusFacts, TokenizerFacts
@@ -22,6 +23,7 @@ from batchstat.simulation.results import ReportWarning, StrategyResult
 if TYPE_CHECKING:
     import pandas as pd
 
+    from batchstat import BatchSampler
 
 _SHOWN = (
     *("strategy", "padding_ratio", "speed_up", "steps"),
@@ -188,6 +190,30 @@ class Comparison:
             for row in self.strategies
         ]
         return pd.DataFrame(rows)
+
+    def sampler(self, label: str | None = None, *, rank: int = 0) -> "BatchSampler":
+        """Return the batches of a row, as they were simulated, for `DataLoader(batch_sampler=…)`.
+
+        Args:
+            label: the row; by default the best one.
+            rank: index of the rank whose batches they are, from 0.
+
+        Raises:
+            KeyError: there is no such row.
+            OptionError: a row of a subsample, or of samples or batches that only your trainer
+                makes; or a rank that it does not have.
+        """
+        import batchstat
+
+        row = self.best if label is None else self[label]
+        if self.subsample is not None:
+            raise OptionError("subsample: the rows are of a part of the corpus: compare all of it")
+        if row.request.strategy.is_given:
+            raise OptionError(f"{row.label} are batches of your own: train with what makes them")
+        if all(each is not row for each in self.strategies):  # its samples are others
+            line = self.changes.star.line if self.changes.star is not None else ""
+            raise OptionError(f"{row.label} is made by your trainer itself: {line}")
+        return batchstat.BatchSampler.of_row(self.source, row.request, rank)
 
     def plot(self, name: str = "padding") -> Any:
         """Return a plot by name: padding, batches, tradeoff, read_ahead or ranks."""

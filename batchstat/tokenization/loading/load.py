@@ -199,6 +199,8 @@ def as_tokenizer(given: Any) -> Tokenizer:
         OptionError: something else.
         InputError: it cannot be loaded.
     """
+    if isinstance(given, Tokenizer):
+        return given
     if isinstance(given, str | os.PathLike):
         return load_tokenizer(os.fspath(given))
     if isinstance(given, tokenizers.Tokenizer):
@@ -207,7 +209,8 @@ def as_tokenizer(given: Any) -> Tokenizer:
         return _from_backend(type(given).__name__, backend, None)
     if hasattr(given, "get_vocab") and hasattr(given, "init_kwargs"):
         kind = type(given).__name__
-        return _from_loaded(kind, given, f"the {kind}")
+        # Where it was loaded from is what a recipe loads again.
+        return _from_loaded(given.name_or_path or kind, given, f"the {kind}")
     raise OptionError(
         f"unsupported tokenizer type {type(given).__name__}: pass a name, a path, or a tokenizer "
         "of tokenizers or transformers"

@@ -1,6 +1,6 @@
 """`preflight`: what a trainer's own configuration does to a corpus."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
@@ -190,7 +190,7 @@ class Preflight:
 @checks_keywords(Settings)
 def preflight(
     config: str | Path | Any,
-    profile: Profile | None = None,
+    corpus: Profile | str | Path | Sequence[str | Path] | None = None,
     *,
     framework: str | None = None,
     steps: int | None = None,
@@ -211,8 +211,8 @@ def preflight(
         config: a JSON or YAML file of transformers' `TrainingArguments`, TRL's `SFTConfig`,
             the configuration of axolotl, or the arguments of LLaMA-Factory; a `Trainer`, an
             `SFTTrainer` or one of a subclass; or a loader of batches, such as a DataLoader.
-        profile: the corpus of a file, counted as `profile_keywords` says; by default the one that
-            the configuration names.
+        corpus: the corpus of a configuration: its paths, or a profile that is counted as
+            `profile_keywords` says; by default the one that the configuration names.
         framework: the one that a file is for; by default the one that knows most of its keys.
         steps: how many steps of a loader to read; by default an epoch.
         pad_token_id: what pads the batches of a loader, where no mask says so.
@@ -248,10 +248,11 @@ def preflight(
         return report
     setup = read_setup(config, framework)
     device = device_of(setup, calibration, cost_per_hour)
-    if profile is None:
-        profile = count(**profile_keywords(setup))
+    if not isinstance(corpus, Profile):
+        named = {} if corpus is None else {"corpus": corpus}
+        corpus = count(**profile_keywords(setup, **named))
     given = cast("Mapping[str, Any]", settings)
-    return report_on_setup(setup, profile, given, device, recording=recording)
+    return report_on_setup(setup, corpus, given, device, recording=recording)
 
 
 def report_on(
