@@ -4,16 +4,13 @@ import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Annotated, Any, NamedTuple
 
-from typer import BadParameter, Context, Exit, Option, Typer
+from typer import Context, Exit, Option, Typer, TyperException
 from typer.core import TyperCommand, TyperGroup
 from typer.main import get_command
 
 from batchstat.cli.help import help_page
 from batchstat.cli.streams import emit
 from batchstat.errors import OptionError, nearest, unknown
-
-_UsageError: Any = BadParameter.__base__
-"""Whatever is wrong on a command line; typer has it from click, or from its own copy of it."""
 
 _WRONG_USAGE = 2
 
@@ -61,7 +58,7 @@ class _Usage:
             raise Exit(_WRONG_USAGE)
         try:
             found: list[str] = super().parse_args(ctx, args)  # type: ignore[misc]
-        except _UsageError as error:
+        except TyperException as error:
             raise OptionError(_explained(error, self, ctx.command_path)) from None
         return found
 

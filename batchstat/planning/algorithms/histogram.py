@@ -53,27 +53,32 @@ class RowRuns:
     def packed(cls, stats: LengthStats, capacity: int, most: int) -> "RowRuns":
         """Return rows of at most `capacity` tokens and `most` samples, packed by best fit
         decreasing.
+
+        Each placement puts as many samples of one length into every row of a range. Where no range
+        begins or ends, rows are equal: those are the runs.
         """
         values, counts = stats.values[::-1].astype(np.int64), stats.counts[::-1]
-        found = placed_runs(values, counts, capacity, most)
-        ends = found.row + found.rows
-        edges = np.unique(np.concatenate([found.row, ends]))
-        begin, end = np.searchsorted(edges, found.row), np.searchsorted(edges, ends)
+        placed = placed_runs(values, counts, capacity, most)
+        first_rows, end_rows = placed.row, placed.row + placed.rows
+        run_edges = np.unique(np.concatenate([first_rows, end_rows]))
+        first_runs = np.searchsorted(run_edges, first_rows)
+        end_runs = np.searchsorted(run_edges, end_rows)
 
-        def of_segments(numbers: Ints) -> Ints:
-            change = np.zeros(len(edges), dtype=np.int64)
-            np.add.at(change, begin, numbers)
-            np.subtract.at(change, end, numbers)
+        def sums_per_row(numbers: Ints) -> Ints:
+            """Return (n_runs,) the sum over the placements that cover a row, of each run."""
+            change = np.zeros(len(run_edges), dtype=np.int64)
+            np.add.at(change, first_runs, numbers)
+            np.subtract.at(change, end_runs, numbers)
             return np.cumsum(change)[:-1]
 
-        lengths = values[found.kind]
-        held = of_segments(found.each * lengths)
-        order = np.argsort(-held, kind="stable")
+        lengths, samples = values[placed.kind], placed.each
+        held = sums_per_row(samples * lengths)
+        widest_first = np.argsort(-held, kind="stable")
         return cls(
-            np.diff(edges)[order],
-            held[order],
-            of_segments(found.each)[order],
-            of_segments(found.each * lengths**2)[order],
+            np.diff(run_edges)[widest_first],
+            held[widest_first],
+            sums_per_row(samples)[widest_first],
+            sums_per_row(samples * lengths**2)[widest_first],
         )
 
     def within(self, budget: int, multiple: int, max_samples: int | None) -> tuple[Ints, bool]:

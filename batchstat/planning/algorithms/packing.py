@@ -93,7 +93,15 @@ class Placement(NamedTuple):
 
 
 class PlacedRuns(NamedTuple):
-    """Columns (n_placements,) of all placements, in order."""
+    """Placements of equal lengths in consecutive rows, in order.
+
+    Attributes:
+        row: (n_placements,) the first row.
+        rows: (n_placements,) number of rows.
+        each: (n_placements,) samples that each of these rows gets.
+        before: (n_placements,) samples that each of them had.
+        kind: (n_placements,) place of their length among the distinct ones.
+    """
 
     row: Ints
     rows: Ints

@@ -118,17 +118,20 @@ def _knows_bytes(backend: tokenizers.Tokenizer) -> bool:
 
 
 def _is_known_splitter(splitter: Definition) -> bool:
-    """Return whether it is ByteLevel, after Digits or one of the published patterns if any."""
-    *before, last = splitter.get("pretokenizers", [splitter]) or [{}]
-    if last.get("type") != "ByteLevel":
+    """Return whether its last step is ByteLevel, with a pattern that was compared: its own, alone
+    or after Digits, or one of `_PATTERNS` in the steps before it.
+    """
+    steps = splitter.get("pretokenizers", [splitter])
+    if not steps or steps[-1].get("type") != "ByteLevel":
         return False
-    if last["use_regex"]:
+    *splits, byte_level = steps
+    if byte_level["use_regex"]:
         # StarCoder and SmolLM split digits first.
-        return not before or [part["type"] for part in before] == ["Digits"]
-    if last["add_prefix_space"] or not all(_keeps_matches(part) for part in before):
+        return [step["type"] for step in splits] in ([], ["Digits"])
+    if byte_level["add_prefix_space"] or not all(_keeps_matches(step) for step in splits):
         return False
     # The same pattern is published with line ends as they are and with escapes.
-    patterns = (str(part["pattern"].get("Regex")) for part in before)
+    patterns = (str(step["pattern"].get("Regex")) for step in splits)
     escaped = (each.replace("\r", "\\r").replace("\n", "\\n") for each in patterns)
     return tuple(escaped) in _PATTERNS
 
