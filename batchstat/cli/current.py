@@ -39,16 +39,16 @@ def settings_of_setup(
     from batchstat.trainers.preflight.corpus import profile_keywords
 
     origin = setup.path.as_posix()
-    found = {key: Setting(value, origin) for key, value in setup.settings.items()}
+    found = {key: Setting(value, origin) for key, value in setup.batching.settings.items()}
     given = {key: above[key].value for key in _READING if key in above}
-    if "corpus" not in given and "corpus" not in setup.reading and "corpus" in below:
+    if "corpus" not in given and "corpus" not in setup.corpus.reading and "corpus" in below:
         given["corpus"] = below["corpus"].value
-    if given.get("corpus") or setup.reading.get("corpus"):
+    if given.get("corpus") or setup.corpus.reading.get("corpus"):
         named = profile_keywords(setup, **given)
         if "corpus" in named:
             named = {**named, "corpus": tuple(map(as_shown, named["corpus"]))}
         found |= {key: Setting(value, origin) for key, value in named.items()}
-    elif setup.unreadable:
+    elif setup.corpus.unreadable:
         raise InputError(setup.no_corpus)
     return found
 
@@ -70,7 +70,7 @@ def settings_of_recording(observed: "Observed", above: Mapping[str, Setting]) ->
                 f"{key.replace('_', '-')} (set in {above[key].origin}): the recording in {folder} "
                 "brings its own samples: remove it"
             )
-    own = {**observed.setup.settings, **observed.settings}
+    own = {**observed.setup.batching.settings, **observed.settings}
     return {key: Setting(value, folder) for key, value in own.items()}
 
 
@@ -119,7 +119,7 @@ def _warnings(inputs: "Inputs", profile: "Profile", found: "CurrentSetup") -> li
     if inputs.observed is not None:
         return [*inputs.observed.warnings]
     warnings = setup_warnings(inputs.setup, profile, found)
-    named, counter = inputs.setup.reading.get("tokenizer"), profile.tokenizer
+    named, counter = inputs.setup.corpus.reading.get("tokenizer"), profile.tokenizer
     if not inputs.corpus and named and counter is not None and Path(named) != Path(counter.name):
         warnings.append(
             f"{inputs.setup.path.as_posix()} trains with the tokenizer {named}, but "

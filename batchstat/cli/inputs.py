@@ -81,7 +81,7 @@ class Inputs:
         if self.observed is not None:
             return None
         if self.setup is not None:
-            return self.setup.strategy
+            return self.setup.batching.strategy
         named = self.get("current")
         return None if named is None else StrategySpec.parse(named)
 

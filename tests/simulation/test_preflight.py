@@ -184,7 +184,7 @@ def test_json_and_yaml_mean_the_same(tmp_path):
     assert found[0].framework == "trl"
     assert found[0].unused == ("learning_rate",)
     assert read_setup(saved(tmp_path, {"seed": 1})).framework == "transformers"
-    assert read_setup(saved(tmp_path, {"seed": 1}), "trl").settings["max_length"] == 1024
+    assert read_setup(saved(tmp_path, {"seed": 1}), "trl").batching.settings["max_length"] == 1024
     with pytest.raises(batchstat.OptionError, match="unknown framework 'tlr'"):
         read_setup(saved(tmp_path, SFT), "tlr")
 
@@ -212,7 +212,7 @@ def test_another_version_that_is_installed_is_a_warning(tmp_path, monkeypatch, i
 def test_keys_of_transformers_4_are_read_with_a_warning(tmp_path, texts):
     values = {"group_by_length": True, "warmup_ratio": 0.5, "evaluation_strategy": "no"}
     report = batchstat.preflight(saved(tmp_path, values), texts)
-    assert report.setup.strategy.text == "hf-group-by-length:batch_size=8"
+    assert report.setup.batching.strategy.text == "hf-group-by-length:batch_size=8"
     assert report.warmup_steps == -(-report.total_steps // 2)
     messages = " ".join(warning.message for warning in report.warnings)
     assert "evaluation_strategy is a key of transformers 4" in messages
@@ -248,8 +248,8 @@ def test_changes_have_the_keys_of_the_version(tmp_path, key):
     old = read_setup(saved(tmp_path, {**own, key: values.get(key)}))
     new = read_setup(saved(tmp_path, own))
     alternatives = CONFIGURATIONS["transformers"].alternatives
-    assert list(alternatives(old)) == [{"group_by_length": True}]
-    assert list(alternatives(new)) == [{"train_sampling_strategy": "group_by_length"}]
+    assert list(alternatives(old.config)) == [{"group_by_length": True}]
+    assert list(alternatives(new.config)) == [{"train_sampling_strategy": "group_by_length"}]
 
 
 def test_keys_that_llama_factory_has_itself_are_of_any_version(tmp_path):
@@ -259,7 +259,7 @@ def test_keys_that_llama_factory_has_itself_are_of_any_version(tmp_path):
         ("save_safetensors", {"group_by_length": True}),
     ):
         setup = read_setup(saved(tmp_path, {**values, key: 1}))
-        assert change in CONFIGURATIONS["llama-factory"].alternatives(setup)
+        assert change in CONFIGURATIONS["llama-factory"].alternatives(setup.config)
 
 
 def test_samples_without_a_trained_token_are_dropped(tmp_path):
@@ -320,7 +320,7 @@ def test_the_corpus_of_the_configuration(tmp_path):
     chats = saved(tmp_path, {**SFT, "datasets": naming(SAMPLE_DATA / "conversations.jsonl")})
     assert len(batchstat.preflight(chats).profile) == 60
     found = saved(tmp_path, {**SFT, "datasets": naming("a.jsonl", "b.jsonl")})
-    assert read_setup(found).reading["corpus"] == ("a.jsonl", "b.jsonl")
+    assert read_setup(found).corpus.reading["corpus"] == ("a.jsonl", "b.jsonl")
 
 
 @pytest.mark.parametrize(
@@ -472,17 +472,17 @@ def test_lengths_do_not_say_which_tokens_are_trained(tmp_path):
 def test_what_transformers_writes_in_place_of_values_is_none(tmp_path):
     """`to_json_string` hides tokens, also those that are null."""
     setup = read_setup(saved(tmp_path, {**SFT, "eos_token": "<EOS_TOKEN>"}))
-    assert setup.appends_eos
-    assert "append" not in setup.reading
+    assert setup.corpus.appends_eos
+    assert "append" not in setup.corpus.reading
     setup = read_setup(saved(tmp_path, {**SFT, "pad_to_multiple_of": "None"}))
-    assert "pad_to_multiple_of" not in setup.settings
+    assert "pad_to_multiple_of" not in setup.batching.settings
 
 
 def test_a_chat_template_in_a_tokenizers_folder(tmp_path):
     (tmp_path / "own").mkdir()
     (tmp_path / "own" / "chat_template.jinja").write_text("{{ messages }}")
     setup = read_setup(saved(tmp_path, {**SFT, "chat_template_path": str(tmp_path / "own")}))
-    assert setup.reading["chat_template"] == tmp_path / "own" / "chat_template.jinja"
+    assert setup.corpus.reading["chat_template"] == tmp_path / "own" / "chat_template.jinja"
 
 
 def test_lines_of_plain_text_are_trls_texts(tmp_path):
@@ -533,7 +533,7 @@ def test_a_file_is_plain_text_only_by_its_name(tmp_path):
     found = profile_keywords(setup, corpus=str(path), input_format="jsonl")
     assert found["messages_column"] == "messages"
     named = {"datasets": [{"path": "json", "data_files": str(path)}]}
-    assert "whose ending is not of json" in read_setup(saved(tmp_path, SFT | named)).unreadable
+    assert "whose ending is not of json" in read_setup(saved(tmp_path, SFT | named)).corpus.unreadable
 
 
 def test_a_report_is_of_the_whole_training(tmp_path):
@@ -774,7 +774,7 @@ def test_seeds_of_32_bits(tmp_path, texts, seed):
     torch = needs("torch")
     config = saved(tmp_path, {"seed": seed, "per_device_train_batch_size": 20})
     report = batchstat.preflight(config, texts)
-    [batch] = batchstat.BatchSampler(texts, report.setup.strategy, seed=seed).batches()
+    [batch] = batchstat.BatchSampler(texts, report.setup.batching.strategy, seed=seed).batches()
     drawn = torch.randperm(20, generator=torch.Generator().manual_seed(seed)).tolist()
     assert batch.records == drawn
     with pytest.raises(batchstat.OptionError, match="must be between 0 and 4,294,967,295"):

@@ -248,7 +248,7 @@ def test_token_ids_need_no_template(tmp_path):
 
 def test_a_loss_of_its_own_is_not_weighed(tmp_path, chats):
     report = batchstat.preflight(saved(tmp_path, {"use_dft_loss": True}), chats)
-    assert read_setup(saved(tmp_path, {"use_dft_loss": True})).settings["loss"] is None
+    assert read_setup(saved(tmp_path, {"use_dft_loss": True})).batching.settings["loss"] is None
     assert any("use_dft_loss" in warning.message for warning in report.warnings)
 
 
@@ -258,7 +258,7 @@ def test_changes_are_keys_of_the_same_configuration(tmp_path, chats):
     assert report.changes.packed.keys == {"neat_packing": True}
     packed = saved(tmp_path, {"neat_packing": True, "per_device_train_batch_size": 1})
     report = batchstat.preflight(packed, chats)
-    assert report.setup.strategy.text.startswith("llama-factory:packing=masked,")
+    assert report.setup.batching.strategy.text.startswith("llama-factory:packing=masked,")
     by_keys = [each.keys for each in report.changes.advised if each.keys is not None]
     assert by_keys in ([], [{"flash_attn": "fa2"}])
 

@@ -222,7 +222,7 @@ def _write(
     if inputs.setup is not None:  # each check reads it again
         origins = inputs.setup_origins
         read = [key for key, setting in inputs.values.items() if setting.origin in origins]
-        if inputs.setup.max_length_of_corpus and "max_length" not in inputs.options.given:
+        if inputs.setup.batching.max_length_of_corpus and "max_length" not in inputs.options.given:
             read.append("max_length")
         values = {key: value for key, value in values.items() if key.replace("-", "_") not in read}
     whole = before.rstrip("\r\n") + "\n\n" if before.strip() else ""

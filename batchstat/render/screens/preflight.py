@@ -126,7 +126,11 @@ def _basis(report: Preflight) -> str:
     basis_words = basis_line(basis, every=False, order=_order(report), overflows=longer, cuts=cuts)
     words = [row.label, basis_words]
     if observed is not None and observed.batches is not None:
-        words = words[1:] if observed.rows is None else [report.setup.strategy.text, *words[1:]]
+        words = (
+            words[1:]
+            if observed.rows is None
+            else [report.setup.batching.strategy.text, *words[1:]]
+        )
         words += [observed.padded] if observed.padded else []
     return " · ".join(words)
 

@@ -23,7 +23,7 @@ from batchstat.simulation.results import ReportWarning, StrategyResult
 if TYPE_CHECKING:
     import pandas as pd
 
-    from batchstat import BatchSampler
+    import batchstat
 
 _SHOWN = (
     *("strategy", "padding_ratio", "speed_up", "steps"),
@@ -191,7 +191,7 @@ class Comparison:
         ]
         return pd.DataFrame(rows)
 
-    def sampler(self, label: str | None = None, *, rank: int = 0) -> "BatchSampler":
+    def sampler(self, label: str | None = None, *, rank: int = 0) -> "batchstat.BatchSampler":
         """Return the batches of a row, as they were simulated, for `DataLoader(batch_sampler=…)`.
 
         Args:

@@ -7,6 +7,7 @@ in `schedule`, data sets in `corpus`, the keys in `keys`.
 """
 
 from collections.abc import Iterator
+from dataclasses import replace
 from typing import Any
 
 from batchstat.planning.strategies.spec import StrategySpec
@@ -14,7 +15,8 @@ from batchstat.trainers.axolotl.corpus import corpus_of, loading_of
 from batchstat.trainers.axolotl.keys import ATTENTION, UNUSED, AxolotlConfig
 from batchstat.trainers.axolotl.samples import AxolotlSamples
 from batchstat.trainers.axolotl.schedule import AxolotlSchedule
-from batchstat.trainers.base.setup import Framework, TrainingSetup
+from batchstat.trainers.base.rules import Batching, TrainingRules
+from batchstat.trainers.base.setup import Framework
 
 _PAD_TO = 64
 _SEED = 42
@@ -38,8 +40,8 @@ _PLUGINS = ("liger", "cut_cross_entropy", "spectrum", "lm_eval", "swanlab", "ker
 """Those of axolotl.integrations that leave samples, collator and trainer as they are."""
 
 
-def read_config(config: AxolotlConfig, **facts: Any) -> TrainingSetup:
-    """Return the setup of axolotl's configuration."""
+def read_config(config: AxolotlConfig) -> TrainingRules:
+    """Return what axolotl's configuration means."""
     _check(config)
     size, accumulation, of_step = _sizes(config)
     packing = bool(config.sample_packing)
@@ -59,22 +61,28 @@ def read_config(config: AxolotlConfig, **facts: Any) -> TrainingSetup:
         settings["pad_to_multiple_of"] = multiple
     several = len(config.datasets or []) > 1
     shuffles = config.shuffle_merged_datasets and (several or not config.curriculum_sampling)
-    return TrainingSetup(
+    template = corpus.rules.reading.get("chat_template")
+    return TrainingRules(
         config=config,
-        strategy=strategy,
-        settings=settings,
-        own_keys={
-            "max_length": "sequence_len",
-            "batch_size": "micro_batch_size",
-            "drop_last": "dataloader_drop_last",
-        },
-        reading=corpus.reading,
-        columns=corpus.columns,
-        unreadable=corpus.unreadable,
-        turn_ends=corpus.turn_ends,
-        refused_columns=lambda kind: corpus.refused_columns if kind == "messages" else {},
-        appends_eos=corpus.appends_eos,
-        loads=loading_of(config, corpus.reading.get("chat_template")),
+        corpus=replace(corpus.rules, loads=loading_of(config, template)),
+        batching=Batching(
+            strategy=strategy,
+            settings=settings,
+            own_keys={
+                "max_length": "sequence_len",
+                "batch_size": "micro_batch_size",
+                "drop_last": "dataloader_drop_last",
+            },
+            prepare=AxolotlSamples(
+                seed=seed if shuffles else None,
+                least=config.min_sample_len or 2,
+                excess=config.excess_length_strategy or "drop",
+                only_trained=packing,
+                splits=corpus.splits,
+                trains_prompts=bool(config.train_on_inputs),
+                held_out=config.val_set_size,
+            ),
+        ),
         schedule=AxolotlSchedule(
             epochs=config.num_epochs,
             max_steps=config.max_steps or None,
@@ -85,17 +93,7 @@ def read_config(config: AxolotlConfig, **facts: Any) -> TrainingSetup:
             warmup_given=config.warmup_steps,
             warmup_ratio=config.warmup_ratio,
         ),
-        prepare=AxolotlSamples(
-            seed=seed if shuffles else None,
-            least=config.min_sample_len or 2,
-            excess=config.excess_length_strategy or "drop",
-            only_trained=packing,
-            splits=corpus.splits,
-            trains_prompts=bool(config.train_on_inputs),
-            held_out=config.val_set_size,
-        ),
         warnings=(*corpus.warnings, *_warnings(config)),
-        **facts,
     )
 
 
@@ -253,10 +251,8 @@ def _warnings(config: AxolotlConfig) -> Iterator[str]:
         yield "auto_find_batch_size may halve the batch size when memory runs out"
 
 
-def alternatives(setup: TrainingSetup) -> Iterator[dict[str, Any]]:
+def alternatives(config: AxolotlConfig) -> Iterator[dict[str, Any]]:
     """Yield changes of keys that may save compute."""
-    config = setup.config
-    assert isinstance(config, AxolotlConfig)
     if config.sample_packing:
         if config.pad_to_sequence_len is not False:
             yield {"pad_to_sequence_len": False}

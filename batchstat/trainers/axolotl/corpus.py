@@ -1,13 +1,13 @@
 """The corpus of axolotl's configuration: `datasets`, the tokenizer and the chat template."""
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path, PurePath
 from typing import Any
 
 from batchstat.errors import OptionError, short
 from batchstat.trainers.axolotl.keys import AxolotlConfig
-from batchstat.trainers.base.setup import TokenizerRules
+from batchstat.trainers.base.rules import CorpusRules, TokenizerRules
 
 _FORMATS = {
     ".jsonl": "json",
@@ -58,24 +58,14 @@ class NamedCorpus:
     """What a configuration says about its corpus.
 
     Attributes:
-        reading: keywords of `profile`.
-        columns: keywords of `profile` for its columns.
-        unreadable: why the corpus cannot be read, and the remedy.
-        appends_eos: whether texts end with the tokenizer's end-of-sequence token.
+        rules: what is read.
         splits: whether longer texts become several samples.
-        turn_ends: tokens that end a turn of a chat; None where its template says what is trained.
-        refused_columns: columns that change its samples and are not read, and the remedies.
         warnings: what the counts may not be true of.
     """
 
-    reading: Mapping[str, Any]
-    turn_ends: tuple[str, ...] | None = None
-    refused_columns: Mapping[str, str] = field(default_factory=dict)
-    columns: tuple[Mapping[str, Any], ...] = ()
-    unreadable: str = ""
-    appends_eos: bool = False
+    rules: CorpusRules
     splits: bool = False
-    warnings: tuple[str, ...] = field(default=())
+    warnings: tuple[str, ...] = ()
 
 
 def corpus_of(config: AxolotlConfig) -> NamedCorpus:
@@ -92,15 +82,14 @@ def corpus_of(config: AxolotlConfig) -> NamedCorpus:
     if tokenizer := config.tokenizer_config or config.base_model:
         reading["tokenizer"] = tokenizer
     if not entries:
-        return NamedCorpus(reading=reading)
+        return NamedCorpus(rules=CorpusRules(reading=reading))
     why = next(filter(None, map(_unread, entries)), "")
     kinds = set() if why else {_kind(entry) for entry in entries}
     if len(kinds) != 1:
         why = why or "entries that differ"
-        return NamedCorpus(
-            reading=reading | _shared_template(config, entries),
-            unreadable=f"has datasets with {why}, not read here: {_REMEDY}",
-        )
+        reading |= _shared_template(config, entries)
+        unreadable = f"has datasets with {why}, not read here: {_REMEDY}"
+        return NamedCorpus(rules=CorpusRules(reading=reading, unreadable=unreadable))
     kind = kinds.pop()
     content, column, *_ = kind
     files, why = _files(entries)
@@ -108,7 +97,9 @@ def corpus_of(config: AxolotlConfig) -> NamedCorpus:
         reading["corpus"] = files
     unreadable = f"has datasets with {why}: {_REMEDY}" if why else ""
     if content == "alpaca":
-        return NamedCorpus(reading=reading, columns=(_INSTRUCTIONS,), unreadable=unreadable)
+        columns = (_INSTRUCTIONS,)
+        rules = CorpusRules(reading=reading, columns=columns, unreadable=unreadable)
+        return NamedCorpus(rules=rules)
     if content == "completion":
         return _texts(config, reading, column, unreadable)
     return _chats(config, reading, column, unreadable)
@@ -145,13 +136,13 @@ def _texts(
     reading["min_chars"] = 1  # axolotl makes no sample of an empty text
     if eos := (config.special_tokens or {}).get("eos_token"):
         reading["append"] = eos
-    return NamedCorpus(
+    rules = CorpusRules(
         reading=reading,
         columns=({"text_column": (column,)},),
         unreadable=unreadable,
         appends_eos="append" not in reading,
-        splits=True,
     )
+    return NamedCorpus(rules=rules, splits=True)
 
 
 def _chats(
@@ -178,17 +169,18 @@ def _chats(
             f"names {unknown}, a template of axolotl's own: pass its text with --chat-template, "
             "and the files as CORPUS"
         )
-    return NamedCorpus(
+    refused = {
+        "system": "axolotl begins chats with it: write it into the messages, as a message of role "
+        "system, and remove the column"
+    }
+    rules = CorpusRules(
         reading=reading,
         columns=({"messages_column": column, "assistant_only_loss": True},),
         turn_ends=None if _is_own(template) else tuple(config.eot_tokens or ()),
         unreadable=unreadable,
-        refused_columns={
-            "system": "axolotl begins chats with it: write it into the messages, as a message of "
-            "role system, and remove the column"
-        },
-        warnings=tuple(_warnings_of_chats(unknown)),
+        refused_columns=lambda kind: refused if kind == "messages" else {},
     )
+    return NamedCorpus(rules=rules, warnings=tuple(_warnings_of_chats(unknown)))
 
 
 def _is_own(template: Path | None) -> bool:

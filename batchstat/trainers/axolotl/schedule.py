@@ -3,7 +3,7 @@
 import math
 from dataclasses import dataclass
 
-from batchstat.trainers.base.setup import EpochSize, Schedule
+from batchstat.trainers.base.rules import EpochSize, Schedule
 
 _WARMUP_SHARE, _MOST_WARMUP = 0.03, 100
 

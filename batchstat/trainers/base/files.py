@@ -75,16 +75,18 @@ def setup_of(
     unknown = unknown_keys(
         where, given, found.keys, lambda key: found.knows(key) or key in ignore_keys
     )
-    setup = found.read(
-        found.config.read(where, given),
+    rules = found.read(found.config.read(where, given))
+    setup = TrainingSetup(
         framework=name,
         title=found.title,
         version=found.version,
         path=path,
+        rules=rules,
         unused=tuple(key for key in given if found.decides_nothing(key) or key in ignore_keys),
         dtype=found.dtype(given),
         gradient_checkpointing=found.gradient_checkpointing(given),
         own=given,
+        warnings=rules.warnings,
     )
     if unknown and found.drops_unknown:
         message = f"{found.package} drops keys that it does not know: {', '.join(unknown)}"

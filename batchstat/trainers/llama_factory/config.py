@@ -13,19 +13,20 @@ from typing import Any
 
 from batchstat.errors import short
 from batchstat.planning.strategies.spec import StrategySpec
-from batchstat.trainers.base.setup import Framework, TrainingSetup
+from batchstat.trainers.base.rules import CorpusRules, TrainingRules
+from batchstat.trainers.base.setup import Framework
 from batchstat.trainers.llama_factory.corpus import (
     TEXTS,
-    named_data,
     named_template,
-    passed_columns,
+    with_data,
 )
 from batchstat.trainers.llama_factory.keys import UNUSED, LlamaFactoryArguments
 from batchstat.trainers.llama_factory.samples import preparation
 from batchstat.trainers.llama_factory.texts import (
     check_texts,
-    fields_of_texts,
+    corpus_of_texts,
     packs,
+    preparation_of_texts,
     row_length,
 )
 from batchstat.trainers.transformers import config as base
@@ -40,8 +41,8 @@ _OF_ANY_VERSION = {"logging_dir", "overwrite_output_dir", "warmup_ratio"}
 _PAD_TO = 8
 
 
-def read_config(config: LlamaFactoryArguments, **facts: Any) -> TrainingSetup:
-    """Return the setup of LLaMA-Factory's arguments."""
+def read_config(config: LlamaFactoryArguments) -> TrainingRules:
+    """Return what LLaMA-Factory's arguments mean."""
     of_texts = config.stage == TEXTS
     longest = row_length(config) if of_texts else config.cutoff_len
     if of_texts:
@@ -51,11 +52,9 @@ def read_config(config: LlamaFactoryArguments, **facts: Any) -> TrainingSetup:
     if config.disable_shuffling:
         config = replace(config, train_sampling_strategy=SEQUENTIAL, group_by_length=False)
     _check(config)
-    own = fields_of_texts(config) if of_texts else _fields_of_chats(config)
-    corpus, unreadable = named_data(config)
-    setup = base.read_arguments(config, **facts)
-    settings = {**setup.settings, "max_length": longest}
-    strategy = setup.strategy
+    rules = base.read_arguments(config)
+    settings = {**rules.batching.settings, "max_length": longest}
+    strategy = rules.batching.strategy
     if config.packing:
         strategy = _packing(config)
         settings |= {"overflow": "split"} if of_texts else {}
@@ -63,28 +62,23 @@ def read_config(config: LlamaFactoryArguments, **facts: Any) -> TrainingSetup:
         settings["pad_to_multiple_of"] = _PAD_TO
     if config.own_losses:
         settings["loss"] = None
-    reading = {**corpus, **own["reading"]}
-    if config.model_name_or_path is not None:
-        reading["tokenizer"] = config.model_name_or_path
-    return TrainingSetup(
-        **{
-            **vars(setup),
-            "strategy": strategy,
-            "settings": settings,
-            "own_keys": {**setup.own_keys, "max_length": "cutoff_len"},
-            "unreadable": unreadable,
-            **passed_columns(config),
-            "warnings": tuple(_warnings(config)),
-            **own,
-            "reading": reading,
-        }
+    return replace(
+        rules,
+        corpus=with_data(config, corpus_of_texts(config) if of_texts else _corpus_of_chats(config)),
+        batching=replace(
+            rules.batching,
+            strategy=strategy,
+            settings=settings,
+            own_keys={**rules.batching.own_keys, "max_length": "cutoff_len"},
+            prepare=preparation_of_texts(config) if of_texts else preparation(config),
+        ),
+        warnings=tuple(_warnings(config)),
     )
 
 
-def _fields_of_chats(config: LlamaFactoryArguments) -> dict[str, Any]:
-    """Return the fields of `TrainingSetup` for chats."""
+def _corpus_of_chats(config: LlamaFactoryArguments) -> CorpusRules:
     template, turns = named_template(config)
-    return {"reading": template, "turns": turns, "prepare": preparation(config)}
+    return CorpusRules(reading=template, turns=turns)
 
 
 def _packing(config: LlamaFactoryArguments) -> StrategySpec:
@@ -148,10 +142,8 @@ def _warnings(config: LlamaFactoryArguments) -> Iterator[str]:
         yield f"{key} gives each token a weight of its own, which is not reported"
 
 
-def alternatives(setup: TrainingSetup) -> Iterator[dict[str, Any]]:
+def alternatives(config: LlamaFactoryArguments) -> Iterator[dict[str, Any]]:
     """Yield changes of keys that may save compute."""
-    config = setup.config
-    assert isinstance(config, LlamaFactoryArguments)
     one_row = config.per_device_train_batch_size == 1
     if config.stage == TEXTS:
         if not config.packing:
@@ -163,8 +155,7 @@ def alternatives(setup: TrainingSetup) -> Iterator[dict[str, Any]]:
         return
     yield {"neat_packing": True}
     if not config.disable_shuffling:
-        of_any = replace(config, given=config.given - _OF_ANY_VERSION)
-        yield from base.alternatives(replace(setup, config=of_any))
+        yield from base.alternatives(replace(config, given=config.given - _OF_ANY_VERSION))
 
 
 LLAMA_FACTORY = Framework(

@@ -6,11 +6,12 @@ Checked against LLaMA-Factory 0.9.5: `get_dataset_list` of src/llamafactory/data
 
 import json
 from collections.abc import Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 from batchstat.errors import short
-from batchstat.trainers.base.setup import TurnRules
+from batchstat.trainers.base.rules import CorpusRules, TurnRules
 from batchstat.trainers.llama_factory.keys import LlamaFactoryArguments
 
 _CHATML = ("<|im_start|>", "<|im_end|>")
@@ -130,7 +131,19 @@ def named_template(config: LlamaFactoryArguments) -> tuple[dict[str, Any], TurnR
     return {"chat_template": path}, TurnRules(special_tokens=tokens, begin=begin, thought=thought)
 
 
-def named_data(config: LlamaFactoryArguments) -> tuple[dict[str, Any], str]:
+def with_data(config: LlamaFactoryArguments, rules: CorpusRules) -> CorpusRules:
+    """Return rules with the data sets and the tokenizer that the configuration names, and the
+    columns that a corpus may have that is passed.
+    """
+    corpus, unreadable = _named_data(config)
+    reading = {**corpus, **rules.reading}
+    if config.model_name_or_path is not None:
+        reading["tokenizer"] = config.model_name_or_path
+    passed = replace(rules, reading=reading, unreadable=unreadable)
+    return _with_passed_columns(config, passed)
+
+
+def _named_data(config: LlamaFactoryArguments) -> tuple[dict[str, Any], str]:
     """Return the corpus and its columns, as keywords of `profile`; or why it is not read, and the
     remedy.
     """
@@ -162,26 +175,31 @@ def named_data(config: LlamaFactoryArguments) -> tuple[dict[str, Any], str]:
     return {"corpus": tuple(files), **found[0]}, ""
 
 
-def passed_columns(config: LlamaFactoryArguments) -> dict[str, Any]:
-    """Return the fields of `TrainingSetup` for the columns of a corpus that is passed.
+def _with_passed_columns(config: LlamaFactoryArguments, rules: CorpusRules) -> CorpusRules:
+    """Return rules with the columns of a corpus that is passed.
 
     Alpaca's columns are not those of a data set that has others; where those of chats are system
     messages or tools, they are refused.
     """
     if config.stage == TEXTS:
-        return {"columns": ({"tokens_column": "input_ids"}, {"text_column": ("text",)})}
+        columns = ({"tokens_column": "input_ids"}, {"text_column": ("text",)})
+        return replace(rules, columns=columns)
     info, _ = _info(config.dataset_dir)
-    found: dict[str, Any] = {"columns": (*_PASSED, ALPACA)}
-    refused: dict[str, str] = {}
+    passed, no_columns, refused = (*_PASSED, ALPACA), "", dict[str, str]()
     for name in _names(config):
         entry = info.get(name)
-        columns = _named(entry.get("columns")) if isinstance(entry, dict) else {}
-        if columns and columns != _ALPACA_COLUMNS:
-            why = f"has no chats, and the data set {name!r} has other columns: {_AS_CHATS}"
-            found |= {"columns": _PASSED, "no_columns": why}
-            more = {str(columns[key]) for key in _IN_SYSTEM_MESSAGES & columns.keys()}
+        columns_of_set = _named(entry.get("columns")) if isinstance(entry, dict) else {}
+        if columns_of_set and columns_of_set != _ALPACA_COLUMNS:
+            passed = _PASSED
+            no_columns = f"has no chats, and the data set {name!r} has other columns: {_AS_CHATS}"
+            more = {str(columns_of_set[key]) for key in _IN_SYSTEM_MESSAGES & columns_of_set.keys()}
             refused |= dict.fromkeys(more, f"LLaMA-Factory begins chats with it: {_AS_CHATS}")
-    return {**found, "refused_columns": lambda kind: refused if kind == "messages" else {}}
+    return replace(
+        rules,
+        columns=passed,
+        no_columns=no_columns,
+        refused_columns=lambda kind: refused if kind == "messages" else {},
+    )
 
 
 def _names(config: LlamaFactoryArguments) -> list[str]:

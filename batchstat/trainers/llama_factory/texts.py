@@ -12,8 +12,8 @@ from typing import Any
 from batchstat.errors import InputError, counted, short
 from batchstat.profiling.counted_by import tokenizer_of, tokens_other_than
 from batchstat.profiling.profile import Profile
+from batchstat.trainers.base.rules import CorpusRules, TokenizerRules
 from batchstat.trainers.base.samples import Preparation, TrainedSamples
-from batchstat.trainers.base.setup import TokenizerRules
 from batchstat.trainers.llama_factory.keys import LlamaFactoryArguments
 from batchstat.trainers.llama_factory.samples import chosen_rows, rows_of
 
@@ -56,20 +56,19 @@ def row_length(config: LlamaFactoryArguments) -> int:
     return int(config.cutoff_len) - (config.packing is True)
 
 
-def fields_of_texts(config: LlamaFactoryArguments) -> dict[str, Any]:
-    """Return the fields of `TrainingSetup` for texts."""
+def corpus_of_texts(config: LlamaFactoryArguments) -> CorpusRules:
+    """Return how texts are read."""
     name = config.template or ""
     added = _ENDS.get(name)
     end = _APPENDED.get(name, added)
-    return {
-        "reading": {"always_append": True, **({} if end is None else {"append": end})},
-        "appends_eos": end is None,
-        "loads": TokenizerRules(added=() if added is None else (added,)),
-        "prepare": _preparation(config),
-    }
+    return CorpusRules(
+        reading={"always_append": True, **({} if end is None else {"append": end})},
+        appends_eos=end is None,
+        loads=TokenizerRules(added=() if added is None else (added,)),
+    )
 
 
-def _preparation(config: LlamaFactoryArguments) -> Preparation:
+def preparation_of_texts(config: LlamaFactoryArguments) -> Preparation:
     """Return what prepares texts by a configuration."""
 
     def prepare(profile: Profile, max_length: int) -> TrainedSamples:

@@ -64,7 +64,7 @@ class Trainer:
 
         if self.setup.framework not in CONFIGURATIONS:  # a loader
             return ()
-        wanted = CONFIGURATIONS[self.setup.framework].alternatives(self.setup)
+        wanted = CONFIGURATIONS[self.setup.framework].alternatives(self.setup.config)
         found = (self.with_keys(keys) for keys in wanted)
         return tuple(each for each in found if each is not None)
 
@@ -85,7 +85,7 @@ class Trainer:
         return TrainerChange(
             keys=keys,
             line=framework.written(keys, setup.path),
-            strategy=changed.strategy,
+            strategy=changed.batching.strategy,
             settings=wanted,
             profile=samples.profile,
         )
@@ -97,7 +97,9 @@ class Trainer:
         from batchstat.trainers.registry import CONFIGURATIONS
 
         known = CONFIGURATIONS[self.setup.framework].keys
-        keys = {self.setup.own_keys.get(name, name): value for name, value in changes.items()}
+        keys = {
+            self.setup.batching.own_keys.get(name, name): value for name, value in changes.items()
+        }
         if not known.keys() >= keys.keys() or self.settings.keys() & changes.keys():
             return None
         return self.with_keys(keys)
@@ -132,17 +134,19 @@ def changes_of_name(
         setup = setup_of(own, name, Path(framework.title))
     except OptionError:  # such as a length that it does not take
         return
-    for keys in framework.alternatives(setup):
+    for keys in framework.alternatives(setup.config):
         try:
             changed = setup_of({**own, **keys}, name, setup.path)
         except BatchstatError:
             continue
-        multiple = changed.settings.get("pad_to_multiple_of", current.strategy.pad_to_multiple_of)
+        multiple = changed.batching.settings.get(
+            "pad_to_multiple_of", current.strategy.pad_to_multiple_of
+        )
         drops = current.strategy.drop_last
         others = {**asdict(settings), "pad_to_multiple_of": multiple, "drop_last": drops}
         yield TrainerChange(
             keys=keys,
             line=framework.written(keys),
-            strategy=changed.strategy,
+            strategy=changed.batching.strategy,
             settings=Settings(**others),
         )

@@ -16,7 +16,8 @@ from batchstat.tokenization.loading.load import load_tokenizer
 from batchstat.tokenization.loading.loaded_alike import check_added, check_class, check_eos
 from batchstat.tokenization.tokenizer import Tokenizer
 from batchstat.trainers.base.files import check_files
-from batchstat.trainers.base.setup import TokenizerRules, TrainingSetup
+from batchstat.trainers.base.rules import TokenizerRules
+from batchstat.trainers.base.setup import TrainingSetup
 
 _CONTENTS = ("text_column", "prompt_column", "tokens_column", "length_column")
 _OF_CHATS = (
@@ -52,8 +53,8 @@ def profile_keywords(setup: TrainingSetup, **given: Any) -> dict[str, Any]:
             tokenizer without an end-of-sequence token, or another chat template than the trainer's.
     """
     others = set(_CONTENTS) & set(given)
-    own = {key: value for key, value in setup.reading.items() if key not in _OF_CHATS}
-    found: dict[str, Any] = {**(own if others else setup.reading), **given}
+    own = {key: value for key, value in setup.corpus.reading.items() if key not in _OF_CHATS}
+    found: dict[str, Any] = {**(own if others else setup.corpus.reading), **given}
     if not found.get("corpus"):
         raise InputError(setup.no_corpus)
     if "corpus" not in given:
@@ -71,8 +72,8 @@ def profile_keywords(setup: TrainingSetup, **given: Any) -> dict[str, Any]:
         found["append"] = _end_of_sequence(found["tokenizer"])
     if "messages_column" in found:
         _check_turns(setup, found)
-        if setup.loads.eos_token and "chat_template" not in given:
-            check_eos(found.get("tokenizer") or BUILTIN, setup.loads.eos_token)
+        if setup.corpus.loads.eos_token and "chat_template" not in given:
+            check_eos(found.get("tokenizer") or BUILTIN, setup.corpus.loads.eos_token)
     _check_columns(setup, found)
     if "chat_template" not in given:
         _settle_template(setup, found)
@@ -92,17 +93,17 @@ def _settle_template(setup: TrainingSetup, found: dict[str, Any]) -> None:
     """
     if "messages_column" not in found and not _has_chat_pairs(found):
         found.pop("chat_template", None)
-    elif setup.template_of is not None:
-        _check_tokens(setup.template_of, found.get("tokenizer"))
+    elif setup.corpus.template_of is not None:
+        _check_tokens(setup.corpus.template_of, found.get("tokenizer"))
 
 
 def _mark_answers(setup: TrainingSetup, found: dict[str, Any]) -> None:
     """Put the template in place with which a trainer finds the answers of chats, if it has one."""
-    if setup.answers_template is None or not found.get("assistant_only_loss"):
+    if setup.corpus.answers_template is None or not found.get("assistant_only_loss"):
         return
     tokenizer = load_tokenizer(found.get("tokenizer") or BUILTIN)
     source = _source(tokenizer, found)
-    if source and (marked := setup.answers_template(source)) is not None:
+    if source and (marked := setup.corpus.answers_template(source)) is not None:
         found["chat_template"] = marked
 
 
@@ -110,7 +111,7 @@ def _find_contents(setup: TrainingSetup, found: dict[str, Any], given: Mapping[s
     """Name the tokens that end turns where a trainer finds the contents of assistants itself; a
     template that is passed with marks says what carries loss.
     """
-    if setup.turn_ends is None or not found.get("assistant_only_loss"):
+    if setup.corpus.turn_ends is None or not found.get("assistant_only_loss"):
         return
     tokenizer = found.get("tokenizer") or BUILTIN
     loaded = load_tokenizer(tokenizer)
@@ -118,17 +119,17 @@ def _find_contents(setup: TrainingSetup, found: dict[str, Any], given: Mapping[s
     if given.get("chat_template") and ChatTemplate(own, _source(loaded, found)).has_marks:
         return
     eos = str(own.eos_token or "")
-    if (set_eos := setup.loads.set_eos_token) not in ("", eos):
+    if (set_eos := setup.corpus.loads.set_eos_token) not in ("", eos):
         raise InputError(
             f"the trainer makes {set_eos} the eos_token of tokenizer {tokenizer!r}, which has "
             f"{eos or 'none'}: save the tokenizer with it, and pass --tokenizer FOLDER"
         )
-    if not (setup.turn_ends or eos):
+    if not (setup.corpus.turn_ends or eos):
         raise InputError(
             f"tokenizer {tokenizer!r} has no end-of-sequence token, with which turns would end: "
             "add eot_tokens, with the token that ends a turn"
         )
-    found["turn_ends"] = setup.turn_ends or (eos,)
+    found["turn_ends"] = setup.corpus.turn_ends or (eos,)
 
 
 def _source(tokenizer: Tokenizer, found: Mapping[str, Any]) -> str:
@@ -138,10 +139,10 @@ def _source(tokenizer: Tokenizer, found: Mapping[str, Any]) -> str:
 
 def _check_loading(setup: TrainingSetup, tokenizer: str) -> None:
     """Raise InputError if a trainer loads another tokenizer than the one that is counted with."""
-    if setup.loads.kind != TokenizerRules.kind or setup.loads.options:
-        check_class(tokenizer, setup.loads.kind, setup.loads.options)
-    if setup.loads.added:
-        check_added(tokenizer, setup.loads.added)
+    if setup.corpus.loads.kind != TokenizerRules.kind or setup.corpus.loads.options:
+        check_class(tokenizer, setup.corpus.loads.kind, setup.corpus.loads.options)
+    if setup.corpus.loads.added:
+        check_added(tokenizer, setup.corpus.loads.added)
 
 
 def _check_tokens(path: Path, tokenizer: str | None) -> None:
@@ -170,13 +171,13 @@ def _has_chat_pairs(found: Mapping[str, Any]) -> bool:
 
 def _check_turns(setup: TrainingSetup, found: Mapping[str, Any]) -> None:
     """Raise InputError if a trainer tokenizes turns of chats otherwise than the whole."""
-    if setup.turns is None:
+    if setup.corpus.turns is None:
         return
     template = found.get("chat_template")
-    if setup.turns.unknown_template and template is None:
-        raise InputError(f"{setup.path.as_posix()} {setup.turns.unknown_template}")
+    if setup.corpus.turns.unknown_template and template is None:
+        raise InputError(f"{setup.path.as_posix()} {setup.corpus.turns.unknown_template}")
     file = None if template is None else Path(template)
-    rules = setup.turns
+    rules = setup.corpus.turns
     if rules.reads_slots and template is None:
         check_slots(found.get("tokenizer"))
     check_turns(found.get("tokenizer"), file, rules.special_tokens, rules.begin, rules.thought)
@@ -185,7 +186,7 @@ def _check_turns(setup: TrainingSetup, found: Mapping[str, Any]) -> None:
 def _check_columns(setup: TrainingSetup, found: Mapping[str, Any]) -> None:
     """Raise InputError if a corpus has a column that changes its samples."""
     named = _named_columns(found)
-    refused = setup.refused_columns(CorpusOptions(**named).content)
+    refused = setup.corpus.refused_columns(CorpusOptions(**named).content)
     refused = {name: why for name, why in refused.items() if name not in named.values()}
     for path in found["corpus"] if refused else ():
         for name in column_names(path, found.get("input_format")):
@@ -200,11 +201,11 @@ def _columns(
     read.
     """
     if named:
-        return next((each for each in setup.columns if _named_columns(each) == named), {})
-    if _OF_PLAIN_TEXT in setup.columns and is_plain_text(path, input_format):
+        return next((each for each in setup.corpus.columns if _named_columns(each) == named), {})
+    if _OF_PLAIN_TEXT in setup.corpus.columns and is_plain_text(path, input_format):
         return {}
     unreadable: Mapping[str, Any] | None = None
-    for columns in setup.columns:
+    for columns in setup.corpus.columns:
         found = has_columns(path, CorpusOptions(**{"input_format": input_format, **columns}))
         if found:
             return columns
@@ -212,9 +213,9 @@ def _columns(
             unreadable = columns
     if unreadable is not None:
         return unreadable  # what is wrong with these is the message
-    if setup.no_columns:
-        raise InputError(f"{path} {setup.no_columns}")
-    return setup.columns[-1] if setup.columns else {}
+    if setup.corpus.no_columns:
+        raise InputError(f"{path} {setup.corpus.no_columns}")
+    return setup.corpus.columns[-1] if setup.corpus.columns else {}
 
 
 def _named_columns(keywords: Mapping[str, Any]) -> dict[str, Any]:
@@ -228,11 +229,11 @@ def _named_columns(keywords: Mapping[str, Any]) -> dict[str, Any]:
 
 def _appends_eos(setup: TrainingSetup, found: Mapping[str, Any]) -> bool:
     """Whether the texts of a corpus get an end-of-sequence token."""
-    if not (setup.appends_eos and found.get("tokenizer")):
+    if not (setup.corpus.appends_eos and found.get("tokenizer")):
         return False
     is_pair = "completion_column" in found
     names = column_names(found["corpus"][0], found.get("input_format")) if is_pair else ()
-    return setup.eos_column not in names
+    return setup.corpus.eos_column not in names
 
 
 def _end_of_sequence(tokenizer: str) -> str:

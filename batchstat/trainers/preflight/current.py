@@ -59,7 +59,7 @@ def current_of(
     """
     unmarked = ALL_TRAINED if observed is None else WITHOUT_LABELS
     samples, wanted = as_trained(setup, profile, settings, unmarked)
-    row: ParsedRow = setup.strategy
+    row: ParsedRow = setup.batching.strategy
     if observed is not None and observed.batches is not None:
         row = (observed.kind, observed.batches)
     return CurrentSetup(
@@ -82,7 +82,7 @@ def of_recording(observed: Observed, settings: Mapping[str, Any]) -> CurrentSetu
     Raises:
         OptionError: a setting that the recording decides, or settings that contradict each other.
     """
-    own = vars(Settings(**{**observed.setup.settings, **observed.settings}))
+    own = vars(Settings(**{**observed.setup.batching.settings, **observed.settings}))
     for key in _DECIDED:
         if key in settings and settings[key] != own[key]:
             folder, had = observed.profile.corpus.sources[0].path, short(own[key])

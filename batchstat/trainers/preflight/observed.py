@@ -35,8 +35,9 @@ from batchstat.recording.versions import check_versions
 from batchstat.simulation.meters.token_weights import UNKNOWN
 from batchstat.trainers.base.files import setup_of
 from batchstat.trainers.base.keys import TrainerConfig
+from batchstat.trainers.base.rules import Batching, Schedule, TrainingRules
 from batchstat.trainers.base.samples import keep_all
-from batchstat.trainers.base.setup import Schedule, TrainingSetup
+from batchstat.trainers.base.setup import TrainingSetup
 from batchstat.trainers.registry import CONFIGURATIONS
 
 _PAD_LESS = "pad to the longest row of a batch, where you tokenize or collate"
@@ -53,12 +54,11 @@ LOADER = TrainingSetup(
     title="a loader",
     version="",
     path=Path("loader"),
-    config=TrainerConfig(where="loader", given=frozenset()),
-    unused=(),
-    strategy=StrategySpec.of("static"),
-    settings={},
-    reading={},
-    schedule=Schedule(epochs=1),
+    rules=TrainingRules(
+        config=TrainerConfig(where="loader", given=frozenset()),
+        batching=Batching(strategy=StrategySpec.of("static")),
+        schedule=Schedule(epochs=1),
+    ),
 )
 
 
@@ -179,7 +179,7 @@ def _of_trainer(
         own.setdefault("loss", WITHOUT_COUNT)
     if trainer.rows is not None:
         return _of_rows(trainer, trainer.rows, setup, own)
-    accumulation = {**setup.settings, **own}.get("gradient_accumulation_steps", 1)
+    accumulation = {**setup.batching.settings, **own}.get("gradient_accumulation_steps", 1)
     # A stream may have no end, and a Trainer takes one only with a number of steps.
     most = setup.schedule.max_steps if steps is None else steps
     with unchanged_random_state():
@@ -208,7 +208,7 @@ def of_batches(
 ) -> Observed:
     """Return what the batches of a loader are; `known` are other attributes of `Observed`."""
     own = {"order": "file", **settings}  # the samples are in the sequence of the batches
-    batches, unpadded = _unpadded(found, Settings(**{**setup.settings, **own}))
+    batches, unpadded = _unpadded(found, Settings(**{**setup.batching.settings, **own}))
     return Observed(
         setup=setup,
         profile=_profile(found.samples.lengths, found.samples.trained),
@@ -235,7 +235,7 @@ def setup_of_trainer(trainer: TrainerObject) -> TrainingSetup:
     setup = setup_of(given, trainer.framework, Path(trainer.arguments_class))
     # Samples are prepared: truncated, dropped and shuffled already. Its arguments are those of its
     # own version, whatever keys that has.
-    return replace(setup, prepare=keep_all, warnings=())
+    return replace(setup.with_batching(prepare=keep_all), warnings=())
 
 
 def _read(
@@ -300,13 +300,12 @@ def _of_rows(
     collating = trainer.collating
     assert collating is not None
     if collating.multiple > 1:
-        setup = replace(
-            setup, settings={**setup.settings, "pad_to_multiple_of": collating.multiple}
-        )
+        padded_as = {"pad_to_multiple_of": collating.multiple}
+        setup = setup.with_batching(settings={**setup.batching.settings, **padded_as})
     batches = None
     if rows.padded_tokens or trainer.packs or collating.width is not None:
-        settings = Settings(**{**setup.settings, **own})
-        batches = batches_of_rows(rows, collating, setup.strategy, settings)
+        settings = Settings(**{**setup.batching.settings, **own})
+        batches = batches_of_rows(rows, collating, setup.batching.strategy, settings)
     padded, repair = padding_before_batching(rows, collating)
     return Observed(
         kind=trainer.kind,
@@ -318,7 +317,7 @@ def _of_rows(
         rows=rows,
         padded=padded,
         repair=repair,
-        unpadded=setup.strategy,
+        unpadded=setup.batching.strategy,
         without_padding=_profile(rows.text_lengths, None) if rows.ends_in_padding else None,
         warnings=tuple(faults_of_padding(rows, collating)),
     )

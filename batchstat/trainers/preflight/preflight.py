@@ -24,8 +24,9 @@ from batchstat.simulation.results import ReportWarning, Simulation, StrategyResu
 from batchstat.simulation.warnings import simulation_warnings
 from batchstat.storage.addresses import local_path
 from batchstat.trainers.base.files import read_setup
+from batchstat.trainers.base.rules import EpochSize
 from batchstat.trainers.base.samples import TrainedSamples
-from batchstat.trainers.base.setup import EpochSize, TrainingSetup
+from batchstat.trainers.base.setup import TrainingSetup
 from batchstat.trainers.preflight.corpus import profile_keywords
 from batchstat.trainers.preflight.current import CurrentSetup, current_of
 from batchstat.trainers.preflight.device import device_of

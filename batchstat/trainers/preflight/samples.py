@@ -7,8 +7,9 @@ from typing import Any
 from batchstat.planning.settings import Settings
 from batchstat.profiling.profile import Profile
 from batchstat.simulation.results import Simulation
+from batchstat.trainers.base.rules import EpochSize
 from batchstat.trainers.base.samples import TrainedSamples
-from batchstat.trainers.base.setup import EpochSize, TrainingSetup
+from batchstat.trainers.base.setup import TrainingSetup
 
 _UNMARKED = ("tokens", "length")
 """Contents that do not say by themselves which tokens carry loss."""
@@ -41,7 +42,7 @@ def as_trained(
     """
     wanted = Settings(**_settings(setup, profile, settings))
     limit = wanted.resolve(longest=profile.stats.max, stated_max=profile.stated_max).max_length
-    samples = setup.prepare(profile, limit)
+    samples = setup.batching.prepare(profile, limit)
     if samples.profile.trained is None and profile.corpus.options.content in _UNMARKED:
         samples = replace(samples, warnings=(*samples.warnings, all_trained))
     return replace(samples, profile=replace(samples.profile, lost=samples.lost)), wanted
@@ -50,8 +51,8 @@ def as_trained(
 def _settings(
     setup: TrainingSetup, profile: Profile, settings: Mapping[str, Any]
 ) -> dict[str, Any]:
-    found = {**setup.settings, **settings}
-    if setup.max_length_of_corpus and "max_length" not in settings:
+    found = {**setup.batching.settings, **settings}
+    if setup.batching.max_length_of_corpus and "max_length" not in settings:
         found["max_length"] = profile.stats.max
     return found
 

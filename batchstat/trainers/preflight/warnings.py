@@ -28,7 +28,7 @@ def configuration_warnings(
     """
     found = [*setup.warnings, *samples.warnings]
     if counter is not None and counter.name == BUILTIN:
-        named = setup.reading.get("tokenizer")
+        named = setup.corpus.reading.get("tokenizer")
         why = "names no tokenizer" if named is None else f"trains with {named}"
         found.append(
             f"the configuration {why}, but the built-in one counted: pass the one that you "

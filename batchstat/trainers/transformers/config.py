@@ -11,7 +11,8 @@ from typing import Any
 
 from batchstat.errors import OptionError, short
 from batchstat.planning.strategies.spec import StrategySpec
-from batchstat.trainers.base.setup import Framework, Schedule, TrainingSetup
+from batchstat.trainers.base.rules import Batching, Schedule, TrainingRules
+from batchstat.trainers.base.setup import Framework
 from batchstat.trainers.transformers.keys import (
     GROUPED,
     OF_VERSION_4,
@@ -42,8 +43,8 @@ _ACCELERATOR: dict[str, tuple[tuple[bool | None, ...], str]] = {
 """Keys of `accelerator_config`, with the values that are modelled, none for any, and the remedy."""
 
 
-def read_arguments(config: TrainingArguments, **facts: Any) -> TrainingSetup:
-    """Return the setup of `TrainingArguments`."""
+def read_arguments(config: TrainingArguments) -> TrainingRules:
+    """Return what `TrainingArguments` mean."""
     config.check_modelled()
     sampling = sampling_strategy(config)
     settings = shared_settings(config)
@@ -62,18 +63,18 @@ def read_arguments(config: TrainingArguments, **facts: Any) -> TrainingSetup:
             "distribute": "batches",
             "remainder": "fill" if is_even else "uneven",
         }
-    return TrainingSetup(
+    return TrainingRules(
         config=config,
-        strategy=StrategySpec.of(strategy, batch_size=config.per_device_train_batch_size),
-        settings=settings,
-        own_keys={
-            "batch_size": "per_device_train_batch_size",
-            "drop_last": "dataloader_drop_last",
-        },
-        reading={},
+        batching=Batching(
+            strategy=StrategySpec.of(strategy, batch_size=config.per_device_train_batch_size),
+            settings=settings,
+            own_keys={
+                "batch_size": "per_device_train_batch_size",
+                "drop_last": "dataloader_drop_last",
+            },
+        ),
         schedule=schedule_of(config),
         warnings=tuple(warnings_of(config, sampling)),
-        **facts,
     )
 
 
@@ -184,10 +185,8 @@ def warnings_of(config: TrainingArguments, sampling: str) -> Iterator[str]:
         yield "auto_find_batch_size may halve the batch size when memory runs out"
 
 
-def alternatives(setup: TrainingSetup) -> Iterator[dict[str, Any]]:
+def alternatives(config: TrainingArguments) -> Iterator[dict[str, Any]]:
     """Yield changes of keys that may save compute, by keys of the version of the configuration."""
-    config = setup.config
-    assert isinstance(config, TrainingArguments)
     if config.train_sampling_strategy == GROUPED or config.group_by_length:
         return
     is_old = config.given & OF_VERSION_4 and "train_sampling_strategy" not in config.given

@@ -16,7 +16,8 @@ from typing import Any
 from batchstat.corpus.sources import format_by_name
 from batchstat.errors import short
 from batchstat.planning.strategies.spec import StrategySpec
-from batchstat.trainers.base.setup import Framework, TrainingSetup
+from batchstat.trainers.base.rules import CorpusRules, TrainingRules
+from batchstat.trainers.base.setup import Framework
 from batchstat.trainers.transformers import config as base
 from batchstat.trainers.transformers.keys import RANDOM
 from batchstat.trainers.trl.keys import UNUSED, SftConfig
@@ -45,46 +46,53 @@ _BUILDERS = {
 they are called here."""
 
 
-def read_config(config: SftConfig, **facts: Any) -> TrainingSetup:
-    """Return the setup of `SFTConfig`."""
+def read_config(config: SftConfig) -> TrainingRules:
+    """Return what `SFTConfig` means."""
     if "max_length" not in config.given:
         config = replace(config, max_length=_MAX_LENGTH)
     if config.eos_token == _HIDDEN_EOS:
         config = replace(config, eos_token=None)
     sampling = base.sampling_strategy(config)
     _check(config)
-    setup = base.read_arguments(config, **facts)
-    settings = {**setup.settings, "max_length": config.max_length}
+    rules = base.read_arguments(config)
+    settings = {**rules.batching.settings, "max_length": config.max_length}
     if config.average_tokens_across_devices:
         settings["loss"] = "trl"
     if config.num_processes is not None:
         settings["world_size"] = config.num_processes
-    strategy = setup.strategy
+    strategy = rules.batching.strategy
     if config.packing or config.padding_free:
         strategy = _rows(config, sampling)
     if config.packing and config.packing_strategy != "bfd":
         settings["overflow"] = "split"
     if config.pad_to_multiple_of:
         settings["pad_to_multiple_of"] = config.pad_to_multiple_of
+    return replace(
+        rules,
+        corpus=_corpus(config),
+        batching=replace(
+            rules.batching,
+            strategy=strategy,
+            settings=settings,
+            max_length_of_corpus=config.max_length is None,
+            prepare=preparation(config),
+        ),
+        warnings=(*rules.warnings, *_warnings(config)),
+    )
+
+
+def _corpus(config: SftConfig) -> CorpusRules:
     files, unreadable = _named_files(config)
-    return TrainingSetup(
-        **{
-            **vars(setup),
-            "strategy": strategy,
-            "settings": settings,
-            "reading": {**_reading(config), **({"corpus": files} if files else {})},
-            "unreadable": unreadable,
-            "columns": columns(config),
-            "refused_columns": partial(refused_columns, config),
-            "no_columns": _ONLY_CHATS if config.assistant_only_loss else "",
-            "max_length_of_corpus": config.max_length is None,
-            "prepare": preparation(config),
-            "template_of": _template_of(config),
-            "answers_template": answers_template if config.assistant_only_loss else None,
-            "appends_eos": config.eos_token is None,
-            "eos_column": config.dataset_text_field,
-            "warnings": (*setup.warnings, *_warnings(config)),
-        }
+    return CorpusRules(
+        reading={**_reading(config), **({"corpus": files} if files else {})},
+        unreadable=unreadable,
+        columns=columns(config),
+        refused_columns=partial(refused_columns, config),
+        no_columns=_ONLY_CHATS if config.assistant_only_loss else "",
+        template_of=_template_of(config),
+        answers_template=answers_template if config.assistant_only_loss else None,
+        appends_eos=config.eos_token is None,
+        eos_column=config.dataset_text_field,
     )
 
 
@@ -206,13 +214,11 @@ def _warnings(config: SftConfig) -> Iterator[str]:
         )
 
 
-def alternatives(setup: TrainingSetup) -> Iterator[dict[str, Any]]:
+def alternatives(config: SftConfig) -> Iterator[dict[str, Any]]:
     """Yield changes of keys that may save compute."""
-    config = setup.config
-    assert isinstance(config, SftConfig)
     if config.packing:
         return
-    yield from base.alternatives(setup)
+    yield from base.alternatives(config)
     if config.max_length is not None:
         yield {"packing": True}
 

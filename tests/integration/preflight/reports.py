@@ -16,7 +16,10 @@ def sampled(report: Preflight, rank: int, epoch: int = 0) -> Iterator[Any]:
     basis = asdict(report.simulation.basis)
     settings = {key: value for key, value in basis.items() if key in Settings.__dataclass_fields__}
     sampler = batchstat.BatchSampler(
-        report.samples.profile, report.setup.strategy, rank=rank, **settings | {"epoch": epoch}
+        report.samples.profile,
+        report.setup.batching.strategy,
+        rank=rank,
+        **settings | {"epoch": epoch},
     )
     for batch in sampler.batches():
         yield batch, [b - a for a, b in zip(batch.starts, batch.stops, strict=True)]
@@ -30,7 +33,7 @@ def batches_of(report: Preflight, rank: int, *, with_trained: bool) -> list[Batc
         rows = [sum(lengths[a:b]) for a, b in pairwise(ends)]
         trained = batch.trained_tokens
         if trained is None:  # all but the first of each sample, or of each row that is one text
-            is_joined = report.setup.strategy.given.get("packing") == "wrapped"
+            is_joined = report.setup.batching.strategy.given.get("packing") == "wrapped"
             trained = sum(lengths) - (len(rows) if is_joined else len(lengths))
         made.append((batch.width, rows, trained if with_trained else None))
     return made

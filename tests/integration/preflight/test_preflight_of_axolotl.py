@@ -263,7 +263,7 @@ def test_batch_size_counts_steps_but_accumulates_nothing(tmp_path, corpora):
         profile,
         framework="axolotl",
     )
-    assert report.setup.settings["gradient_accumulation_steps"] == 1
+    assert report.setup.batching.settings["gradient_accumulation_steps"] == 1
     assert report.total_steps == ceil(2 * len(report.samples.profile) / 12)
 
 
@@ -475,13 +475,13 @@ def test_a_file_counts_and_not_its_data_files(tmp_path):
         write_jsonl(tmp_path / f"{name}.jsonl", [{"text": text} for text in texts])
     entry = {"path": str(tmp_path / "a.jsonl"), "data_files": str(tmp_path / "b.jsonl")}
     config = wrong(tmp_path, datasets=[{**entry, "type": "completion"}])
-    assert read_setup(config, "axolotl").reading["corpus"] == (entry["path"],)
+    assert read_setup(config, "axolotl").corpus.reading["corpus"] == (entry["path"],)
 
 
 def test_the_template_of_entries_that_are_not_read_counts_for_a_corpus(tmp_path):
     entry = {"path": "a.jsonl", "type": "chat_template", "roles_to_train": ["user"]}
     config = wrong(tmp_path, chat_template="chatml", datasets=[entry])
-    assert read_setup(config, "axolotl").reading["chat_template"].stem == "chatml"
+    assert read_setup(config, "axolotl").corpus.reading["chat_template"].stem == "chatml"
 
 
 def test_longer_samples_are_refused_where_axolotl_refuses_them(tmp_path, corpora):

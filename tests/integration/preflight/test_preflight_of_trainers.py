@@ -340,7 +340,7 @@ def test_what_the_trainers_save_is_read(tmp_path):
         config.write_text(arguments.to_json_string())
         setup = read_setup(config)
         assert setup.framework == {"SFTConfig": "trl"}.get(kind.__name__, "transformers")
-        assert setup.settings["seed"] == 5
+        assert setup.batching.settings["seed"] == 5
         assert setup.config.values()["per_device_train_batch_size"] == 8
 
 

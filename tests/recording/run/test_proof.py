@@ -35,7 +35,7 @@ def recorded(folder: Path, report: Any, ranks: int = 2) -> Path:
         kept = ("seed", "world_size", "max_length", "gradient_accumulation_steps", "batch_size")
         sampler = batchstat.BatchSampler(
             report.samples.profile,
-            report.setup.strategy,
+            report.setup.batching.strategy,
             rank=rank,
             epoch=basis.epoch,
             **{key: getattr(basis, key) for key in kept},
