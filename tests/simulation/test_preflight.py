@@ -533,7 +533,8 @@ def test_a_file_is_plain_text_only_by_its_name(tmp_path):
     found = profile_keywords(setup, corpus=str(path), input_format="jsonl")
     assert found["messages_column"] == "messages"
     named = {"datasets": [{"path": "json", "data_files": str(path)}]}
-    assert "whose ending is not of json" in read_setup(saved(tmp_path, SFT | named)).corpus.unreadable
+    setup = read_setup(saved(tmp_path, SFT | named))
+    assert "whose ending is not of json" in setup.corpus.unreadable
 
 
 def test_a_report_is_of_the_whole_training(tmp_path):
