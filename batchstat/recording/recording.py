@@ -11,7 +11,6 @@ from typing import Any
 import numpy as np
 
 from batchstat.errors import InputError, short
-from batchstat.recording.recorded_lines import check_lines
 from batchstat.recording.recorder.arguments import split_digests
 from batchstat.recording.recorder.lines import read_of
 from batchstat.recording.recorder.log import FORMAT, PROCESSES
@@ -210,6 +209,9 @@ def _edited(path: Path, what: str) -> InputError:
 
 def _read_rank(path: Path) -> RecordedRank | None:
     """Return what a process trained; None if it trained nothing."""
+    # Only recordings need its models of pydantic, which take some 50 ms to build.
+    from batchstat.recording.recorded_lines import check_lines
+
     lines = list(_lines(path))
     if not lines:
         return None
