@@ -49,6 +49,7 @@ class Option:
         is_common: whether `--help` shows it; `--help-all` shows every option.
         names: returns the names that it takes, where `values` does not have them.
         least: the smallest number that is allowed.
+        told: what it is in a document, where that is not plain.
     """
 
     help: str
@@ -62,6 +63,7 @@ class Option:
     is_common: bool = False
     names: Callable[[], Iterable[str]] | None = None
     least: int = 1
+    told: str = ""
 
 
 def option(default: Any, help: str, group: str, metavar: str | None = None, **more: Any) -> Any:
@@ -96,8 +98,12 @@ def described(text: str) -> Callable[[_Thing], _Thing]:
 
 
 def documented(record: type[_Record]) -> type[_Record]:
-    """Add the sentences of a record's options to its docstring."""
-    lines = [f"    {name}: {declared.help}" for name, declared in options_of(record).items()]
+    """Add the sentences of a record's fields to its docstring."""
+    texts = {name: declared.help for name, declared in options_of(record).items()}
+    texts |= {
+        each.name: each.metadata["told"] for each in fields(record) if "told" in each.metadata
+    }
+    lines = [f"    {name}: {text}" for name, text in texts.items()]
     text = inspect.cleandoc(record.__doc__ or "")
     head, marker, rest = text.partition("\n\nRaises:")
     record.__doc__ = "\n".join([head, "", "Attributes:", *lines]) + marker + rest

@@ -1,6 +1,6 @@
 """Estimated compute of a transformer, from its shape."""
 
-from dataclasses import dataclass, fields
+from dataclasses import fields
 from typing import Any
 
 from batchstat.calibration.configurations import load_configuration, not_loaded
@@ -8,9 +8,11 @@ from batchstat.calibration.costs import BatchCost
 from batchstat.calibration.families import FAMILIES
 from batchstat.calibration.known_models import KNOWN_MODELS, known_shape
 from batchstat.errors import InputError, OptionError, did_you_mean, short
-from batchstat.parameters import MAX_INT, check_fields, described, read_parameters
+from batchstat.parameters import MAX_INT, check_fields, described, documented, read_parameters
+from batchstat.records import Record, told
 
 
+@documented
 @described(
     """The shape of a transformer, and the floating-point operations of its forward pass.
 
@@ -25,50 +27,49 @@ from batchstat.parameters import MAX_INT, check_fields, described, read_paramete
         >>> batchstat.compare([5, 90, 12, 100], batch_size=2, model=model).best.label
         'bucketed'
 
-    Attributes:
-        hidden: width of the model.
-        layers: number of layers.
-        intermediate: width of a feed-forward layer; None for 4 × `hidden`.
-        vocabulary: size of the output; None for no output layer.
-        heads: number of attention heads.
-        kv_heads: heads of keys and values, fewer than `heads` in grouped-query attention.
-        head_dim: width of a head; None for `hidden` / `heads`.
-        experts: feed-forward layers that a token passes through, as in a mixture of experts.
-        gated: whether a feed-forward layer has three matrices (SwiGLU) instead of two.
-        total_experts: feed-forward layers that there are, of which a token passes through
-            `experts`; None for as many. This and all that follow count for memory only.
-        tied: whether the output over the vocabulary has the weights of the input.
-        positions: learned embeddings of positions; None for none.
-        norms: norms of `hidden` width per layer.
-        head_norms: whether the heads of queries and keys are normalised, as in Qwen3.
-        activation: activation of a feed-forward layer, as transformers names it.
-        dropout: whether the model drops activations at random.
-        float32_loss: whether the loss is computed in float32 whatever the weights are.
-
     Raises:
         OptionError: a number below 1 or not whole, more `kv_heads` than `heads`, or more `experts`
             than `total_experts`.
     """
 )
-@dataclass(frozen=True, kw_only=True)
-class CostModel:
-    hidden: int
-    layers: int
-    intermediate: int | None = None
-    vocabulary: int | None = None
-    heads: int = 1
-    kv_heads: int | None = None
-    head_dim: int | None = None
-    experts: int = 1
-    gated: bool = False
-    total_experts: int | None = None
-    tied: bool = False
-    positions: int | None = None
-    norms: int = 2
-    head_norms: bool = False
-    activation: str = "gelu"
-    dropout: bool = False
-    float32_loss: bool = True
+class CostModel(Record, kw_only=True):
+    hidden: int = told("width of the model.")
+    layers: int = told("number of layers.")
+    intermediate: int | None = told(
+        "width of a feed-forward layer; None for 4 × `hidden`.", default=None
+    )
+    vocabulary: int | None = told("size of the output; None for no output layer.", default=None)
+    heads: int = told("number of attention heads.", default=1)
+    kv_heads: int | None = told(
+        "heads of keys and values, fewer than `heads` in grouped-query attention.", default=None
+    )
+    head_dim: int | None = told("width of a head; None for `hidden` / `heads`.", default=None)
+    experts: int = told(
+        "feed-forward layers that a token passes through, as in a mixture of experts.", default=1
+    )
+    gated: bool = told(
+        "whether a feed-forward layer has three matrices (SwiGLU) instead of two.", default=False
+    )
+    total_experts: int | None = told(
+        "feed-forward layers that there are, of which a token passes through `experts`; None for "
+        "as many. This and all that follow count for memory only.",
+        default=None,
+    )
+    tied: bool = told(
+        "whether the output over the vocabulary has the weights of the input.", default=False
+    )
+    positions: int | None = told("learned embeddings of positions; None for none.", default=None)
+    norms: int = told("norms of `hidden` width per layer.", default=2)
+    head_norms: bool = told(
+        "whether the heads of queries and keys are normalised, as in Qwen3.", default=False
+    )
+    activation: str = told(
+        "activation of a feed-forward layer, as transformers names it.", default="gelu"
+    )
+    dropout: bool = told("whether the model drops activations at random.", default=False)
+    float32_loss: bool = told(
+        "whether the loss is computed in float32 whatever the weights are.", default=True
+    )
 
     def __post_init__(self) -> None:
         check_fields(self)

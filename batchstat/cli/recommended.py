@@ -4,7 +4,8 @@ from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import Any
 
-from batchstat.documents.comparison import SCHEMA, Basis
+from batchstat.documents.comparison import SCHEMA
+from batchstat.documents.parts import parts
 from batchstat.documents.profile import of_corpus
 from batchstat.errors import InputError
 from batchstat.planning.settings import ResolvedSettings, Settings
@@ -59,7 +60,7 @@ def find_recommendation(folder: Path, profile: Profile) -> Recommendation | None
         kept = record["corpus"]["samples"]
         best, current = record["choice"]["best"], record["choice"]["current"]
         if best is not None:
-            basis = ResolvedSettings(**Basis.model_validate(record["basis"]).to_json())
+            basis = ResolvedSettings(**parts(ResolvedSettings).json(record["basis"]))
             strategy = StrategySpec.parse(best)
             settings = _settings(strategy.request(basis), basis)
             StrategySpec.parse(current).request(basis)
@@ -85,7 +86,7 @@ def find_recommendation(folder: Path, profile: Profile) -> Recommendation | None
 
 def _is_of(record: Any, profile: Profile) -> bool:
     """Return whether a comparison has the corpus and the tokenizer of a profile."""
-    own = of_corpus(profile).to_json()
+    own = of_corpus(profile)
     # A comparison may be of fewer samples than its profile has.
     corpora = [{**each["corpus"], "samples": None} for each in (record, own)]
     return corpora[0] == corpora[1] and bool(record["tokenizer"] == own["tokenizer"])

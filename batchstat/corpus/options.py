@@ -145,6 +145,7 @@ class CorpusOptions:
         "Skip samples with fewer characters, after `strip`; blank ones are always skipped.",
         "Corpus",
         "N",
+        least=0,
     )
     append: str = option(
         "",
@@ -152,11 +153,13 @@ class CorpusOptions:
         "ends a sequence.",
         "Corpus",
         "TEXT",
+        told="What was appended to each text that did not end with it.",
     )
     always_append: bool = option(
         False,
         "Append it to texts that end with it, too, as LLaMA-Factory's pre-training does.",
         "Corpus",
+        told="Whether it was appended to those that did, too.",
     )
     on_error: str = option(
         "fail",
@@ -173,7 +176,7 @@ class CorpusOptions:
         for name in ("label_column", "trained_column"):  # numbers where there is no header
             if isinstance(number := getattr(self, name), int):
                 object.__setattr__(self, name, str(number))
-        check_fields(self, min_values={"min_chars": 0})
+        check_fields(self)
         object.__setattr__(self, "text_column", listed("text_column", self.text_column))
         for column in self.named_columns:
             if not isinstance(column, str):

@@ -6,9 +6,9 @@ import re
 import stat
 import warnings
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path, PurePath, PurePosixPath
-from typing import Any
+from typing import Annotated, Any
 
 from batchstat.corpus.data_files import (
     COMPRESSED_ENDINGS,
@@ -21,6 +21,8 @@ from batchstat.corpus.data_files import (
     visible_files,
 )
 from batchstat.errors import LEFT_OUT, InputError, OptionError, SourceError, named_part, short
+from batchstat.parameters import described
+from batchstat.records import Count, Record, allowed, among, told
 from batchstat.storage.addresses import as_path, etag_in, etag_of_identity, identity, size_in
 from batchstat.storage.shown import Address, as_shown, full_address, is_remote, one_line
 
@@ -30,24 +32,19 @@ FORMATS = (*dict.fromkeys(ENDINGS.values()), "alpaca")
 its own is read where it is named."""
 
 
-@dataclass(frozen=True)
-class Source:
-    """One file of a corpus.
-
-    Attributes:
-        path: as the user wrote it, with `/`; an address as `batchstat.errors.shown_address`; `-`
-            for standard input.
-        bytes: its size on disk; 0 if unknown before reading.
-        digest: for a local file, `batchstat.corpus.digests.digest_of` of it; for one at an address,
-            `etag:` and a value of its storage that changes with the content, if there is one, with
-            the `identity` of an address of which not all is shown; empty before it is read.
-        format: format it is read in.
-    """
-
-    path: str
-    bytes: int
-    digest: str
-    format: str
+@described("A file of the corpus.")
+class Source(Record):
+    # `-` for standard input. Before it is read, the size may be 0 for one that is not known, and
+    # the digest empty: `batchstat.corpus.digests.digest_of` of a file, else `etag:` and a value of
+    # its storage that changes with the content.
+    path: str = told("As given, with /; an address with … for its user, query and fragment.")
+    bytes: Count = told("Size of the file on disk.")
+    digest: Annotated[str, allowed(pattern=r"^(sha256:[0-9a-f]{64}|etag:.+|)$")] = told(
+        "SHA-256 of the file's bytes; above 64 MiB, that of the SHA-256s of every 64 MiB; at an "
+        "address its ETag, where there is one, and a digest of the address under a key of the "
+        "machine where not all of it is shown; empty where splits of the file are not counted."
+    )
+    format: Annotated[str, among(FORMATS)] = told("How the file was read.")
 
     @property
     def shown(self) -> str:

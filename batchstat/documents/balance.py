@@ -2,24 +2,25 @@
 
 from typing import Annotated, Any
 
-from pydantic import Field
-
-from batchstat.documents.base import (
-    Amount,
-    AtLeastOne,
-    Count,
-    Document,
-    File,
-    Positive,
-    Ratio,
-    head,
-)
+from batchstat.documents.base import Document, File, head
 from batchstat.documents.comparison import Compared, Warned
 from batchstat.documents.corpus import corpus_of
 from batchstat.documents.device import Calibrated, calibrated
 from batchstat.documents.profile import percentiles
 from batchstat.documents.strategy import Strategy, strategy_of
 from batchstat.parameters import described
+from batchstat.records import (
+    Amount,
+    AtLeastOne,
+    Count,
+    Positive,
+    Ratio,
+    Record,
+    allowed,
+    told,
+    told_of,
+    untold,
+)
 
 SCHEMA = "batchstat.balance/3"
 
@@ -33,20 +34,38 @@ class DrawnLengths(Document):
 
 
 @described("One class under a sampler.")
-class DrawnClass(Document):
+class ClassDraw(Record):
     label: str
-    before: Positive
-    """Samples of the class in the corpus."""
-    after: Count
-    """Samples of the class that are drawn, repeats counted."""
-    unique_samples: Annotated[Count, Field(validation_alias="unique")]
+    before: Positive = told("Samples of the class in the corpus.")
+    after: Count = told("Samples of the class that are drawn, repeats counted.")
+    unique_samples: Count
     max_repeats: Count
-    coverage: Ratio
-    coverage_after: Ratio
-    mean_length: Amount
-    """Tokens per sample of the class, in the corpus."""
-    mean_length_after: Amount | None
-    """Tokens per sample of the class, of those drawn; null where none is."""
+    tokens_before: int = untold()
+    tokens_after: int = untold()
+    # Distinct samples that are drawn up to each epoch.
+    seen: tuple[int, ...] = untold()
+
+    @property
+    @told_of()
+    def coverage(self) -> Ratio:
+        """Distinct samples drawn in an epoch / samples of the class."""
+        return self.unique_samples / self.before
+
+    @property
+    @told_of()
+    def coverage_after(self) -> Ratio:
+        """Distinct samples drawn in all epochs / samples of the class."""
+        return self.seen[-1] / self.before
+
+    @property
+    @told_of("Tokens per sample of the class, in the corpus.")
+    def mean_length(self) -> Amount:
+        return self.tokens_before / self.before
+
+    @property
+    @told_of("Tokens per sample of the class, of those drawn; null where none is.")
+    def mean_length_after(self) -> Amount | None:
+        return self.tokens_after / self.after if self.after else None
 
 
 @described("What has been drawn at least once, up to an epoch.")
@@ -54,8 +73,7 @@ class FollowedEpoch(Document):
     epoch: Count
     class_ratio: AtLeastOne
     coverage: Ratio
-    min_class_coverage: Ratio
-    """The share of the class of which least has been drawn."""
+    min_class_coverage: Ratio = told("The share of the class of which least has been drawn.")
 
 
 @described("One class on one rank.")
@@ -73,36 +91,30 @@ class Rank(Document):
 
 @described("One sampler: a row of the table.")
 class Sampler(Document):
-    name: str
-    """The bare name of the sampler."""
-    params: dict[str, Any]
-    """Its parameters."""
-    samples: Positive
-    """Samples that it draws for an epoch, repeats counted, before any batching."""
-    tokens: Count
-    """Their tokens, whole."""
-    unique_samples: Annotated[Positive, Field(validation_alias="unique")]
-    """Different samples among them."""
-    coverage: Ratio
-    """unique_samples / samples of the corpus."""
-    coverage_after: Ratio
-    """The share of the corpus that is drawn at least once in all epochs that are followed."""
-    unseen_samples: Annotated[Count, Field(validation_alias="unseen")]
-    """Samples of the corpus that the epoch does not draw."""
-    max_repeats: Positive
-    """How often the sample is drawn that is drawn most often."""
-    class_ratio: AtLeastOne
-    """Samples of the largest class / samples of the smallest that is drawn at all."""
-    relative_compute: Annotated[float, Field(gt=0)] | None
-    """Total tokens of an epoch, or its seconds by a calibration, / those of the sampler none under
-    the same strategy; null where that leaves no batch."""
+    name: str = told("The bare name of the sampler.")
+    params: dict[str, Any] = told("Its parameters.")
+    samples: Positive = told(
+        "Samples that it draws for an epoch, repeats counted, before any batching."
+    )
+    tokens: Count = told("Their tokens, whole.", of="lengths.sum")
+    unique_samples: Positive = told("Different samples among them.", of="unique")
+    coverage: Ratio = told("unique_samples / samples of the corpus.")
+    coverage_after: Ratio = told(
+        "The share of the corpus that is drawn at least once in all epochs that are followed."
+    )
+    unseen_samples: Count = told("Samples of the corpus that the epoch does not draw.", of="unseen")
+    max_repeats: Positive = told("How often the sample is drawn that is drawn most often.")
+    class_ratio: AtLeastOne = told(
+        "Samples of the largest class / samples of the smallest that is drawn at all."
+    )
+    relative_compute: Annotated[float, allowed(exclusiveMinimum=0)] | None = told(
+        "Total tokens of an epoch, or its seconds by a calibration, / those of the sampler none "
+        "under the same strategy; null where that leaves no batch."
+    )
     lengths: DrawnLengths
-    classes: list[DrawnClass]
-    """Each class, in the order of its first sample."""
-    epochs: list[FollowedEpoch]
-    """What has been drawn at least once, epoch by epoch."""
-    ranks: list[Rank]
-    """What each rank computes."""
+    classes: list[ClassDraw] = told("Each class, in the order of its first sample.")
+    epochs: list[FollowedEpoch] = told("What has been drawn at least once, epoch by epoch.")
+    ranks: list[Rank] = told("What each rank computes.")
     strategy: Strategy
 
 
@@ -110,24 +122,28 @@ class Sampler(Document):
     """Samplers that balance classes, on the same corpus. Keys may be added within this schema."""
 )
 class BalanceFile(Compared, File):
-    calibration: Calibrated | None
-    """The calibration that --calibration names."""
-    epochs: Positive
-    """How many epochs coverage is followed over."""
-    unlabelled_samples: Annotated[Count, Field(validation_alias="unlabelled")]
-    """Samples without a label, or without one of --keep-labels: they are of no class, and only the
-    sampler none draws them, unless labels are named to keep."""
-    multilabel_samples: Annotated[Count, Field(validation_alias="multilabel")]
-    """Samples of several labels: each counts as the rarest of them."""
-    samplers: Annotated[list[Sampler], Field(min_length=1)]
-    """The rows of the table, one per sampler."""
-    recommended: str | None
-    """Of the samplers that even the classes out at no more than 1.5 times the compute of none, the
-    one that sees most of the corpus over all epochs, and of those within a point of it the one
-    that computes least; where each computes more, the one that computes least. Null where no two
-    are compared or none evens the classes out."""
-    warnings: list[Warned]
-    """What else to know about the numbers."""
+    calibration: Calibrated | None = told("The calibration that --calibration names.")
+    epochs: Positive = told("How many epochs coverage is followed over.")
+    unlabelled_samples: Count = told(
+        "Samples without a label, or without one of --keep-labels: they are of no class, and "
+        "only the sampler none draws them, unless labels are named to keep.",
+        of="unlabelled",
+    )
+    multilabel_samples: Count = told(
+        "Samples of several labels: each counts as the rarest of them.",
+        of="multilabel",
+    )
+    samplers: Annotated[list[Sampler], allowed(minItems=1)] = told(
+        "The rows of the table, one per sampler."
+    )
+    recommended: str | None = told(
+        "Of the samplers that even the classes out at no more than 1.5 times the compute of none, "
+        "the one that sees most of the corpus over all epochs, and of those within a point of it "
+        "the one that computes least; where each computes more, the one that computes least. Null "
+        "where no two are compared or none evens the classes out.",
+        of="recommended.spec",
+    )
+    warnings: list[Warned] = told("What else to know about the numbers.")
 
 
 def balance_document(report: Any) -> dict[str, Any]:
@@ -137,12 +153,11 @@ def balance_document(report: Any) -> dict[str, Any]:
         "corpus": corpus_of(report.corpus, report.samples),
         "calibration": calibrated(report.device, report.basis.widest),
         "samplers": [_sampler(row, report.basis.epoch) for row in report.samplers],
-        "recommended": report.recommended and report.recommended.spec,
     }
-    return BalanceFile.of(made, report).to_json()
+    return BalanceFile.of(made, report)
 
 
-def _sampler(row: Any, epoch: int) -> Sampler:
+def _sampler(row: Any, epoch: int) -> dict[str, Any]:
     epochs = [
         {
             "epoch": epoch + i,
@@ -153,7 +168,6 @@ def _sampler(row: Any, epoch: int) -> Sampler:
         for i, seen in enumerate(row.seen)
     ]
     made = {
-        "tokens": row.lengths.sum,
         "lengths": DrawnLengths.of(percentiles(row.lengths), row.lengths),
         "epochs": epochs,
         "ranks": _ranks(row),

@@ -1,102 +1,71 @@
-"""What all documents share: number types with their units, and how records become JSON.
+"""What all documents share: how records become JSON.
 
-A document declares each number once, with its name, type, unit and a sentence. Its JSON, its JSON
-Schema, the paths of limits and the glossary follow from that. The sentence is the text below the
-field: see `batchstat.documents.descriptions`.
+A document declares each number once, with its name, type, unit and a sentence: `told`. Its JSON,
+its JSON Schema, the paths of limits and the glossary follow from that: see `documents.parts`.
 """
 
 import json
-from collections.abc import Collection, Iterable, Iterator, Mapping
-from typing import TYPE_CHECKING, Annotated, Any, Self
-
-from pydantic import BaseModel, ConfigDict, Field
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Annotated, Any
 
 from batchstat._version import __version__
+from batchstat.documents.parts import Sources, parts
 from batchstat.errors import without_commands
 from batchstat.parameters import described
+from batchstat.records import allowed, told
 
 if TYPE_CHECKING:
     import pandas as pd
 
-Count = Annotated[int, Field(ge=0)]
-Positive = Annotated[int, Field(ge=1)]
-Amount = Annotated[float, Field(ge=0)]
-AtLeastOne = Annotated[float, Field(ge=1)]
-Ratio = Annotated[float, Field(ge=0, le=1, json_schema_extra={"x-unit": "ratio"})]
-"""Shown as a percentage; a limit on it may be written as one."""
-
-UnboundedRatio = Annotated[float, Field(ge=0, json_schema_extra={"x-unit": "ratio"})]
-Created = Annotated[str, Field(json_schema_extra={"format": "date-time"})]
+Created = Annotated[str, allowed(format="date-time")]
 
 
-def one_of(names: Collection[str]) -> Any:
-    """Return the type of a text that is one of the names of a registry."""
-    return Annotated[str, Field(json_schema_extra={"enum": list(names)})]
+class Document:
+    """A JSON object, filled from several records; it has no instances."""
 
-
-class Document(BaseModel):
-    """A JSON object, filled from the attributes of a record."""
-
-    # Most of what loads is never filled: each command writes one document.
-    model_config = ConfigDict(from_attributes=True, frozen=True, defer_build=True)
+    def __init_subclass__(cls) -> None:
+        """Declare the fields."""
+        dataclass(init=False, repr=False, eq=False)(cls)
 
     @classmethod
-    def of(cls, *sources: object) -> Self:
+    def of(cls, *sources: object) -> dict[str, Any]:
         """Take each key from the first of the sources that has it, as an attribute or a key."""
-        return cls.model_validate(View(*sources))
-
-    def to_json(self) -> dict[str, Any]:
-        """Return what `json.dumps` takes."""
-        return self.model_dump(by_alias=True, exclude_unset=True)
-
-
-class View:
-    """Several records as one."""
-
-    def __init__(self, *sources: object) -> None:
-        """Join the sources; the first that has a name wins, and mappings have their keys."""
-        self._sources = sources
-
-    def __getattr__(self, name: str) -> Any:
-        for source in self._sources:
-            if isinstance(source, Mapping):
-                if name in source:
-                    return source[name]
-            elif hasattr(source, name):
-                return getattr(source, name)
-        raise AttributeError(name)
+        made: dict[str, Any] = parts(cls).json(Sources(sources))
+        return made
 
 
 @described("What wrote the file.")
 class Tool(Document):
-    name: Annotated[str, Field(json_schema_extra={"const": "batchstat"})]
-    version: str
-    """The version of batchstat."""
+    name: Annotated[str, allowed(const="batchstat")]
+    version: str = told("The version of batchstat.")
 
 
 @described("What every file begins with.")
 class File(Document):
-    schema_name: Annotated[str, Field(alias="schema")]
-    """Name and number of the file's schema: the number rises where a key is renamed or removed."""
+    schema: str = told(
+        "Name and number of the file's schema: the number rises where a key is renamed or removed."
+    )
     tool: Tool
-    created: Created
-    """When the work began, in UTC: the one value that differs between equal runs."""
+    created: Created = told(
+        "When the work began, in UTC: the one value that differs between equal runs."
+    )
 
 
 def rows_of(kind: type[Document], columns: Iterable[Any]) -> list[dict[str, Any]]:
     """Return the rows of (n,) columns, by the names of a document's keys."""
     rows = zip(*(column.tolist() for column in columns), strict=True)
-    return [dict(zip(kind.model_fields, row, strict=True)) for row in rows]
+    return [dict(zip(parts(kind).keys, row, strict=True)) for row in rows]
 
 
-def to_frame(rows: "Iterable[Document]") -> "pd.DataFrame":
+def to_frame(rows: Iterable[Mapping[str, Any]]) -> "pd.DataFrame":
     """Return the numbers of documents, a row each; those of nested objects are joined by `_`.
 
     Numbers that no row has are left out.
     """
     import pandas as pd
 
-    frame = pd.DataFrame(dict(_numbers(row.to_json())) for row in rows)
+    frame = pd.DataFrame(dict(_numbers(row)) for row in rows)
     return frame.dropna(axis="columns", how="all")
 
 

@@ -1,151 +1,78 @@
 """Which corpus was read, how, and what counted it."""
 
-from typing import Annotated
+from typing import Annotated, Any
 
-from pydantic import ConfigDict, Field
-
-from batchstat.corpus.sources import FORMATS
-from batchstat.documents.base import Count, Document, Positive, one_of
+from batchstat.corpus.options import CorpusOptions
+from batchstat.corpus.sources import Source
+from batchstat.documents.base import Document
 from batchstat.parameters import described
 from batchstat.profiling.profile import CorpusFacts
-
-
-@described("A file of the corpus.")
-class Source(Document):
-    path: str
-    """As given, with /; an address with … for its user, query and fragment."""
-    bytes: Count
-    """Size of the file on disk."""
-    digest: Annotated[str, Field(pattern=r"^(sha256:[0-9a-f]{64}|etag:.+|)$")]
-    """SHA-256 of the file's bytes; above 64 MiB, that of the SHA-256s of every 64 MiB; at an
-    address its ETag, where there is one, and a digest of the address under a key of the machine
-    where not all of it is shown; empty where splits of the file are not counted."""
-    format: one_of(FORMATS)  # type: ignore[valid-type]
-    """How the file was read."""
+from batchstat.records import Count, Positive, allowed, told
 
 
 @described("Records that are not samples, by reason.")
 class Skipped(Document):
-    model_config = ConfigDict(extra="forbid")
-
-    blank: Count = 0
-    """Nothing but whitespace."""
-    short: Count = 0
-    """Fewer than min_chars characters."""
-    not_utf8: Count = 0
-    """Bytes that are not UTF-8."""
-    too_long: Count = 0
-    """A text of more than 16 MiB, or a record of more than 128 MiB as written."""
-    malformed: Count = 0
-    """Not of its format."""
-    wrong_fields: Count = 0
-    """Too few or too many fields."""
-    missing_column: Count = 0
-    """Without a column that is read."""
-    wrong_type: Count = 0
-    """A column of another type."""
-    chat: Count = 0
-    """A chat that cannot be read as one."""
-    trained: Count = 0
-    """Trained tokens that do not fit the sample's length."""
-    not_counted: Count = 0
-    """The tokenizer or the chat template raised."""
+    blank: Count = told("Nothing but whitespace.", default=0)
+    short: Count = told("Fewer than min_chars characters.", default=0)
+    not_utf8: Count = told("Bytes that are not UTF-8.", default=0)
+    too_long: Count = told(
+        "A text of more than 16 MiB, or a record of more than 128 MiB as written.",
+        default=0,
+    )
+    malformed: Count = told("Not of its format.", default=0)
+    wrong_fields: Count = told("Too few or too many fields.", default=0)
+    missing_column: Count = told("Without a column that is read.", default=0)
+    wrong_type: Count = told("A column of another type.", default=0)
+    chat: Count = told("A chat that cannot be read as one.", default=0)
+    trained: Count = told("Trained tokens that do not fit the sample's length.", default=0)
+    not_counted: Count = told("The tokenizer or the chat template raised.", default=0)
 
 
 @described(
     """Chats of which the chat template leaves something out, by what that is; it is not counted."""
 )
 class LeftOut(Document):
-    model_config = ConfigDict(extra="forbid")
-
-    system_messages: Count = 0
-    """Messages of the role system."""
-    developer_messages: Count = 0
-    """Messages of the role developer."""
-    user_messages: Count = 0
-    """Messages of the role user."""
-    assistant_messages: Count = 0
-    """Messages of the role assistant."""
-    tool_messages: Count = 0
-    """Messages of the role tool."""
-    function_messages: Count = 0
-    """Messages of the role function."""
-    ipython_messages: Count = 0
-    """Messages of the role ipython."""
-    other_messages: Count = 0
-    """Messages of another role, such as human and gpt under chat_format."""
-    reasoning: Count = 0
-    """The reasoning that precedes an answer."""
-    tool_calls: Count = 0
-    """Calls of tools in messages."""
-    function_call: Count = 0
-    """Calls of a function in messages, in the older form."""
-    tools: Count = 0
-    """Tools that a chat may call, also where they are no objects."""
+    system_messages: Count = told("Messages of the role system.", default=0)
+    developer_messages: Count = told("Messages of the role developer.", default=0)
+    user_messages: Count = told("Messages of the role user.", default=0)
+    assistant_messages: Count = told("Messages of the role assistant.", default=0)
+    tool_messages: Count = told("Messages of the role tool.", default=0)
+    function_messages: Count = told("Messages of the role function.", default=0)
+    ipython_messages: Count = told("Messages of the role ipython.", default=0)
+    other_messages: Count = told(
+        "Messages of another role, such as human and gpt under chat_format.",
+        default=0,
+    )
+    reasoning: Count = told("The reasoning that precedes an answer.", default=0)
+    tool_calls: Count = told("Calls of tools in messages.", default=0)
+    function_call: Count = told("Calls of a function in messages, in the older form.", default=0)
+    tools: Count = told("Tools that a chat may call, also where they are no objects.", default=0)
 
 
-@described("How the corpus was read.")
-class ReadingOptions(Document):
-    input_format: str | None
-    text_column: list[str]
-    prompt_column: str | None
-    completion_column: str | None
-    messages_column: str | None
-    tokens_column: str | None
-    length_column: str | None
-    label_column: str | None
-    trained_column: str | None
-    assistant_only_loss: bool
-    turn_ends: list[str]
-    chat_format: str | None
-    tokenize_apart: bool
-    header: bool
-    quote: bool | None
-    strip: bool
-    min_chars: Count
-    append: str
-    """What was appended to each text that did not end with it."""
-    always_append: bool
-    """Whether it was appended to those that did, too."""
-    on_error: one_of(("fail", "skip"))  # type: ignore[valid-type]
+_Options = Annotated[CorpusOptions, allowed(description="How the corpus was read.")]
 
 
 @described("Which corpus was read, and how.")
 class Corpus(Document):
-    sources: list[Source]
-    """The files, in the order in which they were read."""
-    samples: Positive
-    """Samples that were counted."""
+    sources: list[Source] = told("The files, in the order in which they were read.")
+    samples: Positive = told("Samples that were counted.")
     skipped: Skipped
-    unreadable: Count
-    """Bad records that were skipped because that was asked for."""
-    faults: list[str]
-    """What was wrong with the first few bad records."""
-    failed: list[str]
-    """Why splits of the corpus are not counted: with one, the profile is partial, and check
-    refuses it."""
+    unreadable: Count = told("Bad records that were skipped because that was asked for.")
+    faults: list[str] = told("What was wrong with the first few bad records.")
+    failed: list[str] = told(
+        "Why splits of the corpus are not counted: with one, the profile is partial, and check "
+        "refuses it."
+    )
     left_out: LeftOut
-    options: ReadingOptions | None
-    """How the corpus was read; null where lengths were given."""
-
-
-@described("The tokenizer that counted.")
-class Tokenizer(Document):
-    name: str
-    digest: Annotated[str, Field(pattern=r"^sha256:[0-9a-f]{64}$")]
-    special_tokens_per_sample: Count
-    """Special tokens that the tokenizer adds to a single text; counted in every length."""
-    max_length: Positive | None
-    library: str
-    """The library that counted, with its version."""
+    options: _Options | None = told("How the corpus was read; null where lengths were given.")
 
 
 @described("How many values fall between two edges: four bins per octave.")
 class Histogram(Document):
-    edges: Annotated[list[Count], Field(min_length=2)]
-    """Bin i holds edges[i] <= value < edges[i + 1]."""
-    counts: list[Count]
-    """How many fall between an edge and the next."""
+    edges: Annotated[list[Count], allowed(minItems=2)] = told(
+        "Bin i holds edges[i] <= value < edges[i + 1]."
+    )
+    counts: list[Count] = told("How many fall between an edge and the next.")
 
 
 _NO_CORPUS = {
@@ -159,6 +86,6 @@ _NO_CORPUS = {
 }
 
 
-def corpus_of(facts: CorpusFacts | None, samples: int) -> Corpus:
+def corpus_of(facts: CorpusFacts | None, samples: int) -> dict[str, Any]:
     """Return which corpus was read; one without sources where lengths were given."""
     return Corpus.of({"samples": samples}, _NO_CORPUS if facts is None else facts)

@@ -1,16 +1,18 @@
 """preflight.json."""
 
 from collections.abc import Mapping
-from typing import Any
+from typing import Annotated, Any
 
-from batchstat.documents.base import Amount, Count, Document, File, Positive, head, one_of
+from batchstat.documents.base import Document, File, head
 from batchstat.documents.comparison import Compared, Warned
 from batchstat.documents.corpus import corpus_of
-from batchstat.documents.device import Calibrated, Residual, calibrated
-from batchstat.documents.runs import RecordedRun, run_of
+from batchstat.documents.device import Calibrated, calibrated
+from batchstat.documents.parts import Sources
 from batchstat.documents.strategy import Strategy, strategy_of
 from batchstat.errors import without_secrets
 from batchstat.parameters import described
+from batchstat.recording.run_facts import RunFacts
+from batchstat.records import SAME, Amount, Count, Positive, Record, UnboundedRatio, among, told
 
 SCHEMA = "batchstat.preflight/3"
 ROLES = ("best", "fastest", "packed")
@@ -19,107 +21,103 @@ ROLES = ("best", "fastest", "packed")
 @described("The trainer's configuration.")
 class TrainerConfig(Document):
     path: str
-    framework: str
-    """The framework that it is for."""
-    version: str
-    """The version of the framework whose rules these are."""
-    keys: dict[str, Any]
-    """The keys that decide about batches, with their values, defaults included."""
-    unused: list[str]
-    """Keys in the file that decide nothing about batches."""
-    assumes_unused: list[str]
-    """Keys in the file that nobody knows: the report holds only if they decide nothing either."""
+    framework: str = told("The framework that it is for.")
+    version: str = told("The version of the framework whose rules these are.")
+    keys: dict[str, Any] = told(
+        "The keys that decide about batches, with their values, defaults included."
+    )
+    unused: list[str] = told("Keys in the file that decide nothing about batches.")
+    assumes_unused: list[str] = told(
+        "Keys in the file that nobody knows: the report holds only if they decide nothing either.",
+        of="assumed",
+    )
 
 
 @described("What the trainer keeps of the corpus before it makes batches.")
 class Samples(Document):
-    kept: Positive
-    """Samples that it batches."""
-    dropped: dict[str, Count]
-    """Samples that it drops, by the reason."""
-    held_out: Count
-    """Samples that it evaluates on instead."""
-    truncated: Count
-    """Samples that it shortens."""
-    truncated_tokens: Count
-    """Tokens that these lost."""
+    kept: Positive = told("Samples that it batches.")
+    dropped: dict[str, Count] = told("Samples that it drops, by the reason.", of="samples.dropped")
+    held_out: Count = told("Samples that it evaluates on instead.", of="samples.held_out")
+    truncated: Count = told(
+        "Samples that it shortens.", of="simulation.row.counts.truncated_samples"
+    )
+    truncated_tokens: Count = told(
+        "Tokens that these lost.", of="simulation.row.counts.truncated_tokens"
+    )
 
 
 @described("How long training lasts.")
 class Schedule(Document):
-    epochs: Amount
-    """Epochs that all steps make; the last may be a part of one."""
-    steps_per_epoch: Count
-    """Optimizer steps of an epoch, as the trainer counts them: strategy may have an incomplete one
-    more, and those beyond a maximum.
-    """
-    total_steps: Count
-    """Optimizer steps of the whole training."""
-    samples_per_step: Amount
-    """Mean samples of an optimizer step, on all ranks together."""
-    tokens_per_step: Amount
-    """Mean real tokens of an optimizer step, on all ranks together."""
-    trained_samples: Count
-    """Samples that the whole training computes at least once."""
-    num_examples: Positive | None
-    """Rows that the trainer packs, before any is repeated: what it logs as the number of examples.
-    Null where it packs none."""
-    warmup_steps: Count
-    """Steps of the warm-up."""
-    total_seconds: Amount | None
-    """Time of all these steps; null without a calibration that has times."""
-    total_cost: Amount | None
-    """Cost of that time on all ranks, in the currency of --cost-per-hour; null without it."""
+    epochs: Amount = told("Epochs that all steps make; the last may be a part of one.")
+    steps_per_epoch: Count = told(
+        "Optimizer steps of an epoch, as the trainer counts them: strategy may have an incomplete "
+        "one more, and those beyond a maximum."
+    )
+    total_steps: Count = told("Optimizer steps of the whole training.")
+    samples_per_step: Amount = told("Mean samples of an optimizer step, on all ranks together.")
+    tokens_per_step: Amount = told("Mean real tokens of an optimizer step, on all ranks together.")
+    trained_samples: Count = told("Samples that the whole training computes at least once.")
+    num_examples: Positive | None = told(
+        "Rows that the trainer packs, before any is repeated: what it logs as the number of "
+        "examples. Null where it packs none."
+    )
+    warmup_steps: Count = told("Steps of the warm-up.")
+    total_seconds: Amount | None = told(
+        "Time of all these steps; null without a calibration that has times."
+    )
+    total_cost: Amount | None = told(
+        "Cost of that time on all ranks, in the currency of --cost-per-hour; null without it."
+    )
 
 
 @described("A setup that could replace the configuration's, and what it gives.")
 class Change(Document):
-    role: one_of(ROLES)  # type: ignore[valid-type]
-    """Whether it is the best change, the fastest one, or one that packs several samples into a
-    row, which needs attention that keeps them apart."""
-    keys: dict[str, Any] | None
-    """Keys of the configuration with their values; null for a sampler of batchstat's."""
-    speed_up: Amount
-    """Compute of the configuration as it is / compute with the change: an estimate. With a
-    calibration that has times, of time."""
-    steps_per_epoch: Count
-    """Optimizer steps of an epoch with the change."""
-    strategy: Strategy
-    """An epoch with the change."""
+    role: Annotated[str, among(ROLES)] = told(
+        "Whether it is the best change, the fastest one, or one that packs several samples into a "
+        "row, which needs attention that keeps them apart."
+    )
+    keys: dict[str, Any] | None = told(
+        "Keys of the configuration with their values; null for a sampler of batchstat's."
+    )
+    speed_up: Amount = told(
+        "Compute of the configuration as it is / compute with the change: an estimate. With a "
+        "calibration that has times, of time."
+    )
+    steps_per_epoch: Count = told(
+        "Optimizer steps of an epoch with the change.", of="row.counts.steps"
+    )
+    strategy: Strategy = told("An epoch with the change.")
 
 
 @described("What the plan and a recorded run have in common, batch for batch.")
-class Proved(Document):
-    folder: str
-    """The recording."""
-    batches: Count
-    """Batches that were recorded, on all ranks."""
-    planned: Count
-    """Batches that are planned, on all ranks."""
-    equal: Count
-    """How many are as planned before the first that is not."""
-    difference: str
-    """What of that one differs; empty where all are equal."""
-    causes: list[str]
-    """Changes of the plan that make all equal, found by trying them."""
-    hint: str
-    """What else differs, where none was found."""
+class Proof(Record):
+    folder: str = told("The recording.")
+    batches: Count = told("Batches that were recorded, on all ranks.")
+    planned: Count = told("Batches that are planned, on all ranks.")
+    equal: Count = told("How many are as planned before the first that is not.")
+    difference: str = told("What of that one differs; empty where all are equal.", default="")
+    causes: tuple[str, ...] = told(
+        "Changes of the plan that make all equal, found by trying them.", default=()
+    )
+    hint: str = told("What else differs, where none was found.", default="")
+
+    @property
+    def is_equal(self) -> bool:
+        """Whether all recorded batches are as planned."""
+        return not self.difference
 
 
 @described(
     """An epoch of a recorded run, and of the best change, by the times of its own batches."""
 )
-class Saved(Document):
-    label: str
-    """The change."""
-    before: Amount
-    """Seconds of the epoch as it was recorded."""
-    after: Amount
-    """Seconds with the change."""
-    residual: Residual
-    """How far the fitted seconds of a batch are from measured ones."""
-    is_extrapolated: bool
-    """Whether the change has batches larger or wider than all recorded ones."""
+class SavedTime(Record):
+    label: str = told("The change.")
+    before: Amount = told("Seconds of the epoch as it was recorded.")
+    after: Amount = told("Seconds with the change.")
+    residual: UnboundedRatio = told("How far the fitted seconds of a batch are from measured ones.")
+    is_extrapolated: bool = told(
+        "Whether the change has batches larger or wider than all recorded ones."
+    )
 
 
 @described(
@@ -129,24 +127,22 @@ class Saved(Document):
 )
 class PreflightFile(Compared, File):
     config: TrainerConfig
-    run: RecordedRun | None
-    """The run that was recorded; null where none was."""
-    proof: Proved | None
-    """How the plan compares with the run that --recording names."""
-    saved: Saved | None
-    """What the best change saves in time; null where nothing was recorded, or its times do not tell
-    it.
-    """
-    calibration: Calibrated | None
-    """The calibration that --calibration names."""
-    samples: Samples
-    schedule: Schedule
-    strategy: Strategy
-    """An epoch of it."""
-    changes: list[Change]
-    """What would help: at most one change of each role."""
-    warnings: list[Warned]
-    """What the report may not be true of, and what else to know about its numbers."""
+    run: RunFacts | None = told(
+        "The run that was recorded; null where none was.", of="observed.run"
+    )
+    proof: Proof | None = told("How the plan compares with the run that --recording names.")
+    saved: SavedTime | None = told(
+        "What the best change saves in time; null where nothing was recorded, or its times do not "
+        "tell it."
+    )
+    calibration: Calibrated | None = told("The calibration that --calibration names.")
+    samples: Samples = told(of=SAME)
+    schedule: Schedule = told(of=SAME)
+    strategy: Strategy = told("An epoch of it.")
+    changes: list[Change] = told("What would help: at most one change of each role.")
+    warnings: list[Warned] = told(
+        "What the report may not be true of, and what else to know about its numbers."
+    )
 
 
 def roles(changes: Any) -> list[tuple[str, Any]]:
@@ -166,52 +162,21 @@ def _shown(value: Any) -> Any:
 
 def preflight_document(report: Any) -> dict[str, Any]:
     """Return preflight.json of a `batchstat.Preflight`."""
-    setup, profile = report.setup, report.profile
-    counts = report.simulation.row.counts
+    setup, profile, simulation = report.setup, report.profile, report.simulation
+    shown = {"path": setup.path.as_posix(), "keys": _shown(setup.config.values())}
+    changes = [
+        Sources([{"role": role, "strategy": strategy_of(change.row)}, change])
+        for role, change in roles(report.changes)
+    ]
     made = {
         **head(SCHEMA, report.created),
         "corpus": corpus_of(profile.corpus, len(profile)),
+        "kept": len(report.samples.profile),
         "tokenizer": profile.tokenizer,
-        "basis": report.simulation.basis,
-        "config": {
-            "path": setup.path.as_posix(),
-            "framework": setup.framework,
-            "version": setup.version,
-            "keys": _shown(setup.config.values()),
-            "unused": list(setup.unused),
-            "assumes_unused": list(setup.assumed),
-        },
-        "run": run_of(None if report.observed is None else report.observed.run),
-        "calibration": calibrated(report.simulation.device, report.simulation.basis.widest),
-        "samples": {
-            "kept": len(report.samples.profile),
-            "dropped": dict(report.samples.dropped),
-            "held_out": report.samples.held_out,
-            "truncated": counts.truncated_samples,
-            "truncated_tokens": counts.truncated_tokens,
-        },
-        "schedule": {
-            "epochs": report.epochs,
-            "steps_per_epoch": report.steps_per_epoch,
-            "total_steps": report.total_steps,
-            "samples_per_step": report.samples_per_step,
-            "tokens_per_step": report.tokens_per_step,
-            "num_examples": report.num_examples,
-            "trained_samples": report.trained_samples,
-            "warmup_steps": report.warmup_steps,
-            "total_seconds": report.total_seconds,
-            "total_cost": report.total_cost,
-        },
-        "strategy": strategy_of(report.simulation.row),
-        "changes": [
-            {
-                "role": role,
-                "keys": None if change.keys is None else dict(change.keys),
-                "speed_up": change.speed_up,
-                "steps_per_epoch": change.row.counts.steps,
-                "strategy": strategy_of(change.row),
-            }
-            for role, change in roles(report.changes)
-        ],
+        "basis": simulation.basis,
+        "config": Sources([shown, setup]),
+        "calibration": calibrated(simulation.device, simulation.basis.widest),
+        "strategy": strategy_of(simulation.row),
+        "changes": changes,
     }
-    return PreflightFile.of(made, report).to_json()
+    return PreflightFile.of(made, report)

@@ -3,9 +3,6 @@
 from functools import cache
 from typing import Any
 
-from pydantic.json_schema import GenerateJsonSchema
-from pydantic_core import core_schema
-
 from batchstat.documents.balance import SCHEMA as BALANCE
 from batchstat.documents.balance import BalanceFile
 from batchstat.documents.base import Document
@@ -15,7 +12,7 @@ from batchstat.documents.check import SCHEMA as CHECK
 from batchstat.documents.check import CheckFile
 from batchstat.documents.comparison import SCHEMA as COMPARE
 from batchstat.documents.comparison import CompareFile
-from batchstat.documents.descriptions import descriptions
+from batchstat.documents.parts import Part, parts
 from batchstat.documents.preflight import SCHEMA as PREFLIGHT
 from batchstat.documents.preflight import PreflightFile
 from batchstat.documents.profile import SCHEMA as PROFILE
@@ -36,7 +33,7 @@ FILES: dict[str, tuple[str, type[Document]]] = {
 def schema(name: str) -> dict[str, Any]:
     """Return the JSON Schema of a file such as `profile.json`, by the word before the dot."""
     number, document = FILES[name]
-    found = _schema_of(document)
+    found = _schema_of(parts(document))
     found["properties"]["schema"]["const"] = number
     return {
         "$schema": "https://json-schema.org/draft/2020-12/schema",
@@ -45,35 +42,32 @@ def schema(name: str) -> dict[str, Any]:
     }
 
 
-def _schema_of(document: type[Document]) -> dict[str, Any]:
-    made = document.model_json_schema(mode="serialization", schema_generator=_Described)
-    found: dict[str, Any] = _inlined(made, made.pop("$defs", {}))
-    return found
+def _schema_of(part: Part) -> dict[str, Any]:
+    """Return the schema of a part in its place."""
+    made = _schema_of_kind(part)
+    if part.is_nullable:
+        made = {"anyOf": [made, {"type": "null"}]}
+    if part.told:
+        made["description"] = part.told
+    if not part.is_required:
+        made["default"] = part.default
+    return dict(sorted(made.items()))
 
 
-class _Described(GenerateJsonSchema):
-    """A generator of schemas whose keys have descriptions."""
-
-    def model_schema(self, schema: core_schema.ModelSchema) -> dict[str, Any]:
-        made, document = super().model_schema(schema), schema["cls"]
-        for name, text in descriptions(document).items():
-            key = document.model_fields[name].serialization_alias or name
-            made["properties"][key]["description"] = text
-        return made
-
-
-def _inlined(part: Any, definitions: dict[str, Any]) -> Any:
-    """Resolve the references of a schema, and remove pydantic's titles."""
-    if isinstance(part, list):
-        return [_inlined(each, definitions) for each in part]
-    if not isinstance(part, dict):
-        return part
-    if "$ref" in part:
-        part = {**definitions[part["$ref"].rpartition("/")[2]], **part}
-    return {
-        key: {name: _inlined(each, definitions) for name, each in value.items()}
-        if key == "properties"
-        else _inlined(value, definitions)
-        for key, value in part.items()
-        if key != "$ref" and not (key == "title" and isinstance(value, str))
-    }
+def _schema_of_kind(part: Part) -> dict[str, Any]:
+    """Return the schema of whatever is of a part's kind, wherever it stands."""
+    made = dict(part.allowed)
+    if "enum" in made:
+        made["enum"] = list(made["enum"])
+    if part.type is not None:
+        made["type"] = part.type
+    if part.text:
+        made["description"] = part.text
+    if part.keys:
+        made["properties"] = {name: _schema_of(each) for name, each in part.keys.items()}
+        required = [name for name, each in part.keys.items() if each.is_required]
+        made |= {"required": required} if required else {"additionalProperties": False}
+    elif part.items is not None:
+        below = _schema_of(part.items)
+        made["items" if part.type == "array" else "additionalProperties"] = below or True
+    return dict(sorted(made.items()))

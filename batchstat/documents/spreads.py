@@ -1,24 +1,44 @@
 """How far numbers may be from those of a row: over several seeds, or of the whole corpus."""
 
-from typing import Any
+from typing import Annotated, Any
 
-from batchstat.documents.base import Amount, Document, Positive, Ratio
+from batchstat.documents.base import Document
 from batchstat.parameters import described
+from batchstat.records import Amount, Positive, Ratio, Record, allowed, told, told_of
 
 
 @described("Where the padding ratio of the whole corpus lies, by an estimate.")
-class Interval(Document):
-    low: Ratio
-    """Padding ratio of the whole corpus, at least, by an estimate."""
-    high: Ratio
-    """Padding ratio of the whole corpus, at most, by an estimate."""
+class Interval(Record):
+    low: Ratio = told("Padding ratio of the whole corpus, at least, by an estimate.")
+    high: Ratio = told("Padding ratio of the whole corpus, at most, by an estimate.")
+
+    @property
+    def margin(self) -> float:
+        """Half of its width."""
+        return (self.high - self.low) / 2
+
+
+@described("How much of the corpus all numbers are of, where they are an estimate.")
+class SampleFacts(Record):
+    samples: Positive = told("Samples that were drawn.")
+    corpus_samples: Positive = told("Samples of the whole corpus.")
+    blocks: Positive = told("Blocks of consecutive samples that were drawn.")
+    block_size: Positive = told("Samples per block.")
+    groups: Annotated[int, allowed(minimum=2)] = told(
+        "Groups of blocks, simulated apart to tell how far the estimate may be off."
+    )
+    confidence: Ratio = told("Probability that an interval holds the number of the whole corpus.")
+
+    @property
+    @told_of("Samples that were drawn / samples of the whole corpus.")
+    def share(self) -> Ratio:
+        return self.samples / self.corpus_samples
 
 
 @described("The padding ratio over several seeds.")
 class PaddingSpread(Document):
     mean: Amount
-    std: Amount
-    """Standard deviation of the population."""
+    std: Amount = told("Standard deviation of the population.")
     min: Amount
     max: Amount
 

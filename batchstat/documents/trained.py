@@ -1,28 +1,22 @@
 """The trained tokens of an epoch, and their weights."""
 
-from typing import Annotated
-
-from pydantic import AliasChoices, Field
-
-from batchstat.documents.base import Amount, AtLeastOne, Count, Document
+from batchstat.documents.base import Document
 from batchstat.parameters import described
+from batchstat.records import Amount, AtLeastOne, Count, Record, told
 
 
 @described("How a number differs.")
-class Amounts(Document):
+class Amounts(Record):
     mean: Amount
-    std: Amount
-    """Standard deviation of the population."""
+    std: Amount = told("Standard deviation of the population.")
     min: Count
     max: Count
 
 
 @described("The tokens of one class.")
-class ClassWeight(Document):
-    label: str | None
-    """The class; null for samples without one."""
-    weight: Amount | None
-    """Mean weight of its trained tokens; null if it has none."""
+class ClassWeight(Record):
+    label: str | None = told("The class; null for samples without one.")
+    weight: Amount | None = told("Mean weight of its trained tokens; null if it has none.")
 
 
 @described(
@@ -31,18 +25,18 @@ class ClassWeight(Document):
     """
 )
 class TokenWeight(Document):
-    p5: Amount
-    """The smallest weight that at least 5 % of the tokens do not exceed."""
-    p95: Amount
-    """The smallest weight that at least 95 % of the tokens do not exceed."""
-    spread: AtLeastOne
-    """p95 / p5: how many times a heavy token outweighs a light one."""
-    shortest_tenth: Amount | None
-    """Mean weight of the tokens of the shortest tenth of samples; null if it has none."""
-    longest_tenth: Amount | None
-    """Mean weight of the tokens of the longest tenth of samples; null if it has none."""
-    classes: list[ClassWeight] | None
-    """Mean weight of each class; null where there are no labels."""
+    p5: Amount = told("The smallest weight that at least 5 % of the tokens do not exceed.")
+    p95: Amount = told("The smallest weight that at least 95 % of the tokens do not exceed.")
+    spread: AtLeastOne = told("p95 / p5: how many times a heavy token outweighs a light one.")
+    shortest_tenth: Amount | None = told(
+        "Mean weight of the tokens of the shortest tenth of samples; null if it has none."
+    )
+    longest_tenth: Amount | None = told(
+        "Mean weight of the tokens of the longest tenth of samples; null if it has none."
+    )
+    classes: list[ClassWeight] | None = told(
+        "Mean weight of each class; null where there are no labels."
+    )
 
 
 @described(
@@ -51,18 +45,17 @@ class TokenWeight(Document):
     """
 )
 class Trained(Document):
-    tokens: Count
-    """Trained tokens of all batches, repeats counted."""
-    untrained_samples: Count
-    """Samples without a trained token in any part; split ones count once."""
-    untrained_batches: Count
-    """Batches without a trained token: a mean over their tokens is 0/0."""
-    per_step: Amounts
-    """Trained tokens of a step, over all ranks."""
-    per_rank: Amounts
-    """Trained tokens of one rank in one step."""
+    tokens: Count = told("Trained tokens of all batches, repeats counted.")
+    untrained_samples: Count = told(
+        "Samples without a trained token in any part; split ones count once."
+    )
+    untrained_batches: Count = told(
+        "Batches without a trained token: a mean over their tokens is 0/0."
+    )
+    per_step: Amounts = told("Trained tokens of a step, over all ranks.")
+    per_rank: Amounts = told("Trained tokens of one rank in one step.")
     # check.json is made of a document, which has its own name already.
-    token_weight: Annotated[
-        TokenWeight | None, Field(validation_alias=AliasChoices("weights", "token_weight"))
-    ]
-    """How much a trained token weighs in the gradient of its step; null if there is none."""
+    token_weight: TokenWeight | None = told(
+        "How much a trained token weighs in the gradient of its step; null if there is none.",
+        of="weights",
+    )

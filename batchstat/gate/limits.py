@@ -4,7 +4,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, Literal, cast
 
-from batchstat.documents.numbers import Kind
+from batchstat.documents.parts import Kind
 from batchstat.errors import OptionError, unknown
 from batchstat.gate.named_limits import BOUNDS, NAMED_LIMITS, Bound
 from batchstat.gate.paths import kind_at

@@ -4,9 +4,9 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
 
+from batchstat.documents.check import Remedy
 from batchstat.gate.limits import Limit
 from batchstat.gate.quantities import Number
-from batchstat.gate.remedies import Remedy
 
 Status = Literal["pass", "warn", "fail", "error"]
 

@@ -12,7 +12,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from batchstat.documents.comparison import Report
-from batchstat.documents.numbers import Kind, Part, parts
+from batchstat.documents.parts import Kind, Part, parts
 from batchstat.errors import InputError, OptionError, unknown
 from batchstat.gate.quantities import Number
 

@@ -4,7 +4,7 @@ import re
 from decimal import Decimal
 from fractions import Fraction
 
-from batchstat.documents.numbers import Kind
+from batchstat.documents.parts import Kind
 from batchstat.errors import OptionError
 
 Number = int | float

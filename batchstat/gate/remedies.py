@@ -4,10 +4,11 @@ A remedy never changes the description of the training alone: that would keep th
 the training as it is.
 """
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass
 from typing import Any
 
+from batchstat.documents.check import Remedy
 from batchstat.errors import BatchstatError
 from batchstat.gate.corpus_changes import adding_samples, leaving_out
 from batchstat.gate.limits import Limit
@@ -18,29 +19,6 @@ from batchstat.gate.trials import Report, Trial
 _MORE_LOST = 0.0005
 """Share of tokens truncated or dropped in addition that is worth mentioning."""
 _MORE_COMPUTED = 1.1
-
-
-@dataclass(frozen=True, kw_only=True)
-class Remedy:
-    """One change and its effect.
-
-    Attributes:
-        change: the change of the training, as a line of the user's trainer or a recipe; in words
-            for a change to the corpus.
-        then: what of the check's description follows it; empty where nothing does.
-        settings: the values it sets, by the names of settings and `current`, or of keys of the
-            trainer's configuration; empty for a change to the corpus.
-        value: the limited number with this change.
-        keeps: whether the limit is then met.
-        costs: side effects, each in words.
-    """
-
-    change: str
-    then: str = ""
-    settings: Mapping[str, Any] = field(default_factory=dict)
-    value: Number
-    keeps: bool
-    costs: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -119,7 +97,7 @@ def corpus_remedy(limit: Limit, profile: Any) -> Remedy | None:
         found = leaving_out(limit, profile)
     if limit.path == "class_ratio" and limit.bound == "max":
         found = adding_samples(limit, profile)
-    return None if found is None else Remedy(change=found[0], value=found[1], keeps=True)
+    return None if found is None else Remedy(found[0], "", {}, found[1], True, ())
 
 
 def _helping(failing: Failing, trials: Iterable[Trial]) -> Iterator[_Tried]:

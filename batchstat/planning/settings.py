@@ -125,9 +125,9 @@ class Settings:
         values=ORDERS,
     )
     seed: int = option(
-        0, "Random seed of samples and batches, combined with `epoch`.", "Batching", "N"
+        0, "Random seed of samples and batches, combined with `epoch`.", "Batching", "N", least=0
     )
-    epoch: int = option(0, "Epoch to simulate, from 0.", "Batching", "N")
+    epoch: int = option(0, "Epoch to simulate, from 0.", "Batching", "N", least=0)
     world_size: int = option(1, "Number of ranks.", "Ranks", "N", is_common=True)
     distribute: str = option(
         "batches",
@@ -164,6 +164,7 @@ class Settings:
         "Ranks",
         "NAME",
         shown="that of the current setup, where it is known which tokens are trained",
+        told="How the losses of tokens become that of a step; null where no weights are reported.",
         values=LOSSES,
     )
     pad_to_multiple_of: int = option(
@@ -188,11 +189,7 @@ class Settings:
     )
 
     def __post_init__(self) -> None:
-        check_fields(
-            self,
-            min_values={"seed": 0, "epoch": 0},
-            max_values={"world_size": MOST_RANKS, "seed": MOST_SEED},
-        )
+        check_fields(self, max_values={"world_size": MOST_RANKS, "seed": MOST_SEED})
         object.__setattr__(self, "keep_labels", _labels(self.keep_labels))
         if self.world_size > _MOST_PLANNED and self.distribute not in FROM_ONE_PLAN:
             raise OptionError(
@@ -269,6 +266,9 @@ class Settings:
         return ResolvedSettings(**given | decided)
 
 
+_GIVEN = {each.name: each.metadata for each in fields(Settings)}
+
+
 @dataclass(frozen=True, kw_only=True)
 class ResolvedSettings(Settings):
     """Settings with all defaults decided, as a report states them above its table.
@@ -278,9 +278,9 @@ class ResolvedSettings(Settings):
             `batch_size` follows from the budget.
     """
 
-    tokens_per_batch: int = field()
-    max_length: int = field()
-    batch_size: int = field()
+    tokens_per_batch: int = field(metadata=_GIVEN["tokens_per_batch"])
+    max_length: int = field(metadata=_GIVEN["max_length"])
+    batch_size: int = field(metadata=_GIVEN["batch_size"])
     given_batch_size: int | None = None
 
     @property

@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from itertools import pairwise
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import numpy as np
 
@@ -15,6 +15,8 @@ from batchstat.lengths.arrays import Ints, gather_groups, round_up
 from batchstat.lengths.lost import Lost
 from batchstat.lengths.stats import Histogram, LengthStats, log_edges
 from batchstat.lengths.token_ranges import TokenRanges
+from batchstat.parameters import described
+from batchstat.records import Amount, Count, Positive, Ratio, Record, allowed, told, told_of, untold
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -60,64 +62,48 @@ class CorpusFacts:
         return sum(self.faulty.values())
 
 
-@dataclass(frozen=True)
-class TokenizerFacts:
-    """Tokenizer that counted: see `batchstat.tokenization.tokenizer.Tokenizer`."""
-
+@described("The tokenizer that counted.")
+class TokenizerFacts(Record):
     name: str
-    digest: str
-    special_tokens_per_sample: int
-    max_length: int | None
-    library: str
+    digest: Annotated[str, allowed(pattern=r"^sha256:[0-9a-f]{64}$")]
+    special_tokens_per_sample: Count = told(
+        "Special tokens that the tokenizer adds to a single text; counted in every length."
+    )
+    max_length: Positive | None
+    library: str = told("The library that counted, with its version.")
 
 
 _STEP, _MOST_LIMITS = 64, 10
 
 
-@dataclass(frozen=True)
-class Truncation:
-    """What a `max_length` would truncate.
-
-    Attributes:
-        max_length: the limit.
-        samples: samples that are longer.
-        tokens: tokens that would be lost.
-        trained_tokens: how many of these carry loss; None if that is unknown.
-        untrained_samples: samples that would be left without a token that carries loss; None if
-            that is unknown.
-    """
-
-    max_length: int
-    samples: int
-    tokens: int
-    trained_tokens: int | None = None
-    untrained_samples: int | None = None
+@described("What one max_length would truncate.")
+class Truncation(Record):
+    max_length: Count
+    samples: Count = told("Samples that it would truncate.")
+    tokens: Count = told("Tokens that would be lost.")
+    trained_tokens: Count | None = told(
+        "Trained tokens that would be lost; null where they are unknown.", default=None
+    )
+    untrained_samples: Count | None = told(
+        "Samples that would have no trained token; null where these are unknown.", default=None
+    )
 
 
-@dataclass(frozen=True)
-class ClassCount:
-    """Samples of one label, or of no label (None).
-
-    Attributes:
-        label: the class.
-        count: samples of the class.
-        tokens: tokens of these samples.
-        total: samples of all classes.
-    """
-
-    label: str | None
-    count: int
-    tokens: int
-    total: int
+@described("One class.")
+class ClassCount(Record):
+    label: str | None = told("The class; null for samples without one.")
+    count: Positive = told("How many samples it has.")
+    tokens: int = untold()
+    total: int = untold()
 
     @property
-    def share(self) -> float:
-        """Fraction of all samples."""
+    @told_of("count / all samples.")
+    def share(self) -> Ratio:
         return self.count / self.total
 
     @property
-    def mean_length(self) -> float:
-        """Tokens per sample."""
+    @told_of("Tokens per sample of the class.")
+    def mean_length(self) -> Amount:
         return self.tokens / self.count
 
 

@@ -2,62 +2,48 @@
 
 import shlex
 from collections.abc import Iterator
-from dataclasses import dataclass
 from itertools import pairwise
 from statistics import median
 
+from batchstat.parameters import described
 from batchstat.recording.recording import RecordedRank, Recording
+from batchstat.records import Amount, Count, Record, told, untold
 
 
-@dataclass(frozen=True, kw_only=True)
-class RunFacts:
-    """What was run, how far it came, and what it computed beside training.
-
-    Attributes:
-        folder: where it was recorded.
-        command: the command, as it was given; empty for a part of a program.
-        python: the Python that was found for a script; empty where the command names one.
-        program: the name of the program that trained.
-        created: when it began.
-        trainer: the class of the Trainer; empty without one.
-        trainer_version: the version of transformers; empty without a Trainer.
-        torch: the version of torch.
-        ranks: ranks that were recorded.
-        world_size: how many there were.
-        steps: optimizer steps that were recorded.
-        computed_steps: those that were computed.
-        is_dry: whether an epoch of batches was to be read without training.
-        no_weights: whether models were made without their weights.
-        step_seconds: median time of a computed step; None where fewer than two were timed.
-        seconds: time of all computed steps but the first, on one rank.
-        skipped_steps: steps that a scaler of gradients skipped, on all ranks.
-        forwards_without_gradient: calls of models with token ids that were not trained.
-        tokens_without_gradient: tokens of these.
-        computed_tokens: tokens of the forwards that were trained, padding included.
-        why_ended: how the command was ended, where it was; empty where it ended by itself.
-    """
-
-    folder: str
-    command: str
-    python: str
-    program: str
-    created: str
-    trainer: str
-    trainer_version: str
-    torch: str
-    ranks: int
-    world_size: int
-    steps: int
-    computed_steps: int
-    is_dry: bool
-    no_weights: bool
-    step_seconds: float | None
-    seconds: float
-    skipped_steps: int
-    forwards_without_gradient: int
-    tokens_without_gradient: int
-    computed_tokens: int
-    why_ended: str
+@described("A run whose batches were recorded.")
+class RunFacts(Record, kw_only=True):
+    command: str = told("The command; empty for a part of a program.")
+    python: str = told("The Python that was found for a script; empty where the command names one.")
+    created: str = told("When it began.")
+    folder: str = told("Where it was recorded.")
+    trainer: str = told("The class of the Trainer; empty without one.")
+    trainer_version: str = told(
+        "The version of transformers; empty without a Trainer.", key="transformers"
+    )
+    torch: str = told("The version of torch.")
+    ranks: Count = told("Ranks that were recorded.")
+    world_size: Count = told("Ranks that there were.")
+    steps: Count = told("Optimizer steps that were recorded.")
+    computed_steps: Count = told("Optimizer steps that were computed: fewer in a dry run.")
+    is_dry: bool = told(
+        "Whether an epoch of batches was to be read without training.", key="dry_run"
+    )
+    step_seconds: Amount | None = told(
+        "Median time of a computed step; null where no two were timed."
+    )
+    seconds: Amount = told("Time of all computed steps but the first, on one rank.")
+    skipped_steps: Count = told("Steps that a scaler of gradients skipped.")
+    forwards_without_gradient: Count = told(
+        "Forwards with token ids that were not trained, such as those of an evaluation."
+    )
+    tokens_without_gradient: Count = told("Tokens of these, padding included.")
+    computed_tokens: Count = told("Tokens of the forwards that were trained, padding included.")
+    # The name of the program that trained.
+    program: str = untold()
+    # Whether models were made without their weights.
+    no_weights: bool = untold()
+    # How the command was ended, where it was; empty where it ended by itself.
+    why_ended: str = untold()
 
 
 def run_facts(recording: Recording) -> RunFacts:

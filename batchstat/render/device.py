@@ -86,7 +86,7 @@ def _sign(row: OnDevice) -> str:
 def device_facts(device: Device | None, widest: int) -> dict[str, str]:
     """Return what is to be known of a device, each with a word before it; see `described`."""
     facts = calibrated(device, widest)
-    return {} if facts is None else described(facts.to_json(), widest)
+    return {} if facts is None else described(facts, widest)
 
 
 def report_facts(report: Mapping[str, Any]) -> dict[str, str]:

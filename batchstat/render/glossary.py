@@ -15,6 +15,7 @@ from batchstat.calibration.known_models import KNOWN_MODELS
 from batchstat.calibration.setup import Setup
 from batchstat.corpus.options import CorpusOptions
 from batchstat.documents.comparison import Model
+from batchstat.documents.parts import parts
 from batchstat.documents.schema import schema
 from batchstat.errors import OptionError, did_you_mean
 from batchstat.parameters import Option, options_of
@@ -198,9 +199,9 @@ def entries() -> Iterator[Entry]:
         yield Entry(name, "rule for bucket edges", _prose(rule))
     yield from _parameters_and_settings()
     text = f"{_prose(CostModel)}\n\nBuilt in: {', '.join(KNOWN_MODELS)}."
-    yield Entry("model", "estimate", text, tuple(_attributes(CostModel).items()))
-    for name, words in _attributes(CostModel).items():
-        if name not in Model.model_fields:
+    yield Entry("model", "estimate", text, tuple(_fields_told(CostModel).items()))
+    for name, words in _fields_told(CostModel).items():
+        if name not in parts(Model).keys:
             yield Entry(name, "key of a model", words)
     for name, model in KNOWN_MODELS.items():
         yield Entry(name, "model", f"The shape of {model.source}: {model.shape}.")
@@ -273,13 +274,8 @@ def _prose(documented: Any) -> str:
     return "\n\n".join(p for p in _paragraphs(documented) if not p.startswith(sections))
 
 
-def _attributes(record: type) -> dict[str, str]:
-    """Return what a docstring says of the fields of a record."""
-    text = inspect.getdoc(record) or ""
-    section = re.search(r"^Attributes:\n((?: {4}.*\n?|\n)+)", text, re.MULTILINE)
-    assert section is not None, record
-    found = re.findall(r"^ {4}(\w+): (.*(?:\n {8}.*)*)", section[1], re.MULTILINE)
-    return {name: " ".join(words.split()).replace("`", "") for name, words in found}
+def _fields_told(record: "type[DataclassInstance]") -> dict[str, str]:
+    return {each.name: each.metadata["told"].replace("`", "") for each in fields(record)}
 
 
 def _parameters(strategy: type[Strategy]) -> Iterator[tuple[str, str]]:

@@ -5,12 +5,12 @@ from dataclasses import dataclass, field
 from statistics import mean, pstdev
 from typing import TYPE_CHECKING, Any
 
+from batchstat.documents.spreads import Interval
 from batchstat.lengths.stats import Histogram
 from batchstat.planning.plan import BatchPlan
 from batchstat.planning.rules import SHUFFLED
 from batchstat.planning.settings import ResolvedSettings
 from batchstat.planning.strategies.spec import RowRequest
-from batchstat.simulation.compare.estimate import Interval
 from batchstat.simulation.device import Device, OnDevice
 from batchstat.simulation.meters.counts import PlanCounts
 from batchstat.simulation.meters.timeline import Timeline

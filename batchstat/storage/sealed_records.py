@@ -164,7 +164,7 @@ def decoded(kind: Any, value: object, name: str = "") -> Any:
         return value
     if origin is Annotated:
         converted = decoded(arguments[0], value, name)
-        for check in arguments[1:]:
+        for check in filter(callable, arguments[1:]):  # the others are for documents
             check(name, converted)
         return converted
     if is_dataclass(kind):

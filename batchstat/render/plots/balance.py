@@ -8,13 +8,14 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.ticker import FixedLocator, FuncFormatter, MaxNLocator, NullLocator
 
+from batchstat.documents.balance import ClassDraw
 from batchstat.errors import counted
 from batchstat.render.plots import style
 from batchstat.render.plots.labels import spread
 from batchstat.render.plots.style import Picture
 from batchstat.render.plots.subtitles import subtitle
 from batchstat.render.text import class_name, one_line, percent
-from batchstat.simulation.balance.report import BalanceReport, ClassDraw, SamplerResult
+from batchstat.simulation.balance.report import BalanceReport, SamplerResult
 
 _MOST_ROWS, _LARGEST, _SMALLEST = 24, 15, 5
 _MARKERS = "osD^vP*X"

@@ -5,6 +5,7 @@ from collections.abc import Callable, Iterator
 from rich.console import Group, RenderableType
 from rich.text import Text
 
+from batchstat.documents.balance import ClassDraw
 from batchstat.errors import counted
 from batchstat.render.device import EXTRAPOLATED, TOO_LARGE, device_columns
 from batchstat.render.screens.balance_details import balance_details
@@ -20,7 +21,6 @@ from batchstat.render.text import class_name, one_line, percent
 from batchstat.simulation.balance.report import (
     MOST_COMPUTE,
     BalanceReport,
-    ClassDraw,
     SamplerResult,
 )
 

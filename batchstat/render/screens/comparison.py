@@ -6,6 +6,7 @@ from rich.console import Group, RenderableType
 from rich.text import Text
 
 from batchstat.calibration.cost_model import CostModel
+from batchstat.documents.spreads import SampleFacts
 from batchstat.errors import counted
 from batchstat.render.device import EXTRAPOLATED, TOO_LARGE, device_columns
 from batchstat.render.screens.advice import Advisor
@@ -25,7 +26,6 @@ from batchstat.render.screens.losses import loss_lines
 from batchstat.render.text import batches, percent
 from batchstat.simulation.compare.changes import Change
 from batchstat.simulation.compare.comparison import Comparison
-from batchstat.simulation.compare.estimate import SampleFacts
 from batchstat.simulation.results import SeedSpread, StrategyResult
 
 _LONGEST_NAME = 28

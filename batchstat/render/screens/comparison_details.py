@@ -5,6 +5,7 @@ from collections.abc import Iterator
 from rich.console import RenderableType
 from rich.text import Text
 
+from batchstat.documents.ranks import WorstStep
 from batchstat.errors import counted
 from batchstat.render.screens.layout import Line, Rows
 from batchstat.render.screens.trained_details import trained_details
@@ -17,7 +18,6 @@ from batchstat.simulation.compare.learning_rate import (
 )
 from batchstat.simulation.compare.sweep import Sweep
 from batchstat.simulation.meters.mixing import ClassMixing
-from batchstat.simulation.meters.rank_idle import WorstStep
 
 
 def comparison_details(comparison: Comparison) -> Iterator[RenderableType]:

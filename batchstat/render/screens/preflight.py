@@ -7,6 +7,7 @@ import numpy as np
 from rich.console import Group, RenderableType
 from rich.text import Text
 
+from batchstat.documents.preflight import Proof
 from batchstat.errors import counted
 from batchstat.render.device import cost_of, duration, margin, money, peak_of, time_of
 from batchstat.render.screens.advice import Advisor
@@ -26,7 +27,6 @@ from batchstat.simulation.meters.token_weights import UNKNOWN
 from batchstat.simulation.results import Simulation
 from batchstat.simulation.weight_warnings import weight_remedy
 from batchstat.trainers.preflight.preflight import Preflight
-from batchstat.trainers.preflight.proof import Proof
 
 _WITH_DECODER = (
     "What would help is not simulated where an encoder and a decoder have widths of their own. Pad "

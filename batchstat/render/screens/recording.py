@@ -4,13 +4,13 @@ from collections.abc import Iterator
 
 from rich.console import Group, RenderableType
 
+from batchstat.documents.preflight import SavedTime
 from batchstat.errors import counted
 from batchstat.profiling.profile import Profile
 from batchstat.recording.run_facts import RunFacts
 from batchstat.render.device import EXTRAPOLATED, duration, margin
 from batchstat.render.screens.layout import Line
 from batchstat.render.text import one_line, percent
-from batchstat.trainers.preflight.preflight import SavedTime
 
 _LONGEST_COMMAND = 60
 _NOTHING = 0.01

@@ -7,6 +7,7 @@ from typing import NamedTuple
 
 import numpy as np
 
+from batchstat.documents.balance import ClassDraw
 from batchstat.errors import InputError, NoBatchError, OptionError
 from batchstat.lengths.arrays import Ints
 from batchstat.lengths.exact import dot, total
@@ -18,7 +19,7 @@ from batchstat.planning.samples import Samples
 from batchstat.planning.settings import ResolvedSettings, Settings
 from batchstat.planning.shares import draw_samples, make_shares
 from batchstat.planning.strategies.spec import StrategySpec
-from batchstat.simulation.balance.report import BalanceReport, ClassDraw, SamplerResult
+from batchstat.simulation.balance.report import BalanceReport, SamplerResult
 from batchstat.simulation.device import Device, batch_cost
 from batchstat.simulation.results import ReportWarning, StrategyResult
 from batchstat.simulation.rows import make_row
@@ -178,7 +179,7 @@ def _classes(
             label=label,
             before=len(members),
             after=int(times.sum()),
-            unique=int(np.count_nonzero(times)),
+            unique_samples=int(np.count_nonzero(times)),
             max_repeats=int(times.max()),
             tokens_before=total(tokens),
             tokens_after=dot(times, tokens),

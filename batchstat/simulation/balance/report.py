@@ -4,6 +4,7 @@ import math
 from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any
 
+from batchstat.documents.balance import ClassDraw
 from batchstat.lengths.stats import LengthStats
 from batchstat.planning.samplers.base import Sampler
 from batchstat.planning.samplers.spec import sampler_name
@@ -31,51 +32,6 @@ AS_MUCH_SEEN = 0.01
 
 _BY_CHANCE = 4
 """Standard deviations of a class's draws that count as chance."""
-
-
-@dataclass(frozen=True, kw_only=True)
-class ClassDraw:
-    """One class before and after a sampler.
-
-    Attributes:
-        label: the class.
-        before: its samples in the corpus.
-        after: its samples that an epoch draws, repeats counted.
-        unique: distinct samples among them.
-        max_repeats: largest number of times any one sample is drawn.
-        tokens_before: tokens of all its samples in the corpus.
-        tokens_after: tokens of the drawn samples.
-        seen: distinct samples drawn up to each epoch.
-    """
-
-    label: str
-    before: int
-    after: int
-    unique: int
-    max_repeats: int
-    tokens_before: int
-    tokens_after: int
-    seen: tuple[int, ...]
-
-    @property
-    def coverage(self) -> float:
-        """Distinct samples drawn in an epoch / samples of the class."""
-        return self.unique / self.before
-
-    @property
-    def coverage_after(self) -> float:
-        """Distinct samples drawn in all epochs / samples of the class."""
-        return self.seen[-1] / self.before
-
-    @property
-    def mean_length(self) -> float:
-        """Mean tokens per sample of the class, in the corpus."""
-        return self.tokens_before / self.before
-
-    @property
-    def mean_length_after(self) -> float | None:
-        """Mean tokens per drawn sample of the class; None if none is drawn."""
-        return self.tokens_after / self.after if self.after else None
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -249,11 +205,11 @@ class BalanceReport:
         """Return one row per sampler and class: `sampler`, `label`, and the numbers of the class by
         the keys of balance.json.
         """
-        from batchstat.documents.balance import DrawnClass
         from batchstat.documents.base import to_frame
+        from batchstat.documents.parts import parts
 
         pairs = [(row.spec, each) for row in self.samplers for each in row.classes]
-        frame = to_frame(DrawnClass.of(each) for _, each in pairs)
+        frame = to_frame(parts(ClassDraw).json(each) for _, each in pairs)
         frame.insert(0, "sampler", [spec for spec, _ in pairs])
         frame.insert(1, "label", [each.label for _, each in pairs])
         return frame

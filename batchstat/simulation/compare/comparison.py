@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from batchstat.calibration.calibration import Calibration
 from batchstat.calibration.cost_model import CostModel
+from batchstat.documents.spreads import SampleFacts
 from batchstat.errors import OptionError
 from batchstat.planning.samples import Samples
 from batchstat.planning.settings import ResolvedSettings
@@ -14,7 +15,6 @@ from batchstat.profiling.profile import CorpusFacts, TokenizerFacts
 from batchstat.recording.run_facts import RunFacts
 from batchstat.simulation.compare.bounds import Bounds
 from batchstat.simulation.compare.changes import Changes
-from batchstat.simulation.compare.estimate import SampleFacts
 from batchstat.simulation.compare.learning_rate import LearningRateHint
 from batchstat.simulation.compare.sweep import Sweep
 from batchstat.simulation.device import Device
@@ -230,6 +230,6 @@ class Comparison:
 
         rows = [strategy_of(row, self.model, self.speed_up(row)) for row in self.strategies]
         frame = to_frame(rows)
-        frame.insert(0, "strategy", [row.label for row in rows])
+        frame.insert(0, "strategy", [row["label"] for row in rows])
         frame.insert(1, "shuffling", [self.shuffling(row) for row in self.strategies])
         return frame[[*_SHOWN, *(name for name in frame if name not in _SHOWN)]]

@@ -13,6 +13,7 @@ from statistics import stdev
 
 import numpy as np
 
+from batchstat.documents.spreads import Interval, SampleFacts
 from batchstat.errors import InputError, OptionError, short
 from batchstat.lengths.arrays import Ints
 from batchstat.planning.order import BLOCK_SIZE
@@ -25,45 +26,6 @@ CONFIDENCE = 0.95
 _DEVIATIONS = 2.262157
 """Half-width that contains 95 % of Student's distribution with 9 degrees of freedom."""
 _LEAST_BLOCKS = 2 * GROUPS
-
-
-@dataclass(frozen=True)
-class SampleFacts:
-    """The part of a corpus that an estimate is made from.
-
-    Attributes:
-        samples: number of samples drawn.
-        corpus_samples: number of samples in the whole corpus.
-        blocks: number of blocks of consecutive samples drawn.
-        block_size: samples per block.
-        groups: groups of blocks, simulated separately to find how far the estimate may be off.
-        confidence: probability that an interval contains the number of the whole corpus.
-    """
-
-    samples: int
-    corpus_samples: int
-    blocks: int
-    block_size: int
-    groups: int
-    confidence: float
-
-    @property
-    def share(self) -> float:
-        """Samples drawn / samples of the corpus."""
-        return self.samples / self.corpus_samples
-
-
-@dataclass(frozen=True)
-class Interval:
-    """Confidence interval for the padding ratio of the whole corpus."""
-
-    low: float
-    high: float
-
-    @property
-    def margin(self) -> float:
-        """Half of its width."""
-        return (self.high - self.low) / 2
 
 
 def read_share(written: str) -> float:

@@ -3,12 +3,12 @@
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 
+from batchstat.documents.grouping import SweepPoint
 from batchstat.errors import NoBatchError
 from batchstat.parameters import with_parameter
 from batchstat.planning.settings import ResolvedSettings
 from batchstat.planning.shares import EpochShares
 from batchstat.planning.strategies.spec import RowRequest, StrategySpec
-from batchstat.simulation.meters.grouping import Grouping
 from batchstat.simulation.meters.measure import measure
 
 ENOUGH = 0.005
@@ -18,22 +18,6 @@ _MOST_WINDOWS = 20_000
 """The sweep skips a `read_ahead` that would make more windows than this."""
 _MOST_SORTED = 10**7
 """The sweep skips a `read_ahead` above this, except the whole epoch, which uses the histogram."""
-
-
-@dataclass(frozen=True, kw_only=True)
-class SweepPoint:
-    """Results of one `read_ahead`, all else equal."""
-
-    read_ahead: int
-    batches: int
-    padding_tokens: int
-    total_tokens: int
-    grouping: Grouping
-
-    @property
-    def padding_ratio(self) -> float:
-        """Padding tokens / total tokens."""
-        return self.padding_tokens / self.total_tokens
 
 
 @dataclass(frozen=True, kw_only=True)

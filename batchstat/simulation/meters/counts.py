@@ -2,8 +2,8 @@
 
 from dataclasses import dataclass
 
+from batchstat.documents.grouping import Grouping
 from batchstat.simulation.meters.coverage import Coverage
-from batchstat.simulation.meters.grouping import Grouping
 from batchstat.simulation.meters.rank_idle import RankCounts
 
 

@@ -5,30 +5,9 @@ from math import sqrt
 
 import numpy as np
 
+from batchstat.documents.grouping import Grouping
 from batchstat.lengths.arrays import Floats, Ints
 from batchstat.lengths.exact import total
-
-
-@dataclass(frozen=True)
-class Grouping:
-    """How much less random batches are when samples of similar length meet; None if undefined.
-
-    In training it shows as a loss that goes up and down with the length of the batch.
-
-    Attributes:
-        neighbour_correlation: Pearson's correlation of a step's mean length with that of the next
-            (lag-1 autocorrelation), in [-1, 1]: near 1 if consecutive steps are alike.
-        length_homogeneity: share of the variance of lengths that lies between batches, beyond that
-            of random batches: about 0 for random batches, 1 if every batch holds one length. This
-            is Kelley's epsilon squared (1935).
-        samples_per_batch_cv: standard deviation / mean of the samples per batch.
-        tokens_per_step_cv: standard deviation / mean of the real tokens per step.
-    """
-
-    neighbour_correlation: float | None
-    length_homogeneity: float | None
-    samples_per_batch_cv: float
-    tokens_per_step_cv: float
 
 
 @dataclass

@@ -5,33 +5,11 @@ from dataclasses import dataclass
 import numpy as np
 
 from batchstat.calibration.costs import TOTAL_TOKENS, BatchCost
+from batchstat.documents.ranks import WorstStep
 from batchstat.lengths.arrays import Ints
 from batchstat.lengths.exact import added, total
 from batchstat.planning.batch_table import BatchTable
 from batchstat.planning.settings import ResolvedSettings
-
-
-@dataclass(frozen=True)
-class WorstStep:
-    """The step in which ranks wait the most.
-
-    Attributes:
-        step: number of the step, from 0.
-        rank: the slowest rank.
-        tokens: total tokens of that rank.
-        mean_tokens: mean total tokens over all ranks.
-        rows: rows of that rank's largest batch in the step.
-        width: tokens to which these rows are padded.
-        ranks_without: number of ranks without a batch in the step.
-    """
-
-    step: int
-    rank: int
-    tokens: int
-    mean_tokens: float
-    rows: int
-    width: int
-    ranks_without: int
 
 
 @dataclass(frozen=True)

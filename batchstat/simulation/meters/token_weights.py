@@ -4,6 +4,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from batchstat.documents.trained import Amounts, ClassWeight
 from batchstat.lengths.arrays import Floats, Ints, offsets_from_sizes
 from batchstat.lengths.exact import sums_at, total
 from batchstat.planning.classes import Classes
@@ -18,43 +19,6 @@ UNKNOWN = "unknown"
 """A loss of which no weights are known."""
 
 TENTH = 10
-
-
-@dataclass(frozen=True)
-class Amounts:
-    """How some numbers differ.
-
-    Attributes:
-        mean: their mean.
-        std: their population standard deviation.
-        min: the smallest.
-        max: the largest.
-    """
-
-    mean: float
-    std: float
-    min: int
-    max: int
-
-    @classmethod
-    def of(cls, numbers: Ints) -> "Amounts":
-        """Return those of an array, which is not empty."""
-        return cls(
-            mean=total(numbers) / numbers.size,
-            std=float(numbers.std(dtype=np.float64)),
-            min=int(numbers.min()),
-            max=int(numbers.max()),
-        )
-
-
-@dataclass(frozen=True)
-class ClassWeight:
-    """The mean weight of a class's trained tokens; None if it has none. The label None stands for
-    samples without one.
-    """
-
-    label: str | None
-    weight: float | None
 
 
 @dataclass(frozen=True)
@@ -122,9 +86,19 @@ def measure_trained(batches: RankBatches, request: RowRequest, samples: Samples)
         tokens=total(trained),
         untrained_samples=_untrained(batches),
         untrained_batches=int(np.count_nonzero(of_batch[filled] == 0)),
-        per_step=Amounts.of(batches.step_tokens),
-        per_rank=Amounts.of(_of_ranks(batches)),
+        per_step=_amounts(batches.step_tokens),
+        per_rank=_amounts(_of_ranks(batches)),
         weights=weights,
+    )
+
+
+def _amounts(numbers: Ints) -> Amounts:
+    """Return how the numbers of an array differ, which is not empty."""
+    return Amounts(
+        mean=total(numbers) / numbers.size,
+        std=float(numbers.std(dtype=np.float64)),
+        min=int(numbers.min()),
+        max=int(numbers.max()),
     )
 
 

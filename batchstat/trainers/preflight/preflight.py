@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any, Unpack, cast
 
 from batchstat.calibration.calibration import Calibration
+from batchstat.documents.preflight import Proof, SavedTime
 from batchstat.errors import InputError, OptionError
 from batchstat.parameters import checks_keywords
 from batchstat.planning.frameworks.packed_rows import ShuffledRows
@@ -31,7 +32,7 @@ from batchstat.trainers.preflight.corpus import profile_keywords
 from batchstat.trainers.preflight.current import CurrentSetup, current_of
 from batchstat.trainers.preflight.device import device_of
 from batchstat.trainers.preflight.observed import Observed, observe
-from batchstat.trainers.preflight.proof import Proof, prove
+from batchstat.trainers.preflight.proof import prove
 from batchstat.trainers.preflight.samples import epoch_size
 from batchstat.trainers.preflight.warnings import (
     configuration_warnings,
@@ -40,25 +41,6 @@ from batchstat.trainers.preflight.warnings import (
     own_warnings,
     schedule_warnings,
 )
-
-
-@dataclass(frozen=True, kw_only=True)
-class SavedTime:
-    """An epoch of a recorded run, and of the best change, by the times of its own batches.
-
-    Attributes:
-        label: the change.
-        before: seconds of the epoch as it was recorded.
-        after: seconds with the change.
-        residual: how far the fitted time of a batch is from the measured one.
-        is_extrapolated: whether the change has batches larger or wider than all recorded ones.
-    """
-
-    label: str
-    before: float
-    after: float
-    residual: float
-    is_extrapolated: bool
 
 
 @dataclass(frozen=True, kw_only=True, repr=False)

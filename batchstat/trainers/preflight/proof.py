@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 
+from batchstat.documents.preflight import Proof
 from batchstat.errors import BatchstatError, counted
 from batchstat.planning.inputs import resolve_inputs
 from batchstat.planning.rank_batches import RankBatches, plan_ranks
@@ -25,34 +26,6 @@ _SEEDS = (42, 0, 1, 2, 3, 1234)
 _EPOCHS = (0, 1, 2, 3)
 _PACKING = {"trl": "packing", "axolotl": "sample_packing", "llama-factory": "packing"}
 """The key by which each framework packs."""
-
-
-@dataclass(frozen=True, kw_only=True)
-class Proof:
-    """What a plan and a recording have in common.
-
-    Attributes:
-        folder: the recording.
-        batches: batches that were recorded, on all ranks.
-        planned: batches that are planned, on all ranks; more where the run ended before its epoch.
-        equal: how many are as planned, in the sequence of training, before the first that is not.
-        difference: what of that one differs, in words; empty where all are equal.
-        causes: changes of the plan that make all equal, in words.
-        hint: what else differs, in words, where none was found.
-    """
-
-    folder: str
-    batches: int
-    planned: int
-    equal: int
-    difference: str = ""
-    causes: tuple[str, ...] = ()
-    hint: str = ""
-
-    @property
-    def is_equal(self) -> bool:
-        """Whether all recorded batches are as planned."""
-        return not self.difference
 
 
 @dataclass(frozen=True)

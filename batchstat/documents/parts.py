@@ -1,0 +1,192 @@
+"""What documents consist of, as the fields of records declare it: for JSON, schemas and limits."""
+
+import operator
+import types
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import MISSING, dataclass, field, fields, is_dataclass, replace
+from functools import cache
+from inspect import cleandoc
+from typing import Annotated, Any, Literal, Union, get_args, get_origin
+
+from batchstat.parameters import Option, options_of
+from batchstat.records import SAME, Record
+
+Kind = Literal["ratio", "count", "number"]
+"""A ratio in [0, 1], a whole number, or any other number that is not negative."""
+
+_TYPES = {int: "integer", float: "number", str: "string", bool: "boolean", dict: "object"}
+_EXCEEDS = {
+    "minimum": operator.lt,
+    "maximum": operator.gt,
+    "exclusiveMinimum": operator.le,
+    "exclusiveMaximum": operator.ge,
+}
+"""Keywords of JSON Schemas that bound numbers, and what breaks them."""
+
+
+@dataclass(frozen=True)
+class Part:
+    """A part of a document.
+
+    Attributes:
+        type: its type in JSON; None for any.
+        text: what an object of its kind is.
+        told: what it is in this place.
+        source: where it is taken from: names joined by dots.
+        is_required: whether there always is one.
+        default: the value where there is none.
+        is_nullable: whether it may be null.
+        keys: the parts of an object, by key.
+        items: what each element of a list, or each value of an object with any keys, is.
+        allowed: other keywords of its JSON Schema.
+    """
+
+    type: str | None = None
+    text: str = ""
+    told: str = ""
+    source: str = ""
+    is_required: bool = True
+    default: Any = None
+    is_nullable: bool = False
+    keys: Mapping[str, "Part"] = field(default_factory=dict)
+    items: "Part | None" = None
+    allowed: Mapping[str, Any] = field(default_factory=dict)
+
+    @property
+    def kind(self) -> Kind | None:
+        """The kind of number; None for what is not a number."""
+        if self.type == "integer":
+            return "count"
+        if self.type == "number":
+            return "ratio" if self.allowed.get("x-unit") == "ratio" else "number"
+        return None
+
+    @property
+    def is_closed(self) -> bool:
+        """Whether an object has these keys alone: all of them may be missing."""
+        return not any(each.is_required for each in self.keys.values())
+
+    def json(self, value: Any) -> Any:
+        """Return a value as what `json.dumps` takes: one of this kind, or several sources of an
+        object, of which the first that has a key wins.
+
+        Raises:
+            ValueError: a number out of its range, or a key that is not declared.
+        """
+        if value is None and (self.is_nullable or self.type is None):
+            return None
+        if value is None:
+            raise ValueError(f"{self.source} is None")
+        if self.keys:
+            return dict(self._filled(value if isinstance(value, Sources) else Sources([value])))
+        if self.type == "array" and self.items is not None:
+            return [self.items.json(each) for each in value]
+        if self.type == "object":
+            return dict(value)
+        if self.type == "number":
+            value = float(value)
+        for keyword, bound in self.allowed.items():
+            if keyword in _EXCEEDS and _EXCEEDS[keyword](value, bound):
+                raise ValueError(f"{self.source}={value}: {keyword} is {bound}")
+        return value
+
+    def _filled(self, sources: "Sources") -> Iterator[tuple[str, Any]]:
+        if self.is_closed:
+            sources.require(self.keys)
+        for name, part in self.keys.items():
+            value = sources.get(name, part.source)
+            if value is not MISSING:
+                yield name, part.json(value)
+            elif part.is_required:
+                raise ValueError(f"no source has {name}")
+
+
+class Sources(tuple[Any, ...]):
+    """Several records as one: the first that has a key wins."""
+
+    def get(self, name: str, source: str) -> Any:
+        """Return the value of a key; `MISSING` where there is none.
+
+        Args:
+            name: the key, as mappings have it.
+            source: where records have it.
+        """
+        for each in self:
+            found = each.get(name, MISSING) if isinstance(each, Mapping) else _at(each, source)
+            if found is not MISSING:
+                return found
+        return self if source == SAME else MISSING
+
+    def require(self, names: Iterable[str]) -> None:
+        """Raise ValueError where a mapping has another key."""
+        for each in self:
+            if isinstance(each, Mapping) and (unknown := each.keys() - set(names)):
+                raise ValueError(f"not declared: {', '.join(sorted(unknown))}")
+
+
+def _at(record: Any, source: str) -> Any:
+    """Return what a path leads to, or the null on its way; `MISSING` where it leads to nothing."""
+    for step in source.split("."):
+        if record is None:
+            return None
+        record = getattr(record, step, MISSING)
+    return record
+
+
+def parts(annotation: Any) -> Part:
+    """Return what a value of a type, such as a document, consists of."""
+    return _parts(annotation)
+
+
+@cache
+def _parts(annotation: Any) -> Part:
+    origin, arguments = get_origin(annotation), get_args(annotation)
+    if origin is Annotated:
+        part = parts(arguments[0])
+        pairs = (pair for each in annotation.__metadata__ for pair in each)
+        return replace(part, allowed=dict(pairs))
+    if annotation == int | float:  # as it was given: a whole number stays one
+        return Part()
+    if origin in (Union, types.UnionType):
+        own, *others = (parts(each) for each in arguments if each is not types.NoneType)
+        assert not others, f"{annotation} has several types, which no path can tell apart"
+        return replace(own, is_nullable=True)
+    if origin in (list, tuple):
+        return Part("array", items=parts(arguments[0]))
+    if origin in (dict, Mapping):
+        return Part("object", items=parts(arguments[1]))
+    if is_dataclass(annotation):
+        # The docstring of settings is for those who set them.
+        text = "" if options_of(annotation) else cleandoc(annotation.__doc__ or "")
+        return Part("object", text=text, keys=dict(_keys(annotation)))
+    return Part(_TYPES.get(annotation))
+
+
+def _keys(record: Any) -> Iterator[tuple[str, Part]]:
+    """Yield the keys of a record: its fields, and the properties that are told; of settings, its
+    options.
+    """
+    options = options_of(record)
+    for each in fields(record):
+        told, source = each.metadata.get("told", ""), each.metadata.get("of") or each.name
+        if told is None or (options and each.name not in options):
+            continue
+        part = replace(parts(each.type), told=told, source=source)
+        if options:
+            part = _of_option(part, options[each.name])
+        elif each.default is not MISSING and not issubclass(record, Record):
+            part = replace(part, is_required=False, default=each.default)
+        yield each.metadata.get("key") or each.name, part
+    for name, member in vars(record).items():
+        getter = member.fget if isinstance(member, property) else None
+        if getter is not None and hasattr(getter, "told"):
+            part = parts(getter.__annotations__["return"])
+            yield name, replace(part, told=getter.told, source=name)
+
+
+def _of_option(part: Part, declared: Option) -> Part:
+    """Return a setting as a part of a document."""
+    found: dict[str, Any] = {"enum": tuple(declared.values)} if declared.values else {}
+    if part.type == "integer":
+        found["minimum"] = declared.least
+    return replace(part, told=declared.told, allowed=found)

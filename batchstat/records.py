@@ -1,0 +1,81 @@
+"""Numbers that reports state, each declared once: on the field of the record that holds it.
+
+Its sentence, type and unit stand there. JSON, schemas, the paths of limits, the glossary and the
+columns of frames follow: see `batchstat.documents.parts`.
+"""
+
+from collections.abc import Callable, Iterable
+from dataclasses import MISSING, dataclass, field
+from typing import Annotated, Any, TypeVar, dataclass_transform
+
+_Thing = TypeVar("_Thing")
+
+
+class Allowed(tuple[tuple[str, Any], ...]):
+    """What a value may be, beside its type: keywords of a JSON Schema, with their values."""
+
+
+def allowed(**keywords: Any) -> Allowed:
+    """Return what the type of a field is annotated with; `unit` is batchstat's own keyword."""
+    if "unit" in keywords:
+        keywords["x-unit"] = keywords.pop("unit")
+    return Allowed(keywords.items())
+
+
+def among(names: Iterable[str]) -> Allowed:
+    """Return what a text may be that is one of the names of a registry."""
+    return allowed(enum=tuple(names))
+
+
+Count = Annotated[int, allowed(minimum=0)]
+Positive = Annotated[int, allowed(minimum=1)]
+Amount = Annotated[float, allowed(minimum=0)]
+AtLeastOne = Annotated[float, allowed(minimum=1)]
+Ratio = Annotated[float, allowed(minimum=0, maximum=1, unit="ratio")]
+"""Shown as a percentage; a limit on it may be written as one."""
+
+UnboundedRatio = Annotated[float, allowed(minimum=0, unit="ratio")]
+
+
+SAME = "."
+"""Where a document takes a part from whose keys its own sources have."""
+
+
+def told(
+    text: str = "", *, key: str | None = None, of: str | None = None, default: Any = MISSING
+) -> Any:
+    """Return a field that documents have.
+
+    Args:
+        text: what it means, in a sentence: for schemas, the glossary and `explain`.
+        key: its name in documents, if not the field's.
+        of: where a document takes it from, if not from what has its name: names joined by dots, or
+            `SAME`.
+        default: the value where there is none; a document then leaves the key out.
+    """
+    return field(default=default, metadata={"told": text, "key": key, "of": of})
+
+
+def untold() -> Any:
+    """Return a field of a record that no document has."""
+    return field(metadata={"told": None})
+
+
+def told_of(text: str = "") -> Callable[[_Thing], _Thing]:
+    """Make a property of a record a key of documents, below its decorator `property`."""
+
+    def give(thing: _Thing) -> _Thing:
+        thing.__doc__ = text or thing.__doc__
+        thing.told = text  # type: ignore[attr-defined]
+        return thing
+
+    return give
+
+
+@dataclass_transform(frozen_default=True, field_specifiers=(told, untold))
+class Record:
+    """A frozen dataclass that documents have as it is: its fields, and properties by `told_of`."""
+
+    def __init_subclass__(cls, *, kw_only: bool = False) -> None:
+        """Make a class of this kind a dataclass."""
+        dataclass(frozen=True, kw_only=kw_only)(cls)
