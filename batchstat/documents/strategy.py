@@ -98,6 +98,7 @@ class Strategy(Document):
         "How random batches are: full, partial (lengths differ somewhat between batches), sorted "
         "(batches hold similar lengths), blocks (of the corpus), or none (its order)."
     )
+    packs_rows: bool = told("Whether rows hold several samples, which attention must keep apart.")
     speed_up: Amount | None = told(
         "Compute of the current setup / compute of this row, an estimate; null outside of a "
         "comparison."

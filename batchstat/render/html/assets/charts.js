@@ -13,8 +13,6 @@ const charts = (() => {
   const lostRatio = (row) => row.truncated_ratio + row.dropped_ratio;
   const seenLost = (row) => (lostRatio(row) >= LOSES ? lost(row) : 0);
   const size = (row) => row.total_tokens + seenLost(row);
-  // Parts of split samples count as samples of a batch, so that only packing makes this true.
-  const packs = (row) => row.samples_per_batch.mean * row.batches > 1.000001 * row.rows;
   const current = (rows, choice) => rows.find((row) => row.label === choice.current) ?? rows[0];
   const best = (rows, choice) => rows.find((row) => row.label === choice.best);
 
@@ -43,7 +41,7 @@ const charts = (() => {
       `${batchesOf(row.batches)}, ${counted(row.steps, "step")}`,
       lost(row) > 0 && `${counted(lost(row), "token")} lost (${percent(lostRatio(row))})`,
       row.over_budget_batches > 0 && `${batchesOf(row.over_budget_batches)} over budget`,
-      packs(row) && "needs varlen attention",
+      row.packs_rows && "needs varlen attention",
     ].filter(Boolean);
   }
 
@@ -66,7 +64,7 @@ const charts = (() => {
         title: row.label,
         notes: [
           ...marksOf(row, choice),
-          packs(row) && "needs varlen attention",
+          row.packs_rows && "needs varlen attention",
           seenLost(row) > 0 && `${percent(lostRatio(row))} lost`,
         ].filter(Boolean),
         parts: [["real", row.real_tokens], ["padding", row.padding_tokens], ["lost", seenLost(row)]],
@@ -159,7 +157,7 @@ const charts = (() => {
       : `${measure(mine)} relative to ${mine.label}, against length homogeneity`;
     plot.show(container, (width) => {
       const shapes = [["dot-key", "one sample per row"], ["square-key", "several: needs varlen attention"]];
-      if (strategies.some(packs)) plot.key(container, shapes);
+      if (strategies.some((row) => row.packs_rows)) plot.key(container, shapes);
       const box = { left: 46, right: width - 16, top: 36, bottom: width < plot.SMALL ? 290 : 340 };
       const svg = plot.canvas(container, width, box.bottom + 44, words);
       const across = linear([Math.min(-0.05, ...dots.map((dot) => dot.x - 0.05)), 1.05], [box.left, box.right]);
@@ -194,7 +192,7 @@ const charts = (() => {
     const marks = places.map(({ left, top, x, y, row, rows, isFar }) => {
       const radius = look(row, choice) ? 7 : 5.5;
       const shape = isFar ? `M0,${-radius}l${radius},${1.7 * radius}h${-2 * radius}z`
-        : packs(row) ? `M${-radius},${-radius}h${2 * radius}v${2 * radius}h${-2 * radius}z`
+        : row.packs_rows ? `M${-radius},${-radius}h${2 * radius}v${2 * radius}h${-2 * radius}z`
           : `M${-radius},0a${radius},${radius} 0 1 0 ${2 * radius},0a${radius},${radius} 0 1 0 ${-2 * radius},0z`;
       const node = path(svg, `dot ${look(row, choice)}`, shape).attr("transform", `translate(${left},${top})`).node();
       const others = rows.slice(1).map((each) => `also here: ${each.label}`);
