@@ -33,7 +33,7 @@ FILES: dict[str, tuple[str, type[Document]]] = {
 def schema(name: str) -> dict[str, Any]:
     """Return the JSON Schema of a file such as `profile.json`, by the word before the dot."""
     number, document = FILES[name]
-    found = _schema_of(parts(document))
+    found = schema_of(parts(document))
     found["properties"]["schema"]["const"] = number
     return {
         "$schema": "https://json-schema.org/draft/2020-12/schema",
@@ -42,7 +42,7 @@ def schema(name: str) -> dict[str, Any]:
     }
 
 
-def _schema_of(part: Part) -> dict[str, Any]:
+def schema_of(part: Part) -> dict[str, Any]:
     """Return the schema of a part in its place."""
     made = _schema_of_kind(part)
     if part.is_nullable:
@@ -64,10 +64,10 @@ def _schema_of_kind(part: Part) -> dict[str, Any]:
     if part.text:
         made["description"] = part.text
     if part.keys:
-        made["properties"] = {name: _schema_of(each) for name, each in part.keys.items()}
+        made["properties"] = {name: schema_of(each) for name, each in part.keys.items()}
         required = [name for name, each in part.keys.items() if each.is_required]
         made |= {"required": required} if required else {"additionalProperties": False}
     elif part.items is not None:
-        below = _schema_of(part.items)
+        below = schema_of(part.items)
         made["items" if part.type == "array" else "additionalProperties"] = below or True
     return dict(sorted(made.items()))
