@@ -9,46 +9,70 @@ from batchstat.documents.device import Calibrated, calibrated
 from batchstat.documents.strategy import Strategy, strategy_of
 from batchstat.parameters import described
 from batchstat.planning.rules import COSTS
-from batchstat.records import Amount, AtLeastOne, Count, Positive, Ratio, allowed, among, told
+from batchstat.records import (
+    Amount,
+    AtLeastOne,
+    Count,
+    Positive,
+    Ratio,
+    Record,
+    allowed,
+    among,
+    told,
+    told_of,
+    untold,
+)
 
 SCHEMA = "batchstat.buckets/3"
 
 
 @described("One bucket of the optimal edges.")
-class Bucket(Document):
+class Bucket(Record):
     edge: Positive = told("The longest length that it may hold.")
     samples: Count = told("How many samples it holds.")
     real_tokens: Count = told("Their tokens.")
     batch_size: Positive = told("tokens_per_batch // edge, at least 1.")
-    padding_tokens: Count = told("total_tokens - real_tokens.")
-    total_tokens: Count = told("samples x edge.")
+
+    @property
+    @told_of("total_tokens - real_tokens.")
+    def padding_tokens(self) -> Count:
+        return self.total_tokens - self.real_tokens
+
+    @property
+    @told_of("samples x edge.")
+    def total_tokens(self) -> Count:
+        return self.samples * self.edge
 
 
 @described("The edges that a rule gives for one number of buckets.")
-class RulePoint(Document):
-    buckets: Positive = told("How many the rule was asked for.", of="wanted")
-    edges: list[Positive] = told("Those it found, rising, inclusive; it may be fewer.")
+class Edges(Record):
+    rule: str = untold()
+    wanted: Positive = told("How many the rule was asked for.", key="buckets")
+    edges: tuple[Positive, ...] = told("Those it found, rising, inclusive; it may be fewer.")
     real_tokens: Count = told("Tokens of all samples.")
     total_tokens: Positive = told("Tokens of all samples padded to their edges.")
-    padding_ratio: Ratio = told("1 - real_tokens / total_tokens.")
-    relative_cost: AtLeastOne = told(
+    cost: AtLeastOne = told(
         "Cost of all samples padded to their edges / of the samples as they are. By time, short "
         "batches and compiling are in the first, and full batches in the second.",
-        of="cost",
+        key="relative_cost",
     )
+
+    @property
+    @told_of("1 - real_tokens / total_tokens.", after="total_tokens")
+    def padding_ratio(self) -> Ratio:
+        return 1 - self.real_tokens / self.total_tokens
 
 
 @described("A rule for bucket edges.")
 class Rule(Document):
     name: str = told("optimal, quantile, uniform, geometric, equal-tokens or equal-cost.")
-    points: list[RulePoint] = told("One per number of buckets.")
+    points: list[Edges] = told("One per number of buckets.")
 
 
 @described("How long training takes with the optimal edges for one number of buckets.")
-class BucketTime(Document):
-    buckets: Positive = told("How many were asked for.", of="wanted")
-    edges: list[Positive] = told("Those found; it may be fewer.")
-    seconds: Amount = told("batch_seconds + compile_seconds.")
+class BucketTime(Record):
+    wanted: Positive = told("How many were asked for.", key="buckets")
+    edges: tuple[Positive, ...] = told("Those found; it may be fewer.")
     batch_seconds: Amount = told("Of the batches of all epochs, by the slowest rank in each step.")
     compile_seconds: Amount = told("Of compiling each shape, once.")
     shapes: Positive = told("Distinct (rows, width) of the batches, short ones included.")
@@ -57,6 +81,11 @@ class BucketTime(Document):
         "Whether the peak fits, with the margin of the calibration's worst residual; null where "
         "memory has no limit or is not known."
     )
+
+    @property
+    @told_of("batch_seconds + compile_seconds.", after="edges")
+    def seconds(self) -> Amount:
+        return self.batch_seconds + self.compile_seconds
 
 
 @described("Upper edges of buckets. Keys may be added within this schema.")

@@ -158,14 +158,12 @@ def _parts(annotation: Any) -> Part:
     if is_dataclass(annotation):
         # The docstring of settings is for those who set them.
         text = "" if options_of(annotation) else cleandoc(annotation.__doc__ or "")
-        return Part("object", text=text, keys=dict(_keys(annotation)))
+        return Part("object", text=text, keys=_ordered(annotation))
     return Part(_TYPES.get(annotation))
 
 
 def _keys(record: Any) -> Iterator[tuple[str, Part]]:
-    """Yield the keys of a record: its fields, and the properties that are told; of settings, its
-    options.
-    """
+    """Yield the fields of a record that are keys; of settings, the options."""
     options = options_of(record)
     for each in fields(record):
         told, source = each.metadata.get("told", ""), each.metadata.get("of") or each.name
@@ -177,11 +175,19 @@ def _keys(record: Any) -> Iterator[tuple[str, Part]]:
         elif each.default is not MISSING and not issubclass(record, Record):
             part = replace(part, is_required=False, default=each.default)
         yield each.metadata.get("key") or each.name, part
+
+
+def _ordered(record: Any) -> dict[str, Part]:
+    """Return the keys of a record, with those of properties in their places."""
+    found = list(_keys(record))
     for name, member in vars(record).items():
-        getter = member.fget if isinstance(member, property) else None
-        if getter is not None and hasattr(getter, "told"):
-            part = parts(getter.__annotations__["return"])
-            yield name, replace(part, told=getter.told, source=name)
+        getter: Any = member.fget if isinstance(member, property) else None
+        if hasattr(getter, "told"):
+            part = replace(parts(getter.__annotations__["return"]), told=getter.told, source=name)
+            names = [key for key, _ in found]
+            place = names.index(getter.after) + 1 if getter.after else len(found)
+            found.insert(place, (name, part))
+    return dict(found)
 
 
 def _of_option(part: Part, declared: Option) -> Part:

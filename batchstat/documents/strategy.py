@@ -7,7 +7,7 @@ from batchstat.documents.corpus import Histogram
 from batchstat.documents.grouping import Grouping, Mixing
 from batchstat.documents.ranks import Ranks, timeline_of
 from batchstat.documents.spreads import Interval, Seeds, seeds_of
-from batchstat.documents.trained import Trained
+from batchstat.documents.trained import TrainedCounts
 from batchstat.parameters import described
 from batchstat.planning.batch_table import BatchTable
 from batchstat.records import (
@@ -173,7 +173,7 @@ class Strategy(Document):
         "The same where cost is the calibration's time; null without a calibration that has times."
     )
     ranks: Ranks = told(of=SAME)
-    trained: Trained | None = told(
+    trained: TrainedCounts | None = told(
         "The tokens that carry loss; null where these are unknown and no --loss asks for them."
     )
     seeds: Seeds | None = told(

@@ -1,8 +1,7 @@
 """The trained tokens of an epoch, and their weights."""
 
-from batchstat.documents.base import Document
 from batchstat.parameters import described
-from batchstat.records import Amount, AtLeastOne, Count, Record, told
+from batchstat.records import Amount, AtLeastOne, Count, Record, told, told_of
 
 
 @described("How a number differs.")
@@ -24,19 +23,23 @@ class ClassWeight(Record):
     the whole step and divided once. 1 is exact; which loss it is, basis.loss says.
     """
 )
-class TokenWeight(Document):
+class TokenWeights(Record):
     p5: Amount = told("The smallest weight that at least 5 % of the tokens do not exceed.")
     p95: Amount = told("The smallest weight that at least 95 % of the tokens do not exceed.")
-    spread: AtLeastOne = told("p95 / p5: how many times a heavy token outweighs a light one.")
     shortest_tenth: Amount | None = told(
         "Mean weight of the tokens of the shortest tenth of samples; null if it has none."
     )
     longest_tenth: Amount | None = told(
         "Mean weight of the tokens of the longest tenth of samples; null if it has none."
     )
-    classes: list[ClassWeight] | None = told(
+    classes: tuple[ClassWeight, ...] | None = told(
         "Mean weight of each class; null where there are no labels."
     )
+
+    @property
+    @told_of("p95 / p5: how many times a heavy token outweighs a light one.", after="p95")
+    def spread(self) -> AtLeastOne:
+        return self.p95 / self.p5
 
 
 @described(
@@ -44,7 +47,7 @@ class TokenWeight(Document):
     them: nothing predicts it.
     """
 )
-class Trained(Document):
+class TrainedCounts(Record):
     tokens: Count = told("Trained tokens of all batches, repeats counted.")
     untrained_samples: Count = told(
         "Samples without a trained token in any part; split ones count once."
@@ -54,8 +57,7 @@ class Trained(Document):
     )
     per_step: Amounts = told("Trained tokens of a step, over all ranks.")
     per_rank: Amounts = told("Trained tokens of one rank in one step.")
-    # check.json is made of a document, which has its own name already.
-    token_weight: TokenWeight | None = told(
+    weights: TokenWeights | None = told(
         "How much a trained token weighs in the gradient of its step; null if there is none.",
-        of="weights",
+        key="token_weight",
     )

@@ -6,6 +6,7 @@ from statistics import mean, pstdev
 from typing import TYPE_CHECKING, Any
 
 from batchstat.documents.spreads import Interval
+from batchstat.documents.trained import TrainedCounts
 from batchstat.lengths.stats import Histogram
 from batchstat.planning.plan import BatchPlan
 from batchstat.planning.rules import SHUFFLED
@@ -14,7 +15,6 @@ from batchstat.planning.strategies.spec import RowRequest
 from batchstat.simulation.device import Device, OnDevice
 from batchstat.simulation.meters.counts import PlanCounts
 from batchstat.simulation.meters.timeline import Timeline
-from batchstat.simulation.meters.token_weights import TrainedCounts
 
 if TYPE_CHECKING:
     import numpy as np

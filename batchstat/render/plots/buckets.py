@@ -9,6 +9,7 @@ from matplotlib.colors import LinearSegmentedColormap, Normalize
 from matplotlib.figure import Figure
 from matplotlib.ticker import MaxNLocator
 
+from batchstat.documents.buckets import Bucket
 from batchstat.errors import counted
 from batchstat.render.plots import style
 from batchstat.render.plots.labels import apart
@@ -16,7 +17,7 @@ from batchstat.render.plots.profile import draw_bars, length_bins
 from batchstat.render.plots.style import Picture
 from batchstat.render.plots.subtitles import subtitle
 from batchstat.render.text import percent
-from batchstat.simulation.buckets.report import Bucket, BucketReport
+from batchstat.simulation.buckets.report import BucketReport
 
 _COLOURS = LinearSegmentedColormap.from_list("padding", ["white", style.ORANGE])
 _BARS = "#4A5A66"

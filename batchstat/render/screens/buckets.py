@@ -6,14 +6,14 @@ from rich.console import Group, RenderableType
 from rich.table import Table
 from rich.text import Text
 
+from batchstat.documents.buckets import BucketTime, Edges
 from batchstat.errors import counted
 from batchstat.planning.algorithms.bucket_edges import RULES
 from batchstat.render.device import EXTRAPOLATED, gib, margin, time_of
 from batchstat.render.screens.layout import Line, Pasted, device_lines, table
 from batchstat.render.text import percent
-from batchstat.simulation.buckets.report import BucketReport, Edges
+from batchstat.simulation.buckets.report import BucketReport
 from batchstat.simulation.buckets.search import NUMBERS
-from batchstat.simulation.buckets.times import BucketTime
 from batchstat.simulation.results import StrategyResult
 
 

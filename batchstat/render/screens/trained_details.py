@@ -5,11 +5,10 @@ from collections.abc import Callable, Iterator
 from rich.console import RenderableType
 from rich.text import Text
 
-from batchstat.documents.trained import Amounts
+from batchstat.documents.trained import Amounts, TokenWeights, TrainedCounts
 from batchstat.render.screens.layout import Line, Rows
 from batchstat.render.text import class_name, decimal
 from batchstat.simulation.compare.comparison import Comparison
-from batchstat.simulation.meters.token_weights import TokenWeights, TrainedCounts
 
 _MOST_CLASSES = 20
 

@@ -5,66 +5,13 @@ from dataclasses import dataclass
 from typing import Any
 
 from batchstat.calibration.cost_model import CostModel
+from batchstat.documents.buckets import Bucket, BucketTime, Edges
 from batchstat.lengths.stats import LengthStats
 from batchstat.planning.settings import ResolvedSettings
 from batchstat.profiling.profile import CorpusFacts, TokenizerFacts
-from batchstat.simulation.buckets.times import BucketTime, fastest
+from batchstat.simulation.buckets.times import fastest
 from batchstat.simulation.device import Device
 from batchstat.simulation.results import ReportWarning, StrategyResult
-
-
-@dataclass(frozen=True)
-class Bucket:
-    """One bucket, its rows padded to its edge.
-
-    Attributes:
-        edge: the longest length it may hold.
-        samples: number of samples in it.
-        real_tokens: their tokens.
-        batch_size: rows per batch within the budget, at least 1.
-    """
-
-    edge: int
-    samples: int
-    real_tokens: int
-    batch_size: int
-
-    @property
-    def total_tokens(self) -> int:
-        """Samples × edge."""
-        return self.samples * self.edge
-
-    @property
-    def padding_tokens(self) -> int:
-        """Total tokens − real tokens."""
-        return self.total_tokens - self.real_tokens
-
-
-@dataclass(frozen=True)
-class Edges:
-    """The edges that a rule finds.
-
-    Attributes:
-        rule: name of the rule.
-        wanted: requested number of buckets.
-        edges: upper edges, ascending and inclusive; possibly fewer than requested.
-        real_tokens: tokens of all samples.
-        total_tokens: tokens of all samples padded to their edges.
-        cost: cost of all samples padded to their edges / cost of the unpadded samples. By time,
-            short batches and compiling are in the first, and full batches in the second.
-    """
-
-    rule: str
-    wanted: int
-    edges: tuple[int, ...]
-    real_tokens: int
-    total_tokens: int
-    cost: float
-
-    @property
-    def padding_ratio(self) -> float:
-        """Padding tokens / total tokens."""
-        return 1 - self.real_tokens / self.total_tokens
 
 
 @dataclass(frozen=True, kw_only=True, repr=False)

@@ -6,6 +6,7 @@ from datetime import UTC, datetime
 import numpy as np
 
 from batchstat.calibration.cost_model import CostModel
+from batchstat.documents.buckets import Bucket, BucketTime, Edges
 from batchstat.errors import NoBatchError, OptionError, short
 from batchstat.lengths.arrays import Ints, offsets_from_sizes, round_up
 from batchstat.lengths.exact import product, sums_at
@@ -22,9 +23,8 @@ from batchstat.planning.rules import COSTS
 from batchstat.planning.settings import ResolvedSettings, Settings
 from batchstat.planning.shares import EpochShares, make_shares
 from batchstat.simulation.buckets.costs import EdgeCost, SampleCost
-from batchstat.simulation.buckets.report import Bucket, BucketReport, Edges
+from batchstat.simulation.buckets.report import BucketReport
 from batchstat.simulation.buckets.times import (
-    BucketTime,
     batch_time,
     fastest,
     rows_as_wide_as,

@@ -1,53 +1,16 @@
 """How long training takes by the number of buckets: batches, and compiling their shapes."""
 
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
 
 from batchstat.calibration.calibration import PER_SECOND
+from batchstat.documents.buckets import BucketTime
 from batchstat.errors import InputError, NoBatchError
 from batchstat.planning.settings import ResolvedSettings
 from batchstat.planning.shares import EpochShares
 from batchstat.planning.strategies.spec import StrategySpec
 from batchstat.simulation.buckets.costs import BatchTime
-from batchstat.simulation.device import Device, OnDevice
+from batchstat.simulation.device import Device
 from batchstat.simulation.rows import make_row
-
-
-@dataclass(frozen=True)
-class BucketTime:
-    """The time of training with optimal edges, every batch kept, as `compare` has it.
-
-    Attributes:
-        wanted: requested number of buckets.
-        edges: upper edges, ascending and inclusive; possibly fewer than requested.
-        shapes: distinct (rows, width) of their batches.
-        batch_seconds: of the batches of all epochs, each as the first; of the slowest rank in each
-            step.
-        compile_seconds: of compiling each shape, once.
-        on_device: the first epoch, compiling included.
-    """
-
-    wanted: int
-    edges: tuple[int, ...]
-    shapes: int
-    batch_seconds: float
-    compile_seconds: float
-    on_device: OnDevice
-
-    @property
-    def seconds(self) -> float:
-        """Seconds of batches and of compiling."""
-        return self.batch_seconds + self.compile_seconds
-
-    @property
-    def is_extrapolated(self) -> bool:
-        """Whether a batch is larger or wider than all that were measured."""
-        return self.on_device.is_extrapolated
-
-    @property
-    def fits_memory(self) -> bool | None:
-        """Whether its peak fits; None where memory has no limit or is not known."""
-        return self.on_device.fits_memory
 
 
 def batch_time(device: Device, basis: ResolvedSettings, epochs: int) -> BatchTime:
@@ -108,10 +71,11 @@ def times_of(
         yield BucketTime(
             wanted,
             edges,
-            row.counts.distinct_shapes,
             epochs * (row.counts.compute - compiling) / PER_SECOND,
             compiling / PER_SECOND,
-            row.on_device,
+            row.counts.distinct_shapes,
+            row.on_device.is_extrapolated,
+            row.on_device.fits_memory,
         )
 
 

@@ -1,10 +1,8 @@
 """Trained tokens of an epoch's steps, and how much each of them weighs in its gradient."""
 
-from dataclasses import dataclass
-
 import numpy as np
 
-from batchstat.documents.trained import Amounts, ClassWeight
+from batchstat.documents.trained import Amounts, ClassWeight, TokenWeights, TrainedCounts
 from batchstat.lengths.arrays import Floats, Ints, offsets_from_sizes
 from batchstat.lengths.exact import sums_at, total
 from batchstat.planning.classes import Classes
@@ -19,53 +17,6 @@ UNKNOWN = "unknown"
 """A loss of which no weights are known."""
 
 TENTH = 10
-
-
-@dataclass(frozen=True)
-class TokenWeights:
-    """Weights of an epoch's trained tokens: the factor of each one's loss in the gradient of its
-    step, relative to a loss summed over the whole step and divided once. 1 is exact.
-
-    Attributes:
-        p5: the smallest weight that at least 5 % of the tokens do not exceed.
-        p95: the same with 95 %.
-        shortest_tenth: mean weight of the tokens of the shortest tenth of samples, with those as
-            long as the longest of them; None if they have no trained tokens.
-        longest_tenth: the same for the longest tenth.
-        classes: mean weight of each class; None without labels.
-    """
-
-    p5: float
-    p95: float
-    shortest_tenth: float | None
-    longest_tenth: float | None
-    classes: tuple[ClassWeight, ...] | None
-
-    @property
-    def spread(self) -> float:
-        """p95 / p5: how many times a heavy token outweighs a light one."""
-        return self.p95 / self.p5
-
-
-@dataclass(frozen=True)
-class TrainedCounts:
-    """The trained tokens of an epoch, as ranks compute them in steps.
-
-    Attributes:
-        tokens: number of trained tokens, repeats counted.
-        untrained_samples: samples without a trained token in any part; split ones count once.
-        untrained_batches: batches without a trained token.
-        per_step: trained tokens of a step, over all ranks.
-        per_rank: trained tokens of one rank in one step.
-        weights: how much each of them weighs; None if there are none, or the loss is unknown.
-    """
-
-    tokens: int
-    untrained_samples: int
-    untrained_batches: int
-    per_step: Amounts
-    per_rank: Amounts
-    weights: TokenWeights | None
 
 
 def measure_trained(batches: RankBatches, request: RowRequest, samples: Samples) -> TrainedCounts:
