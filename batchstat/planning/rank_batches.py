@@ -294,18 +294,22 @@ def _distributed(plan: BatchPlan, turns: Ints, *, keep_empty: bool) -> _Distribu
 
 
 def _repeated(records: Ints, starts: Ints | None, shares: EpochShares) -> npt.NDArray[np.bool_]:
-    """Return (n_entries,) whether each entry is already covered without it."""
+    """Return (n_entries,) whether each entry is one more of its sample, or of its part of one, than
+    the sampler draws.
+    """
     samples = shares.samples.places(records)
-    first = shares.samples.places(shares.epoch.whole().first_parts)
-    drawn = np.bincount(first, minlength=len(shares.samples))
+    drawn_samples = shares.samples.places(shares.epoch.whole().first_parts)
+    times_drawn = np.bincount(drawn_samples, minlength=len(shares.samples))
+    # Both sorts are stable: of equal entries, those that are computed first come first.
     if starts is None:
-        order = np.argsort(samples, kind="stable")
-        changes = np.diff(samples[order]) != 0
+        by_part = np.argsort(samples, kind="stable")
+        is_another = np.diff(samples[by_part]) != 0
     else:
-        order = np.lexsort((starts, samples))
-        changes = (np.diff(samples[order]) != 0) | (np.diff(starts[order]) != 0)
-    begins = np.concatenate([[0], np.flatnonzero(changes) + 1])
-    nth = np.arange(len(order)) - np.repeat(begins, np.diff([*begins, len(order)]))
-    repeated = np.empty(len(order), dtype=bool)
-    repeated[order] = nth >= drawn[samples[order]]
+        by_part = np.lexsort((starts, samples))
+        is_another = (np.diff(samples[by_part]) != 0) | (np.diff(starts[by_part]) != 0)
+    first_of_part = np.concatenate([[0], np.flatnonzero(is_another) + 1])
+    entries_of_part = np.diff([*first_of_part, len(by_part)])
+    times_before = np.arange(len(by_part)) - np.repeat(first_of_part, entries_of_part)
+    repeated = np.empty(len(by_part), dtype=bool)
+    repeated[by_part] = times_before >= times_drawn[samples[by_part]]
     return repeated

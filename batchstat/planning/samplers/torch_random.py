@@ -15,31 +15,37 @@ def torch_permutation(n: int, seed: int) -> Ints:
 
     For n up to 214 million, above which torch draws 64 bits per position.
 
-    Step i of the shuffle swaps what the positions i and `there[i]` hold. A position's number, once
-    its own step has come, is final: it was written by the last step before that went there, with
-    what that step's own position held, and so on. These chains are followed for all at once.
+    torch shuffles in n steps, one swap after the other: step i swaps the numbers at the positions i
+    and `partner[i]`, which is i or later. So position i is final after step i, and gets what its
+    partner held: the partner's own number, or what the last step before with the same partner left
+    there, which is what that step's position held, and so on. A loop of swaps takes four times as
+    long as following the chains of all positions together, in as many rounds as the logarithm of
+    the longest.
     """
     if n < 2:
         return np.arange(n)
     steps = np.arange(n)
-    left = np.arange(n, 1, -1, dtype=np.uint64)
-    there = np.append((_raw(n - 1, seed) % left).astype(np.int64), 0) + steps
-    order = np.sort(there << _STEP_BITS | steps)
-    step, position = order & (1 << _STEP_BITS) - 1, order >> _STEP_BITS
-    again = np.flatnonzero(position[1:] == position[:-1]) + 1
-    before = np.full(n, -1)  # the last step before each that went to the same position
-    before[step[again]] = step[again - 1]
-    last = np.flatnonzero(np.append(position[1:] != position[:-1], True))
-    stays = step[last] == position[last]
-    written_by = steps.copy()  # by which step the number of each position is, when its own comes
-    written_by[position[last[~stays]]] = step[last[~stays]]
-    staying = position[last[stays]]
-    written_by[staying] = np.where(before[staying] < 0, staying, before[staying])
+    choices = np.arange(n, 1, -1, dtype=np.uint64)
+    partner = np.append((_raw(n - 1, seed) % choices).astype(np.int64), 0) + steps
+    # Steps by their partners, and of equal ones by themselves, in one sort of one number each.
+    by_partner = np.sort(partner << _STEP_BITS | steps)
+    step, position = by_partner & (1 << _STEP_BITS) - 1, by_partner >> _STEP_BITS
+    same_partner = np.flatnonzero(position[1:] == position[:-1]) + 1
+    step_before = np.full(n, -1)  # the last step before each that had the same partner
+    step_before[step[same_partner]] = step[same_partner - 1]
+    last_of_partner = np.flatnonzero(np.append(position[1:] != position[:-1], True))
+    # A step that is its own partner swaps nothing, and its position keeps what is there.
+    is_own = step[last_of_partner] == position[last_of_partner]
+    written_by = steps.copy()  # the step that wrote what each position holds when its own comes
+    written_by[position[last_of_partner[~is_own]]] = step[last_of_partner[~is_own]]
+    unswapped = position[last_of_partner[is_own]]
+    first_of_all = step_before[unswapped] < 0
+    written_by[unswapped] = np.where(first_of_all, unswapped, step_before[unswapped])
     while not np.array_equal(further := written_by[written_by], written_by):
         written_by = further
-    found: Ints = np.where(before < 0, there, written_by[before])
-    found[staying] = written_by[staying]
-    return found
+    shuffled: Ints = np.where(step_before < 0, partner, written_by[step_before])
+    shuffled[unswapped] = written_by[unswapped]
+    return shuffled
 
 
 _STEP_BITS = 31
