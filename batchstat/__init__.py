@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from batchstat.corpus.options import CorpusOptions
     from batchstat.errors import BatchstatError, InputError, OptionError
     from batchstat.gate.check import check
+    from batchstat.gate.saving import save_baseline
     from batchstat.planning.plan import BatchPlan
     from batchstat.planning.settings import Settings
     from batchstat.profiling.build import profile
@@ -78,6 +79,7 @@ __all__ = [
     "read_samples",
     "record",
     "run",
+    "save_baseline",
     "show",
     "to_html",
     "token_lengths",
@@ -116,6 +118,7 @@ _HOMES = {
     "read_samples": "batchstat.training.reading",
     "record": "batchstat.trainers.preflight.recorded",
     "run": "batchstat.trainers.preflight.recorded",
+    "save_baseline": "batchstat.gate.saving",
     "show": "batchstat.render.printed",
     "to_html": "batchstat.render.html.report",
     "token_lengths": "batchstat.tokenization.token_lengths",

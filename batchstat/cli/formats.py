@@ -6,14 +6,13 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from batchstat.cli.results import encoded
 from batchstat.cli.streams import console, emit, render, say
 from batchstat.documents.base import to_text
 from batchstat.errors import InputError, OptionError, unknown
 from batchstat.gate.outcome import Check, worst
 from batchstat.render.screens.check import check_screen
 from batchstat.storage.addresses import local_path
-from batchstat.storage.results import check_writable, write_file
+from batchstat.storage.results import check_writable, encoded, write_file
 
 FORMATS = ("text", "json", "markdown", "junit", "github", "html")
 

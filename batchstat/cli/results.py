@@ -27,7 +27,7 @@ from batchstat.storage.result_files import (
     plot_file,
     profile_version,
 )
-from batchstat.storage.results import Writer, only_writer, write_files
+from batchstat.storage.results import Writer, encoded, only_writer, write_files
 
 if TYPE_CHECKING:
     from rich.console import RenderableType
@@ -172,13 +172,6 @@ def above_maximum(profile: Profile) -> str | None:
         f"{limit:,} tokens; profile counts them in full, compare truncates them unless "
         "--max-length or --overflow says otherwise"
     )
-
-
-def encoded(json_text: str) -> bytes:
-    """Return JSON text as UTF-8; lone surrogates, as in an undecodable file name, become JSON
-    escapes.
-    """
-    return json_text.encode("utf-8", "backslashreplace")
 
 
 def plot_files(plotted: "Result | None", output: Output) -> dict[str, bytes]:

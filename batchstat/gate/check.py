@@ -25,7 +25,7 @@ from batchstat.simulation.device import Device, as_device
 from batchstat.storage.addresses import as_path
 from batchstat.trainers.base.setup import TrainingSetup
 from batchstat.trainers.preflight.changes import Trainer
-from batchstat.trainers.preflight.named import trained_today
+from batchstat.trainers.preflight.named import Trained, trained_today
 
 DEFAULT_CURRENT = "static"
 """The current setup where none is named, as in a comparison."""
@@ -84,16 +84,8 @@ def check(
         limits = in_force(read_limits(limits, "limits"), baseline is not None)
     require_limits(limits, baseline is not None, f"check {name!r} has")
     trained = trained_today(current, profile, settings, trainer, ignore_keys)
-    if trained.trainer is not None:
-        _require_known_keys(trained.trainer.setup)
-    device = as_device(
-        calibration,
-        cost_per_hour,
-        gradient_accumulation_steps=trained.settings.gradient_accumulation_steps,
-    )
     before = None if baseline is None else load_baseline(as_path(baseline), name)
-    row = StrategySpec.of(DEFAULT_CURRENT) if trained.row is None else trained.row
-    now = measure_report(trained.profile, row, trained.settings, limits, device)
+    now = measure_trained(trained, limits, calibration, cost_per_hour)
     if before is not None and (other := before.difference(now.as_baseline(limits))):
         assert baseline is not None
         raise InputError(
@@ -108,6 +100,29 @@ def check(
         outcomes=_with_remedies(now, outcomes, written or _assigned, trained.trainer),
         warnings=(*(each.message for each in trained.warnings), *now.warnings),
     )
+
+
+def measure_trained(
+    trained: Trained,
+    limits: Iterable[Limit],
+    calibration: Calibration | str | Path | None = None,
+    cost_per_hour: float | None = None,
+) -> "CheckedReport":
+    """Return the numbers of what is trained today.
+
+    Raises:
+        OptionError: a trainer's configuration with keys that nobody knows, or a wrong strategy.
+        InputError: as `measure_report`, or a calibration that cannot be used.
+    """
+    if trained.trainer is not None:
+        _require_known_keys(trained.trainer.setup)
+    device = as_device(
+        calibration,
+        cost_per_hour,
+        gradient_accumulation_steps=trained.settings.gradient_accumulation_steps,
+    )
+    row = StrategySpec.of(DEFAULT_CURRENT) if trained.row is None else trained.row
+    return measure_report(trained.profile, row, trained.settings, limits, device)
 
 
 def _require_known_keys(setup: TrainingSetup) -> None:

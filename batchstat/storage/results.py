@@ -201,6 +201,13 @@ def _refused(folder: Path, remedy: str) -> Iterator[None]:
         raise InputError(_refusal(folder, one_line(error), remedy)) from None
 
 
+def encoded(json_text: str) -> bytes:
+    """Return JSON text as UTF-8; lone surrogates, as in an undecodable file name, become JSON
+    escapes.
+    """
+    return json_text.encode("utf-8", "backslashreplace")
+
+
 def write_file(path: Path, content: bytes, remedy: str) -> None:
     """Write a file that the user named, completely or not at all; a device is written directly.
 

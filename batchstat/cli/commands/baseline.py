@@ -60,11 +60,10 @@ class BaselineFile:
 def save(options: Options) -> None:
     from batchstat.cli.checks import chosen_checks, measure_inputs
     from batchstat.cli.pasted import repeated
-    from batchstat.cli.results import encoded
     from batchstat.cli.streams import say
     from batchstat.errors import OptionError
-    from batchstat.gate.baseline import DEFAULT_FILE, load_baselines, save_baselines
-    from batchstat.storage.results import write_file
+    from batchstat.gate.baseline import DEFAULT_FILE
+    from batchstat.gate.saving import write_baselines
 
     chosen = chosen_checks(options)
     files = {inputs.get("baseline", DEFAULT_FILE) for inputs in chosen}
@@ -75,8 +74,6 @@ def save(options: Options) -> None:
         inputs.name: measure_inputs(inputs).as_baseline(inputs.limits_in_force) for inputs in chosen
     }
     path = files.pop()
-    if options.read(Checks).check and path.exists():
-        found = load_baselines(path) | found  # the other checks remain
-    write_file(path, encoded(save_baselines(found)), remedy="name another with --baseline")
+    write_baselines(path, found, keep_others=bool(options.read(Checks).check))
     say(f"wrote {path.as_posix()}")
     say(f"next: {repeated(options, 'check', baseline=path.as_posix())}")

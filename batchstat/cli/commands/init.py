@@ -209,10 +209,9 @@ def _write(
     import tomllib
 
     from batchstat.cli.configuration import SHARED_FILE
-    from batchstat.cli.results import encoded
     from batchstat.errors import InputError
     from batchstat.render.toml import configuration_toml
-    from batchstat.storage.results import write_file
+    from batchstat.storage.results import encoded, write_file
 
     table = "tool.batchstat" if path.name == SHARED_FILE else ""
     values = {key.replace("_", "-"): setting.value for key, setting in inputs.values.items()}

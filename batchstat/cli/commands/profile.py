@@ -70,13 +70,12 @@ def command(options: Options) -> None:
 
 def _publish_shard(shard: "Shard", output: Output, *, allow_partial: bool) -> None:
     """Write the counts of a shard, and report what failed."""
-    from batchstat.cli.results import encoded
     from batchstat.cli.streams import console, emit, render, say, written
     from batchstat.documents.base import to_text
     from batchstat.errors import InputError, counted
     from batchstat.profiling.shards import SHARD_FILE
     from batchstat.render.screens.shard import shard_screen
-    from batchstat.storage.results import only_writer, write_files
+    from batchstat.storage.results import encoded, only_writer, write_files
 
     text = to_text(shard.to_json())
     with only_writer(output.output):
