@@ -12,6 +12,7 @@ import batchstat
 from batchstat.trainers.base.files import read_setup
 from batchstat.trainers.preflight.corpus import profile_keywords
 from batchstat.trainers.registry import CONFIGURATIONS
+from batchstat.trainers.transformers.keys import keys_of_version_4
 from batchstat.trainers.trl import templates as sft_templates
 from conftest import SAMPLE_DATA, needs, write_jsonl
 from integration.preflight.trainers import save_tokenizer
@@ -219,20 +220,9 @@ def test_keys_of_transformers_4_are_read_with_a_warning(tmp_path, texts):
     assert "unseeded random numbers" in messages
 
 
-OF_TRANSFORMERS_4 = """
-adafactor fp16_backend fp16_opt_level fsdp_min_num_params fsdp_transformer_layer_cls_to_wrap
-group_by_length half_precision_backend include_inputs_for_metrics include_tokens_per_second
-jit_mode_eval logging_dir mp_parameters no_cuda overwrite_output_dir past_index
-per_gpu_eval_batch_size per_gpu_train_batch_size push_to_hub_model_id push_to_hub_organization
-push_to_hub_token ray_scope save_safetensors torchdynamo tpu_metrics_debug tpu_num_cores
-use_legacy_prediction_loop use_mps_device warmup_ratio
-"""
-"""The fields of TrainingArguments in 4.57.6 that 5.23 does not have."""
-
-
 @pytest.mark.parametrize("framework", ["transformers", "trl", "llama-factory"])
 def test_the_keys_of_transformers_4_are_known(tmp_path, framework):
-    values = dict.fromkeys(OF_TRANSFORMERS_4.split(), None)
+    values = dict.fromkeys(sorted(keys_of_version_4()), None)
     values |= {"do_train": True, "group_by_length": False, "warmup_ratio": 0.0}
     config = saved(tmp_path, values)
     assert read_setup(config, framework).config.given == set(values)
@@ -241,7 +231,7 @@ def test_the_keys_of_transformers_4_are_known(tmp_path, framework):
         read_setup(config, framework)
 
 
-@pytest.mark.parametrize("key", OF_TRANSFORMERS_4.split())
+@pytest.mark.parametrize("key", sorted(keys_of_version_4()))
 def test_changes_have_the_keys_of_the_version(tmp_path, key):
     values = {"warmup_ratio": 0.0, "group_by_length": False}
     own = {"per_device_train_batch_size": 2}

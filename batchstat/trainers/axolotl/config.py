@@ -12,7 +12,7 @@ from typing import Any
 
 from batchstat.planning.strategies.spec import StrategySpec
 from batchstat.trainers.axolotl.corpus import corpus_of, loading_of
-from batchstat.trainers.axolotl.keys import ATTENTION, UNUSED, AxolotlConfig
+from batchstat.trainers.axolotl.keys import ATTENTION, AxolotlConfig
 from batchstat.trainers.axolotl.samples import AxolotlSamples
 from batchstat.trainers.axolotl.schedule import AxolotlSchedule
 from batchstat.trainers.base.rules import Batching, TrainingRules
@@ -270,10 +270,7 @@ def alternatives(config: AxolotlConfig) -> Iterator[dict[str, Any]]:
 
 AXOLOTL = Framework(
     title="axolotl's configuration",
-    version="0.19",
-    package="axolotl",
     config=AxolotlConfig,
-    unused=UNUSED,
     read=read_config,
     drops_unknown=True,
     alternatives=alternatives,

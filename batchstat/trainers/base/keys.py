@@ -1,15 +1,18 @@
 """Keys of a trainer's configuration: their types, their defaults, and which are known."""
 
+import inspect
 import math
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, fields
 from difflib import get_close_matches
 from functools import cache
+from pathlib import Path
 from types import NoneType
 from typing import Any, Self, get_args, get_origin, get_type_hints
 
 from batchstat.errors import OptionError, short
 from batchstat.parameters import MAX_INT
+from batchstat.trainers.base.known_keys import KEYS_FILE, KnownKeys, known_keys
 
 _ANY = object()
 
@@ -66,6 +69,30 @@ class TrainerConfig:
             for each in fields(cls)
             if "key" in each.metadata
         }
+
+    @classmethod
+    def keys_file(cls) -> Path:
+        """Return the file with the names of all keys that the trainer has, beside the record."""
+        return Path(inspect.getfile(cls)).with_name(KEYS_FILE)
+
+    @classmethod
+    def recorded(cls) -> KnownKeys:
+        """Return the keys that the trainer has."""
+        return known_keys(cls.keys_file())
+
+    @classmethod
+    @cache
+    def unused(cls) -> frozenset[str]:
+        """Return the keys that decide nothing; where it takes those of another trainer, of any
+        version of that, since which one it is installed with is not known.
+        """
+        recorded = (
+            each.recorded()
+            for each in cls.__mro__
+            if issubclass(each, TrainerConfig) and each is not TrainerConfig
+        )
+        known = frozenset[str]().union(*(each.keys | each.also for each in recorded))
+        return known - cls.keys().keys()
 
     @classmethod
     def read(cls, where: str, given: Mapping[str, Any]) -> Self:

@@ -108,24 +108,19 @@ class Framework:
 
     Attributes:
         title: what its configuration is called.
-        config: the record of the keys that decide about batches.
-        unused: names of keys that do not.
+        config: the record of the keys that decide about batches; keys.json beside it has those that
+            do not, its package, and the version whose rules these are.
         read: returns what such a record means. Raises OptionError for keys that contradict each
             other, or a value whose batches are not modelled.
         alternatives: yields changes of keys that may save compute, given what they mean now.
-        version: the version whose rules these are.
-        package: the package whose version that is, as it is installed.
         drops_unknown: whether the trainer itself drops keys that it does not know.
         checkpointing: the key for gradient checkpointing; empty if there is none.
         python: its class in Python, for those who have no file; empty if it has none.
     """
 
     title: str
-    version: str
     config: type[TrainerConfig]
-    unused: frozenset[str]
     read: Callable[[Any], TrainingRules]
-    package: str
     drops_unknown: bool = False
     checkpointing: str = "gradient_checkpointing"
     python: str = ""
@@ -135,6 +130,21 @@ class Framework:
     def keys(self) -> Mapping[str, Key]:
         """The keys that decide about batches."""
         return self.config.keys()
+
+    @property
+    def unused(self) -> frozenset[str]:
+        """The keys that do not."""
+        return self.config.unused()
+
+    @property
+    def package(self) -> str:
+        """The trainer, as it is installed."""
+        return self.config.recorded().package
+
+    @property
+    def version(self) -> str:
+        """The version whose rules these are."""
+        return self.config.recorded().version
 
     def written(self, keys: Mapping[str, Any], path: Path | None = None) -> str:
         """Return keys with their values as their user writes them: as lines of a file, or as the
@@ -176,7 +186,7 @@ class Framework:
 
     def decides_nothing(self, key: str) -> bool:
         """Whether a key has no influence on batches."""
-        return key in self.unused and key not in self.keys
+        return key in self.unused
 
     def knows(self, key: str) -> bool:
         """Whether it has a key."""

@@ -20,7 +20,7 @@ from batchstat.trainers.llama_factory.corpus import (
     named_template,
     with_data,
 )
-from batchstat.trainers.llama_factory.keys import UNUSED, LlamaFactoryArguments
+from batchstat.trainers.llama_factory.keys import LlamaFactoryArguments
 from batchstat.trainers.llama_factory.samples import preparation
 from batchstat.trainers.llama_factory.texts import (
     check_texts,
@@ -30,13 +30,10 @@ from batchstat.trainers.llama_factory.texts import (
     row_length,
 )
 from batchstat.trainers.transformers import config as base
-from batchstat.trainers.transformers.keys import RANDOM, SEQUENTIAL
+from batchstat.trainers.transformers.keys import RANDOM, SEQUENTIAL, keys_of_version_4
 
 _STAGES = ("sft", TEXTS)
 """Those that are modelled."""
-
-_OF_ANY_VERSION = {"logging_dir", "overwrite_output_dir", "warmup_ratio"}
-"""Keys of transformers 4 that LLaMA-Factory itself has, whatever the version."""
 
 _PAD_TO = 8
 
@@ -155,15 +152,15 @@ def alternatives(config: LlamaFactoryArguments) -> Iterator[dict[str, Any]]:
         return
     yield {"neat_packing": True}
     if not config.disable_shuffling:
-        yield from base.alternatives(replace(config, given=config.given - _OF_ANY_VERSION))
+        # The keys of transformers 4 that LLaMA-Factory itself has, whatever the version, do not say
+        # which one it is.
+        of_any_version = keys_of_version_4() & config.recorded().keys
+        yield from base.alternatives(replace(config, given=config.given - of_any_version))
 
 
 LLAMA_FACTORY = Framework(
     title="LLaMA-Factory's training arguments",
-    version="0.9.5",
-    package="llamafactory",
     config=LlamaFactoryArguments,
-    unused=UNUSED,
     checkpointing="",
     read=read_config,
     alternatives=alternatives,

@@ -15,11 +15,10 @@ from batchstat.trainers.base.rules import Batching, Schedule, TrainingRules
 from batchstat.trainers.base.setup import Framework
 from batchstat.trainers.transformers.keys import (
     GROUPED,
-    OF_VERSION_4,
     REBALANCED,
     SEQUENTIAL,
-    UNUSED,
     TrainingArguments,
+    keys_of_version_4,
 )
 
 _NOW = {
@@ -170,7 +169,7 @@ def schedule_of(config: TrainingArguments) -> Schedule:
 
 def warnings_of(config: TrainingArguments, sampling: str) -> Iterator[str]:
     """Yield what the report may not be true of."""
-    old = sorted(config.given & OF_VERSION_4)
+    old = sorted(config.given & keys_of_version_4())
     if old:
         yield (
             f"{old[0]} is a key of transformers 4; these are the rules of transformers "
@@ -189,17 +188,14 @@ def alternatives(config: TrainingArguments) -> Iterator[dict[str, Any]]:
     """Yield changes of keys that may save compute, by keys of the version of the configuration."""
     if config.train_sampling_strategy == GROUPED or config.group_by_length:
         return
-    is_old = config.given & OF_VERSION_4 and "train_sampling_strategy" not in config.given
+    is_old = config.given & keys_of_version_4() and "train_sampling_strategy" not in config.given
     yield {"group_by_length": True} if is_old else {"train_sampling_strategy": GROUPED}
 
 
 TRAINING_ARGUMENTS = Framework(
     title="transformers' TrainingArguments",
-    version="5.24",
-    package="transformers",
     python="TrainingArguments",
     config=TrainingArguments,
-    unused=UNUSED,
     read=read_arguments,
     alternatives=alternatives,
 )

@@ -20,7 +20,7 @@ from batchstat.trainers.base.rules import CorpusRules, TrainingRules
 from batchstat.trainers.base.setup import Framework
 from batchstat.trainers.transformers import config as base
 from batchstat.trainers.transformers.keys import RANDOM
-from batchstat.trainers.trl.keys import UNUSED, SftConfig
+from batchstat.trainers.trl.keys import SftConfig
 from batchstat.trainers.trl.samples import columns, preparation, refused_columns
 from batchstat.trainers.trl.templates import answers_template
 
@@ -225,11 +225,8 @@ def alternatives(config: SftConfig) -> Iterator[dict[str, Any]]:
 
 SFT_CONFIG = Framework(
     title="TRL's SFTConfig",
-    version="1.16",
-    package="trl",
     python="SFTConfig",
     config=SftConfig,
-    unused=UNUSED,
     read=read_config,
     alternatives=alternatives,
 )

@@ -1,4 +1,4 @@
-"""The keys of `SFTConfig` of TRL 1.16: which decide about batches, and which do not."""
+"""The keys of `SFTConfig` of TRL 1.16 that decide about batches."""
 
 from dataclasses import dataclass
 from typing import Any
@@ -40,13 +40,3 @@ class SftConfig(base.TrainingArguments):
     # Of accelerate, which starts the command.
     num_processes: int | None = key(None, least=1)
     accelerate_config: object = key(None)
-
-
-_UNUSED = """
-model_init_kwargs trust_remote_code router_aux_loss_coef eval_packing loss_type
-activation_offloading pad_token dataset_test_split ignore_bias_buffers model_revision dtype
-torch_dtype attn_implementation use_peft lora_r lora_alpha lora_dropout lora_target_modules
-lora_target_parameters lora_modules_to_save lora_task_type use_rslora use_dora load_in_8bit
-load_in_4bit bnb_4bit_quant_type use_bnb_nested_quant bnb_4bit_quant_storage env
-"""
-UNUSED = base.UNUSED | frozenset(_UNUSED.split())

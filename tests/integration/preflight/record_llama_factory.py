@@ -9,7 +9,6 @@ It needs llamafactory 0.9.5, which the tests do not: they read the result, llama
 import json
 import os
 import sys
-from dataclasses import fields
 from importlib.metadata import version
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -78,13 +77,6 @@ def _found(trainer: Any, ranks: int) -> dict[str, Any]:
     }
 
 
-def keys() -> list[str]:
-    """Every key that LLaMA-Factory takes."""
-    from llamafactory.hparams.parser import _TRAIN_ARGS
-
-    return sorted({each.name for kind in _TRAIN_ARGS for each in fields(kind) if each.init})
-
-
 def main() -> None:
     """Record all cases."""
     sys.path.insert(0, str(HERE))
@@ -99,9 +91,8 @@ def main() -> None:
         for i, case in enumerate(CASES):
             found.append(record(values_of(case, folder), case[2], folder / str(i)))
     versions = {name: version(name) for name in _PACKAGES}
-    known = json.dumps(" ".join(keys()))
     cases = ",\n".join(json.dumps(each, separators=(",", ":")) for each in found)
-    head = f'{{"versions": {json.dumps(versions)},\n"keys": {known},\n"cases": [\n'
+    head = f'{{"versions": {json.dumps(versions)},\n"cases": [\n'
     RECORD.write_text(f"{head}{cases}\n]}}\n")
 
 
