@@ -20,21 +20,6 @@ _REMEDIES = {
 }
 """By the losses that weigh tokens differently."""
 
-_TRAINER_REMEDIES = {
-    "num-items-per-rank": "average_tokens_across_devices=True repairs it",
-    "axolotl": "gradient_accumulation_steps=1 on one rank repairs it, or a compute_loss_func that "
-    "divides by num_items_in_batch",
-}
-"""The same, by what a Trainer has arguments for."""
-
-
-def weight_remedy(loss: str | None, framework: str) -> str:
-    """Return what makes all trained tokens of a trainer weigh the same, after a colon; empty where
-    nothing of its own does.
-    """
-    remedy = _TRAINER_REMEDIES.get(loss or "") if framework in ("transformers", "trl") else None
-    return f": {remedy}" if remedy else ""
-
 
 def weight_warnings(
     rows: Sequence[StrategyResult], basis: ResolvedSettings

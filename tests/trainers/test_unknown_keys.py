@@ -115,8 +115,7 @@ def test_no_key_of_a_trainer_is_taken_for_another_one_misspelt(name):
 def read_keys(name: str, more: dict[str, Any]) -> Any:
     from batchstat.trainers.base.files import setup_of
 
-    needed = {"llama-factory": {"do_train": True}, "axolotl": {"seed": 1}}.get(name, {})
-    return setup_of({**more, **needed}, name, Path("a.yaml"))
+    return setup_of({**more, **CONFIGURATIONS[name].needed}, name, Path("a.yaml"))
 
 
 def test_axolotl_drops_them_itself():

@@ -25,8 +25,8 @@ from batchstat.render.text import decimal, key_value, one_line, percent, span
 from batchstat.simulation.compare.changes import Change
 from batchstat.simulation.meters.token_weights import UNKNOWN
 from batchstat.simulation.results import Simulation
-from batchstat.simulation.weight_warnings import weight_remedy
 from batchstat.trainers.preflight.preflight import Preflight
+from batchstat.trainers.registry import CONFIGURATIONS
 
 _WITH_DECODER = (
     "What would help is not simulated where an encoder and a decoder have widths of their own. Pad "
@@ -154,9 +154,12 @@ def _loss(report: Preflight) -> str:
     least, most = decimal(weights.p5), decimal(weights.p95)
     if least == most == decimal(1):
         return "ok: every trained token counts the same"
+    framework = CONFIGURATIONS.get(report.setup.framework)  # none of a loader
+    remedies = {} if framework is None else framework.weight_remedies
+    remedy = remedies.get(row.request.settings.loss or "")
     return (
         f"a trained token weighs {least} to {most} in the gradient of its step (1 is exact)"
-        f"{weight_remedy(row.request.settings.loss, report.setup.framework)}"
+        f"{f': {remedy}' if remedy else ''}"
     )
 
 

@@ -68,11 +68,6 @@ def read_config(config: AxolotlConfig) -> TrainingRules:
         batching=Batching(
             strategy=strategy,
             settings=settings,
-            own_keys={
-                "max_length": "sequence_len",
-                "batch_size": "micro_batch_size",
-                "drop_last": "dataloader_drop_last",
-            },
             prepare=AxolotlSamples(
                 seed=seed if shuffles else None,
                 least=config.min_sample_len or 2,
@@ -271,6 +266,13 @@ def alternatives(config: AxolotlConfig) -> Iterator[dict[str, Any]]:
 AXOLOTL = Framework(
     title="axolotl's configuration",
     config=AxolotlConfig,
+    own_keys={
+        "max_length": "sequence_len",
+        "batch_size": "micro_batch_size",
+        "drop_last": "dataloader_drop_last",
+    },
+    packing="sample_packing",
+    stands_for=("axolotl",),
     read=read_config,
     drops_unknown=True,
     alternatives=alternatives,

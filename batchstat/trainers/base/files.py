@@ -86,6 +86,7 @@ def setup_of(
         dtype=found.dtype(given),
         gradient_checkpointing=found.gradient_checkpointing(given),
         own=given,
+        own_keys=found.own_keys,
         warnings=rules.warnings,
     )
     if unknown and found.drops_unknown:

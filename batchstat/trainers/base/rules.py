@@ -141,14 +141,12 @@ class Batching:
     Attributes:
         strategy: the strategy.
         settings: fields of `Settings` that the configuration decides.
-        own_keys: the keys of the configuration that decide settings and parameters, by their names.
         max_length_of_corpus: whether no sample is truncated, whatever the tokenizer's maximum is.
         prepare: returns which samples are batched, given the corpus and `max_length`.
     """
 
     strategy: StrategySpec
     settings: Mapping[str, Any] = field(default_factory=dict)
-    own_keys: Mapping[str, str] = field(default_factory=dict)
     max_length_of_corpus: bool = False
     prepare: Preparation = keep_all
 

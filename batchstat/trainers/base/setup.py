@@ -28,6 +28,7 @@ class TrainingSetup:
         version: its version whose rules these are.
         path: the configuration.
         rules: what its keys mean.
+        own_keys: the keys that decide settings and parameters, by the names of these.
         own: the keys that decide with their values, as they are written.
         unused: those of them that have no influence on batches.
         assumed: those that nobody knows, which are assumed to have none.
@@ -42,6 +43,7 @@ class TrainingSetup:
     version: str
     path: Path
     rules: TrainingRules
+    own_keys: Mapping[str, str] = field(default_factory=dict)
     own: Mapping[str, Any] = field(default_factory=dict)
     unused: tuple[str, ...] = ()
     assumed: tuple[str, ...] = ()
@@ -76,7 +78,7 @@ class TrainingSetup:
 
     def with_own_keys(self, message: str) -> str:
         """Return a message that names settings, with the keys of the configuration for them."""
-        keys = self.batching.own_keys.items()
+        keys = self.own_keys.items()
         # A parameter of a strategy, which follows : or a comma, is no setting.
         named = [
             f"{name} is {key}" for name, key in keys if re.search(rf"(?<![\w:,]){name}\b", message)
@@ -116,6 +118,12 @@ class Framework:
         drops_unknown: whether the trainer itself drops keys that it does not know.
         checkpointing: the key for gradient checkpointing; empty if there is none.
         python: its class in Python, for those who have no file; empty if it has none.
+        own_keys: its keys for settings and parameters of strategies, by their names, where it calls
+            them otherwise.
+        packing: the key that packs samples into rows; empty if there is none.
+        needed: keys without which it trains nothing, with their values.
+        stands_for: the strategies that have its batches where none of its keys is known.
+        weight_remedies: what makes all trained tokens weigh the same, by losses where they do not.
     """
 
     title: str
@@ -124,6 +132,11 @@ class Framework:
     drops_unknown: bool = False
     checkpointing: str = "gradient_checkpointing"
     python: str = ""
+    own_keys: Mapping[str, str] = field(default_factory=dict)
+    packing: str = ""
+    needed: Mapping[str, Any] = field(default_factory=dict)
+    stands_for: tuple[str, ...] = ()
+    weight_remedies: Mapping[str, str] = field(default_factory=dict)
     alternatives: Callable[[Any], Iterator[dict[str, Any]]] = field(default=lambda _: iter(()))
 
     @property

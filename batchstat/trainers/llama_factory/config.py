@@ -66,7 +66,6 @@ def read_config(config: LlamaFactoryArguments) -> TrainingRules:
             rules.batching,
             strategy=strategy,
             settings=settings,
-            own_keys={**rules.batching.own_keys, "max_length": "cutoff_len"},
             prepare=preparation_of_texts(config) if of_texts else preparation(config),
         ),
         warnings=tuple(_warnings(config)),
@@ -161,6 +160,10 @@ def alternatives(config: LlamaFactoryArguments) -> Iterator[dict[str, Any]]:
 LLAMA_FACTORY = Framework(
     title="LLaMA-Factory's training arguments",
     config=LlamaFactoryArguments,
+    own_keys={**base.OWN_KEYS, "max_length": "cutoff_len"},
+    packing="packing",
+    needed={"do_train": True},
+    stands_for=("llama-factory",),
     checkpointing="",
     read=read_config,
     alternatives=alternatives,

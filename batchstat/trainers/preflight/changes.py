@@ -16,19 +16,6 @@ if TYPE_CHECKING:
     from batchstat.trainers.base.setup import TrainingSetup
     from batchstat.trainers.preflight.observed import Observed
 
-_BY_NAME = {
-    "static": "transformers",  # nothing is known of its trainer: that of most
-    "hf-trainer": "transformers",
-    "trl": "trl",
-    "axolotl": "axolotl",
-    "llama-factory": "llama-factory",
-}
-"""Frameworks whose configuration a strategy stands for."""
-
-_SIZES = {"axolotl": "micro_batch_size"}
-_NEEDED: dict[str, dict[str, Any]] = {"llama-factory": {"do_train": True}}
-_LENGTHS = {"trl": "max_length", "axolotl": "sequence_len", "llama-factory": "cutoff_len"}
-
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Trainer:
@@ -97,9 +84,7 @@ class Trainer:
         from batchstat.trainers.registry import CONFIGURATIONS
 
         known = CONFIGURATIONS[self.setup.framework].keys
-        keys = {
-            self.setup.batching.own_keys.get(name, name): value for name, value in changes.items()
-        }
+        keys = {self.setup.own_keys.get(name, name): value for name, value in changes.items()}
         if not known.keys() >= keys.keys() or self.settings.keys() & changes.keys():
             return None
         return self.with_keys(keys)
@@ -115,28 +100,32 @@ def changes_of_name(
         settings: the settings, as given.
         basis: the settings that are decided.
     """
-    name, size = _BY_NAME.get(current.name), current.strategy.batch_capacity
-    if name is None or current.strategy.packs_rows or size is None:
+    size = current.strategy.batch_capacity
+    if current.strategy.packs_rows or size is None:
         return
     # What trainers do to a corpus loads its readers, which most commands do not need.
     from batchstat.trainers.base.files import setup_of
     from batchstat.trainers.registry import CONFIGURATIONS
 
+    named = (name for name, each in CONFIGURATIONS.items() if current.name in each.stands_for)
+    if (name := next(named, None)) is None:
+        return
     framework = CONFIGURATIONS[name]
-    own: dict[str, Any] = {
-        _SIZES.get(name, "per_device_train_batch_size"): size,
+    values = {
+        "batch_size": size,
         "gradient_accumulation_steps": basis.gradient_accumulation_steps,
-        **_NEEDED.get(name, {}),
+        "max_length": basis.max_length,
     }
-    if name in _LENGTHS:
-        own[_LENGTHS[name]] = basis.max_length
+    keys = {framework.own_keys.get(name, name): value for name, value in values.items()}
+    own = {key: value for key, value in keys.items() if key in framework.keys}
+    own |= framework.needed
     try:
         setup = setup_of(own, name, Path(framework.title))
     except OptionError:  # such as a length that it does not take
         return
-    for keys in framework.alternatives(setup.config):
+    for changes in framework.alternatives(setup.config):
         try:
-            changed = setup_of({**own, **keys}, name, setup.path)
+            changed = setup_of({**own, **changes}, name, setup.path)
         except BatchstatError:
             continue
         multiple = changed.batching.settings.get(
@@ -145,8 +134,8 @@ def changes_of_name(
         drops = current.strategy.drop_last
         others = {**asdict(settings), "pad_to_multiple_of": multiple, "drop_last": drops}
         yield TrainerChange(
-            keys=keys,
-            line=framework.written(keys),
+            keys=changes,
+            line=framework.written(changes),
             strategy=changed.batching.strategy,
             settings=Settings(**others),
         )

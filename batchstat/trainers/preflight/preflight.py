@@ -191,9 +191,9 @@ def preflight(
     first of its ranks.
 
     Args:
-        config: a JSON or YAML file of transformers' `TrainingArguments`, TRL's `SFTConfig`,
-            the configuration of axolotl, or the arguments of LLaMA-Factory; a `Trainer`, an
-            `SFTTrainer` or one of a subclass; or a loader of batches, such as a DataLoader.
+        config: a trainer's configuration, a JSON or YAML file, such as one of TRL's `SFTConfig`; a
+            `Trainer`, an `SFTTrainer` or one of a subclass; or a loader of batches, such as a
+            DataLoader.
         corpus: the corpus of a configuration: its paths, or a profile that is counted as
             `profile_keywords` says; by default the one that the configuration names.
         framework: the one that a file is for; by default the one that knows most of its keys.

@@ -24,8 +24,6 @@ from batchstat.trainers.registry import CONFIGURATIONS
 _SEEDS = (42, 0, 1, 2, 3, 1234)
 """Seeds that are tried where a recording has no Trainer that says its own."""
 _EPOCHS = (0, 1, 2, 3)
-_PACKING = {"trl": "packing", "axolotl": "sample_packing", "llama-factory": "packing"}
-"""The key by which each framework packs."""
 
 
 @dataclass(frozen=True)
@@ -127,8 +125,8 @@ def _one_change(
             plan = _with(now, {key: value})
             if plan is not None:
                 yield f"{key} {value}", plan
-    packing = _PACKING.get(now.trainer.setup.framework)
-    if packing is not None:
+    framework = CONFIGURATIONS.get(now.trainer.setup.framework)  # none of a loader
+    if framework is not None and (packing := framework.packing):
         yield from _by_keys(now, {packing: not now.trainer.setup.own.get(packing, False)})
 
 

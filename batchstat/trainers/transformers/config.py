@@ -67,10 +67,6 @@ def read_arguments(config: TrainingArguments) -> TrainingRules:
         batching=Batching(
             strategy=StrategySpec.of(strategy, batch_size=config.per_device_train_batch_size),
             settings=settings,
-            own_keys={
-                "batch_size": "per_device_train_batch_size",
-                "drop_last": "dataloader_drop_last",
-            },
         ),
         schedule=schedule_of(config),
         warnings=tuple(warnings_of(config, sampling)),
@@ -192,10 +188,21 @@ def alternatives(config: TrainingArguments) -> Iterator[dict[str, Any]]:
     yield {"group_by_length": True} if is_old else {"train_sampling_strategy": GROUPED}
 
 
+OWN_KEYS = {"batch_size": "per_device_train_batch_size", "drop_last": "dataloader_drop_last"}
+WEIGHT_REMEDIES = {
+    "num-items-per-rank": "average_tokens_across_devices=True repairs it",
+    "axolotl": "gradient_accumulation_steps=1 on one rank repairs it, or a compute_loss_func that "
+    "divides by num_items_in_batch",
+}
+
 TRAINING_ARGUMENTS = Framework(
     title="transformers' TrainingArguments",
     python="TrainingArguments",
     config=TrainingArguments,
+    own_keys=OWN_KEYS,
+    # Nothing is known of the trainer of static batches: that of most.
+    stands_for=("static", "hf-trainer"),
+    weight_remedies=WEIGHT_REMEDIES,
     read=read_arguments,
     alternatives=alternatives,
 )

@@ -227,6 +227,10 @@ SFT_CONFIG = Framework(
     title="TRL's SFTConfig",
     python="SFTConfig",
     config=SftConfig,
+    own_keys=base.OWN_KEYS,
+    packing="packing",
+    stands_for=("trl",),
+    weight_remedies=base.WEIGHT_REMEDIES,
     read=read_config,
     alternatives=alternatives,
 )
