@@ -49,6 +49,7 @@ class Option:
         is_common: whether `--help` shows it; `--help-all` shows every option.
         names: returns the names that it takes, where `values` does not have them.
         least: the smallest number that is allowed.
+        most: the largest; above `MAX_INT` for what is not of tokens or samples, such as squares.
         told: what it is in a document, where that is not plain.
     """
 
@@ -63,7 +64,11 @@ class Option:
     is_common: bool = False
     names: Callable[[], Iterable[str]] | None = None
     least: int = 1
+    most: int = MAX_INT
     told: str = ""
+
+
+_UNBOUNDED = Option("", "")
 
 
 def option(default: Any, help: str, group: str, metavar: str | None = None, **more: Any) -> Any:
@@ -201,9 +206,9 @@ def check_fields(
 ) -> None:
     """Check a frozen dataclass against its annotations.
 
-    Ints are whole numbers of at least 1, or what their option or `min_values[name]` says, and at
-    most `MAX_INT` or `max_values[name]`; booleans are booleans, text is text; an optional int or
-    text may be None; an option whose values are names has one of them.
+    Ints are whole numbers from 1, or what their option or `min_values[name]` says, to `MAX_INT`, or
+    what their option or `max_values[name]` says; booleans are booleans, text is text; an optional
+    int or text may be None; an option whose values are names has one of them.
 
     Raises:
         OptionError: a field that does not match, named with its value.
@@ -216,8 +221,11 @@ def check_fields(
     for each in fields(record):
         value = getattr(record, each.name)
         if each.type is int or (each.type == (int | None) and value is not None):
-            least = options[each.name].least if each.name in options else 1
-            bounds = min_values.get(each.name, least), max_values.get(each.name, MAX_INT)
+            declared = options.get(each.name, _UNBOUNDED)
+            bounds = (
+                min_values.get(each.name, declared.least),
+                max_values.get(each.name, declared.most),
+            )
             value = _whole(each.name, value) if isinstance(value, str) else value
             number = whole_number(each.name, value, *bounds)
             object.__setattr__(record, each.name, number)

@@ -19,9 +19,10 @@ from hypothesis import HealthCheck, settings
 
 from batchstat.corpus.options import CorpusOptions
 from batchstat.corpus.reader import CorpusReader
+from batchstat.parameters import options_of
 from batchstat.planning.epoch import InMemoryEpoch
 from batchstat.planning.plan import BatchPlan
-from batchstat.planning.strategies.base import Strategy
+from batchstat.planning.strategies.base import NOT_PACKED, Strategy
 from batchstat.planning.strategies.registry import STRATEGIES
 from batchstat.planning.windows import plan_windows
 from batchstat.tokenization.loading import load as loading
@@ -61,19 +62,14 @@ ROOT = Path(__file__).parent.parent
 SAMPLE_DATA = ROOT / "sample_data"
 
 
-_PACKED = {
-    "trl": "packing=bfd",
-    "axolotl": "sample_packing=true",
-    "llama-factory": "packing=plain",
-}
-
-
 def packed(spec: str) -> str:
     """The same strategy with its packing, which trainers do not have unless it is asked for."""
     name, _, rest = spec.partition(":")
-    switch = _PACKED.get(name)
-    if switch is None or f"{switch.partition('=')[0]}=" in rest:
+    kind = STRATEGIES.get(name)
+    if kind is None or not kind.packed_by or f"{kind.packed_by}=" in rest:
         return spec
+    values = [each for each in options_of(kind)[kind.packed_by].values if each != NOT_PACKED]
+    switch = f"{kind.packed_by}={values[0] if values else 'true'}"
     return f"{name}:{switch}" + (f",{rest}" if rest else "")
 
 

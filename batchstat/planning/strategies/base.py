@@ -5,6 +5,7 @@ from dataclasses import asdict, dataclass, replace
 from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
+import numpy.typing as npt
 
 from batchstat.lengths.arrays import Ints, round_up
 from batchstat.lengths.stats import LengthStats
@@ -129,6 +130,17 @@ class Strategy(ABC):
     def budget(self) -> int | None:
         """`tokens_per_batch`; None if the strategy has no budget of total tokens."""
         return self._parameter("tokens_per_batch")
+
+    def exceeds_own_budget(self, rows: Ints, widths: Ints) -> npt.NDArray[np.bool_] | None:
+        """Return which batches have more than the strategy allows them; None where that is counted
+        in tokens, by `budget` or by `tokens_per_batch` of the settings.
+
+        Args:
+            rows: (n_batches,) rows of each.
+            widths: (n_batches,) width of each.
+        """
+        del rows, widths
+        return None
 
     @property
     def row_length(self) -> int | None:

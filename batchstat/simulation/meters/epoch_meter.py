@@ -133,6 +133,8 @@ class EpochMeter:
 
     def _note_batches(self, distributed: BatchTable) -> None:
         whole, pairs = distributed.total_tokens, self._attention(distributed)
+        over_own = self._strategy.exceeds_own_budget(distributed.rows, distributed.widths)
+        over = whole > self._budget if over_own is None else over_own
         if self._memory is not None:
             varying = self._memory.per_token * whole + self._memory.per_pair * pairs.astype(float)
             self._varying = max(self._varying, float(varying.max()))
@@ -144,7 +146,7 @@ class EpochMeter:
             total_tokens=total(whole),
             squared_tokens=total(pairs),
             real_squared_tokens=total(distributed.squares),
-            over_budget_batches=int(np.count_nonzero(whole > self._budget)),
+            over_budget_batches=int(np.count_nonzero(over)),
             sum_samples_per_batch=int(distributed.entries.sum()),
         )
         fewest = int(distributed.entries.min())
@@ -153,7 +155,9 @@ class EpochMeter:
         own = round_up(distributed.tokens, self._strategy.sample_multiple)
         padded = round_up(own, self._strategy.pad_to_multiple_of)
         alone = (distributed.entries == 1) & (whole == padded)
-        self._reducible = max(self._reducible, int(whole[~alone].max(initial=0)))
+        # What another measure than tokens keeps small enough is small enough to be recommended.
+        reducible = ~alone if over_own is None else ~alone & over_own
+        self._reducible = max(self._reducible, int(whole[reducible].max(initial=0)))
         widths = LengthStats.of(distributed.widths)
         self._widths = widths if self._widths is None else self._widths.merge(widths)
         self._shapes = np.union1d(self._shapes, _shapes(distributed))
