@@ -41,6 +41,11 @@ class Key:
     refused: str = ""
     only: Any = _ANY
 
+    @property
+    def is_fixed(self) -> bool:
+        """Whether only one value is modelled."""
+        return self.only is not _ANY
+
 
 def key(default: Any, **more: Any) -> Any:
     """Return the field of a key that decides about batches; `more` are attributes of `Key`."""
@@ -124,7 +129,7 @@ class TrainerConfig:
                 raise OptionError(
                     f"{self.where}: {name}={short(value)} is not modelled: {declared.refused}"
                 )
-            if declared.only is not _ANY and value != declared.only:
+            if declared.is_fixed and value != declared.only:
                 only = declared.only
                 shown = str(only).lower() if isinstance(only, bool) else only
                 raise OptionError(
