@@ -177,7 +177,10 @@ def test_the_screen_fits_a_terminal():
         on = console(plain=True)
         on.width = 80
         lines = render(comparison_screen(made, lambda change: change.row.label), on).splitlines()
-        assert len(lines) <= 25 - 2, settings
+        assert len(lines) <= 25 - 2, (
+            f"{len(lines)} lines do not fit a terminal with {settings}: shorten the heading that "
+            "wraps, or show the column by --details alone"
+        )
         assert max(map(len, lines)) <= 80
         for sign in ("★", "●"):
             assert sum(line.startswith(sign) for line in lines) == (2 if sign == "★" else 1)
