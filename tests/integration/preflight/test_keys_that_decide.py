@@ -88,9 +88,9 @@ NOT_RECORDED: dict[str, dict[str, str]] = {
         "shuffle_merged_datasets": "not recorded yet",
     },
     "llama-factory": {
-        "default_system": "not recorded yet",
-        "enable_thinking": "not recorded yet",
-        "eval_dataset": "decides what is refused and evaluated",
+        "default_system": "refused, in words of its own",
+        "enable_thinking": "refused where it decides, in words of its own",
+        "eval_dataset": "decides what is refused, and what is evaluated",
         "use_asft_loss": _WARNED,
     },
 }
