@@ -24,6 +24,18 @@ class Patches:
         else:
             self._undo.append(lambda: setattr(owner, name, own))
 
+    def wrap(self, owner: Any, name: str, around: Any) -> None:
+        """Replace a function by a call of `around` with it and its arguments."""
+
+        def make(original: Any) -> Any:
+            @functools.wraps(original)
+            def wrapped(*args: Any, **kwargs: Any) -> Any:
+                return around(original, *args, **kwargs)
+
+            return wrapped
+
+        self.replace(owner, name, make)
+
     def also(self, undo: Any) -> None:
         """Note what else is to be undone."""
         self._undo.append(undo)
@@ -51,24 +63,13 @@ def patch_torch(torch: Any, recorder: Recorder, patches: Patches) -> None:
             return call(self, *args, **kwargs)
         return forwards.call(call, self, args, kwargs)
 
-    def backward(original: Any) -> Any:
-        @functools.wraps(original)
-        def wrapped(*args: Any, **kwargs: Any) -> Any:
-            return recorder.backward(original, args, kwargs)
-
-        return wrapped
-
-    def zero_grad(original: Any) -> Any:
-        @functools.wraps(original)
-        def wrapped(self: Any, *args: Any, **kwargs: Any) -> Any:
-            recorder.safely(recorder.zeroed)
-            return original(self, *args, **kwargs)
-
-        return wrapped
+    def zero_grad(original: Any, *args: Any, **kwargs: Any) -> Any:
+        recorder.safely(recorder.zeroed)
+        return original(*args, **kwargs)
 
     patches.replace(torch.nn.Module, "__call__", lambda _: __call__)
-    patches.replace(torch.autograd, "backward", backward)
-    patches.replace(torch.nn.Module, "zero_grad", zero_grad)
+    patches.wrap(torch.autograd, "backward", recorder.backward)
+    patches.wrap(torch.nn.Module, "zero_grad", zero_grad)
     _patch_optimizers(torch, recorder, patches)
     _patch_scaler(torch, recorder, patches)
     _patch_loaders(dataloader._BaseDataLoaderIter, recorder, patches)
@@ -89,81 +90,57 @@ def _patch_optimizers(torch: Any, recorder: Recorder, patches: Patches) -> None:
 
 
 def _patch_each_optimizer(torch: Any, recorder: Recorder, patches: Patches) -> None:
-    def init(original: Any) -> Any:
-        @functools.wraps(original)
-        def wrapped(self: Any, *args: Any, **kwargs: Any) -> None:
-            original(self, *args, **kwargs)
-            kind = type(self)
-            # Each class has a step of its own, and is only known once an optimizer of it is made.
-            if "_batchstat" not in vars(kind):
-                kind._batchstat = True
-                patches.also(lambda: delattr(kind, "_batchstat"))
-                patches.replace(kind, "step", step)
+    def init(original: Any, self: Any, *args: Any, **kwargs: Any) -> None:
+        original(self, *args, **kwargs)
+        kind = type(self)
+        # Each class has a step of its own, and is only known once an optimizer of it is made.
+        if "_batchstat" not in vars(kind):
+            kind._batchstat = True
+            patches.also(lambda: delattr(kind, "_batchstat"))
+            patches.wrap(kind, "step", step)
 
-        return wrapped
+    def step(original: Any, self: Any, *args: Any, **kwargs: Any) -> Any:
+        made = original(self, *args, **kwargs)
+        recorder.safely(recorder.stepped, self)
+        return made
 
-    def step(original: Any) -> Any:
-        @functools.wraps(original)
-        def wrapped(self: Any, *args: Any, **kwargs: Any) -> Any:
-            made = original(self, *args, **kwargs)
-            recorder.safely(recorder.stepped, self)
-            return made
-
-        return wrapped
-
-    patches.replace(torch.optim.Optimizer, "__init__", init)
+    patches.wrap(torch.optim.Optimizer, "__init__", init)
 
 
 def _patch_scaler(torch: Any, recorder: Recorder, patches: Patches) -> None:
     """See steps that a scaler of gradients skips, since one was infinite."""
 
-    def step(original: Any) -> Any:
-        @functools.wraps(original)
-        def wrapped(self: Any, optimizer: Any, *args: Any, **kwargs: Any) -> Any:
-            before = recorder.optimizers
-            made = original(self, optimizer, *args, **kwargs)
-            if recorder.optimizers == before and recorder.batches:
-                recorder.safely(recorder.end_step, type(optimizer).__name__, True)
-            return made
-
-        return wrapped
+    def step(original: Any, self: Any, optimizer: Any, *args: Any, **kwargs: Any) -> Any:
+        before = recorder.optimizers
+        made = original(self, optimizer, *args, **kwargs)
+        if recorder.optimizers == before and recorder.batches:
+            recorder.safely(recorder.end_step, type(optimizer).__name__, True)
+        return made
 
     # Before torch 2.3 it was for CUDA alone.
     owner = torch.amp if hasattr(getattr(torch, "amp", None), "GradScaler") else torch.cuda.amp
-    patches.replace(owner.GradScaler, "step", step)
+    patches.wrap(owner.GradScaler, "step", step)
 
 
 def _patch_loaders(kind: Any, recorder: Recorder, patches: Patches) -> None:
-    def next_index(original: Any) -> Any:
-        @functools.wraps(original)
-        def wrapped(self: Any) -> Any:
-            index = original(self)
-            recorder.safely(recorder.loaders.asked, self, index)
-            return index
+    def next_index(original: Any, self: Any) -> Any:
+        index = original(self)
+        recorder.safely(recorder.loaders.asked, self, index)
+        return index
 
-        return wrapped
+    def next_batch(original: Any, self: Any) -> Any:
+        data = original(self)
+        recorder.safely(recorder.loaders.yielded, self, data)
+        return data
 
-    def next_batch(original: Any) -> Any:
-        @functools.wraps(original)
-        def wrapped(self: Any) -> Any:
-            data = original(self)
-            recorder.safely(recorder.loaders.yielded, self, data)
-            return data
+    def reset(original: Any, self: Any, *args: Any, **kwargs: Any) -> Any:
+        # Before the original, which with workers asks for the first batches of the epoch.
+        recorder.safely(recorder.loaders.began_again, self)
+        return original(self, *args, **kwargs)
 
-        return wrapped
-
-    def reset(original: Any) -> Any:
-        @functools.wraps(original)
-        def wrapped(self: Any, *args: Any, **kwargs: Any) -> Any:
-            # Before the original, which with workers asks for the first batches of the epoch.
-            recorder.safely(recorder.loaders.began_again, self)
-            return original(self, *args, **kwargs)
-
-        return wrapped
-
-    patches.replace(kind, "_next_index", next_index)
-    patches.replace(kind, "_reset", reset)
-    patches.replace(kind, "__next__", next_batch)
+    patches.wrap(kind, "_next_index", next_index)
+    patches.wrap(kind, "_reset", reset)
+    patches.wrap(kind, "__next__", next_batch)
 
 
 def patch_deepspeed(module: Any, recorder: Recorder, patches: Patches) -> None:
@@ -171,20 +148,15 @@ def patch_deepspeed(module: Any, recorder: Recorder, patches: Patches) -> None:
     optimizer of torch hears of them.
     """
 
-    def step(original: Any) -> Any:
-        @functools.wraps(original)
-        def wrapped(self: Any, *args: Any, **kwargs: Any) -> Any:
-            # The engine's step is called after every batch, and steps an optimizer at a boundary
-            # alone.
-            ends, before = self.is_gradient_accumulation_boundary(), recorder.optimizers
-            made = original(self, *args, **kwargs)
-            if ends and recorder.optimizers == before and recorder.batches:
-                recorder.safely(recorder.end_step, type(self).__name__, True)
-            return made
+    def step(original: Any, self: Any, *args: Any, **kwargs: Any) -> Any:
+        # The engine's step is called after every batch, and steps an optimizer at a boundary alone.
+        ends, before = self.is_gradient_accumulation_boundary(), recorder.optimizers
+        made = original(self, *args, **kwargs)
+        if ends and recorder.optimizers == before and recorder.batches:
+            recorder.safely(recorder.end_step, type(self).__name__, True)
+        return made
 
-        return wrapped
-
-    patches.replace(module.DeepSpeedEngine, "step", step)
+    patches.wrap(module.DeepSpeedEngine, "step", step)
 
 
 def patch_dispatcher(module: Any, recorder: Recorder, patches: Patches) -> None:
@@ -192,20 +164,12 @@ def patch_dispatcher(module: Any, recorder: Recorder, patches: Patches) -> None:
     only it knows sample numbers, and only of the whole.
     """
 
-    def fetch(original: Any) -> Any:
-        @functools.wraps(original)
-        def wrapped(self: Any, iterator: Any) -> Any:
-            recorder.safely(recorder.loaders.dispatches, iterator)
-            return original(self, iterator)
+    def fetch(original: Any, self: Any, iterator: Any) -> Any:
+        recorder.safely(recorder.loaders.dispatches, iterator)
+        return original(self, iterator)
 
-        return wrapped
+    def begin(original: Any, self: Any) -> Any:
+        return recorder.loaders.dispatching(original(self))
 
-    def begin(original: Any) -> Any:
-        @functools.wraps(original)
-        def wrapped(self: Any) -> Any:
-            return recorder.loaders.dispatching(original(self))
-
-        return wrapped
-
-    patches.replace(module.DataLoaderDispatcher, "_fetch_batches", fetch)
-    patches.replace(module.DataLoaderDispatcher, "__iter__", begin)
+    patches.wrap(module.DataLoaderDispatcher, "_fetch_batches", fetch)
+    patches.wrap(module.DataLoaderDispatcher, "__iter__", begin)

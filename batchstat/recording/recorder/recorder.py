@@ -71,7 +71,7 @@ class Recorder:
         self.stop(why, code=2)
 
     # --- events of training ----------------------------------------------------------------------
-    def backward(self, original: Any, args: Any, kwargs: Any) -> Any:
+    def backward(self, original: Any, *args: Any, **kwargs: Any) -> Any:
         """Compute gradients; what is called within, such as a checkpoint's forward, is a part."""
         was, self.forwards.is_busy = self.forwards.is_busy, True
         self.backwards += 1
@@ -121,11 +121,7 @@ class Recorder:
         """Write a batch: the forwards of one backward."""
         if not forwards:
             return
-        line: dict[str, Any] = {
-            "k": "batch",
-            "s": self.steps,
-            "model": forwards[0].model.kind,
-        }
+        line: dict[str, Any] = {"k": "batch", "s": self.steps, "model": forwards[0].model.kind}
         moments = []
         # A Trainer's dry run computes nothing, so that its batches have no times.
         if not (self.orders.is_dry and self.has_trainer):

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import functools
 import json
 import sys
 from typing import Any
@@ -58,17 +57,13 @@ def own_loader(trainer: Any) -> list[str]:
     return overridden(trainer, _LOADERS)
 
 
-def decides_samples(trainer: Any) -> bool:
-    """Return whether arguments decide which samples meet in a batch; a stream comes as it comes."""
-    return not own_loader(trainer) and hasattr(trainer.train_dataset, "__len__")
-
-
 def facts_of(trainer: Any) -> dict[str, Any]:
     """Return what a Trainer says of itself; nothing of it is changed."""
     kinds = [each.__name__ for each in type(trainer.args).__mro__]
     accelerator = getattr(trainer, "accelerator", None)
     own = getattr(trainer.args, "world_size", 1)
     config = getattr(getattr(trainer, "model", None), "config", None)
+    data = trainer.train_dataset
     # Arguments hold what JSON has no form for, such as a path.
     arguments = json.loads(json.dumps(trainer.args.to_dict(), default=str))
     # One process with several devices, as in a notebook, gives each its part of a batch.
@@ -81,7 +76,8 @@ def facts_of(trainer: Any) -> dict[str, Any]:
         "arguments_class": type(trainer.args).__name__,
         "world_size": int(getattr(accelerator, "num_processes", 0) or own),
         "own_loss": own_loss(trainer),
-        "samples_by_arguments": decides_samples(trainer),
+        # Which samples meet in a batch; a stream comes as it comes.
+        "samples_by_arguments": not own_loader(trainer) and hasattr(data, "__len__"),
         "multiple": int(getattr(trainer.data_collator, "pad_to_multiple_of", None) or 1),
         "has_decoder": bool(getattr(config, "is_encoder_decoder", False)),
         "takes_count": bool(getattr(trainer, "model_accepts_loss_kwargs", False)),
@@ -91,42 +87,36 @@ def facts_of(trainer: Any) -> dict[str, Any]:
 def patch_trainer(module: Any, recorder: Recorder, patches: Patches) -> None:
     """See a Trainer begin; in a dry run, take the computing out of its loop."""
 
-    def train(original: Any) -> Any:
-        @functools.wraps(original)
-        def wrapped(self: Any, *args: Any, **kwargs: Any) -> Any:
-            recorder.has_trainer = True
-            tokenizer = getattr(self, "processing_class", getattr(self, "tokenizer", None))
-            recorder.forwards.pad_token_id = getattr(tokenizer, "pad_token_id", None)
-            version = getattr(sys.modules["transformers"], "__version__", "")
-            recorder.safely(lambda: recorder.begin({"version": version, **facts_of(self)}))
-            if not recorder.orders.is_dry:
-                return original(self, *args, **kwargs)
-            _without_computing(self, module, recorder, patches)
-            original(self, *args, **kwargs)
-            # It ended before an epoch did.
-            return recorder.stop("%d steps were read, none was computed" % recorder.steps)
+    def train(original: Any, self: Any, *args: Any, **kwargs: Any) -> Any:
+        recorder.has_trainer = True
+        tokenizer = getattr(self, "processing_class", getattr(self, "tokenizer", None))
+        recorder.forwards.pad_token_id = getattr(tokenizer, "pad_token_id", None)
+        version = getattr(sys.modules["transformers"], "__version__", "")
+        recorder.safely(lambda: recorder.begin({"version": version, **facts_of(self)}))
+        if not recorder.orders.is_dry:
+            return original(self, *args, **kwargs)
+        _without_computing(self, module, recorder, patches)
+        original(self, *args, **kwargs)
+        # It ended before an epoch did.
+        return recorder.stop("%d steps were read, none was computed" % recorder.steps)
 
-        return wrapped
+    def training_step(
+        original: Any, self: Any, model: Any, inputs: Any, *given: Any, **named: Any
+    ) -> Any:
+        # By its place in Trainer's own loop; an override may pass it by name.
+        count = given[0] if given else named.get("num_items_in_batch")
+        recorder.is_step_counted = count is not None
+        recorder.forwards.labels = inputs.get("labels") if hasattr(inputs, "get") else None
+        try:
+            return original(self, model, inputs, *given, **named)
+        finally:
+            recorder.forwards.labels = None
 
-    def training_step(original: Any) -> Any:
-        @functools.wraps(original)
-        def wrapped(self: Any, model: Any, inputs: Any, *given: Any, **named: Any) -> Any:
-            # By its place in Trainer's own loop; an override may pass it by name.
-            count = given[0] if given else named.get("num_items_in_batch")
-            recorder.is_step_counted = count is not None
-            recorder.forwards.labels = inputs.get("labels") if hasattr(inputs, "get") else None
-            try:
-                return original(self, model, inputs, *given, **named)
-            finally:
-                recorder.forwards.labels = None
-
-        return wrapped
-
-    patches.replace(module.Trainer, "train", train)
+    patches.wrap(module.Trainer, "train", train)
     # Trainer.__init__ makes a repository on the Hub where push_to_hub is set.
     if recorder.orders.is_dry and hasattr(module.Trainer, "init_hf_repo"):
         patches.replace(module.Trainer, "init_hf_repo", lambda _: lambda *_, **__: None)
-    patches.replace(module.Trainer, "training_step", training_step)
+    patches.wrap(module.Trainer, "training_step", training_step)
 
 
 def _without_computing(trainer: Any, module: Any, recorder: Recorder, patches: Patches) -> None:
@@ -146,24 +136,22 @@ def _without_computing(trainer: Any, module: Any, recorder: Recorder, patches: P
         if hasattr(args, name):
             patches.replace(args, name, lambda _, value=value: value)
 
-    def training_step(original: Any) -> Any:
-        @functools.wraps(original)
-        def wrapped(self: Any, model: Any, inputs: Any, *given: Any, **named: Any) -> Any:
-            count = given[0] if given else named.get("num_items_in_batch")
-            known = recorder.forwards.model_of(model)
-            found = WholeNumbers(inputs)
-            if not found.hold_ids:
-                recorder.refuse(_NO_IDS)
-            forward = Forward(known, found, recorder.forwards.clock.now())
-            recorder.is_step_counted = count is not None
-            forward.is_counted = count is not None and known.uses_count
-            recorder.note([forward])
-            return torch.zeros((), device=self.args.device)
-
-        return wrapped
+    def training_step(
+        _original: Any, self: Any, model: Any, inputs: Any, *given: Any, **named: Any
+    ) -> Any:
+        count = given[0] if given else named.get("num_items_in_batch")
+        known = recorder.forwards.model_of(model)
+        found = WholeNumbers(inputs)
+        if not found.hold_ids:
+            recorder.refuse(_NO_IDS)
+        forward = Forward(known, found, recorder.forwards.clock.now())
+        recorder.is_step_counted = count is not None
+        forward.is_counted = count is not None and known.uses_count
+        recorder.note([forward])
+        return torch.zeros((), device=self.args.device)
 
     # That of its own class: a subclass may have one of its own.
-    patches.replace(type(trainer), "training_step", training_step)
+    patches.wrap(type(trainer), "training_step", training_step)
     for name in _NOT_DONE:
         if hasattr(trainer, name):
             patches.replace(type(trainer), name, lambda _: lambda *_, **__: None)

@@ -65,16 +65,12 @@ def _close_at_end(recorder: Recorder, patches: Patches) -> None:
     which runs no `atexit`.
     """
 
-    def leave(original: Any) -> Any:
-        @functools.wraps(original)
-        def wrapped(code: int) -> Any:
-            recorder.close()
-            return original(code)
-
-        return wrapped
+    def leave(original: Any, code: int) -> Any:
+        recorder.close()
+        return original(code)
 
     atexit.register(recorder.close)
-    patches.replace(os, "_exit", leave)
+    patches.wrap(os, "_exit", leave)
 
 
 def _patching(recorder: Recorder, patches: Patches) -> dict[str, Any]:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import functools
 from typing import Any
 
 from .patches import Patches
@@ -46,17 +45,13 @@ def patch_weights(module: Any, recorder: Recorder, patches: Patches) -> None:
         # The loop of a Trainer does not come here in a dry run.
         recorder.refuse(_NO_TRAINER)
 
-    def to(original: Any) -> Any:
-        @functools.wraps(original)
-        def wrapped(self: Any, *args: Any, **kwargs: Any) -> Any:
-            # torch refuses to copy a tensor from the meta device, which has no numbers.
-            return self if _has_no_weights(self) else original(self, *args, **kwargs)
-
-        return wrapped
+    def to(original: Any, self: Any, *args: Any, **kwargs: Any) -> Any:
+        # torch refuses to copy a tensor from the meta device, which has no numbers.
+        return self if _has_no_weights(self) else original(self, *args, **kwargs)
 
     patches.replace(module.PreTrainedModel, "from_pretrained", from_pretrained)
-    patches.replace(torch.nn.Module, "to", to)
-    patches.replace(torch.nn.Module, "cuda", to)
+    patches.wrap(torch.nn.Module, "to", to)
+    patches.wrap(torch.nn.Module, "cuda", to)
 
 
 def patch_prepare(module: Any, recorder: Recorder, patches: Patches) -> None:
@@ -66,14 +61,10 @@ def patch_prepare(module: Any, recorder: Recorder, patches: Patches) -> None:
     if not recorder.orders.without_weights:
         return
 
-    def prepare_model(original: Any) -> Any:
-        @functools.wraps(original)
-        def wrapped(self: Any, model: Any, *args: Any, **kwargs: Any) -> Any:
-            return model if _has_no_weights(model) else original(self, model, *args, **kwargs)
+    def prepare_model(original: Any, self: Any, model: Any, *args: Any, **kwargs: Any) -> Any:
+        return model if _has_no_weights(model) else original(self, model, *args, **kwargs)
 
-        return wrapped
-
-    patches.replace(module.Accelerator, "prepare_model", prepare_model)
+    patches.wrap(module.Accelerator, "prepare_model", prepare_model)
 
 
 def _has_no_weights(model: Any) -> bool:
