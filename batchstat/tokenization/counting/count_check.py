@@ -105,19 +105,11 @@ class CountCheck:
         share = next((n for most, n in _SHARES if offset < most), _LAST_SHARE)
         rng = np.random.default_rng((_seed(sides[0]), offset))
         picked = _picked(sizes, bytes_ // share, rng)
-        self._compare(
-            [side.take(as_arrow(picked)).to_pylist() for side in sides],
-            counts[picked],
-            recount,
-            rng,
-        )
+        texts = [side.take(as_arrow(picked)).to_pylist() for side in sides]
+        self._compare(texts, counts[picked], recount, rng)
 
     def _compare(
-        self,
-        texts: Sequence[list[str]],
-        counts: Ints,
-        recount: Recount,
-        rng: np.random.Generator,
+        self, texts: Sequence[list[str]], counts: Ints, recount: Recount, rng: np.random.Generator
     ) -> None:
         """Compare the counts of some samples, given their sides."""
         parts = [[_excerpt(text, rng) for text in side] for side in texts]

@@ -18,11 +18,11 @@ import tokenizers
 
 from batchstat.lengths.arrays import Ints
 from batchstat.tokenization.chats.prompts import Surroundings, count_completions, shared_ids
-from batchstat.tokenization.counting.count_check import CountCheck, RefusedError, encodings
+from batchstat.tokenization.counting.count_check import RefusedError, encodings
 from batchstat.tokenization.counting.engine_gate import engine_admits, texts_to_leave
 from batchstat.tokenization.counting.long_texts import LongTexts
 from batchstat.tokenization.counting.panics import panics_as_errors
-from batchstat.tokenization.counting.post_processing import find_special
+from batchstat.tokenization.counting.shortcut import Shortcut
 from batchstat.tokenization.threads import cores
 
 if TYPE_CHECKING:
@@ -36,16 +36,17 @@ _FIRST_TEXTS = 64
 """Texts of its first call: enough that every one of its threads takes part."""
 
 
-class EngineCounter:
-    """Counter of the texts of one run; may be called from several threads."""
+class EngineCounter(Shortcut):
+    """Counter of the texts of one run; may be called from several threads.
+
+    It counts none as long as the engine is not loaded.
+    """
 
     def __init__(self, backend: tokenizers.Tokenizer, *, special_tokens: bool = True) -> None:
         """Use a tokenizer without truncation and padding."""
-        self._backend = backend
+        super().__init__(backend, "fastokens counts", special_tokens=special_tokens)
         self._splits_special_tokens: bool = backend.encode_special_tokens
-        self._special = find_special(backend, special_tokens=special_tokens)
         self._long_texts = LongTexts(backend)
-        self._check = CountCheck(backend, "fastokens counts", special_tokens=special_tokens)
         self._engine: Engine | None = None
         self._loading: threading.Thread | None = None
         self._bytes, self._noting = 0, threading.Lock()
@@ -75,29 +76,6 @@ class EngineCounter:
                 self._loading = threading.Thread(target=self.load, name="loading fastokens")
                 self._loading.start()
 
-    def count(
-        self, first: pa.LargeStringArray, second: pa.LargeStringArray | None = None
-    ) -> Ints | None:
-        """Return (n,) tokens of texts without nulls, or of pairs, with special tokens if any.
-
-        None if the engine is not loaded, or if it or the tokenizer raises on one of them: the
-        ordinary way of counting then finds which one.
-
-        Raises:
-            MiscountError: the counts differ for a text that is also counted by the tokenizer.
-        """
-        sides = [first] if second is None else [first, second]
-        if self._special[len(sides)] is None or not self._is_ready(sides):
-            return None
-        if len(first) == 0:
-            return np.empty(0, dtype=np.int64)
-        try:
-            counts = self._count(sides)
-            self._check.check(sides, counts, self._count)
-        except RefusedError:
-            return None
-        return counts
-
     def count_completions(
         self, prompts: pa.LargeStringArray, wholes: pa.LargeStringArray
     ) -> Ints | None:
@@ -106,7 +84,7 @@ class EngineCounter:
         None, and MiscountError, as in `count`.
         """
         special, sides = self._special[1], [prompts, wholes]
-        if special is None or not self._is_ready(sides):
+        if special is None or not self._is_taken(sides):
             return None
         around = Surroundings.find(self._backend, special)
         if around is None:
@@ -133,7 +111,7 @@ class EngineCounter:
 
         None, and MiscountError, as in `count`.
         """
-        if self._special[1] is None or not self._is_ready([column]):
+        if self._special[1] is None or not self._is_taken([column]):
             return None
         texts = column.to_pylist()
         try:
@@ -153,11 +131,11 @@ class EngineCounter:
         counts = np.diff(offsets) + special
         # Else the check would take what the engine counts differently for a miscount.
         if texts_to_leave(texts):
-            counts = self._count([column])
-        self._check.check([column], counts, self._count)
+            counts = self._recount([column])
+        self._check.check([column], counts, self._recount)
         return ids, offsets
 
-    def _is_ready(self, sides: Sequence[pa.LargeStringArray]) -> bool:
+    def _is_taken(self, sides: Sequence[pa.LargeStringArray]) -> bool:
         """Return whether the engine is loaded, once texts are noted that are counted without."""
         if self._engine is None:
             self._note(sum(side.nbytes for side in sides))
@@ -172,12 +150,6 @@ class EngineCounter:
             self._bytes += bytes_
             noted = self._bytes
         self.expect(noted // 2)
-
-    def _count(self, sides: Sequence[pa.LargeStringArray]) -> Ints:
-        special = self._special[len(sides)]
-        assert special is not None
-        total: Ints = np.sum([self._side(side) for side in sides], axis=0) + special
-        return total
 
     def _side(self, column: pa.LargeStringArray) -> Ints:
         """Return (n,) tokens of texts, without special tokens."""

@@ -19,14 +19,9 @@ import tokenizers
 
 from batchstat.lengths.arrays import Ints
 from batchstat.storage.arrow_numbers import as_numpy
-from batchstat.tokenization.counting.count_check import (
-    CountCheck,
-    RefusedError,
-    encodings,
-    text_buffers,
-)
-from batchstat.tokenization.counting.post_processing import find_special
+from batchstat.tokenization.counting.count_check import encodings, text_buffers
 from batchstat.tokenization.counting.safe_cuts import Cuts, overlaps
+from batchstat.tokenization.counting.shortcut import Shortcut
 
 _PROBES, _PROBED, _LEAST_PROBED = 8, 16, 256 << 10
 """Positions of a block at which pieces are sampled, in one of so many of its bytes together, or in
@@ -42,49 +37,29 @@ _MOST_BYTES = 2**31 - 1
 """Limit of Arrow's 32-bit offsets."""
 
 
-class PieceCounter:
-    """Counter of the texts of one run; may be called from several threads."""
+class PieceCounter(Shortcut):
+    """Counter of the texts of one run; may be called from several threads.
+
+    It counts none whose pieces hardly repeat.
+    """
 
     def __init__(
         self, backend: tokenizers.Tokenizer, cuts: Cuts, *, special_tokens: bool = True
     ) -> None:
         """Use a tokenizer without truncation and padding, and the cuts that are valid for it."""
-        self._backend, self._cuts = backend, cuts
-        self._separator = _separator(backend)
-        self._special = find_special(backend, special_tokens=special_tokens)
-        self._check = CountCheck(backend, "its pieces have", special_tokens=special_tokens)
+        super().__init__(backend, "its pieces have", special_tokens=special_tokens)
+        self._cuts, self._separator = cuts, _separator(backend)
         self._known: dict[bytes, int] = {}
         self._asking = threading.Lock()
 
-    def count(
-        self, first: pa.LargeStringArray, second: pa.LargeStringArray | None = None
-    ) -> Ints | None:
-        """Return (n,) tokens of texts without nulls, or of pairs, with special tokens if any.
-
-        None if their pieces hardly repeat, or if the tokenizer raises on one of them: the ordinary
-        way of counting then finds which one.
-
-        Raises:
-            MiscountError: the counts differ for a text that is also counted whole.
-        """
-        sides = [first] if second is None else [first, second]
-        if self._special[len(sides)] is None:
-            return None
-        if len(first) == 0:
-            return np.empty(0, dtype=np.int64)
-        buffers = [text_buffers(side) for side in sides]
-        if any(data.size > _MOST_BYTES for _, data in buffers):
-            return None
+    def _is_taken(self, sides: Sequence[pa.LargeStringArray]) -> bool:
+        """Return whether their pieces repeat enough."""
         # Asked of every block alone: an answer that held for later ones would make what is checked,
         # and counted by pieces at all, depend on which thread comes first.
-        if not all(self._repeat(offsets, data) for offsets, data in buffers):
-            return None
-        try:
-            counts = self._by_pieces(buffers)
-            self._check.check(sides, counts, self._recount)
-        except RefusedError:
-            return None
-        return counts
+        return all(
+            data.size <= _MOST_BYTES and self._repeat(offsets, data)
+            for offsets, data in map(text_buffers, sides)
+        )
 
     def _repeat(self, offsets: Ints, data: pa.Buffer) -> bool:
         """Return whether pieces repeat enough: few bytes of some pieces are in distinct ones.
@@ -106,18 +81,9 @@ class PieceCounter:
         new, every = (length or 0 for length in lengths)
         return bool(new <= _MOST_NEW * every)
 
-    def _recount(self, sides: Sequence[pa.LargeStringArray]) -> Ints:
-        return self._by_pieces([text_buffers(side) for side in sides])
-
-    def _by_pieces(self, sides: Sequence[tuple[Ints, pa.Buffer]]) -> Ints:
-        """Return (n,) tokens of the samples whose sides begin at these offsets in these bytes."""
-        special = self._special[len(sides)]
-        assert special is not None
-        total: Ints = np.sum([self._side(*side) for side in sides], axis=0) + special
-        return total
-
-    def _side(self, offsets: Ints, data: pa.Buffer) -> Ints:
-        """Return (n,) tokens of the texts that begin at the offsets, without special tokens."""
+    def _side(self, column: pa.LargeStringArray) -> Ints:
+        """Return (n,) tokens of texts, without special tokens."""
+        offsets, data = text_buffers(column)
         starts = self._starts(data, offsets)
         distinct = _slices(data, starts).dictionary_encode()
         sizes = self._sizes(distinct.dictionary.to_pylist())
