@@ -82,7 +82,7 @@ class Tokenizer:
         left_out: returns what the template leaves out of a chat with its inputs: see
             `TemplateCoverage`.
         count_instructions: returns the tokens of completions that are tokenized apart from their
-            prompts: see `InstructionCounter`; None where they are tokenized together.
+            prompts: see `instructions`; None where they are tokenized together.
     """
 
     name: str

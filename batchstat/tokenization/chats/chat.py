@@ -68,37 +68,24 @@ def _with_templates(
     turns = [AssistantTurns(template) for template in templates]
     marking = [ContentTurns(each, turn_ends) for each in templates] if turn_ends else turns
 
-    def render(chats: list[_Chat]) -> list[str]:
+    def render_chats(chats: list[_Chat]) -> list[str]:
         return _by_inputs(
-            chats,
-            lambda some, inputs: templates[inputs.tools is not None].render(
-                _messages(some), inputs
-            ),
+            chats, templates, lambda own, some, inputs: own.render(_messages(some), inputs)
         )
 
     def split_chats(
         chats: list[tuple[list[Message], TemplateInputs, int]],
     ) -> list[tuple[str, str]]:
-        with _explained(chats):
-            return _by_inputs(
-                chats,
-                lambda some, inputs: turns[inputs.tools is not None].split(
-                    _messages(some), [n for *_, n in some], inputs
-                ),
-            )
-
-    def render_chats(chats: list[_Chat]) -> list[str]:
-        with _explained(chats):
-            return render(chats)
+        return _by_inputs(
+            chats,
+            turns,
+            lambda own, some, inputs: own.split(_messages(some), [n for *_, n in some], inputs),
+        )
 
     def mark_chats(chats: list[_Chat], locate: Locate) -> list[bytes]:
-        with _explained(chats):
-            return _by_inputs(
-                chats,
-                lambda some, inputs: marking[inputs.tools is not None].mark(
-                    _messages(some), inputs, locate
-                ),
-            )
+        return _by_inputs(
+            chats, marking, lambda own, some, inputs: own.mark(_messages(some), inputs, locate)
+        )
 
     # A template may write the special tokens, which come from the tokenizer's configuration.
     special = json.dumps(loaded.special_tokens_map, default=repr)
@@ -114,7 +101,7 @@ def _with_templates(
         render_chats=render_chats,
         mark_chats=mark_chats,
         split_chats=split_chats,
-        left_out=TemplateCoverage(lambda *chat: render([chat])[0]).left_out,
+        left_out=TemplateCoverage(lambda *chat: render_chats([chat])[0]).left_out,
         made_by=(_with_templates, (tokenizer, plain, with_tools, turn_ends)),
     )
 
@@ -153,12 +140,19 @@ def _messages(chats: Sequence[Any]) -> list[list[Message]]:
 
 
 def _by_inputs(
-    chats: Sequence[Any], work: Callable[[Sequence[Any], TemplateInputs], list[Any]]
+    chats: Sequence[Any],
+    without_and_with_tools: Sequence[Any],
+    work: Callable[[Any, list[Any], TemplateInputs], list[Any]],
 ) -> list[Any]:
-    """Return what `work` makes of chats, of those at once that have the same inputs."""
-    # apply_chat_template takes one set of tools and settings for all chats of a call.
-    groups = groupby(chats, key=itemgetter(1))
-    return [found for inputs, some in groups for found in work(list(some), inputs)]
+    """Return what `work` makes of chats, of those at once that have the same inputs, with the first
+    of a pair for chats without tools, and the second for others.
+    """
+    made: list[Any] = []
+    with _explained(chats):
+        # apply_chat_template takes one set of tools and settings for all chats of a call.
+        for inputs, some in groupby(chats, key=itemgetter(1)):
+            made += work(without_and_with_tools[inputs.tools is not None], list(some), inputs)
+    return made
 
 
 def _own_templates(tokenizer: Any) -> tuple[str, str]:

@@ -63,10 +63,7 @@ class ChatTemplate:
         return texts
 
     def mask(
-        self,
-        chats: list[list[Message]],
-        inputs: TemplateInputs,
-        locate: Locate,
+        self, chats: list[list[Message]], inputs: TemplateInputs, locate: Locate
     ) -> list[list[int]]:
         """Return 1 for each token of chats that the template marks, and 0 for others.
 

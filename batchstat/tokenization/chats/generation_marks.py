@@ -31,7 +31,7 @@ def with_characters(source: str) -> str | None:
         return None
     marked = _TAG.sub(_replaced, source)
     try:
-        if _parsed(marked) != (expected := _parsed(source)):
+        if parsed(marked) != (expected := parsed(source)):
             return None
     except TemplateSyntaxError:
         return None
@@ -110,8 +110,8 @@ def _replaced(tag: re.Match[str]) -> str:
     return f"{{%{before} if true %}}{BEGIN}{{% if true {after}%}}"
 
 
-def _parsed(source: str) -> nodes.Template:
-    # As transformers parses it, which treats whitespace so.
+def parsed(source: str) -> nodes.Template:
+    """Return the syntax tree of a chat template as transformers has it, whitespace included."""
     return Environment(  # noqa: S701 - nothing is rendered
         trim_blocks=True, lstrip_blocks=True, extensions=[Generation, loopcontrols]
     ).parse(source)

@@ -6,7 +6,8 @@ empty text has no tokens, not even special ones.
 
 import json
 from collections.abc import Callable, Iterable, Sequence, Sized
-from dataclasses import dataclass, replace
+from dataclasses import replace
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -17,40 +18,31 @@ from batchstat.tokenization.chats.prompts import ids_of
 from batchstat.tokenization.tokenizer import Tokenizer
 
 
-@dataclass(frozen=True)
-class InstructionCounter:
-    """Counter of prompts with completions.
+def count_instructions(
+    encode: Callable[[list[Any]], Iterable[Sized]],
+    samples: Sequence[tuple[str, str]],
+    *,
+    begin: int | None,
+    end: int,
+) -> Ints:
+    """Return (n, 2) tokens of prompts with their completions, and of the prompts.
 
-    Attributes:
+    Args:
+        encode: converts texts to one object each, which is its ids or has them as `ids`.
+        samples: n prompts, each with its completion.
         begin: id of the token that begins a sequence, which completions lose; None if there is
             none.
         end: id of the token that ends a sequence, with which completions end.
     """
-
-    begin: int | None
-    end: int
-
-    def count(
-        self, encode: Callable[[list[Any]], Iterable[Sized]], samples: Sequence[tuple[str, str]]
-    ) -> Ints:
-        """Return (n, 2) tokens of prompts with their completions, and of the prompts.
-
-        Args:
-            encode: converts texts to one object each, which is its ids or has them as `ids`.
-            samples: n prompts, each with its completion.
-        """
-        prompts, completions = (
-            [ids_of(each) if text else () for text, each in zip(side, encode(side), strict=True)]
-            for side in map(list, zip(*samples, strict=True))
-        )
-        asked = [len(ids) for ids in prompts]
-        answered = [self._completed(ids) for ids in completions]
-        return np.array([np.add(asked, answered), asked], dtype=np.int64).T
-
-    def _completed(self, ids: Sequence[int]) -> int:
-        if not len(ids):
-            return 0
-        return len(ids) + (ids[-1] != self.end) - (ids[0] == self.begin)
+    prompts, completions = (
+        [ids_of(each) if text else () for text, each in zip(side, encode(side), strict=True)]
+        for side in map(list, zip(*samples, strict=True))
+    )
+    asked = [len(ids) for ids in prompts]
+    answered = [
+        len(ids) + (ids[-1] != end) - (ids[0] == begin) if len(ids) else 0 for ids in completions
+    ]
+    return np.array([np.add(asked, answered), asked], dtype=np.int64).T
 
 
 def with_instructions(tokenizer: Tokenizer) -> Tokenizer:
@@ -71,6 +63,6 @@ def with_instructions(tokenizer: Tokenizer) -> Tokenizer:
         tokenizer,
         define=lambda: definition,
         load=lambda: tokenizer.encoder,
-        count_instructions=InstructionCounter(begin, end).count,
+        count_instructions=partial(count_instructions, begin=begin, end=end),
         made_by=(with_instructions, (tokenizer,)),
     )

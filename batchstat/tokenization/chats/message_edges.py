@@ -9,10 +9,9 @@ import re
 from functools import cache
 from typing import TypeGuard
 
-from jinja2 import Environment, TemplateSyntaxError, nodes
-from jinja2.ext import loopcontrols
+from jinja2 import TemplateSyntaxError, nodes
 
-from batchstat.tokenization.chats.generation_marks import Generation
+from batchstat.tokenization.chats.generation_marks import parsed
 
 EDGE = "\ufdd0"
 """What `with_edges` adds after each message: a noncharacter, which no text should have."""
@@ -33,28 +32,21 @@ def with_edges(source: str) -> str | None:
     if its syntax does not show that messages are rendered without regard to later ones.
     """
     try:
-        loop = _loop_of_messages(_parsed(source))
+        loop = _loop_of_messages(parsed(source))
     except TemplateSyntaxError:
         return None
     if loop is None or EDGE in source:
         return None
-    expected = _parsed(source)
+    expected = parsed(source)
     ended = nodes.Output([nodes.TemplateData(EDGE)])
     _loop_in(expected).body.append(nodes.If(nodes.Const(True), [ended], [], []))
     for end in _END.finditer(source):
         # A block, so that the whitespace around it is treated as that around `endfor`.
         mark = f"{{%{end[1]} if true %}}{EDGE}{{% endif %}}"
         marked = source[: end.start()] + mark + source[end.start() :]
-        if _parsed(marked) == expected:
+        if parsed(marked) == expected:
             return marked
     return None
-
-
-def _parsed(source: str) -> nodes.Template:
-    # As transformers parses it, which treats whitespace so.
-    return Environment(  # noqa: S701 - nothing is rendered
-        trim_blocks=True, lstrip_blocks=True, extensions=[Generation, loopcontrols]
-    ).parse(source)
 
 
 def _loop_in(tree: nodes.Template) -> nodes.For:

@@ -102,10 +102,7 @@ def _builtin() -> Tokenizer:
 
 
 def _from_backend(
-    name: str,
-    backend: tokenizers.Tokenizer,
-    max_length: int | None,
-    loaded: Any = None,
+    name: str, backend: tokenizers.Tokenizer, max_length: int | None, loaded: Any = None
 ) -> Tokenizer:
     """Wrap a backend that may be modified; `loaded` is the transformers tokenizer it belongs to."""
     backend.no_truncation()
