@@ -2,6 +2,7 @@
 
 import re
 from dataclasses import dataclass
+from typing import Any
 
 from batchstat.calibration.cost_model import CostModel
 from batchstat.errors import OptionError
@@ -27,7 +28,11 @@ OF_MODELS = ("dtype", "mixed_precision", "attention", "optimizer", "gradient_che
 """What a function or a recorded command decides by itself."""
 
 _FUNCTION = re.compile(r"[A-Za-z_][\w.]*:[A-Za-z_]\w*")
-_MODEL = "Model"
+
+
+def _option(default: Any, help: str, metavar: str | None = None, **more: Any) -> Any:
+    """Return a field of `Setup` that people can set, all of which help lists together."""
+    return option(default, help, "Model", metavar, is_common=True, **more)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -51,53 +56,34 @@ class Setup:
         OptionError: an unknown name, or mixed precision of one dtype.
     """
 
-    model: str = option(
+    model: str = _option(
         "",
         "Folder with a config.json, a name on the Hugging Face Hub, or module:function.",
-        _MODEL,
         "MODEL",
-        is_common=True,
     )
     shape: CostModel | None = None
-    dtype: str = option(
-        "float32",
-        "What computes: float32, bfloat16 or float16.",
-        _MODEL,
-        "NAME",
-        values=DTYPES,
-        is_common=True,
+    dtype: str = _option(
+        "float32", "What computes: float32, bfloat16 or float16.", "NAME", values=DTYPES
     )
-    mixed_precision: bool = option(
+    mixed_precision: bool = _option(
         False,
         "Keep weights in float32 while `dtype` computes, as bf16: true does with such weights.",
-        _MODEL,
         flags=("--mixed-precision",),
-        is_common=True,
     )
-    attention: str = option(
+    attention: str = _option(
         "sdpa",
         "Implementation of attention: sdpa, eager, flash_attention_2 or flash_attention_3.",
-        _MODEL,
         "NAME",
         values=ATTENTIONS,
-        is_common=True,
     )
-    optimizer: str = option(
-        "adamw", "Optimizer: adamw or sgd.", _MODEL, "NAME", values=OPTIMIZERS, is_common=True
-    )
-    gradient_checkpointing: bool = option(
+    optimizer: str = _option("adamw", "Optimizer: adamw or sgd.", "NAME", values=OPTIMIZERS)
+    gradient_checkpointing: bool = _option(
         False,
         "Compute activations again in the backward pass.",
-        _MODEL,
         flags=("--gradient-checkpointing",),
-        is_common=True,
     )
-    compile: bool = option(
-        False,
-        "Compile for each shape with torch.compile.",
-        _MODEL,
-        flags=("--compile",),
-        is_common=True,
+    compile: bool = _option(
+        False, "Compile for each shape with torch.compile.", flags=("--compile",)
     )
 
     is_recorded: bool = False

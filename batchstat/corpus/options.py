@@ -1,8 +1,8 @@
 """`CorpusOptions`: how a corpus is read."""
 
 from collections.abc import Iterable
-from dataclasses import dataclass
-from typing import Literal, TypedDict
+from dataclasses import dataclass, fields
+from typing import Any, Literal, TypedDict
 
 from batchstat.corpus.chat import CHAT_FORMATS
 from batchstat.errors import OptionError, short
@@ -15,6 +15,11 @@ def _formats() -> Iterable[str]:
     from batchstat.corpus.sources import FORMATS
 
     return FORMATS
+
+
+def _option(default: Any, help: str, metavar: str | None = None, **more: Any) -> Any:
+    """Return a field of `CorpusOptions`, all of which help lists together."""
+    return option(default, help, "Corpus", metavar, **more)
 
 
 class ReadingOptions(TypedDict, total=False):
@@ -54,117 +59,96 @@ class CorpusOptions:
         OptionError: options that are invalid by themselves or mutually exclusive.
     """
 
-    input_format: str | None = option(
+    input_format: str | None = _option(
         None,
         "Format of every file, whatever its name.",
-        "Corpus",
         "FORMAT",
         shown="by file name",
         names=_formats,
     )
-    text_column: tuple[str, ...] = option(
+    text_column: tuple[str, ...] = _option(
         (),
         "Column with the text; twice for pairs.",
-        "Corpus",
         "NAME",
         shown="the only text column, or text, content, sentence, review, prompt",
         is_common=True,
     )
-    prompt_column: str | None = option(
-        None,
-        "Column with prompts, texts or chat messages, which carry no loss.",
-        "Corpus",
-        "NAME",
+    prompt_column: str | None = _option(
+        None, "Column with prompts, texts or chat messages, which carry no loss.", "NAME"
     )
-    completion_column: str | None = option(
-        None, "Column with what follows `prompt_column`, and carries loss.", "Corpus", "NAME"
+    completion_column: str | None = _option(
+        None, "Column with what follows `prompt_column`, and carries loss.", "NAME"
     )
-    messages_column: str | None = option(
-        None, "Column with chat messages, instead of text.", "Corpus", "NAME", is_common=True
+    messages_column: str | None = _option(
+        None, "Column with chat messages, instead of text.", "NAME", is_common=True
     )
-    tokens_column: str | None = option(
-        None, "Column with lists of token ids, instead of text.", "Corpus", "NAME"
+    tokens_column: str | None = _option(
+        None, "Column with lists of token ids, instead of text.", "NAME"
     )
-    length_column: str | None = option(
-        None, "Column with token counts, instead of text.", "Corpus", "NAME"
+    length_column: str | None = _option(None, "Column with token counts, instead of text.", "NAME")
+    label_column: str | None = _option(
+        None, "Column with the class label, or with a list of labels.", "NAME", is_common=True
     )
-    label_column: str | None = option(
-        None,
-        "Column with the class label, or with a list of labels.",
-        "Corpus",
-        "NAME",
-        is_common=True,
-    )
-    trained_column: str | None = option(
+    trained_column: str | None = _option(
         None,
         "Column with the tokens that carry loss: a mask, labels with -100, or their number.",
-        "Corpus",
         "NAME",
     )
-    assistant_only_loss: bool = option(
-        False, "Whether only the assistants' turns of chats carry loss.", "Corpus"
+    assistant_only_loss: bool = _option(
+        False, "Whether only the assistants' turns of chats carry loss."
     )
-    turn_ends: tuple[str, ...] = option(
+    turn_ends: tuple[str, ...] = _option(
         (),
         "Token that ends an assistant's turn. Only the content of the turn carries loss then, and "
         "this token or the one that ends a sequence, as in axolotl.",
-        "Corpus",
         "TOKEN",
         shown="the whole turn",
     )
-    chat_format: str | None = option(
+    chat_format: str | None = _option(
         None,
         "Format of chats that the template gets as they are written, with their own roles and what "
         "chat_template_kwargs has, as TRL does; else either, with roles made alike.",
-        "Corpus",
         "FORMAT",
         shown="either",
         names=lambda: CHAT_FORMATS,
     )
-    tokenize_apart: bool = option(
+    tokenize_apart: bool = _option(
         False,
         "Tokenize completions apart from their prompts, as axolotl does: without a token that "
         "begins a sequence, and with the one that ends it.",
-        "Corpus",
     )
-    header: bool = option(
+    header: bool = _option(
         True,
         "Whether .csv and .tsv files begin with column names; if not, columns are numbered from 0.",
-        "Corpus",
         shown="header",
     )
-    quote: bool | None = option(
+    quote: bool | None = _option(
         None,
         "Whether fields of .csv and .tsv may be quoted (RFC 4180).",
-        "Corpus",
         shown="quoted in .csv, not in .tsv",
     )
-    strip: bool = option(False, "Strip whitespace from both ends of each text.", "Corpus")
-    min_chars: int = option(
+    strip: bool = _option(False, "Strip whitespace from both ends of each text.")
+    min_chars: int = _option(
         0,
         "Skip samples with fewer characters, after `strip`; blank ones are always skipped.",
-        "Corpus",
         "N",
         least=0,
     )
-    append: str = option(
+    append: str = _option(
         "",
         "Append this to each text that does not end with it, as trainers do with the token that "
         "ends a sequence.",
-        "Corpus",
         "TEXT",
         told="What was appended to each text that did not end with it.",
     )
-    always_append: bool = option(
+    always_append: bool = _option(
         False,
         "Append it to texts that end with it, too, as LLaMA-Factory's pre-training does.",
-        "Corpus",
         told="Whether it was appended to those that did, too.",
     )
-    on_error: str = option(
+    on_error: str = _option(
         "fail",
         "What to do with a bad record: fail, or skip and count it.",
-        "Corpus",
         "RULE",
         values={
             "fail": "A record that cannot be read ends the run.",
@@ -274,14 +258,10 @@ def _check_characters(name: str, text: str) -> None:
         ) from None
 
 
-SINGLE_COLUMNS = (
-    "prompt_column",
-    "completion_column",
-    "messages_column",
-    "tokens_column",
-    "length_column",
-    "label_column",
-    "trained_column",
+SINGLE_COLUMNS = tuple(
+    field.name
+    for field in fields(CorpusOptions)
+    if field.name.endswith("_column") and field.name != "text_column"
 )
 """Options that name one column."""
 
