@@ -112,7 +112,9 @@ def decoded_bytes(values: pa.Array) -> Ints:
     if _is_any(kind, "string_view", "binary_view"):
         return _view_bytes(values)
     if _is_any(kind, "string", "large_string", "binary", "large_binary"):
-        return filled(_binary_length(values), 0)
+        import pyarrow.compute as pc
+
+        return filled(pc.binary_length(values), 0)
     if pa.types.is_struct(kind):
         return sum((decoded_bytes(each) for each in values.flatten()), _others(values))
     if pa.types.is_map(kind) or is_list(kind):
@@ -147,12 +149,6 @@ def _runs(values: pa.Array) -> Ints:
 
 def _others(values: pa.Array) -> Ints:
     return np.full(len(values), _OTHER_BYTES, dtype=np.int64)
-
-
-def _binary_length(values: pa.Array) -> pa.Array:
-    import pyarrow.compute as pc
-
-    return pc.binary_length(values)
 
 
 def filled(numbers: pa.Array, missing: int) -> Ints:

@@ -16,6 +16,33 @@ Item = TypeVar("Item")
 
 
 @dataclass(frozen=True)
+class Columns:
+    """Columns of one file that are read: content, and the label if one is requested.
+
+    `tools` is the column with the tools that chats may call, if there is one; `settings` the one
+    with what else their template gets; `trained` the one that says which tokens carry loss, if one
+    is requested.
+    """
+
+    content: tuple[str, ...]
+    label: str | None = None
+    tools: str | None = None
+    settings: str | None = None
+    trained: str | None = None
+
+    @property
+    def required(self) -> tuple[str, ...]:
+        """Every column that each sample must have."""
+        return self.content if self.trained is None else (*self.content, self.trained)
+
+    @property
+    def all(self) -> tuple[str, ...]:
+        """Every column that is read, once each."""
+        optional = (self.label, self.tools, self.settings)
+        return tuple(dict.fromkeys((*self.required, *(name for name in optional if name))))
+
+
+@dataclass(frozen=True)
 class Chunk:
     """Consecutive records of one file; the first chunk starts with its first record.
 
@@ -23,11 +50,7 @@ class Chunk:
         size: number of records.
         columns: the values of each column that is read, (size,) each.
         position: bytes of the file on disk that are read so far.
-        content: columns that are counted.
-        label: column that holds the label; None if none is read.
-        tools: column that holds the tools that chats may call; None if none is read.
-        settings: column that holds what else the template of a chat gets; None if none is read.
-        trained: column that says which tokens carry loss; None if none is read.
+        read: what each column is read for.
         lines: (size,) line on which each record starts; None in files without lines.
         counted: whether the content is a number of tokens, regardless of the options.
         blank: empty records, such as an empty line: their values are meaningless.
@@ -39,17 +62,13 @@ class Chunk:
     size: int
     columns: Mapping[str, Column]
     position: int
-    content: tuple[str, ...]
-    label: str | None = None
+    read: Columns
     lines: Sequence[int] | None = None
     counted: bool = False
     blank: set[int] = field(default_factory=set)
     bad: Mapping[int, BadRecord] = field(default_factory=dict)
     before: Callable[[], int] = int
     label_seen: bool | None = True
-    tools: str | None = None
-    settings: str | None = None
-    trained: str | None = None
 
 
 def grouped(

@@ -2,7 +2,7 @@
 
 from collections.abc import Callable
 from contextlib import suppress
-from typing import Any, TypeGuard
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -29,10 +29,7 @@ from batchstat.corpus.chat import (
     template_inputs,
 )
 from batchstat.corpus.chunk import Chunk, Column
-from batchstat.corpus.content import (
-    LONGEST,
-    Texts,
-)
+from batchstat.corpus.content import LONGEST, Texts
 from batchstat.errors import InputError
 from batchstat.lengths.labels import label_text
 from batchstat.storage.arrow_numbers import as_numpy
@@ -100,11 +97,12 @@ class ChunkContent:
     def template_inputs(self, *, as_written: bool) -> list[TemplateInputs]:
         """Return (size,) what a template gets beside the messages."""
         none, chunk = [None] * self._chunk.size, self._chunk
-        tools = none if chunk.tools is None else self._objects(chunk.tools)
+        tools, settings = chunk.read.tools, chunk.read.settings
+        given = none if tools is None else self._objects(tools)
         if not as_written:
-            return [*map(template_inputs, tools)]
-        settings = [{}] * chunk.size if chunk.settings is None else self._objects(chunk.settings)
-        return [*map(inputs_as_written, tools, settings)]
+            return [*map(template_inputs, given)]
+        further = [{}] * chunk.size if settings is None else self._objects(settings)
+        return [*map(inputs_as_written, given, further)]
 
     def check_template_inputs(self) -> None:
         """Note which records have some that cannot be handed on, for content that needs none."""
@@ -199,7 +197,8 @@ class ChunkContent:
         try:
             if not isinstance(value, list):
                 return _as_label(value)
-            return list(dict.fromkeys(filter(_is_there, map(_as_label, value)))) or None
+            labels = dict.fromkeys(map(_as_label, value))
+            return [label for label in labels if label is not None] or None
         except TypeError:
             self.fail(i, f"label {column!r} is {kind_of(value)}")
         except UnicodeEncodeError:
@@ -313,7 +312,3 @@ def _as_label(value: object) -> str | None:
         # Raises UnicodeEncodeError for half a surrogate pair, as UTF-8 has no bytes for it.
         label.encode()
     return label
-
-
-def _is_there(label: str | None) -> TypeGuard[str]:
-    return label is not None

@@ -1,10 +1,10 @@
 """Choose which columns of a file are read."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from difflib import get_close_matches
 
 from batchstat.corpus.chat import SETTINGS_COLUMN, TOOLS_COLUMN
+from batchstat.corpus.chunk import Columns
 from batchstat.corpus.options import SINGLE_COLUMNS, CorpusOptions
 from batchstat.errors import ColumnError, InputError
 
@@ -12,33 +12,6 @@ TEXT_NAMES = ("text", "content", "sentence", "review", "prompt")
 COMPLETION_NAMES = ("prompt", "completion")
 CHAT_NAMES = ("messages", "conversations", "conversation")
 _TOKENS_NAME = "input_ids"
-
-
-@dataclass(frozen=True)
-class Columns:
-    """Columns of one file that are read: content, and the label if one is requested.
-
-    `tools` is the column with the tools that chats may call, if there is one; `settings` the one
-    with what else their template gets; `trained` the one that says which tokens carry loss, if one
-    is requested.
-    """
-
-    content: tuple[str, ...]
-    label: str | None
-    tools: str | None = None
-    settings: str | None = None
-    trained: str | None = None
-
-    @property
-    def required(self) -> tuple[str, ...]:
-        """Every column that each sample must have."""
-        return self.content if self.trained is None else (*self.content, self.trained)
-
-    @property
-    def all(self) -> tuple[str, ...]:
-        """Every column that is read, once each."""
-        optional = (self.label, self.tools, self.settings)
-        return tuple(dict.fromkeys((*self.required, *(name for name in optional if name))))
 
 
 def choose_columns(

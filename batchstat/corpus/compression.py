@@ -21,7 +21,23 @@ def _zstd(raw: BinaryIO) -> BinaryIO:
     return cast(BinaryIO, pa.CompressedInputStream(pa.PythonFile(raw, mode="r"), "zstd"))
 
 
-class _Streams(io.RawIOBase):
+class InputStream(io.RawIOBase):
+    """A stream that is only read, of which subclasses say what comes next."""
+
+    def readable(self) -> bool:  # noqa: D102
+        return True
+
+    def next_bytes(self, size: int) -> bytes:
+        """Return at most so many bytes; none at the end."""
+        raise NotImplementedError
+
+    def readinto(self, buffer: "memoryview") -> int:  # type: ignore[override]  # noqa: D102
+        data = self.next_bytes(len(buffer))
+        buffer[: len(data)] = data
+        return len(data)
+
+
+class _Streams(InputStream):
     """Concatenated compressed streams, as bz2 and xz files may contain.
 
     The standard library's own readers silently drop anything after a stream that is not a stream.
@@ -31,25 +47,21 @@ class _Streams(io.RawIOBase):
         self._raw, self._new, self._padding = raw, decompressor, padding
         self._current = decompressor()
 
-    def readable(self) -> bool:
-        return True
-
-    def readinto(self, buffer: "memoryview") -> int:  # type: ignore[override]
+    def next_bytes(self, size: int) -> bytes:
         while True:
             data = b""
             if self._current.eof:
                 data = self._next_stream(self._current.unused_data)
                 if not data:
-                    return 0
+                    return b""
                 self._current = self._new()
             elif self._current.needs_input:
                 data = self._raw.read(_COMPRESSED_BYTES)
                 if not data:
                     raise EOFError
-            unpacked: bytes = self._current.decompress(data, len(buffer))
+            unpacked: bytes = self._current.decompress(data, size)
             if unpacked:
-                buffer[: len(unpacked)] = unpacked
-                return len(unpacked)
+                return unpacked
 
     def _next_stream(self, data: bytes) -> bytes:
         data = data.lstrip(self._padding)

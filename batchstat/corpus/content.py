@@ -1,7 +1,7 @@
 """What is counted of samples: texts, pairs of texts, chats, or lengths that are counted already."""
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, fields, replace
 from typing import Any, Self
 
 import numpy as np
@@ -123,16 +123,20 @@ class Chats:
 
     def slice(self, first: int, stop: int) -> Self:
         """Return a range of them."""
-        return type(self)(self.messages[first:stop], self.inputs[first:stop])
+        return type(self)(*(each[first:stop] for each in self._columns))
 
     def select(self, samples: Ints) -> Self:
         """Return those at these positions."""
         picked = samples.tolist()
-        return type(self)([self.messages[i] for i in picked], [self.inputs[i] for i in picked])
+        return type(self)(*([each[i] for i in picked] for each in self._columns))
 
     def to_list(self) -> list[Any]:
-        """Return them as pairs of messages and template inputs."""
-        return list(zip(self.messages, self.inputs, strict=True))
+        """Return what is known of each: messages, template inputs, and what a subclass adds."""
+        return list(zip(*self._columns, strict=True))
+
+    @property
+    def _columns(self) -> list[list[Any]]:
+        return [getattr(self, each.name) for each in fields(self)]
 
 
 @dataclass(frozen=True, eq=False)
@@ -149,21 +153,6 @@ class CompletionChats(Chats):
     """
 
     prompts: list[int]
-
-    def slice(self, first: int, stop: int) -> Self:
-        """Return a range of them."""
-        part = slice(first, stop)
-        return type(self)(self.messages[part], self.inputs[part], self.prompts[part])
-
-    def select(self, samples: Ints) -> Self:
-        """Return those at these positions."""
-        picked = samples.tolist()
-        chats = [self.messages[i] for i in picked], [self.inputs[i] for i in picked]
-        return type(self)(*chats, [self.prompts[i] for i in picked])
-
-    def to_list(self) -> list[Any]:
-        """Return them as messages, template inputs, and number of messages of the prompt."""
-        return list(zip(self.messages, self.inputs, self.prompts, strict=True))
 
 
 @dataclass(frozen=True, eq=False)

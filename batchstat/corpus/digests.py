@@ -8,7 +8,7 @@ from typing import BinaryIO
 import pyarrow as pa
 
 from batchstat.corpus.compression import is_compressed
-from batchstat.corpus.opening import HEAD_BYTES
+from batchstat.corpus.opening import HEAD_BYTES, line_end
 from batchstat.corpus.sources import Source
 from batchstat.corpus.splits import SPLIT_BYTES, Split
 from batchstat.errors import SourceError
@@ -16,7 +16,6 @@ from batchstat.storage.addresses import as_os_errors
 from batchstat.storage.shown import is_remote, one_line
 
 _HASHED_BYTES = 1 << 20
-_PROBE_BYTES = 1 << 16
 _NUMBER_BYTES = 8
 _PARQUET_END = 8
 """Bytes of the footer's length and the magic."""
@@ -92,18 +91,17 @@ def content_digests(split: Split) -> tuple[tuple[str, ...], str]:
         SourceError: it cannot be read.
     """
     try:
-        digests = digest_of_split(split)
-        if split.is_whole:
-            return digests, ""
-        with split.location.open("rb") as file:
-            beside = [_hash_span(file, *span)[0] for span in _beside(file, split)]
-        return digests, hashlib.sha256("".join(beside).encode()).hexdigest()
+        with as_os_errors(split.source.path):
+            digests = digest_of_split(split)
+            if split.is_whole:
+                return digests, ""
+            with split.location.open("rb") as file:
+                beside = [_hash_span(file, *span)[0] for span in _beside(file, split)]
+            return digests, hashlib.sha256("".join(beside).encode()).hexdigest()
     except FileNotFoundError:
         raise SourceError(f"{split.source.shown} no longer exists") from None
-    except Exception as error:  # a remote file system may raise anything
-        if isinstance(error, OSError) or is_remote(split.source.path):
-            raise SourceError(f"{split.source.shown} cannot be read: {one_line(error)}") from None
-        raise
+    except OSError as error:
+        raise SourceError(f"{split.source.shown} cannot be read: {one_line(error)}") from None
 
 
 def _beside(file: BinaryIO, split: Split) -> Iterator[tuple[int, int]]:
@@ -124,9 +122,9 @@ def _beside(file: BinaryIO, split: Split) -> Iterator[tuple[int, int]]:
         yield stop, stop + _NUMBER_BYTES
     else:
         # The head names the columns; the byte before the split tells whether a line begins there.
-        yield 0, _line_end(file, HEAD_BYTES)
+        yield 0, line_end(file, HEAD_BYTES)
         yield max(split.first - 1, 0), split.first
-        yield stop, _line_end(file, stop)
+        yield stop, line_end(file, stop)
 
 
 def _end_of_groups(split: Split) -> int:
@@ -140,15 +138,3 @@ def _end_of_groups(split: Split) -> int:
             return max((end for _, end, _ in groups_of(parquet, split)), default=0)
     except pa.ArrowException:
         return split.source.bytes  # the reader will report what is wrong
-
-
-def _line_end(file: BinaryIO, at: int) -> int:
-    """Return where the line that holds the byte before `at` ends."""
-    file.seek(max(at - 1, 0))
-    at = max(at - 1, 0)
-    while data := file.read(_PROBE_BYTES):
-        end = data.find(b"\n") + 1
-        if end:
-            return at + end
-        at += len(data)
-    return at

@@ -8,8 +8,8 @@ import numpy as np
 import pyarrow as pa
 
 from batchstat.corpus.arrow_values import decoded, decoded_bytes, holds_text, ranges
-from batchstat.corpus.chunk import Chunk, Column
-from batchstat.corpus.columns import Columns, choose_columns
+from batchstat.corpus.chunk import Chunk, Column, Columns
+from batchstat.corpus.columns import choose_columns
 from batchstat.corpus.formats.columnar import as_chunks
 from batchstat.corpus.formats.parquet_files import CHUNK_BYTES
 from batchstat.corpus.options import CorpusOptions
@@ -127,11 +127,7 @@ def _frame(name: str, table: Any, options: CorpusOptions) -> Iterator[Chunk]:
                 size=stop - start,
                 columns={name: each[start:stop] for name, each in values.items()},
                 position=first + stop,
-                content=columns.content,
-                label=columns.label,
-                tools=columns.tools,
-                settings=columns.settings,
-                trained=columns.trained,
+                read=columns,
             )
 
 

@@ -16,7 +16,7 @@ from batchstat.corpus.bad_records import (
     Location,
     too_long,
 )
-from batchstat.corpus.opening import OpenSource
+from batchstat.corpus.opening import OpenSource, line_end
 from batchstat.errors import InputError
 
 BLOCK_BYTES = 8 << 20
@@ -137,7 +137,9 @@ class _Block:
 
 def _blocks(opened: OpenSource) -> Iterator[_Block]:
     """Yield blocks that end at the end of a line, except the last."""
-    first, offset = 1, _skip_begun_line(opened)
+    first, offset = 1, 0
+    if begin := opened.split.first:  # a line belongs to the split it begins in
+        offset = opened.stream.seek(line_end(opened.stream, begin))
     for data in _cut_after_lines(opened, offset):
         if offset == 0 and _is_utf16(data.head if isinstance(data, LongLine) else data):
             # Much of such a file would be valid UTF-8.
@@ -161,20 +163,6 @@ def _is_utf16(data: bytes) -> bool:
     even, odd = data[:_PROBE_BYTES:2], data[1:_PROBE_BYTES:2]
     nuls = sorted([even.count(0), odd.count(0)])
     return data.startswith(_UTF16) or (nuls[0] == 0 and nuls[1] > max(2, 3 * len(even) // 4))
-
-
-def _skip_begun_line(opened: OpenSource) -> int:
-    """Return where the first line of a split begins: a line belongs to the split it begins in."""
-    if opened.split.first == 0:
-        return 0
-    # The byte before tells whether a line begins exactly at the split.
-    at = opened.stream.seek(opened.split.first - 1)
-    while data := opened.stream.read(_PROBE_BYTES):
-        end = data.find(b"\n") + 1
-        at += end or len(data)
-        if end:
-            break
-    return opened.stream.seek(at)
 
 
 def _read(opened: OpenSource, at: int) -> Iterator[bytes]:

@@ -8,11 +8,11 @@ import tempfile
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
-from functools import cache
+from functools import cache, partial
 from pathlib import Path
 from typing import IO, Any, BinaryIO, cast
 
-from batchstat.corpus.compression import DAMAGE, decompressed
+from batchstat.corpus.compression import DAMAGE, InputStream, decompressed
 from batchstat.corpus.sources import STANDARD_INPUT, Source
 from batchstat.corpus.splits import Split
 from batchstat.errors import BatchstatError, InputError, SourceError
@@ -22,36 +22,30 @@ from batchstat.storage.shown import is_remote, one_line
 HEAD_BYTES = 1 << 20
 """Bytes at the start of a file, from which the columns of its other splits are determined."""
 _BLOCK_BYTES = 8 << 20
+_PROBE_BYTES = 1 << 16
 _TAR_HEAD = 262
 """Bytes up to the end of the word that says so."""
 _CUT_SHORT = ("Truncated compressed stream", "end-of-stream marker", "ended before")
 
 
-class _Hashing(io.RawIOBase):
+class _Hashing(InputStream):
     """A stream that is hashed and counted as it is read."""
 
     def __init__(self, raw: "BinaryIO | Rereadable") -> None:
         self._raw, self.sha256, self.count = raw, hashlib.sha256(), 0
 
-    def readable(self) -> bool:
-        return True
-
-    def readinto(self, buffer: "memoryview") -> int:  # type: ignore[override]
-        data = self._raw.read(len(buffer)) or b""
-        buffer[: len(data)] = data
+    def next_bytes(self, size: int) -> bytes:
+        data = self._raw.read(size) or b""
         self.sha256.update(data)
         self.count += len(data)
-        return len(data)
+        return data
 
 
-class _Fetched(io.RawIOBase):
+class _Fetched(InputStream):
     """A file at an address, which may answer with less or more than it says that it has."""
 
     def __init__(self, raw: Any, size: int) -> None:
         self._raw, self._size = raw, size
-
-    def readable(self) -> bool:
-        return True
 
     def seekable(self) -> bool:
         return bool(self._raw.seekable())
@@ -62,19 +56,18 @@ class _Fetched(io.RawIOBase):
     def tell(self) -> int:
         return int(self._raw.tell())
 
-    def readinto(self, buffer: "memoryview") -> int:  # type: ignore[override]
-        data = self._raw.read(len(buffer))
-        if not data and len(buffer) and self.tell() < self._size:
+    def next_bytes(self, size: int) -> bytes:
+        data: bytes = self._raw.read(size)
+        if not data and size and self.tell() < self._size:
             raise OSError(f"it ends before the {self._size:,} bytes that its storage says")
-        buffer[: len(data)] = data
-        return len(data)
+        return data
 
     def close(self) -> None:
         self._raw.close()
         super().close()
 
 
-class Rereadable(io.RawIOBase):
+class Rereadable(InputStream):
     """A stream that can be read only once, copied to a temporary file so it can be read again.
 
     If there is no space for the copy, it is given up, and `rewind` raises an error.
@@ -86,9 +79,6 @@ class Rereadable(io.RawIOBase):
         self._copy: IO[bytes] | None = None
         with suppress(OSError):
             self._copy = tempfile.TemporaryFile()  # noqa: SIM115
-
-    def readable(self) -> bool:  # noqa: D102
-        return True
 
     def close(self) -> None:
         """Remove the copy; the stream itself stays open."""
@@ -114,18 +104,17 @@ class Rereadable(io.RawIOBase):
                 "space for a copy of it: pass a file"
             ) from None
 
-    def readinto(self, buffer: "memoryview") -> int:  # type: ignore[override]  # noqa: D102
+    def next_bytes(self, size: int) -> bytes:  # noqa: D102
         self._begun = True
-        data = self._copy.read(len(buffer)) if self._copy else b""
+        data = self._copy.read(size) if self._copy else b""
         if not data:
-            data = self._raw.read(len(buffer))
+            data = self._raw.read(size)
             if self._copy is not None:
                 try:
                     self._copy.write(data)
                 except OSError:
                     self._copy = None
-        buffer[: len(data)] = data
-        return len(data)
+        return data
 
 
 @dataclass(frozen=True)
@@ -167,12 +156,7 @@ class OpenSource:
     @property
     def lines_before(self) -> Callable[[], int]:
         """Function that returns how many lines precede the split, reading the file at most once."""
-
-        @cache
-        def counted() -> int:
-            return lines_before(self.split)
-
-        return counted if self.split.first else int
+        return cache(partial(lines_before, self.split)) if self.split.first else int
 
     def source(self, listed: Source) -> Source:
         """Return the source as it was read, once all of it is read."""
@@ -241,6 +225,17 @@ def _as_source_errors(source: Source) -> Iterator[None]:
         if not is_remote(source.path):
             raise
         raise SourceError(f"{source.shown} cannot be read: {one_line(error)}") from None
+
+
+def line_end(file: BinaryIO, at: int) -> int:
+    """Return where the line that holds the byte before `at` ends."""
+    at = file.seek(max(at - 1, 0))
+    while data := file.read(_PROBE_BYTES):
+        end = data.find(b"\n") + 1
+        if end:
+            return at + end
+        at += len(data)
+    return at
 
 
 def lines_before(split: Split) -> int:

@@ -90,9 +90,8 @@ class Block:
         location = self.locations(int(self.records[i]) - self.locations.first)
         self.reading.bad_records.raise_or_count(location, BadRecord(reason, message))
 
-    def until(self, i: int) -> "Block":
-        """Return the samples before the i-th record."""
-        samples = np.flatnonzero(self.records < self.locations.first + i)
+    def select(self, samples: Ints) -> "Block":
+        """Return those of these samples, by their positions."""
         return replace(
             self,
             records=self.records[samples],
@@ -197,9 +196,8 @@ class CorpusReader:
             block, bad = self._block(reading, chunk, locations, before + chunk.position)
             if bad and not reading.bad_records.skip:
                 # Whoever counts the block may find a bad record before the first of these.
-                yield block.until(min(bad))
-            else:
-                yield block
+                block = block.select(np.flatnonzero(block.records < first + min(bad)))
+            yield block
             for i in sorted(bad):
                 reading.bad_records.raise_or_count(locations(i), bad[i])
             reading.records += chunk.size
@@ -210,24 +208,17 @@ class CorpusReader:
         """Return the samples of a chunk, and its bad records."""
         values = ChunkContent(chunk, locations)
         content = _content_of(values, chunk, self._options)
-        labels = values.labels(chunk.label) if chunk.label else None
-        trained = read_trained(values, chunk.trained) if chunk.trained else None
+        columns = chunk.read
+        labels = values.labels(columns.label) if columns.label else None
+        trained = read_trained(values, columns.trained) if columns.trained else None
         is_sample = np.ones(chunk.size, dtype=bool)
         is_sample[[*values.bad, *chunk.blank]] = False
         reading.blank += len(chunk.blank)
         if isinstance(content, Texts):
             content, is_sample = self._filtered(reading, content, is_sample)
-        samples = np.flatnonzero(is_sample)
-        block = Block(
-            reading=reading,
-            records=locations.first + samples,
-            content=content.select(samples),
-            labels=None if labels is None else labels.take(as_arrow(samples)),
-            trained=None if trained is None else trained.select(samples),
-            position=position,
-            locations=locations,
-        )
-        return block, values.bad
+        records = locations.first + np.arange(chunk.size)
+        block = Block(reading, records, content, labels, trained, position, locations)
+        return block.select(np.flatnonzero(is_sample)), values.bad
 
     def _filtered(self, reading: Reading, texts: Texts, ok: Mask) -> tuple[Texts, Mask]:
         """Return the texts, stripped if requested, and which of the ok ones are samples."""
@@ -265,29 +256,29 @@ def _content_of(values: ChunkContent, chunk: Chunk, options: CorpusOptions) -> C
     Raises:
         InputError: a column of another type.
     """
-    column = chunk.content[0]
+    columns = chunk.read.content
     if options.content == "messages":
         chats = AssistantChats if options.assistant_only_loss else Chats
-        messages = values.chats(column, options.chat_format)
+        messages = values.chats(columns[0], options.chat_format)
         return chats(messages, values.template_inputs(as_written=options.chats_as_written))
-    if options.content == "completion" and values.holds_lists(column):
+    if options.content == "completion" and values.holds_lists(columns[0]):
         if options.tokenize_apart:
             raise InputError(
-                f"{values.locate(0)}: {column!r} holds chats, which are tokenized whole: remove "
-                "--tokenize-apart"
+                f"{values.locate(0)}: {columns[0]!r} holds chats, which are tokenized whole: "
+                "remove --tokenize-apart"
             )
-        prompts, rest = (values.chats(each, options.chat_format) for each in chunk.content)
+        prompts, rest = (values.chats(each, options.chat_format) for each in columns)
         messages = [asked + said for asked, said in zip(prompts, rest, strict=True)]
         inputs = values.template_inputs(as_written=options.chats_as_written)
         return CompletionChats(messages, inputs, list(map(len, prompts)))
     if options.content == "tokens":
-        return PrecountedLengths(values.token_lists(column))
+        return PrecountedLengths(values.token_lists(columns[0]))
     if options.content == "length" or chunk.counted:
-        return PrecountedLengths(values.lengths(column))
+        return PrecountedLengths(values.lengths(columns[0]))
     kind: type[Texts] = Texts
     if options.content == "completion":
         kind = Instructions if options.tokenize_apart else Completions
         if options.chats_as_written:
             # TRL hands them on beside a pair of texts, too, and stops where it cannot.
             values.check_template_inputs()
-    return values.without_long(kind(*map(values.text, chunk.content)))
+    return values.without_long(kind(*map(values.text, columns)))

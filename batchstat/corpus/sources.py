@@ -115,9 +115,7 @@ def _numbered(sources: Iterable[Source]) -> Iterator[Source]:
 
 
 def _found(
-    given: str | os.PathLike[str],
-    input_format: str | None,
-    on_warning: Callable[[str], object],
+    given: str | os.PathLike[str], input_format: str | None, on_warning: Callable[[str], object]
 ) -> Iterator[tuple[Source, bool]]:
     """Yield each source, and whether it is known to be empty."""
     if is_remote(given):

@@ -7,6 +7,7 @@ an object on each line.
 """
 
 from collections.abc import Callable, Iterator
+from functools import partial
 from typing import Any
 
 from batchstat.corpus.arrow_values import kind_of
@@ -40,17 +41,11 @@ def read_alpaca(opened: OpenSource, options: CorpusOptions) -> Iterator[Chunk]:
     # Anywhere in the name, as the ending of a compressed file may follow.
     by_line = any(ending in opened.path.lower() for ending in _LINES)
     read = read_jsonl if by_line else read_json
-    yield from read(opened, options, _with_prompt if options.completion_column else _with_chat)
-
-
-def _with_chat(record: object) -> object:
-    """Return a record with its chat; a `BadRecord` if it has none."""
-    return _with(record, (_ANSWERED,), _chat)
-
-
-def _with_prompt(record: object) -> object:
-    """Return a record with its prompt and its completion; a `BadRecord` if it has none."""
-    return _with(record, (_ASKED[0], _ANSWERED), _instruction)
+    if options.completion_column:
+        convert = partial(_with, needed=(_ASKED[0], _ANSWERED), columns=_instruction)
+    else:
+        convert = partial(_with, needed=(_ANSWERED,), columns=_chat)
+    yield from read(opened, options, convert)
 
 
 def _with(

@@ -12,8 +12,8 @@ import pyarrow.parquet as pq
 
 from batchstat.corpus.arrow_values import decoded, decoded_bytes, decoded_type, holds_text, ranges
 from batchstat.corpus.bad_records import BadRecord
-from batchstat.corpus.chunk import Chunk
-from batchstat.corpus.columns import Columns, choose_columns
+from batchstat.corpus.chunk import Chunk, Columns
+from batchstat.corpus.columns import choose_columns
 from batchstat.corpus.formats.ipc import open_batches
 from batchstat.corpus.formats.parquet_files import (
     CHUNK_BYTES,
@@ -89,11 +89,7 @@ def as_chunks(
             size=stop - start,
             columns=values,
             position=position,
-            content=columns.content,
-            label=columns.label,
-            tools=columns.tools,
-            settings=columns.settings,
-            trained=columns.trained,
+            read=columns,
             bad=bad,
             before=before,
         )
@@ -160,11 +156,7 @@ def groups_of(parquet: CheckedParquet, split: Split) -> list[tuple[int, int, int
     groups = []
     for i in range(len(parquet.chunks)):
         begin, end = parquet.span(i)
-        if (
-            (split.stop is None and begin >= split.first)
-            or split.is_whole
-            or split.first <= begin < stop
-        ):
+        if split.first <= begin < stop:
             groups.append((i, end, begin))
     return groups
 

@@ -4,14 +4,14 @@ import csv
 import sys
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import chain
 from operator import itemgetter
 from typing import Any
 
 from batchstat.corpus.bad_records import MOST_RECORD_BYTES, BadRecord, too_long
-from batchstat.corpus.chunk import Chunk
-from batchstat.corpus.columns import Columns, choose_columns
+from batchstat.corpus.chunk import Chunk, Columns
+from batchstat.corpus.columns import choose_columns
 from batchstat.corpus.lines import MOST_LINES, LongLine, RawLines, read_lines, read_raw_lines
 from batchstat.corpus.opening import OpenSource
 from batchstat.corpus.options import CorpusOptions
@@ -21,7 +21,7 @@ Record = Sequence[str] | BadRecord
 """The fields of a record, or what is wrong with it."""
 
 _MOST_BYTES_OF_CHAR = 4
-_NO_COLUMNS = Columns(("",), None)
+_NO_COLUMNS = Columns(("",))
 """Columns of blank or bad records before the first one that shows the number of columns."""
 
 
@@ -102,14 +102,14 @@ def _chunk(opened: OpenSource, some: _Records, names: list[str], columns: Column
     bad: dict[int, BadRecord] = {}
     if {len(row) if type(row) is list else -1 for row in rows} != {len(names)}:
         rows = _complete(rows, len(names), blank, bad)
+    # Only chats have tools and settings, and no cell holds a chat.
+    columns = replace(columns, tools=None, settings=None)
     picks = {name: itemgetter(names.index(name)) for name in columns.all}
     return Chunk(
         size=len(rows),
         columns={name: list(map(pick, rows)) for name, pick in picks.items()},
         position=opened.position,
-        content=columns.content,
-        label=columns.label,
-        trained=columns.trained,
+        read=columns,
         lines=some.lines,
         blank=blank,
         bad=bad,

@@ -10,8 +10,8 @@ from typing import Any
 from batchstat.corpus.arrow_values import kind_of
 from batchstat.corpus.bad_records import BadRecord
 from batchstat.corpus.chat import SETTINGS_COLUMN, TOOLS_COLUMN
-from batchstat.corpus.chunk import Chunk
-from batchstat.corpus.columns import TEXT_NAMES, Columns, choose_columns
+from batchstat.corpus.chunk import Chunk, Columns
+from batchstat.corpus.columns import TEXT_NAMES, choose_columns
 from batchstat.corpus.opening import OpenSource
 from batchstat.corpus.options import CorpusOptions
 from batchstat.errors import InputError
@@ -116,25 +116,20 @@ class RecordCollector:
         settings = SETTINGS_COLUMN if self._options.chats_as_written else None
         return replace(chosen, tools=TOOLS_COLUMN, settings=settings)
 
-    def _any_has(self, name: str | None) -> bool:
-        return name is not None and any(name in record for record in self._records)
-
     def _chunk(self, lines: Sequence[int] | None = None) -> Chunk:
-        columns = self._columns or Columns(("text",), None)
+        columns = self._columns or Columns(("text",))
+        if columns.settings and not any(columns.settings in each for each in self._records):
+            # One that no record has is no column; null in a column that some have is an error.
+            columns = replace(columns, settings=None)
         made = Chunk(
             size=len(self._records),
             columns={name: [record.get(name) for record in self._records] for name in columns.all},
             position=self._opened.position,
-            content=columns.content,
-            label=columns.label,
+            read=columns,
             lines=lines,
             blank=self._blank,
             bad=self._bad,
             label_seen=None if self._columns is None else self._label_seen,
-            tools=columns.tools,
-            # One that no record has is no column; null in a column that some have is an error.
-            settings=columns.settings if self._any_has(columns.settings) else None,
-            trained=columns.trained,
         )
         self._records, self._blank, self._bad = [], set(), {}
         return made

@@ -6,7 +6,7 @@ from typing import Any, BinaryIO
 import numpy as np
 import pyarrow as pa
 
-from batchstat.corpus.chunk import Chunk
+from batchstat.corpus.chunk import Chunk, Columns
 from batchstat.corpus.opening import OpenSource, seekable
 from batchstat.corpus.options import CorpusOptions
 from batchstat.corpus.splits import Split
@@ -51,7 +51,7 @@ def read_npy(opened: OpenSource, options: CorpusOptions) -> Iterator[Chunk]:
                     size=len(numbers),
                     columns={"length": pa.array(numbers)},
                     position=min(file.tell() - opened.split.first, opened.size),
-                    content=("length",),
+                    read=Columns(("length",)),
                     counted=True,
                     before=lambda: first,
                 )

@@ -9,7 +9,7 @@ from typing import BinaryIO
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from batchstat.corpus.formats.parquet_footer import ColumnChunk, column_chunks
+from batchstat.corpus.formats.parquet_footer import ColumnChunk, Decoder, column_chunks
 from batchstat.errors import InputError, SourceError
 
 CHUNK_BYTES = 8 << 20
@@ -146,20 +146,11 @@ def _dictionary_bytes(file: BinaryIO, at: int) -> int:
     decompressed size, as zigzag numbers of variable length.
     """
     file.seek(at)
-    header = file.read(_HEADER_BYTES)
-    numbers, at_byte = [], 0
-    for _ in range(2):
-        if header[at_byte : at_byte + 1] != b"\x15":  # the next field, an i32
-            return 0
-        number, shift, at_byte = 0, 0, at_byte + 1
-        while at_byte < len(header):
-            byte = header[at_byte]
-            number |= (byte & 0x7F) << shift
-            shift, at_byte = shift + 7, at_byte + 1
-            if byte < 0x80:
-                break
-        numbers.append(number >> 1)
-    kind, unpacked = numbers
+    header = Decoder(file.read(_HEADER_BYTES))
+    try:
+        kind, unpacked = header.next_i32(), header.next_i32()
+    except (IndexError, ValueError):  # damaged, which pyarrow reports
+        return 0
     return unpacked if kind == _DICTIONARY_PAGE else 0
 
 

@@ -45,7 +45,7 @@ def column_chunks(footer: bytes) -> list[list[ColumnChunk]]:
             then reads fewer records than there are, without an error.
     """
     try:
-        meta = _Decoder(footer).struct()
+        meta = Decoder(footer).struct()
         groups = [[_column_chunk(column[3]) for column in group[1]] for group in meta[4]]
         records = [_size(group[3]) for group in meta[4]]
         if sum(records) != meta[3]:
@@ -83,13 +83,21 @@ def _size(number: Any) -> int:
     return number
 
 
-class _Decoder:
+class Decoder:
     """Values of Thrift's compact protocol; a struct is a dict by the ids of its fields."""
 
     def __init__(self, data: bytes) -> None:
+        """Take a struct, or as much of it as is to be read."""
         self._data, self._at = data, 0
 
+    def next_i32(self) -> int:
+        """Return the next field of a struct. Raise ValueError if it is not the next i32."""
+        if self._byte() != 1 << 4 | _I32:
+            raise ValueError("not the next field, or no i32")
+        return self._zigzag()
+
     def struct(self) -> dict[int, Any]:
+        """Return all fields of a struct by their ids."""
         fields: dict[int, Any] = {}
         number = 0
         while head := self._byte():

@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator
 
-from batchstat.corpus.chunk import Chunk
+from batchstat.corpus.chunk import Chunk, Columns
 from batchstat.corpus.lines import read_lines
 from batchstat.corpus.opening import OpenSource
 from batchstat.corpus.options import CorpusOptions
@@ -31,7 +31,7 @@ def read_text(opened: OpenSource, options: CorpusOptions) -> Iterator[Chunk]:
             size=len(lines.texts),
             columns={"": lines.texts},
             position=opened.position,
-            content=("",),
+            read=Columns(("",)),
             lines=lines.numbers,
             bad=lines.bad,
         )
