@@ -22,11 +22,11 @@ from batchstat.storage.addresses import as_os_errors, as_path, check_regular, re
 from batchstat.storage.arrow_numbers import as_arrow, as_numpy
 from batchstat.storage.result_files import LENGTHS_FILE
 from batchstat.storage.sealed_records import (
-    OtherSchemaError,
     Time,
     decoded,
     digest_of,
     digest_of_numbers,
+    fault_of,
     seal,
     shown,
 )
@@ -221,7 +221,7 @@ def check_formats(sources: Iterable[Source]) -> None:
 
 
 def _joined(labels: list[pa.Array]) -> Labels:
-    from batchstat.profiling.labels import as_labels
+    from batchstat.profiling.labels import as_labels  # with pyarrow.compute, which takes longer
 
     return as_labels(labels)
 
@@ -283,6 +283,5 @@ def _plain(labels: pa.Array) -> pa.Array:
 
 
 def _useless(path: Path, error: BaseException) -> InputError:
-    reason = one_line(error)
-    what = reason if isinstance(error, OtherSchemaError) else f"is not a profile ({reason})"
+    what = fault_of(error, "a profile")
     return InputError(f"{path.as_posix()} {what}: run batchstat profile again")

@@ -29,18 +29,15 @@ def check_file(path: Path, remedy: str) -> None:
 
 def check_writable(folder: Path, remedy: str = "pass another folder with -o") -> None:
     """Raise InputError, before any work is done, if the folder cannot be written."""
-    if is_remote(folder):
-        with _refused(folder, remedy):
+    with _refused(folder, remedy):
+        if is_remote(folder):
             try_writing(folder)
-        return
-    try:
+            return
         nearest = _nearest(folder.absolute())
         if not nearest.is_dir():
             raise InputError(_refusal(folder, f"{nearest.as_posix()} is not a folder", remedy))
-    except OSError as error:
-        raise InputError(_refusal(folder, error.strerror or str(error), remedy)) from None
-    if not os.access(nearest, os.W_OK | os.X_OK):
-        raise InputError(_refusal(folder, "Permission denied", remedy))
+        if not os.access(nearest, os.W_OK | os.X_OK):
+            raise InputError(_refusal(folder, "Permission denied", remedy))
 
 
 def check_results(folder: Path) -> None:

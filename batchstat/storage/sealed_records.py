@@ -19,6 +19,7 @@ import numpy as np
 import numpy.typing as npt
 
 from batchstat.errors import short
+from batchstat.storage.shown import one_line
 
 _MOST = 2**63 - 1
 _YEARS = range(1971, 9999)
@@ -30,6 +31,12 @@ class OtherSchemaError(ValueError):
     def __init__(self, found: object, schema: str) -> None:
         """`found`: the schema that it has; `schema`: the supported one."""
         super().__init__(f"has schema {shown(found)}, but this batchstat reads {schema}")
+
+
+def fault_of(error: BaseException, kind: str) -> str:
+    """Return what is wrong with a file of a kind, such as `a profile`, to follow its name."""
+    reason = one_line(error)
+    return reason if isinstance(error, OtherSchemaError) else f"is not {kind} ({reason})"
 
 
 def shown(value: object) -> str:
@@ -72,16 +79,16 @@ def digest_of(value: object) -> str:
     Raises:
         ValueError: a value that JSON cannot represent.
     """
-    text = json.dumps(_plain(value), sort_keys=True, allow_nan=False)
+    text = json.dumps(plain(value), sort_keys=True, allow_nan=False)
     return f"blake2b:{hashlib.blake2b(text.encode(), digest_size=32).hexdigest()}"
 
 
-def _plain(value: Any) -> Any:
-    """Return `value` with only the types of JSON."""
+def plain(value: Any) -> Any:
+    """Return `value` with only the types of JSON. Raise ValueError if JSON cannot represent it."""
     if isinstance(value, Mapping):
-        return {str(key): _plain(each) for key, each in value.items()}
+        return {str(key): plain(each) for key, each in value.items()}
     if isinstance(value, list | tuple):
-        return list(map(_plain, value))
+        return list(map(plain, value))
     if value is None or isinstance(value, bool | str | float):
         return value
     try:

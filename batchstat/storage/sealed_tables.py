@@ -99,15 +99,12 @@ def opened(
 
 
 def numbers_in(block: pa.Table, name: str) -> Ints:
-    """Return (n_rows,) a column of whole numbers. Raise ValueError for a null."""
+    """Return (n_rows,) a column of whole numbers or booleans. Raise ValueError for a null."""
     column = block[name]
     if column.null_count:
         raise ValueError(f"column {name} contains {column.null_count:,} null values")
-    if not pa.types.is_integer(column.type):
-        numbers: Ints = column.to_numpy()
-        return numbers
-    parts = [as_numpy(chunk) for chunk in column.chunks]
-    return parts[0] if len(parts) == 1 else np.concatenate([np.empty(0, np.int64), *parts])
+    parts = [as_numpy(chunk) for chunk in column.chunks] or [np.empty(0, np.int64)]
+    return parts[0] if len(parts) == 1 else np.concatenate(parts)
 
 
 def check_range(name: str, numbers: Ints, most: int, before: int = 0) -> None:

@@ -214,12 +214,7 @@ class BatchSampler:
             most = len(self._batches(epoch))
             batches = whole_number("consumed", consumed, min_value=0, max_value=most)
         return seal(
-            {
-                "schema": SCHEMA,
-                "epoch": epoch,
-                "batches": batches,
-                "fingerprint": self._fingerprint,
-            }
+            {"schema": SCHEMA, "epoch": epoch, "batches": batches, "fingerprint": self._fingerprint}
         )
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:

@@ -12,18 +12,13 @@ import numpy as np
 from batchstat.errors import InputError
 from batchstat.lengths.arrays import Ints, offsets_from_sizes
 from batchstat.planning.inputs import resolve_inputs
-from batchstat.planning.rank_batches import (
-    RankBatches,
-    after_first,
-    count_step_batches,
-    plan_ranks,
-)
+from batchstat.planning.rank_batches import RankBatches, after_first, count_step_batches, plan_ranks
 from batchstat.planning.shares import make_shares
 from batchstat.planning.strategies.spec import RowRequest
 from batchstat.profiling.profile import Profile
 from batchstat.storage.addresses import check_regular, read_bytes
-from batchstat.storage.sealed_records import OtherSchemaError, decoded, digest_of_numbers, seal
-from batchstat.storage.shown import is_remote, one_line
+from batchstat.storage.sealed_records import decoded, digest_of_numbers, fault_of, seal
+from batchstat.storage.shown import is_remote
 from batchstat.training.state import fingerprint
 
 if TYPE_CHECKING:
@@ -158,8 +153,7 @@ def load_plan(path: Path) -> tuple[RankBatches, int, dict[str, Any]]:
             _check(columns, facts)
             return _batches(columns, facts), facts.epoch, dict(facts.fingerprint)
     except UNREADABLE as error:
-        reason = one_line(error)
-        what = reason if isinstance(error, OtherSchemaError) else f"is not a plan ({reason})"
+        what = fault_of(error, "a plan")
         raise InputError(
             f"{path.as_posix()} {what}: run batchstat compare --export again"
         ) from None

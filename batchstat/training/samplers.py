@@ -36,16 +36,13 @@ class _ClassSampler:
         """Choose the epoch."""
         self._epoch = whole_number("epoch", epoch, min_value=0)
 
-    def _drawn(self) -> Any:
-        return self._sampler.draw(self._classes, seed=self._seed, epoch=self._epoch)
-
     def __len__(self) -> int:
         """Return the number of samples in the epoch, repeats counted."""
         return sum(self._sampler.counts(self._classes, self._epoch))
 
     def __iter__(self) -> Iterator[int]:
         """Yield positions in the labels that were passed in."""
-        drawn = self._drawn()
+        drawn = self._sampler.draw(self._classes, seed=self._seed, epoch=self._epoch)
         order = make_order(len(drawn), "shuffled", seed=self._seed, epoch=self._epoch)
         yield from drawn[order].tolist()
 

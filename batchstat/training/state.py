@@ -12,7 +12,7 @@ from batchstat.errors import OptionError
 from batchstat.parameters import MOST_RANKS, whole_number
 from batchstat.planning.samples import Samples
 from batchstat.planning.strategies.spec import RowRequest
-from batchstat.storage.sealed_records import shown, unseal
+from batchstat.storage.sealed_records import plain, shown, unseal
 
 SCHEMA = "batchstat.sampler/5"
 
@@ -92,7 +92,8 @@ def check_same_sampler(
     differences = [
         _difference(key, before.get(key), fingerprint.get(key))
         for key in (*fingerprint, *(key for key in before if key not in fingerprint))
-        if _plain(before.get(key)) != _plain(fingerprint.get(key))
+        # As JSON represents them, since a state may have been in a file.
+        if plain(before.get(key)) != plain(fingerprint.get(key))
     ]
     if differences:
         raise OptionError(f"the state is from a different sampler: {'; '.join(differences)}")
@@ -101,11 +102,4 @@ def check_same_sampler(
 def _difference(key: str, before: Any, now: Any) -> str:
     if key in ("lengths", "labels", "trained tokens"):
         return f"{key} differ"
-    return f"{key} {_plain(before)} then, {_plain(now)} now"
-
-
-def _plain(value: Any) -> Any:
-    """Return the value as JSON represents it, since a state may have been in a file."""
-    if isinstance(value, Mapping):
-        return {key: _plain(each) for key, each in value.items()}
-    return list(map(_plain, value)) if isinstance(value, list | tuple) else value
+    return f"{key} {plain(before)} then, {plain(now)} now"
