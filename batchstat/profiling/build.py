@@ -21,13 +21,7 @@ from batchstat.parameters import checks_keywords, listed, named_path
 from batchstat.profiling.cache import CountCache
 from batchstat.profiling.executors.local import threads
 from batchstat.profiling.inputs import Corpus, holds_chats, open_corpus, tokenizer_for
-from batchstat.profiling.merge import (
-    CachedSplit,
-    CacheEvictedError,
-    SplitResults,
-    merge_splits,
-    single_split,
-)
+from batchstat.profiling.merge import CachedSplit, CacheEvictedError, merge_splits, single_split
 from batchstat.profiling.profile import Profile
 from batchstat.profiling.progress import Progress
 from batchstat.profiling.progress_bar import interactive_progress
@@ -126,13 +120,7 @@ def profile(
         is_name = isinstance(tokenizer, str | os.PathLike)
         tokenizer = os.fspath(tokenizer) if is_name else as_tokenizer(tokenizer)
     run = RunOptions(
-        executor,
-        workers,
-        scheduler,
-        count_cache,
-        recount,
-        allow_partial,
-        on_warning=on_warning,
+        executor, workers, scheduler, count_cache, recount, allow_partial, on_warning=on_warning
     )
     if isinstance(corpus, Corpus):
         return _shown(corpus, run, on_progress)
@@ -209,14 +197,11 @@ def _built(corpus: Corpus, run: RunOptions) -> Profile:
                 if scheduler.failed and not run.allow_partial:
                     raise _failure(scheduler.failed, len(splits), run)
                 counted = {
-                    i: CachedSplit(
-                        (cache,), result.key, result.samples, result.counts, result.tokens
-                    )
-                    for i, result in scheduler.done.items()
+                    i: CachedSplit((cache,), each.key, each.samples, each.counts, each.tokens)
+                    for i, each in scheduler.done.items()
                 }
                 try:
-                    results = SplitResults(counted, scheduler.failed)
-                    return merge_splits(splits, results, corpus.options, created)
+                    return merge_splits(splits, counted, scheduler.failed, corpus.options, created)
                 except CacheEvictedError as evicted:
                     cache.remove(scheduler.done[evicted.number].key)
                     scheduler.forget(evicted.number)

@@ -20,7 +20,15 @@ from pathlib import Path
 from batchstat.errors import BatchstatError, InputError, SourceError, StorageFullError
 from batchstat.profiling.parquet import read_counts, save_lengths
 from batchstat.profiling.profile import Profile
-from batchstat.storage.addresses import as_path, check_regular, move, temporary_beside, try_writing
+from batchstat.storage.addresses import (
+    as_os_errors,
+    as_path,
+    check_regular,
+    move,
+    read_bytes,
+    temporary_beside,
+    try_writing,
+)
 from batchstat.storage.sealed_records import decoded
 from batchstat.storage.shown import as_shown, is_remote, one_line
 
@@ -136,13 +144,9 @@ class CountCache:
         for left in reversed(range(_TRIES)):
             try:
                 check_regular(path)
-                return path.read_bytes()
+                return read_bytes(path)
             except OSError as error:
                 if isinstance(error, FileNotFoundError) or not is_remote(path):
-                    raise
-                reason: Exception = error
-            except Exception as error:  # a remote file system may raise anything
-                if not is_remote(path):
                     raise
                 reason = error
             if left:
@@ -166,7 +170,7 @@ class CountCache:
     def write(self, name: str, content: bytes) -> None:
         """Write a file completely or not at all. Raise OSError on failure."""
         target = self.folder / name
-        try:
+        with as_os_errors(self.address):
             self.folder.mkdir(parents=True, exist_ok=True)
             with temporary_beside(target) as temporary:
                 temporary.write_bytes(content)
@@ -174,10 +178,6 @@ class CountCache:
                     # Nothing can be renamed to a folder's name; it is moved aside, not deleted.
                     target.rename(target.with_name(f"{name}.{secrets.token_hex(4)}.aside"))
                 move(temporary, target)
-        except Exception as error:
-            if isinstance(error, OSError) or not is_remote(self.address):
-                raise
-            raise OSError(one_line(error)) from None
 
     def refusal(self, what: str, error: OSError) -> BatchstatError:
         """Return the error that says that something cannot be stored."""

@@ -32,8 +32,6 @@ class ChatRows:
         with_tools: location of the first chat that has tools, or their results; empty if none.
         empty_system: location of the first chat that begins with an empty system message; empty if
             none.
-        with_step_mask: location of the first chat with a message whose step_loss_mask is not 1;
-            empty if none.
     """
 
     sizes: tuple[int, ...]
@@ -41,7 +39,6 @@ class ChatRows:
     indented: int
     with_tools: str
     empty_system: str
-    with_step_mask: str
 
 
 def chat_rows(profile: Profile) -> ChatRows:
@@ -60,7 +57,7 @@ def chat_rows(profile: Profile) -> ChatRows:
 def _read(sources: tuple[Source, ...], options: CorpusOptions) -> ChatRows:
     sizes: list[int] = []
     out_of_turn: list[Ints] = [np.zeros(0, dtype=np.int64)]
-    with_tools, empty_system, with_step_mask, before, indented = "", "", "", 0, 0
+    with_tools, empty_system, before, indented = "", "", 0, 0
     for source in sources:
         in_file = 0
         for split in splits_of([source], options):
@@ -77,14 +74,13 @@ def _read(sources: tuple[Source, ...], options: CorpusOptions) -> ChatRows:
                 indented += sum(map(_is_indented, chats.messages))
                 with_tools = with_tools or _first(block, chats, _calls)
                 empty_system = empty_system or _first(block, chats, _has_empty_system)
-                with_step_mask = with_step_mask or _first(block, chats, _has_step_mask)
             if any(reading.blank for reading in reader.readings):
                 raise InputError(f"{source.shown} has blank lines: remove them")
             in_file += sum(reading.records for reading in reader.readings)
         sizes.append(in_file)
         before += in_file
     dropped = np.concatenate(out_of_turn)
-    return ChatRows(tuple(sizes), dropped, indented, with_tools, empty_system, with_step_mask)
+    return ChatRows(tuple(sizes), dropped, indented, with_tools, empty_system)
 
 
 def _first(block: Any, chats: Chats, holds: Callable[[list[Message]], bool]) -> str:
@@ -97,10 +93,6 @@ def _first(block: Any, chats: Chats, holds: Callable[[list[Message]], bool]) -> 
 
 def _has_empty_system(chat: list[Message]) -> bool:
     return chat[0]["role"] == "system" and not chat[0]["content"]
-
-
-def _has_step_mask(chat: list[Message]) -> bool:
-    return any(each.get("step_loss_mask", 1) != 1 for each in chat)
 
 
 def _takes_turns(chat: list[Message]) -> bool:

@@ -68,18 +68,6 @@ class CachedSplit(NamedTuple):
         )
 
 
-class SplitResults(NamedTuple):
-    """Results of the splits of a corpus, by split number.
-
-    Attributes:
-        counted: where the counts of most splits are.
-        failed: why the other splits have no counts.
-    """
-
-    counted: Mapping[int, CachedSplit]
-    failed: Mapping[int, str]
-
-
 class CacheEvictedError(Exception):
     """The counts of a split no longer exist, for example because another process evicted them."""
 
@@ -90,7 +78,8 @@ class CacheEvictedError(Exception):
 
 def merge_splits(
     splits: Sequence[Split],
-    results: SplitResults,
+    counted: Mapping[int, CachedSplit],
+    failed: Mapping[int, str],
     options: CorpusOptions,
     created: str,
 ) -> Profile:
@@ -98,7 +87,8 @@ def merge_splits(
 
     Args:
         splits: all splits of the corpus, in order.
-        results: results of the splits.
+        counted: where the counts of most splits are, by their numbers.
+        failed: why the other splits have no counts.
         options: how the corpus was read.
         created: when reading began, ISO 8601 in UTC.
 
@@ -107,22 +97,22 @@ def merge_splits(
         InputError: there are no samples, or no record has the label.
     """
     sources: list[Source] = []
-    corpus = _MergedCorpus(sum(split.samples for split in results.counted.values()))
+    corpus = _MergedCorpus(sum(split.samples for split in counted.values()))
     firsts = [i for i, split in enumerate(splits) if split.first == 0]
     for first, stop in pairwise([*firsts, len(splits)]):
         merged = _MergedSource(splits[first].source)
         for i in range(first, stop):
-            if i in results.counted:
-                counts = results.counted[i].load(splits[i].source, options)
+            if i in counted:
+                counts = counted[i].load(splits[i].source, options)
                 if counts is None or not corpus.takes(counts.profile):
                     raise CacheEvictedError(i)
                 merged.add(counts)
                 corpus.add(counts.profile)
         sources.append(merged.source(options, complete=merged.splits == stop - first))
     if corpus.first is None:
-        raise InputError(f"no split could be counted: {results.failed[min(results.failed)]}")
-    failed = tuple(results.failed[i] for i in sorted(results.failed))
-    return corpus.profile(created, sources, options, failed)
+        raise InputError(f"no split could be counted: {failed[min(failed)]}")
+    reasons = tuple(failed[i] for i in sorted(failed))
+    return corpus.profile(created, sources, options, reasons)
 
 
 class _MergedSource:

@@ -2,7 +2,8 @@
 
 import threading
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import astuple, dataclass
+from operator import add, sub
 
 from batchstat.corpus.sources import STANDARD_INPUT
 from batchstat.corpus.splits import Split
@@ -23,14 +24,10 @@ class CountedAmount:
     tokens: int = 0
 
     def __add__(self, other: "CountedAmount") -> "CountedAmount":
-        return CountedAmount(
-            self.bytes + other.bytes, self.samples + other.samples, self.tokens + other.tokens
-        )
+        return CountedAmount(*map(add, astuple(self), astuple(other)))
 
     def __sub__(self, other: "CountedAmount") -> "CountedAmount":
-        return CountedAmount(
-            self.bytes - other.bytes, self.samples - other.samples, self.tokens - other.tokens
-        )
+        return CountedAmount(*map(sub, astuple(self), astuple(other)))
 
 
 @dataclass(frozen=True)

@@ -3,13 +3,7 @@
 import threading
 import time
 from collections.abc import Iterator, Sequence
-from concurrent.futures import (
-    BrokenExecutor,
-    CancelledError,
-    Executor,
-    Future,
-    ThreadPoolExecutor,
-)
+from concurrent.futures import BrokenExecutor, CancelledError, Executor, Future, ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import replace
 from heapq import heapify, heappop, heappush
@@ -185,7 +179,10 @@ class Scheduler:
         self._suspects.discard(i)
         if error is None:
             try:
-                return self._note_done(i, self._checked(i, future.result()))
+                answer = future.result()
+                if not self._executor.in_process:
+                    answer = check_answer(answer, self._splits[i], self._task)
+                return self._note_done(i, answer)
             except SourceError as answered:
                 error = answered
         if isinstance(error, BatchstatError) and not isinstance(error, SourceError):
@@ -200,12 +197,6 @@ class Scheduler:
         """Return whether an error is a bug: in this process, no other machine could avoid it."""
         is_known = isinstance(error, SourceError | OSError | MemoryError)
         return self._executor.in_process and not is_known
-
-    def _checked(self, i: int, answer: SplitResult) -> SplitResult:
-        """Return the checked answer for a split. Raise SourceError if it cannot be right."""
-        if self._executor.in_process:
-            return answer
-        return check_answer(answer, self._splits[i], self._task)
 
     def _note_done(self, i: int, result: SplitResult) -> bool:
         self.done[i] = result

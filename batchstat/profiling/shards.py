@@ -16,20 +16,11 @@ from batchstat.errors import InputError, OptionError
 from batchstat.parameters import listed
 from batchstat.profiling.cache import CountCache
 from batchstat.profiling.executors.versions import versions
-from batchstat.profiling.merge import CachedSplit, CacheEvictedError, SplitResults, merge_splits
+from batchstat.profiling.merge import CachedSplit, CacheEvictedError, merge_splits
 from batchstat.profiling.parquet import check_formats
 from batchstat.profiling.profile import Profile, TokenizerFacts
 from batchstat.storage.addresses import as_path, check_regular, read_bytes
-from batchstat.storage.sealed_records import (
-    OtherSchemaError,
-    Time,
-    decoded,
-    parse,
-    seal,
-    shown,
-    unseal,
-)
-from batchstat.storage.shown import one_line
+from batchstat.storage.sealed_records import Time, decoded, fault_of, parse, seal, shown, unseal
 
 SHARD_SCHEMA = "batchstat.shard/3"
 SHARD_FILE = "shard.json"
@@ -136,8 +127,7 @@ def read_shard(folder: Path) -> Shard:
             "--shard I/N -o FOLDER wrote"
         ) from None
     except (OSError, ValueError) as error:
-        reason = one_line(error)
-        what = reason if isinstance(error, OtherSchemaError) else f"is not a shard ({reason})"
+        what = fault_of(error, "a shard")
         raise InputError(f"{path.as_posix()} {what}: count that shard again") from None
 
 
@@ -187,7 +177,7 @@ def merge(folders: Sequence[str | Path], *, allow_partial: bool = False) -> Prof
         raise InputError(_incomplete(failed, missing, first.shards, len(splits)))
     created = min((shard.created for _, shard in shards), key=datetime.fromisoformat)
     try:
-        return merge_splits(splits, SplitResults(counted, failed), first.options, created)
+        return merge_splits(splits, counted, failed, first.options, created)
     except CacheEvictedError as evicted:
         number = evicted.number
         raise InputError(

@@ -5,7 +5,7 @@ import signal
 import threading
 from collections.abc import Iterator
 from concurrent.futures import BrokenExecutor, Executor, ThreadPoolExecutor
-from contextlib import AbstractContextManager, contextmanager
+from contextlib import contextmanager, nullcontext
 
 from batchstat.errors import InputError
 from batchstat.profiling.executors.executor import CountingExecutor
@@ -14,11 +14,9 @@ from batchstat.tokenization.threads import limit_threads
 
 def threads(workers: int) -> CountingExecutor:
     """Return threads of this process, which start fastest but share one interpreter."""
-
-    def start() -> AbstractContextManager[Executor]:
-        return _ended(ThreadPoolExecutor(workers))
-
-    return CountingExecutor("threads", start, workers, workers, in_process=True)
+    return CountingExecutor(
+        "threads", lambda: _ended(ThreadPoolExecutor(workers)), workers, workers, in_process=True
+    )
 
 
 def processes(workers: int, splits: int) -> CountingExecutor:
@@ -91,18 +89,16 @@ def _begin(threads: int) -> None:
 
 def wrap_executor(executor: Executor, workers: int | None = None) -> CountingExecutor:
     """Return an executor that the caller owns and shuts down."""
-
-    @contextmanager
-    def start() -> Iterator[Executor]:
-        yield executor
-
-    shares = isinstance(executor, ThreadPoolExecutor)
     # concurrent.futures has no public name for it, and other libraries have other ones.
     workers_of_pool = getattr(executor, "_max_workers", None)
     max_in_flight = int(workers_of_pool) if isinstance(workers_of_pool, int) else _MANY
-    name = type(executor).__name__
     return CountingExecutor(
-        name, start, max_in_flight, workers or 1, in_process=shares, restartable=False
+        type(executor).__name__,
+        lambda: nullcontext(executor),
+        max_in_flight,
+        threads=workers or 1,
+        in_process=isinstance(executor, ThreadPoolExecutor),
+        restartable=False,
     )
 
 

@@ -113,7 +113,7 @@ def rows_of(profile: Profile) -> ChatRows:
     corpus = profile.corpus
     if not corpus.options.may_hold_chats and len(corpus.sources) == 1:
         rows = len(profile) + sum(corpus.skipped.values())
-        return ChatRows((rows,), np.zeros(0, dtype=np.int64), 0, "", "", "")
+        return ChatRows((rows,), np.zeros(0, dtype=np.int64), 0, "", "")
     found = chat_rows(profile)
     if found.with_tools:
         raise InputError(
