@@ -263,14 +263,8 @@ _OTHERWISE = "write hidden=768,layers=12, or a name from batchstat explain model
 _NAMES = {
     "hidden": ("hidden_size",),
     "layers": ("num_hidden_layers",),
-    "intermediate": (
-        # First: a mixture of experts such as Qwen3's states the size of dense layers, too.
-        "moe_intermediate_size",
-        "intermediate_size",
-        "n_inner",
-        "ffn_dim",
-        "d_ff",
-    ),
+    # First: a mixture of experts such as Qwen3's states the size of dense layers, too.
+    "intermediate": ("moe_intermediate_size", "intermediate_size", "n_inner", "ffn_dim", "d_ff"),
     "vocabulary": ("vocab_size",),
     "heads": ("num_attention_heads",),
     "kv_heads": ("num_key_value_heads",),

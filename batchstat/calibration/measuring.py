@@ -3,7 +3,7 @@
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from statistics import median
 from typing import NamedTuple, Protocol
 
@@ -127,9 +127,7 @@ class _Runs:
                 "the clock of this machine: measure a step that takes longer, or run again"
             )
         return Point(
-            rows=shape.rows,
-            width=shape.width,
-            samples_per_row=shape.samples_per_row,
+            **asdict(shape),
             seconds=seconds,
             update_seconds=median(each.update_seconds for each in self.timings),
             first_seconds=self.first.seconds,

@@ -4,12 +4,7 @@ from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 
 from batchstat.calibration.calibration import Calibration, Hardware, MemoryFit
-from batchstat.calibration.cost_model import (
-    CostModel,
-    load_model,
-    model_configuration,
-    shape_of,
-)
+from batchstat.calibration.cost_model import CostModel, load_model, model_configuration, shape_of
 from batchstat.calibration.families import FAMILIES
 from batchstat.calibration.known_models import known_shape
 from batchstat.calibration.setup import Setup
@@ -157,11 +152,8 @@ class Layer:
         """Bytes per token of a norm: its input, and its output, which is a matrix's input. RMSNorm,
         which models with gated layers have, computes in float32 and keeps what it scales, too.
         """
-        return self.shape.hidden * (self._number + self._normalised)
-
-    @property
-    def _normalised(self) -> int:
-        return 4 + self._residual if self.shape.gated else self._residual
+        scaled = 4 if self.shape.gated else 0
+        return self.shape.hidden * (self._number + self._residual + scaled)
 
     @property
     def per_token(self) -> int:

@@ -3,9 +3,10 @@
 import gc
 import platform
 import time
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
-from typing import Protocol
+from functools import partial
+from typing import NamedTuple, Protocol
 
 import torch
 
@@ -144,12 +145,16 @@ class TorchDevice:
         return {name: tensor.to(self._device) for name, tensor in batch.items()}
 
 
-class _Peaks(Protocol):
-    def restart(self) -> int | None:
-        """Return the bytes at the peak since the last call."""
+class _Peaks(NamedTuple):
+    """What knows the memory of a device.
 
-    def alive(self) -> int | None:
-        """Return the bytes in use."""
+    Attributes:
+        restart: returns the bytes at the peak since the last call.
+        alive: returns the bytes in use.
+    """
+
+    restart: Callable[[], int | None]
+    alive: Callable[[], int | None]
 
 
 @contextmanager
@@ -157,14 +162,15 @@ def _peaks(device: torch.device, steps: Steps) -> Iterator[_Peaks]:
     """Yield what knows the peak memory of the operations inside."""
     if _keeps_account(device):
         torch.accelerator.reset_peak_memory_stats(device)
-        yield _OfAccelerator(device)
+        in_use = partial(torch.accelerator.memory_allocated, device)
+        yield _Peaks(partial(_peak_of_accelerator, device), in_use)
         return
     tensors = steps.tensors()
     if tensors is None:
-        yield _Unknown()
+        yield _Peaks(lambda: None, lambda: None)
         return
     with TensorMemory(tensors) as memory:
-        yield _OfTensors(memory, steps)
+        yield _Peaks(memory.restart, partial(_bytes_of_tensors, steps))
 
 
 def _keeps_account(device: torch.device) -> bool:
@@ -178,41 +184,16 @@ def _keeps_account(device: torch.device) -> bool:
     return True
 
 
-class _OfAccelerator:
-    def __init__(self, device: torch.device) -> None:
-        self._device = device
-
-    def restart(self) -> int:
-        peak: int = torch.accelerator.max_memory_allocated(self._device)
-        torch.accelerator.reset_peak_memory_stats(self._device)
-        return peak
-
-    def alive(self) -> int:
-        found: int = torch.accelerator.memory_allocated(self._device)
-        return found
+def _peak_of_accelerator(device: torch.device) -> int:
+    peak: int = torch.accelerator.max_memory_allocated(device)
+    torch.accelerator.reset_peak_memory_stats(device)
+    return peak
 
 
-class _OfTensors:
-    def __init__(self, memory: TensorMemory, steps: Steps) -> None:
-        self._memory, self._steps = memory, steps
-
-    def restart(self) -> int:
-        peak = self._memory.peak
-        self._memory.restart()
-        return peak
-
-    def alive(self) -> int:
-        # Tied weights share one.
-        storages = {each.untyped_storage()._cdata: each for each in self._steps.tensors() or ()}
-        return sum(each.untyped_storage().nbytes() for each in storages.values())
-
-
-class _Unknown:
-    def restart(self) -> None:
-        return None
-
-    def alive(self) -> None:
-        return None
+def _bytes_of_tensors(steps: Steps) -> int:
+    # Tied weights share one.
+    storages = {each.untyped_storage()._cdata: each for each in steps.tensors() or ()}
+    return sum(each.untyped_storage().nbytes() for each in storages.values())
 
 
 def is_out_of_memory(error: BaseException) -> bool:

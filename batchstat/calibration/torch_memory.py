@@ -36,9 +36,10 @@ class TensorMemory(TorchDispatchMode):  # type: ignore[misc]
                 self._add(each)
         return result
 
-    def restart(self) -> None:
-        """Forget the peak so far."""
-        self.peak = self._bytes
+    def restart(self) -> int:
+        """Return the peak so far, and forget it."""
+        peak, self.peak = self.peak, self._bytes
+        return peak
 
     def _add(self, tensor: torch.Tensor) -> None:
         storage = tensor.untyped_storage()
