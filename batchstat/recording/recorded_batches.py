@@ -23,7 +23,6 @@ class RecordedBatches:
         is_numbered: whether samples are told apart by their numbers.
         draws_again: whether that is not so since a sampler draws samples more than once.
         epochs: how many epochs were recorded; the first is what is described.
-        computed: batches of it that were computed.
     """
 
     collated: CollatedBatches
@@ -31,7 +30,6 @@ class RecordedBatches:
     is_numbered: bool
     draws_again: bool
     epochs: int
-    computed: int
 
 
 def batches_of(recording: Recording) -> RecordedBatches:
@@ -74,7 +72,6 @@ def batches_of(recording: Recording) -> RecordedBatches:
         is_numbered=numbered is not None,
         draws_again=draws_again,
         epochs=max(map(len, epochs)),
-        computed=sum(batch.began is not None for rank in firsts for batch in rank),
     )
 
 
@@ -132,7 +129,8 @@ def _epochs(rank: RecordedRank) -> list[list[RecordedBatch]]:
 
 def _check_steps(name: str, recording: Recording, firsts: list[list[RecordedBatch]]) -> None:
     steps = {
-        rank.rank: _steps(batches) for rank, batches in zip(recording.ranks, firsts, strict=True)
+        rank.rank: len({batch.step for batch in batches})
+        for rank, batches in zip(recording.ranks, firsts, strict=True)
     }
     if len(set(steps.values())) > 1:
         listed = ", ".join(f"rank {rank} {number:,}" for rank, number in steps.items())
@@ -140,10 +138,6 @@ def _check_steps(name: str, recording: Recording, firsts: list[list[RecordedBatc
             f"{name}: ranks recorded different numbers of steps ({listed}): an unfinished run, or "
             "ranks that train apart; record it again to its end, or with --steps N"
         )
-
-
-def _steps(batches: list[RecordedBatch]) -> int:
-    return len({batch.step for batch in batches})
 
 
 def _turns(firsts: list[list[RecordedBatch]]) -> tuple[Ints, int]:

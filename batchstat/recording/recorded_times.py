@@ -8,7 +8,7 @@ of what they took.
 
 import os
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import asdict
 from itertools import pairwise
 from pathlib import Path
 from statistics import median
@@ -46,19 +46,6 @@ class _Timed(NamedTuple):
 
     shape: Shape
     seconds: float
-
-
-@dataclass(frozen=True, kw_only=True)
-class _Times:
-    """What was timed after the first step, which prepares what later ones find.
-
-    Attributes:
-        batches: of each turn of the ranks the one that the others wait for.
-        updates: seconds of each step beyond those of its batches.
-    """
-
-    batches: list[_Timed]
-    updates: list[float]
 
 
 def calibration_in(folder: Path) -> Calibration:
@@ -115,8 +102,10 @@ def recorded_calibration(recording: Recording) -> Calibration:
             f"{name} has no times of batches: a backward computes several forwards: measure them "
             "with batchstat calibrate"
         )
-    times = _times(name, recording.ranks)
-    points = _points(name, times)
+    batches, updates = _times(recording.ranks)
+    if not updates:
+        raise InputError(f"{name} has no times: fewer than two steps were computed")
+    points = _points(name, batches, median(updates))
     first = recording.ranks[0]
     setup = Setup(model=str(first.begun["program"]) or "a command", is_recorded=True)
     time, _ = fit_calibration(points, setup, fixed=None)
@@ -131,10 +120,7 @@ def recorded_calibration(recording: Recording) -> Calibration:
         created=str(recording.facts["created"]),
         setup=setup,
         hardware=Hardware(
-            device=first.device or "cpu",
-            name=first.device or "cpu",
-            memory=None,
-            versions=versions,
+            device=first.device or "cpu", name=first.device or "cpu", memory=None, versions=versions
         ),
         points=points,
         time=time,
@@ -143,19 +129,20 @@ def recorded_calibration(recording: Recording) -> Calibration:
     )
 
 
-def _times(name: str, ranks: Sequence[RecordedRank]) -> _Times:
+def _times(ranks: Sequence[RecordedRank]) -> tuple[list[_Timed], list[float]]:
+    """Return what was timed after the first step, which prepares what later ones find: of each turn
+    of the ranks the batch that the others wait for, and the seconds of each step beyond these.
+    """
     of_ranks = [_computed_steps(rank) for rank in ranks]
     periods = [after - before for before, after in pairwise(ranks[0].step_ends)]
     batches: list[_Timed] = []
     updates: list[float] = []
     for step, period in enumerate(periods, 1):
         own = [steps[step] for steps in of_ranks if step in steps]
-        slowest = [_slowest(turn) for turn in _turns(own)]
+        slowest = [max(turn, key=_size) for turn in _turns(own)]
         batches += slowest
         updates.append(max(0.0, period - sum(each.seconds for each in slowest)))
-    if not updates:
-        raise InputError(f"{name} has no times: fewer than two steps were computed")
-    return _Times(batches=batches, updates=updates)
+    return batches, updates
 
 
 def _computed_steps(rank: RecordedRank) -> dict[int, list[RecordedBatch]]:
@@ -180,8 +167,8 @@ def _timed(batch: RecordedBatch) -> _Timed:
     return _Timed(_shape(batch), batch.ended - batch.began)
 
 
-def _slowest(turn: list[_Timed]) -> _Timed:
-    return max(turn, key=lambda each: (each.shape.tokens, each.shape.pairs))
+def _size(timed: _Timed) -> tuple[int, int]:
+    return timed.shape.tokens, timed.shape.pairs
 
 
 def _shape(batch: RecordedBatch) -> Shape:
@@ -197,13 +184,18 @@ def _samples_per_row(part: ReadBatch) -> int:
     return max(1, round(part.rows * part.width**2 / squares)) if squares else 1
 
 
-def _points(name: str, times: _Times) -> tuple[Point, ...]:
+def _points(name: str, timed: list[_Timed], update: float) -> tuple[Point, ...]:
     """Return batches of about as many tokens as a point each.
+
+    Args:
+        name: of the recording, for messages.
+        timed: the batches.
+        update: seconds of an optimizer's update.
 
     Raises:
         InputError: too few batches, or all of about the same size.
     """
-    batches = sorted(times.batches, key=lambda each: (each.shape.tokens, each.shape.width))
+    batches = sorted(timed, key=lambda each: (each.shape.tokens, each.shape.width))
     number = min(len(batches) // _PER_POINT, _MOST_POINTS)
     if number < _LEAST_POINTS:
         raise InputError(
@@ -225,23 +217,18 @@ def _points(name: str, times: _Times) -> tuple[Point, ...]:
             "take cannot be told: record a run whose batches differ in size, or measure with "
             "batchstat calibrate"
         )
-    update = median(times.updates)
-    return tuple(
-        _point(
-            batches[group[-1]].shape, float(np.median(ratios[group]) * fitted[group[-1]]), update
+    points = []
+    for group in groups:
+        shape = batches[group[-1]].shape
+        seconds = float(np.median(ratios[group]) * fitted[group[-1]])
+        points.append(
+            Point(
+                **asdict(shape),
+                seconds=seconds,
+                update_seconds=update,
+                first_seconds=seconds,
+                peak=None,
+                update_peak=None,
+            )
         )
-        for group in groups
-    )
-
-
-def _point(shape: Shape, seconds: float, update: float) -> Point:
-    return Point(
-        rows=shape.rows,
-        width=shape.width,
-        samples_per_row=shape.samples_per_row,
-        seconds=seconds,
-        update_seconds=update,
-        first_seconds=seconds,
-        peak=None,
-        update_peak=None,
-    )
+    return tuple(points)

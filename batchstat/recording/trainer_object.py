@@ -4,7 +4,7 @@ import random
 import sys
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -46,10 +46,10 @@ class TrainerObject:
     arguments: Mapping[str, Any]
     arguments_class: str
     world_size: int
-    is_main: bool
-    rows: PreparedRows | None
-    collating: Collating | None
-    why_loader: str
+    is_main: bool = True
+    rows: PreparedRows | None = None
+    collating: Collating | None = None
+    why_loader: str = ""
     samples_by_arguments: bool
     own_loss: tuple[str, ...]
     has_decoder: bool
@@ -85,8 +85,8 @@ def read_trainer(target: Any) -> TrainerObject:
             why = "labels and tokens of its rows differ in number"
         elif not collating.pads and not bool((rows.widths == rows.widths[0]).all()):
             why = "its rows have several widths, which the collator does not pad"
-    return trainer_of(
-        facts,
+    return replace(
+        trainer_of(facts),
         is_main=bool(target.is_world_process_zero()),
         rows=None if why else rows,
         collating=collating,
@@ -94,28 +94,13 @@ def read_trainer(target: Any) -> TrainerObject:
     )
 
 
-def trainer_of(
-    facts: Mapping[str, Any],
-    *,
-    is_main: bool = True,
-    rows: PreparedRows | None = None,
-    collating: Collating | None = None,
-    why_loader: str = "",
-) -> TrainerObject:
+def trainer_of(facts: Mapping[str, Any]) -> TrainerObject:
     """Return a Trainer from what it says of itself, by `facts_of`."""
     known = {name: facts[name] for name in _FACTS}
     arguments = facts["arguments"]
     if known["framework"] == "trl":
         arguments = {key: arguments[key] for key in arguments if key not in _ALREADY_DONE}
-    return TrainerObject(
-        arguments=arguments,
-        is_main=is_main,
-        rows=rows,
-        collating=collating,
-        why_loader=why_loader,
-        own_loss=tuple(facts["own_loss"]),
-        **known,
-    )
+    return TrainerObject(arguments=arguments, own_loss=tuple(facts["own_loss"]), **known)
 
 
 def _why_loader(target: Any, collating: Collating | None) -> str:

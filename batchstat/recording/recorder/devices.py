@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import sys
 import time
-from typing import Any
+from typing import Any, NamedTuple
 
 from .arguments import WholeNumbers, as_array, converted
 
@@ -77,7 +77,7 @@ def _stream_of(torch: Any, found: WholeNumbers) -> Any:
     return _streams[device.index]
 
 
-class Moment:
+class Moment(NamedTuple):
     """When the processor handed out work, and where that stands in the work of a CUDA device.
 
     Attributes:
@@ -85,11 +85,8 @@ class Moment:
         event: of the device; None without one.
     """
 
-    __slots__ = ("at", "event")
-
-    def __init__(self, at: float, event: Any) -> None:
-        """Take both."""
-        self.at, self.event = at, event
+    at: float
+    event: Any
 
     @property
     def is_here(self) -> bool:

@@ -96,20 +96,6 @@ class Forward:
         fetched: what a loader handed out, if that is what it was given.
     """
 
-    __slots__ = (
-        "_copies",
-        "_parts",
-        "arrays",
-        "began",
-        "came_back",
-        "fetched",
-        "has_ids",
-        "is_counted",
-        "is_watched",
-        "model",
-        "training",
-    )
-
     def __init__(self, model: Model, found: WholeNumbers, began: Moment) -> None:
         """Copy its whole numbers, or read large ones, before anything changes them."""
         self.model, self.began = model, began

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import json
 import os
+from dataclasses import dataclass
 
 VARIABLE = "BATCHSTAT_RUN"
 """The environment variable by which the processes of a run get it."""
 
 
+@dataclass(frozen=True, repr=False)  # which would show the key
 class Orders:
     """What a run is to do, as the environment of its processes says it.
 
@@ -21,18 +23,12 @@ class Orders:
         without_weights: whether models of transformers are made without weights.
     """
 
-    def __init__(
-        self,
-        folder: str,
-        run_id: str,
-        key: bytes,
-        steps: int = 0,
-        is_dry: bool = False,
-        without_weights: bool = False,
-    ) -> None:
-        """Take what a run is to do."""
-        self.folder, self.run_id, self.key = folder, run_id, key
-        self.steps, self.is_dry, self.without_weights = steps, is_dry, without_weights
+    folder: str
+    run_id: str
+    key: bytes
+    steps: int = 0
+    is_dry: bool = False
+    without_weights: bool = False
 
     @classmethod
     def of_environment(cls) -> Orders:

@@ -109,13 +109,12 @@ def _by_lengths(named: Mapping[Any, Any], shape: tuple[int, ...], made: ReadBatc
     for key, value in named.items():
         if "len" not in str(key) or not is_whole(value):
             continue
-        if shape_of(value) == shape[:1] and max(value.tolist()) <= shape[1]:
+        are_rows = shape_of(value) == shape[:1] and max(value.tolist()) <= shape[1]
+        if are_rows or (shape_of(value) == shape[1:] and max(value.tolist()) <= shape[0]):
             made.by, made.real = str(key), each_of(value.tolist())
-            return
-        if shape_of(value) == shape[1:] and max(value.tolist()) <= shape[0]:
-            made.by, made.real = str(key), each_of(value.tolist())
-            made.width, made.rows = shape
-            made.widths = (made.width,)
+            if not are_rows:
+                made.width, made.rows = shape
+                made.widths = (made.width,)
             return
 
 

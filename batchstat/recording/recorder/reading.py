@@ -10,15 +10,7 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 
 from .padding import at_ends, end_of, real_of
-from .read_batches import (
-    IGNORED,
-    NOTHING,
-    POSITIONS,
-    ReadBatch,
-    each_of,
-    is_whole,
-    shape_of,
-)
+from .read_batches import IGNORED, NOTHING, POSITIONS, ReadBatch, each_of, is_whole, shape_of
 
 GUESS = "a guess"
 """How what is said of a token that is taken for padding begins."""
