@@ -78,6 +78,10 @@ def compare(
     """
     if not isinstance(trainer, Trainer | None):
         raise OptionError(f"trainer={short(trainer)}: must be a Trainer: leave it out")
+    if isinstance(current, str) and not isinstance(strategies, str | None):
+        # The name of one of the rows, too, which may be batches.
+        named = {row[0]: row for row in strategies if isinstance(row, tuple)}
+        current = named.get(current, current)
     now = trained_today(current, lengths, settings, trainer)
     shape = as_model(model)
     device = as_device(

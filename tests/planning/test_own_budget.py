@@ -13,7 +13,7 @@ from batchstat.parameters import described, parameter
 from batchstat.planning.plan import BatchPlan, Window
 from batchstat.planning.strategies.base import Strategy
 from batchstat.planning.strategies.registry import STRATEGIES
-from batchstat.planning.strategies.spec import parse_strategy
+from batchstat.planning.strategies.spec import StrategySpec
 
 
 @described("Batches of similar lengths whose rows times width squared is at most `squares`.")
@@ -47,10 +47,10 @@ def registered(monkeypatch):
 
 def test_its_parameter_may_be_larger_than_any_number_of_tokens():
     most = 8 * 131_072**2
-    made = parse_strategy(f"squared:squares={most}", {})
+    made = StrategySpec.parse(f"squared:squares={most}").strategy({})
     assert made.parameters["squares"] == most > 2**31
     with pytest.raises(batchstat.OptionError, match="squares=.*: must be between 1 and"):
-        parse_strategy(f"squared:squares={2**62 + 1}", {})
+        StrategySpec.parse(f"squared:squares={2**62 + 1}").strategy({})
 
 
 def test_only_what_it_caps_is_over_budget():

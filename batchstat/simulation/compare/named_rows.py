@@ -61,7 +61,7 @@ class NamedRows:
             InputError: something else than batches of samples of this corpus.
         """
         self.inputs, self.settings = inputs, settings
-        self._given: dict[str, NamedBatches] = {}
+        self._given: dict[str, tuple[object, NamedBatches]] = {}
         self.rows = None if rows is None else tuple(map(self._read, listed("strategies", rows)))
         self.current = None if current is None else self._read(current)
         if not (settings.draws_all and settings.overflow == "truncate"):
@@ -84,16 +84,21 @@ class NamedRows:
         name, batches = parsed
         if names_strategy(name):
             raise OptionError(f"{name!r} is a strategy's name: give your batches another one")
-        if not isinstance(batches, GivenBatches):
-            batches = given_batches(
-                name,
-                batches,
-                self.inputs.samples,
-                batch_size=self.settings.batch_size,
-                pad_to_multiple_of=self.settings.pad_to_multiple_of,
-            )
-        self._given[name] = NamedBatches(name, batches)
-        return self._given[name]
+        # The current setup may be one of the rows: a sampler may be read only once.
+        if name not in self._given or self._given[name][0] is not batches:
+            self._given[name] = batches, NamedBatches(name, self._given_batches(name, batches))
+        return self._given[name][1]
+
+    def _given_batches(self, name: str, batches: Iterable[Any] | GivenBatches) -> GivenBatches:
+        if isinstance(batches, GivenBatches):
+            return batches
+        return given_batches(
+            name,
+            batches,
+            self.inputs.samples,
+            batch_size=self.settings.batch_size,
+            pad_to_multiple_of=self.settings.pad_to_multiple_of,
+        )
 
     def refuse(self, option: str) -> None:
         """Raise OptionError if there are batches of sample numbers, with which it does not go."""

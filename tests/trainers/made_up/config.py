@@ -4,8 +4,10 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
+from batchstat.planning.strategies.spec import StrategySpec
 from batchstat.trainers.base.keys import TrainerConfig, key
-from batchstat.trainers.base.setup import Framework, Schedule, TrainingSetup
+from batchstat.trainers.base.rules import Batching, CorpusRules, Schedule, TrainingRules
+from batchstat.trainers.base.setup import Framework
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -19,23 +21,23 @@ class MadeUpConfig(TrainerConfig):
     tokens: int = key(64, least=1)
 
 
-def read_config(config: MadeUpConfig, **facts: Any) -> TrainingSetup:
-    """Return the setup of the configuration."""
+def read_config(config: MadeUpConfig) -> TrainingRules:
+    """Return what the configuration means."""
     config.check_modelled()
-    return TrainingSetup(
+    return TrainingRules(
         config=config,
-        strategy=f"static:batch_size={config.rows}",
-        settings={"max_length": config.tokens, "order": "file"},
-        reading={} if config.data is None else {"corpus": (config.data,)},
+        corpus=CorpusRules(reading={} if config.data is None else {"corpus": (config.data,)}),
+        batching=Batching(
+            strategy=StrategySpec.of("static", batch_size=config.rows),
+            settings={"max_length": config.tokens, "order": "file"},
+        ),
         schedule=Schedule(epochs=config.epochs),
-        **facts,
     )
 
 
-def alternatives(setup: TrainingSetup) -> Iterator[dict[str, Any]]:
+def alternatives(config: MadeUpConfig) -> Iterator[dict[str, Any]]:
     """Yield changes of keys that may save compute."""
-    assert isinstance(setup.config, MadeUpConfig)
-    if setup.config.rows > 1:
+    if config.rows > 1:
         yield {"rows": 1}
 
 
