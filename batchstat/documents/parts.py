@@ -83,6 +83,8 @@ class Part:
             return [self.items.json(each) for each in value]
         if self.type == "object":
             return dict(value)
+        # JSON has a ratio of 1 as 1.0 whether it was computed or given, so that files compare as
+        # bytes.
         if self.type == "number":
             value = float(value)
         for keyword, bound in self.allowed.items():

@@ -99,6 +99,8 @@ def resolve_inputs(
     if isinstance(lengths, Profile):
         if labels is not None:
             raise OptionError("labels cannot be combined with a Profile, which already has labels")
+        # Roles that a template does not know (from/value with human and gpt) render nothing,
+        # silently.
         if lengths.corpus.left_out and lengths.stats.sum == 0:
             raise InputError(
                 f"the chat template renders none of the messages of {len(lengths):,} chats: it may "

@@ -201,6 +201,7 @@ class Settings:
             raise OptionError(
                 f"remainder=spread needs distribute=batches or balanced, not {self.distribute}"
             )
+        # Samplers such as per-batch draw whole batches, whose size is theirs.
         made_for = self.class_sampler.batch_size
         if made_for is not None and self.order not in SHUFFLED:
             raise OptionError(

@@ -89,6 +89,7 @@ class Device:
         """What a batch costs, in picoseconds; in tokens, for an estimate of memory."""
         cost = self.calibration.cost
         kept = self.calibration.kept_gradients(self.accumulates)
+        # Between the batches of a step gradients stay, where a step of one batch frees them first.
         if cost.memory is None or not kept:
             return cost
         return replace(cost, memory=replace(cost.memory, fixed=cost.memory.fixed + kept))
@@ -147,6 +148,7 @@ class Device:
         calibration = self.calibration
         if calibration.is_estimate:
             return False
+        # Variable-length kernels cost by the samples of a row, not by its width.
         if request.strategy.attends_within_samples:
             is_wide = longest > calibration.widest or not calibration.has_packed
         else:

@@ -59,6 +59,7 @@ def make_rows(
         try:
             rows.append(make_row(request, epochs.of(request.settings), cost, device))
         except NoBatchError as error:
+            # Alone it is what was asked for; beside other rows a note is enough.
             if len(requests) == 1:
                 raise
             empty.append(ReportWarning("no_batch", f"{request.spec} is not shown: {error}"))
@@ -111,6 +112,7 @@ def over_seeds(
         for row, found in zip(rows, counts, strict=True):
             settings = row.request.settings
             other = replace(settings, seed=settings.seed + seed)
+            # Only padding and batches are shown of other seeds: no sample is followed.
             found.append(epochs.counts(replace(row.request, settings=other)))
     return [
         replace(row, seeds=SeedSpread.of(found)) for row, found in zip(rows, counts, strict=True)

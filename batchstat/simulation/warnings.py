@@ -46,6 +46,7 @@ def _of_rows(
     with ranks and classes, sorted batches.
     """
     budget = basis.tokens_per_batch
+    # On the histogram: a search through the samples is only for the record that is named.
     too_long = round_up(epoch.stats.values, basis.pad_to_multiple_of) > budget
     long = int(epoch.stats.counts[too_long].sum())
     if long:
@@ -94,6 +95,8 @@ def _of_peaks(rows: Sequence[StrategyResult], basis: ResolvedSettings) -> Iterat
         if row.counts.over_budget_batches
     ]
     if over:
+        # A row over budget by a single long sample alone may be recommended: every row has that
+        # sample.
         never = any(row.counts.reducible_peak > budget for row in rows) and len(rows) > 1
         yield ReportWarning(
             "over_budget",
@@ -195,6 +198,7 @@ def _of_ranks(rows: Sequence[StrategyResult], basis: ResolvedSettings) -> Iterat
         f"{row.label} {min(batches):,} to {max(batches):,}"
         for row in rows
         if not row.counts.ranks.step_gap
+        # Dummy batches are computed too, so that DDP meets as often on every rank.
         and row.remainder != "dummy"
         and basis.gradient_accumulation_steps > 1
         and len(batches := {rank.batches for rank in row.counts.sample_coverage.ranks}) > 1

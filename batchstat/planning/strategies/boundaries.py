@@ -115,6 +115,7 @@ class Boundaries(Strategy):
             sizes.append(np.full(len(firsts[-1]), size))
             left.append(order[whole:end])
         first, each = np.concatenate(firsts), np.concatenate(sizes)
+        # A batch is full when its last sample comes, as tf.data emits it.
         filling = np.argsort(order[first + each - 1])
         _, filled = expand_ranges(first[filling], each[filling])
         return order[filled], each[filling], np.concatenate(left)
@@ -138,6 +139,8 @@ class Boundaries(Strategy):
     def _edges(self, lengths: Ints) -> tuple[int, ...]:
         if self.boundaries:
             return self.boundaries
+        # A small window may have fewer distinct lengths than buckets are wanted, which is no
+        # mistake then.
         wanted = self.buckets if self.read_ahead is None else None
         usual = self.buckets or _USUAL_BUCKETS
         return find_edges(self.rule, lengths, ("buckets", wanted), usual, self.pad_to_multiple_of)

@@ -92,6 +92,7 @@ def _shuffled(offsets: Ints, windows: Windows) -> Ints:
     sequence = np.arange(len(offsets) - 1)
     ends = [*edges[1:].tolist(), len(sequence)]
     for window, (first, end) in enumerate(zip(edges.tolist(), ends, strict=True)):
+        # A window of one batch needs no generator.
         if end - first > 1:
             windows.rng(window).shuffle(sequence[first:end])
     return sequence

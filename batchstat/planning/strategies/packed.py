@@ -113,6 +113,8 @@ class Packed(PacksDocuments):
         Raises:
             InputError: a sample is longer than `max_length`.
         """
+        # Truncating here would lose tokens that no count shows: overflow is decided before
+        # planning.
         check_longest("packed", int(window.lengths.max(initial=0)), self.max_length)
         samples, lengths, starts, packing = pack(
             window.lengths,
@@ -199,6 +201,7 @@ def pack(
         multiple: each sample is padded to a multiple of this many tokens, as is what a row may
             hold; above 1, none is split.
     """
+    # Padded samples are packed as longer ones, so that no row grows beyond what it may hold.
     if multiple > 1:
         padded = round_up(lengths, multiple)
         packed = pack(padded, round_up(max_length, multiple), method, most, firsts)
@@ -234,6 +237,7 @@ def pack_groups(
     rows = 0
     for first, end in pairwise([*(firsts or [0]), len(lengths)]):
         made = together(lengths[first:end])
+        # One group, as by default: nothing is copied.
         if first == 0 and end == len(lengths):
             return made
         samples, held, starts, packing = made
@@ -264,6 +268,7 @@ def _together(lengths: Ints, max_length: int, method: str, most: int) -> PackedS
 def _wrapped(lengths: Ints, capacity: int) -> PackedSamples:
     ends = np.cumsum(lengths, dtype=np.int64)
     begins = ends - lengths
+    # Samples without tokens at the very end would else begin a row that has none.
     last = max(int(ends[-1]) - 1, 0) // capacity if len(ends) else 0
     first = begins // capacity
     parts = np.maximum((ends - 1) // capacity - first, 0) + 1

@@ -36,6 +36,7 @@ class PaddingFree(PacksDocuments):
     def plan(self, window: Window) -> BatchPlan:
         """Concatenate consecutive samples; a sample above the budget is alone."""
         multiple = self.pad_to_multiple_of
+        # The row is rounded up afterwards: what fits must fit in whole multiples.
         capacity = self.tokens_per_batch // multiple * multiple
         padded = round_up(window.lengths, self.document_multiple)
         each = next_fit(padded, capacity, self.max_samples or MAX_INT).each

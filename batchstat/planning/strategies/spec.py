@@ -107,6 +107,8 @@ class StrategySpec:
         known = {each.name: each for each in fields(self.kind)}
         own, usual = self.kind.own_parameters, self.kind.usual_batch_size
         values = {key: settings[key] for key in known if key in settings and key not in own}
+        # hf-trainer has 8 per device by default; a budget that is named must not become its batch
+        # size.
         if usual is not None:
             values["batch_size"] = settings.get("given_batch_size") or usual
         values |= self.given

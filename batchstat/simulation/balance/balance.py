@@ -115,6 +115,7 @@ def _row(
     shares = make_shares(samples, basis)
     row = make_row(request, shares, batch_cost(None, device), device)
     assert samples.classes is not None
+    # How often a sampler draws each sample, before any strategy or rank drops or repeats it.
     often = np.bincount(draw_samples(samples, basis), minlength=len(samples))
     epochs_of = list(_epochs(samples, samples.classes, basis, epochs))
     found = SamplerResult(

@@ -78,6 +78,7 @@ def search_buckets(
     basis = inputs.resolve(settings)
     kept = inputs.stats.cut(basis.max_length, basis.overflow)
     check_any(kept.count, basis.max_length)
+    # An edge is at least 1: no row is 0 tokens wide.
     real = kept.replace(np.maximum(kept.values, 1))
     stats = real.replace(round_up(real.values, basis.pad_to_multiple_of))
     check_buckets("buckets", buckets, len(stats.values))
@@ -86,6 +87,7 @@ def search_buckets(
     numbers = {*NUMBERS, wanted}
     if device is not None:
         price = batch_time(device, basis, epochs)
+        # Where shapes are compiled, one bucket may take the least time.
         numbers.add(1)
     every = dict(
         _edges(stats, sorted(numbers), price, min_bucket_samples, basis.pad_to_multiple_of)

@@ -95,6 +95,7 @@ def simulate_candidates(
     basis = inputs.resolve(settings, now)
     requests = requests_of(wanted, basis)
     drawn = None
+    # Batches of sample numbers are of the whole corpus.
     if subsample is not None:
         rows_of.refuse("subsample")
         windows = [request.strategy.looks_ahead or 0 for request in requests]
@@ -116,6 +117,7 @@ def simulate_candidates(
     now = current_row([row.request for row in rows], named)
     current_result = next(row for row in rows if row.request is now)
     of_rows = [_named(row, current_result, trainer, inputs) for row in rows]
+    # What a trainer makes of its own samples is not known of a part of them.
     others = () if drawn else _of_own_samples(trainer, current_result, inputs, model, device)
     tried = (*others, *of_rows)
     return Candidates(
@@ -151,6 +153,7 @@ def default_strategies(
         for each in trainer
         if packs or not each.strategy.strategy(vars(basis)).packs_rows
     ]
+    # Nothing is known of the trainer: this is the argument that most have.
     if not trainer and size is not None:
         by_argument = [StrategySpec.of(_BY_BATCH_SIZE)]
     own, place = [StrategySpec.of(name) for name in names], names.index("token-budget")

@@ -169,6 +169,7 @@ def find_changes(candidates: Iterable[Change], current: StrategyResult, budget: 
             against a row, since every row has it.
     """
     others = [each for each in candidates if each.row is not current]
+    # Packing needs attention that keeps samples apart, which a user who pads may not have.
     rivals = [each for each in others if current.packs_rows or not each.row.packs_rows]
     current_fits = _fits(current, budget)
 
@@ -215,6 +216,7 @@ def _star(ranked: Sequence[Change]) -> Change | None:
     if not ranked:
         return None
     most = max(each.saved for each in ranked)
+    # `most` is negative where the current setup does not fit: then the one that costs least comes.
     return next(each for each in ranked if each.saved >= min(ENOUGH_SAVED * most, most))
 
 

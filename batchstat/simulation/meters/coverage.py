@@ -125,6 +125,7 @@ class CoverageMeter:
         samples = np.where(held, size.take(turns), 0)
         self._samples += samples.sum(axis=0)
         self._batches += np.where(held, np.diff(batches.unit_offsets).take(turns), 0).sum(axis=0)
+        # The others are distributed once, so that their sum is enough; of these, each is followed.
         of_first = held & (numbers.take(turns) < world_size)
         self._once += int(samples.sum() - samples[of_first].sum())
         rank, unit = np.nonzero(of_first)[1], turns[of_first]
@@ -151,6 +152,7 @@ def _ranks(samples: Ints, batches: Ints) -> tuple[RankSamples, ...]:
     """Return what each rank computes; ranks with equal numbers share one record."""
     columns = [np.unique(each, return_inverse=True)[1] for each in (samples, batches)]
     cells = columns[0] * (columns[1].max() + 1) + columns[1]
+    # Thousands of ranks have one of a few numbers, mostly of two.
     _, first, which = np.unique(cells, return_index=True, return_inverse=True)
     known = list(map(RankSamples, samples[first].tolist(), batches[first].tolist()))
     return tuple(known[i] for i in which.tolist())
@@ -173,9 +175,12 @@ def trace_samples(
     entry_offsets, entry = gather_groups(plan.row_offsets[plan.batch_offsets], batch)
     ranks = np.repeat(np.repeat(rank, np.diff(batch_offsets)), np.diff(entry_offsets))
     place = samples.places(plan.samples[entry])
+    # A split sample counts where its first part is, so that it is one sample however many parts it
+    # has.
     begins = np.ones(len(entry), bool) if plan.starts is None else plan.starts[entry] == 0
     begun = np.bincount(place[begins], minlength=n)
     there = np.bincount(place, minlength=n) > 0
+    # A part alone, whose beginning is in no batch, is still computed.
     times = np.where(there, np.maximum(begun, 1), 0)
     drawn = np.bincount(samples.places(epoch.first_parts), minlength=n)
     tokens = np.minimum(
@@ -195,6 +200,7 @@ def trace_samples(
         mixing = ClassMixing.of(of_batch, code, len(batch), len(samples.classes.names))
     shared = 0
     if world_size > 1:
+        # A sample is shared where it stands in more than one pair of a sample and a rank.
         pairs = distinct(place * world_size + ranks) // world_size
         shared = int(np.count_nonzero(np.bincount(pairs) > 1))
     return unique, Coverage(

@@ -86,6 +86,8 @@ class EpochMeter:
             return
         distributed = batches.take_all(units)
         linear = self._ranks.add(turns, batches, self._attention(batches))
+        # Only several ranks have a timeline, and millions of steps of one would be kept for
+        # nothing.
         if self._settings.world_size > 1:
             self._steps.append(linear)
         self._units.add(batches, turns, numbers)
@@ -136,6 +138,8 @@ class EpochMeter:
         over_own = self._strategy.exceeds_own_budget(distributed.rows, distributed.widths)
         over = whole > self._budget if over_own is None else over_own
         if self._memory is not None:
+            # The weights and the optimizer are the same for all batches: the largest part that
+            # varies decides.
             varying = self._memory.per_token * whole + self._memory.per_pair * pairs.astype(float)
             self._varying = max(self._varying, float(varying.max()))
         self._samples += int(distributed.samples.sum())
@@ -154,6 +158,7 @@ class EpochMeter:
         self._most_samples = max(self._most_samples, int(distributed.entries.max()))
         own = round_up(distributed.tokens, self._strategy.sample_multiple)
         padded = round_up(own, self._strategy.pad_to_multiple_of)
+        # A single sample that is over the budget is so under every strategy, and rules none out.
         alone = (distributed.entries == 1) & (whole == padded)
         # What another measure than tokens keeps small enough is small enough to be recommended.
         reducible = ~alone if over_own is None else ~alone & over_own
@@ -187,6 +192,7 @@ class EpochMeter:
             epoch.lost + lost_before,
         )
         packs_within = self._strategy.attends_within_samples
+        # Rows that are laid end to end have no length to be full of.
         row_length = self._strategy.row_length or (
             None if packs_within else self._settings.max_length
         )

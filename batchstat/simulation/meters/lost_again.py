@@ -23,6 +23,7 @@ def count_dropped_again(request: RowRequest, shares: EpochShares, counts: PlanCo
     always = shares.epoch.lost.dropped_samples + shares.samples.lost.dropped_samples
     if counts.dropped_samples <= always:
         return counts.dropped_samples
+    # A plan of the next epoch is the only way to know: what is dropped depends on its order.
     later = replace(request.settings, epoch=request.settings.epoch + 1)
     dropped = _dropped(request, shares)
     again = _dropped(replace(request, settings=later), make_shares(shares.samples, later))

@@ -51,11 +51,14 @@ def measure(
     noted: list[BatchPlan] = []
     rounds: list[RankRound] = []
     summary = None
+    # Of a whole epoch in one window, the histogram gives the batches: it has fewer lengths than the
+    # epoch has samples.
     if once and not by_sample and not settings.needs_trained:
         rng = window_rng(settings.seed, settings.epoch, 0)
         summary = strategy.summary(shares.epoch.stats, rng)
     if summary is not None:
         planned = [iter([BatchTable.from_summary(summary)])]
+    # Plans are kept to follow samples in, which takes memory that grows with the epoch.
     elif by_sample:
         trained_in = trained_to_balance(shares, settings)
         planned = [

@@ -117,6 +117,7 @@ class RankMeter:
         """Return the exact sum over steps; floats only decide which rank is the slowest."""
         cost = self._cost
         steps = cost.per_step * len(linear)
+        # The usual case: the rank with the most tokens is the slowest, without floats.
         if not cost.per_batch and not cost.per_pair:
             return steps + cost.per_token * total(linear.max(axis=1))
         compute = (
@@ -132,6 +133,7 @@ class RankMeter:
         rank = int(linear[step].argmax())
         accumulation = self._settings.gradient_accumulation_steps
         shared = turns[step * accumulation : (step + 1) * accumulation]
+        # What a user can change about the slowest step is its largest batch.
         its = batches.take(shared[:, rank][shared[:, rank] >= 0])
         largest = int(its.total_tokens.argmax())
         return WorstStep(
@@ -180,6 +182,7 @@ def _steps_with_units(turns: Ints, gradient_accumulation_steps: int) -> Ints:
 def steps_of(turns: Ints, numbers: Ints, gradient_accumulation_steps: int) -> Ints:
     """Return (n_steps, world_size) sums over the turns of a step of a number that each unit has."""
     found: Ints = numbers.take(turns)
+    # −1 takes the last number; the copy is saved where every rank has a unit, as nearly always.
     if turns.min(initial=0) < 0:
         found = np.where(turns < 0, 0, found)
     if gradient_accumulation_steps == 1:

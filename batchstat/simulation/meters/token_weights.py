@@ -56,6 +56,7 @@ def _amounts(numbers: Ints) -> Amounts:
 def _untrained(batches: RankBatches) -> int:
     """Return how many samples have no trained token, in whichever part of them."""
     trained = batches.loss_tokens
+    # The parts of a split sample are one sample: any of them may have the trained tokens.
     if batches.starts is not None:
         _, sample = np.unique(batches.records, return_inverse=True)
         trained = np.bincount(sample, weights=trained)
@@ -77,10 +78,14 @@ def token_weights(batches: RankBatches, request: RowRequest) -> tuple[Floats, In
     if loss in EXACT:
         return np.ones(1), np.zeros(len(batches.lengths), dtype=np.int64)
     divided_by: Ints | int = settings.gradient_accumulation_steps
+    # axolotl divides by the batches that a step really has; the last one of an epoch may have
+    # fewer.
     if loss == "axolotl" or request.strategy.varies_steps:
         divided_by = np.maximum(batches.step_batches[batches.steps, batches.ranks], 1)
     offsets = batches.entry_offsets
     trained = _sums(batches.loss_tokens, offsets)
+    # transformers with average_tokens_across_devices=False counts the tokens of its own rank's
+    # step.
     if loss == "num-items-per-rank":
         divided_by, trained = 1, _of_ranks(batches)[batches.steps, batches.ranks]
     of_step = batches.step_tokens[batches.steps] / (batches.world_size * divided_by)
