@@ -2,13 +2,13 @@
 
 import re
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from rich.console import Group, RenderableType
 from rich.table import Table as RichTable
 from rich.text import Text
 
-from batchstat.render.screens.layout import Fitting, Line, Pasted, Rows
+from batchstat.render.screens.layout import Caption, Fitting, Line, Pasted, PlainTable, Rows
 
 
 @dataclass(frozen=True)
@@ -86,35 +86,22 @@ Block = Words | Code | Table | Chart | Folded
 
 _NUMBER = re.compile(r"\W*\d\S*( ±? ?\S+)?")
 
-_STANDINGS = {
-    "bold green": "best",
-    "bold cyan": "current",
-    "red": "over",
-    "green": "good",
-    "yellow": "warn",
-}
-"""Styles of rows on a terminal, and what they stand for."""
-
 
 def blocks(*parts: RenderableType | Block) -> tuple[Block, ...]:
-    """Return the parts of a screen as blocks; a line before a table is its caption."""
+    """Return the parts of a screen as blocks, tables with their captions."""
     found: list[Block] = []
-    for block in _flat(parts):
-        if isinstance(block, Table) and found and isinstance(found[-1], Words) and found[-1].word:
-            before = found[-1]
-            # Captions begin in lower case; a sentence before a table is a result of its own.
-            if not block.caption and before.text[:1].islower():
-                found.pop()
-                block = _captioned(block, before)
-        found.append(block)
+    caption = ""
+    for part in _flat(parts):
+        if isinstance(part, Caption):
+            caption = f"{part.word}: {part.text}"
+            continue
+        if caption and isinstance(part, Table):
+            part, caption = replace(part, caption=caption), ""
+        found.append(part)
     return tuple(found)
 
 
-def _captioned(block: Table, words: Words) -> Table:
-    return Table(f"{words.word}: {words.text}", block.columns, block.rows, block.note)
-
-
-def _flat(parts: Iterable[RenderableType | Block]) -> Iterator[Block]:
+def _flat(parts: Iterable[RenderableType | Block]) -> Iterator[Block | Caption]:
     for part in parts:
         match part:
             case Group():
@@ -124,7 +111,7 @@ def _flat(parts: Iterable[RenderableType | Block]) -> Iterator[Block]:
                 yield Code(part.line)
             case Text() if not part.plain:
                 pass
-            case Words() | Code() | Table() | Chart() | Folded():
+            case Words() | Code() | Table() | Chart() | Folded() | Caption():
                 yield part
             case _:
                 yield _block(part)
@@ -133,7 +120,7 @@ def _flat(parts: Iterable[RenderableType | Block]) -> Iterator[Block]:
 def _block(part: RenderableType) -> Block:
     match part:
         case Line():
-            return Words(part.word, part.text, _standing(part.style))
+            return Words(part.word, part.text, part.standing)
         case Text():
             return Words("", part.plain)
         case Fitting():
@@ -148,8 +135,8 @@ def _block(part: RenderableType) -> Block:
 
 def _of_rows(rows: Rows) -> Table:
     made = tuple(
-        (_standing(str(cells[-1].style)), tuple(" ".join(cell.plain.split()) for cell in cells))
-        for cells in rows.rows
+        (standing, tuple(" ".join(cell.plain.split()) for cell in cells))
+        for standing, cells in zip(rows.standings, rows.rows, strict=True)
     )
     return Table("", tuple(" ".join(each.split()) for each in rows.columns), made, rows.note)
 
@@ -157,17 +144,10 @@ def _of_rows(rows: Rows) -> Table:
 def _of_table(table: RichTable) -> Table:
     columns = tuple(_plain(column.header) for column in table.columns)
     cells = zip(*(column.cells for column in table.columns), strict=True)
-    rows = tuple((_standing(_style(row[-1])), tuple(_plain(cell) for cell in row)) for row in cells)
-    return Table("", columns, rows)
+    standings = (isinstance(table, PlainTable) and table.standings) or [""] * table.row_count
+    rows = zip(standings, (tuple(map(_plain, row)) for row in cells), strict=True)
+    return Table("", columns, tuple(rows))
 
 
 def _plain(cell: RenderableType) -> str:
     return " ".join((cell.plain if isinstance(cell, Text) else str(cell)).split())
-
-
-def _style(cell: RenderableType) -> str:
-    return str(cell.style) if isinstance(cell, Text) else ""
-
-
-def _standing(style: str) -> str:
-    return _STANDINGS.get(style, "")

@@ -38,7 +38,7 @@ from batchstat.render.screens.comparison_details import (
     rank_details,
     sorting_details,
 )
-from batchstat.render.screens.layout import Line, Pasted
+from batchstat.render.screens.layout import Caption, Line, Pasted
 from batchstat.render.screens.profile import (
     class_notes,
     missing_lines,
@@ -219,7 +219,7 @@ def _corpus_sections(profile: Profile) -> Iterator[Section]:
     lengths = (
         Chart("lengths", "Samples by length; move max_length to see what it truncates"),
         percentile_table(profile),
-        Line("max_length", "what each candidate truncates"),
+        Caption("max_length", "what each candidate truncates"),
         truncation_table(profile, "←"),
         Folded("Histogram as a table", blocks(_histogram(profile))),
     )

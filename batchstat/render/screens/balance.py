@@ -84,7 +84,7 @@ def _samplers(report: BalanceReport) -> Rows:
             percent(row.coverage_after),
             *(_times(row.classes[i]) for i in shown),
             f"{row.max_repeats:,}",
-            style="bold green" if row is chosen else "",
+            standing="best" if row is chosen else "",
         )
     return rows
 

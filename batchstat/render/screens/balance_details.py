@@ -5,7 +5,7 @@ from collections.abc import Iterator
 from rich.console import RenderableType
 from rich.text import Text
 
-from batchstat.render.screens.layout import Line, Rows
+from batchstat.render.screens.layout import Caption, Line, Rows
 from batchstat.render.text import class_name, decimal, one_line, percent, span
 from batchstat.simulation.balance.report import BalanceReport, SamplerResult
 
@@ -16,13 +16,13 @@ _APART = 0.1
 def balance_details(report: BalanceReport) -> Iterator[RenderableType]:
     """Yield the tables of what samplers draw, of its batches, of each class, and of the ranks."""
     strategy = one_line(report.samplers[0].row.label)
-    yield from (Line("drawn", _what_is_drawn(report)), _drawn(report), Text())
-    yield Line("batches", f"by {strategy}; compute is relative to none")
+    yield from (Caption("drawn", _what_is_drawn(report)), _drawn(report), Text())
+    yield Caption("batches", f"by {strategy}; compute is relative to none")
     yield from (_batches(report), *_separated(report), Text())
-    yield from (Line("classes", _which_classes(report)), _classes(report))
+    yield from (Caption("classes", _which_classes(report)), _classes(report))
     if report.basis.world_size > 1:
         words = "per rank: samples, largest class / smallest, steps; then over all ranks"
-        yield from (Text(), Line("ranks", words), _ranks(report))
+        yield from (Text(), Caption("ranks", words), _ranks(report))
 
 
 def _separated(report: BalanceReport) -> Iterator[RenderableType]:

@@ -10,7 +10,7 @@ from batchstat.documents.buckets import BucketTime, Edges
 from batchstat.errors import counted
 from batchstat.planning.algorithms.bucket_edges import RULES
 from batchstat.render.device import EXTRAPOLATED, gib, margin, time_of
-from batchstat.render.screens.layout import Line, Pasted, device_lines, table
+from batchstat.render.screens.layout import Caption, Line, Pasted, device_lines, table
 from batchstat.render.text import percent
 from batchstat.simulation.buckets.report import BucketReport
 from batchstat.simulation.buckets.search import NUMBERS
@@ -39,7 +39,7 @@ def buckets_screen(
 def rule_details(report: BucketReport) -> Iterator[RenderableType]:
     """Yield what each rule gives, by the number of buckets."""
     words = "padding" if report.cost == "linear" else "computed / needed"
-    yield from (Line("by rule", f"{words}, rows as wide as edges"), _rules(report))
+    yield from (Caption("by rule", f"{words}, rows as wide as edges"), _rules(report))
 
 
 def bucket_facts(report: BucketReport) -> list[RenderableType]:

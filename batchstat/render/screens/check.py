@@ -10,7 +10,7 @@ from batchstat.render.checks import verdicts
 from batchstat.render.screens.layout import Line, table
 from batchstat.render.text import one_line
 
-_STYLES = {"pass": "green", "warn": "yellow", "fail": "red", "error": "red"}
+_STANDINGS = {"pass": "good", "warn": "warn", "fail": "over", "error": "over"}
 
 
 def check_screen(checks: Sequence[Check]) -> RenderableType:
@@ -21,7 +21,7 @@ def check_screen(checks: Sequence[Check]) -> RenderableType:
     for check in checks:
         parts += [*_check(check, named=len(checks) > 1), Text()]
     status = worst(checks)
-    return Group(*parts, Line("result", verdicts.result(checks), _STYLES[status]))
+    return Group(*parts, Line("result", verdicts.result(checks), _STANDINGS[status]))
 
 
 def _check(check: Check, *, named: bool) -> list[RenderableType]:
@@ -29,19 +29,19 @@ def _check(check: Check, *, named: bool) -> list[RenderableType]:
     if named:
         parts.append(Line("check", one_line(check.name)))
     if check.error is not None:
-        return [*parts, Line("ERROR", check.error, _STYLES["error"])]
+        return [*parts, Line("ERROR", check.error, _STANDINGS["error"])]
     parts += [Line("corpus", verdicts.title(check)), Line("basis", verdicts.basis(check))]
     parts += [Line(word, text) for word, text in verdicts.device(check).items()]
     columns, *rows = verdicts.rows(check)
     limits = table(*columns)
     for *cells, status in rows:
-        limits.add_row(*map(Text, cells), Text(status, style=_STYLES[status]))
+        limits.add(*cells, status, standing=_STANDINGS[status])
     parts += [Text(), limits]
     for failure in verdicts.failures(check):
         word = "FAIL" if failure.is_error else "WARN"
         parts += [
             Text(),
-            Line(word, f"{failure.name}: {failure.sentence}", _STYLES[word.lower()]),
+            Line(word, f"{failure.name}: {failure.sentence}", _STANDINGS[word.lower()]),
             Line("set in", failure.set_in),
             Line("remedy", failure.remedy),
         ]

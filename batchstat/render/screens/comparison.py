@@ -12,6 +12,7 @@ from batchstat.render.device import EXTRAPOLATED, TOO_LARGE, device_columns
 from batchstat.render.screens.advice import Advisor
 from batchstat.render.screens.comparison_details import comparison_details
 from batchstat.render.screens.layout import (
+    STANDINGS,
     Fitting,
     Line,
     Pasted,
@@ -97,11 +98,12 @@ def _rows(comparison: Comparison, *, with_words: bool) -> Rows:
     columns = strategy_columns(comparison.strategies, comparison.speed_up, comparison)
     rows = Rows("  strategy", *columns, note=_legend(comparison))
     for row in comparison.strategies:
-        sign, style = _SIGNS.get(_standing(row, comparison), (" ", ""))
+        sign, standing = _SIGNS.get(_known_first(row, comparison), (" ", ""))
+        style = STANDINGS.get(standing, "")
         name = Text(f"{sign} {folded(row.label, _LONGEST_NAME)}", style=style)
         if with_words and row.request.strategy.in_short and ":" not in row.label:
             name.append(f"  {row.request.strategy.in_short}", "not bold dim")
-        rows.add(name, *(show(row) for show in columns.values()), style=style)
+        rows.add(name, *(show(row) for show in columns.values()), standing=standing)
     return rows
 
 
@@ -167,16 +169,16 @@ def _spread(seeds: SeedSpread | None) -> str:
 
 
 _SIGNS = {
-    "best": ("★", "bold green"),
-    "current": ("●", "bold cyan"),
-    "over budget": ("!", "red"),
-    "does not fit": (TOO_LARGE, "red"),
-    "fastest": ("+", "green"),
+    "best": ("★", "best"),
+    "current": ("●", "current"),
+    "over budget": ("!", "over"),
+    "does not fit": (TOO_LARGE, "over"),
+    "fastest": ("+", "good"),
     "needs varlen attention": ("†", ""),
 }
 
 
-def _standing(row: StrategyResult, comparison: Comparison) -> str:
+def _known_first(row: StrategyResult, comparison: Comparison) -> str:
     """Return what is to be known of a row first; empty if there is nothing."""
     changes = comparison.changes
     if changes.star is not None and row is changes.star.row:
@@ -193,7 +195,7 @@ def _standing(row: StrategyResult, comparison: Comparison) -> str:
 
 
 def _legend(comparison: Comparison) -> str:
-    found = {_standing(row, comparison) for row in comparison.strategies}
+    found = {_known_first(row, comparison) for row in comparison.strategies}
     if any(row.on_device.fits_memory is False for row in comparison.strategies):
         found.add("does not fit")
     signs = [f"{sign} {words}" for words, (sign, _) in _SIGNS.items() if words in found]

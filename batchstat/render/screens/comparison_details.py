@@ -7,7 +7,7 @@ from rich.text import Text
 
 from batchstat.documents.ranks import WorstStep
 from batchstat.errors import counted
-from batchstat.render.screens.layout import Line, Rows
+from batchstat.render.screens.layout import Caption, Line, Rows
 from batchstat.render.screens.trained_details import trained_details
 from batchstat.render.text import batches, decimal, percent, span
 from batchstat.simulation.compare.comparison import Comparison
@@ -33,7 +33,7 @@ def comparison_details(comparison: Comparison) -> Iterator[RenderableType]:
 
 def batch_details(comparison: Comparison) -> Iterator[RenderableType]:
     """Yield the batches of the rows, and what to judge them by."""
-    yield Line("batches", "of an epoch; fill is how much of the budget they use")
+    yield Caption("batches", "of an epoch; fill is how much of the budget they use")
     yield _batches(comparison)
     yield Line("sorted", _sorted(comparison))
     yield Line("least", _least(comparison) + _above_least(comparison))
@@ -45,13 +45,13 @@ def batch_details(comparison: Comparison) -> Iterator[RenderableType]:
 def cost_details(comparison: Comparison) -> Iterator[RenderableType]:
     """Yield what the rows cost, and how far their batches are from random ones."""
     words = "attention, model: estimated compute / needed; then how far batches are from random"
-    yield from (Line("cost", words), _cost(comparison))
+    yield from (Caption("cost", words), _cost(comparison))
 
 
 def rank_details(comparison: Comparison) -> Iterator[RenderableType]:
     """Yield what the ranks get, and the step in which they wait the most."""
     words = "rank idle: time that ranks wait for the slowest; then the worst step"
-    yield from (Line("ranks", words), _ranks(comparison))
+    yield from (Caption("ranks", words), _ranks(comparison))
 
 
 def sorting_details(comparison: Comparison) -> Iterator[RenderableType]:

@@ -1,6 +1,6 @@
 """Building blocks of screens: headings, tables, and the lines above every table."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, fields
 
 from rich.console import Console, ConsoleOptions, RenderResult
@@ -20,21 +20,38 @@ _APART = "communication between ranks is not in the times"
 _GAP, _LEAST_NAME, _LONG_HEADING = 2, 14, 14
 
 
+STANDINGS: Mapping[str, str] = {
+    "best": "bold green",
+    "current": "bold cyan",
+    "over": "red",
+    "good": "green",
+    "warn": "yellow",
+}
+"""What a line or a row of a table stands for, and how a terminal shows it; pages have styles of
+their own for the same words.
+"""
+
+
 @dataclass(frozen=True)
 class Line:
-    """One or more lines with a word before them."""
+    """One or more lines with a word before them; `standing` is one of `STANDINGS`, or empty."""
 
     word: str
     text: str
-    style: str = ""
+    standing: str = ""
 
     def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
         """Yield the word, and the text beside it."""
         grid = Table.grid(padding=(0, 1, 0, 0))
         grid.add_column(width=8, no_wrap=True)
         grid.add_column(overflow="fold")
-        grid.add_row(Text(self.word, style=f"bold {self.style}".strip()), Text(self.text))
+        style = STANDINGS.get(self.standing, "")
+        grid.add_row(Text(self.word, style=f"bold {style}".strip()), Text(self.text))
         yield grid
+
+
+class Caption(Line):
+    """A line that says what the table below it shows."""
 
 
 @dataclass(frozen=True)
@@ -60,16 +77,19 @@ class Rows:
         self.columns = columns
         self.note = note
         self.rows: list[tuple[Text, ...]] = []
+        self.standings: list[str] = []
 
-    def add(self, name: Text, *cells: str, style: str = "") -> None:
+    def add(self, name: Text, *cells: str, standing: str = "") -> None:
         """Add a row: its name, and a cell for each other column."""
+        style = STANDINGS.get(standing, "")
         self.rows.append((name, *(Text(cell, style=style) for cell in cells)))
+        self.standings.append(standing)
 
     def with_headings_on_lines(self) -> "Rows":
         """Return the same table with the last word of a heading on a line of its own."""
         first, *others = self.columns
         rows = Rows(first, *("\n".join(each.rsplit(" ", 1)) for each in others), note=self.note)
-        rows.rows = self.rows
+        rows.rows, rows.standings = self.rows, self.standings
         return rows
 
     @property
@@ -133,9 +153,24 @@ class Fitting:
         yield next((rows for rows in made if rows.width <= options.max_width), self.forms[-1])
 
 
-def table(*columns: str) -> Table:
+class PlainTable(Table):
+    """A table of rich without lines, whose rows have a standing."""
+
+    def __init__(self) -> None:
+        """Start without columns and rows."""
+        super().__init__(box=None, padding=(0, 2, 0, 0), header_style="dim")
+        self.standings: list[str] = []
+
+    def add(self, *cells: str, standing: str = "") -> None:
+        """Add a row whose last cell shows its standing."""
+        *others, last = cells
+        self.add_row(*map(Text, others), Text(last, style=STANDINGS.get(standing, "")))
+        self.standings.append(standing)
+
+
+def table(*columns: str) -> PlainTable:
     """Return a table whose first column may fold, but whose numbers never do."""
-    made = Table(box=None, padding=(0, 2, 0, 0), header_style="dim")
+    made = PlainTable()
     # As Text, since a heading may be a name from the user's data that contains markup.
     made.add_column(Text(columns[0]), overflow="fold", min_width=12)
     for column in columns[1:]:

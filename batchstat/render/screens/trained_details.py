@@ -6,7 +6,7 @@ from rich.console import RenderableType
 from rich.text import Text
 
 from batchstat.documents.trained import Amounts, TokenWeights, TrainedCounts
-from batchstat.render.screens.layout import Line, Rows
+from batchstat.render.screens.layout import Caption, Rows
 from batchstat.render.text import class_name, decimal
 from batchstat.simulation.compare.comparison import Comparison
 
@@ -17,13 +17,13 @@ def trained_details(comparison: Comparison) -> Iterator[RenderableType]:
     """Yield the trained tokens of the rows, and their weights."""
     several = comparison.basis.world_size > 1
     per = "step, and per rank in one" if several else "step"
-    yield from (Line("trained", f"tokens that carry loss per {per}"), _amounts(comparison))
+    yield from (Caption("trained", f"tokens that carry loss per {per}"), _amounts(comparison))
     loss = comparison.basis.loss
     words = (
         f"of a trained token in its step's gradient under {loss}; 1 is that of a loss summed over "
         "the step and divided once"
     )
-    yield from (Text(), Line("weight", words), _weights(comparison))
+    yield from (Text(), Caption("weight", words), _weights(comparison))
     if comparison.current.counts.sample_coverage.mixing is not None:
         yield from (Text(), _classes(comparison))
 
