@@ -75,7 +75,7 @@ class Rereadable(InputStream):
 
     def __init__(self, raw: BinaryIO) -> None:
         """`raw`: a stream of which nothing has been read."""
-        self._raw, self._begun = raw, False
+        self._raw, self._was_read, self._replays = raw, False, False
         self._copy: IO[bytes] | None = None
         with suppress(OSError):
             self._copy = tempfile.TemporaryFile()  # noqa: SIM115
@@ -92,12 +92,13 @@ class Rereadable(InputStream):
         Raises:
             InputError: the copy could not be made.
         """
-        if not self._begun:
+        if not self._was_read:
             return
         try:
             if self._copy is None:
                 raise OSError
             self._copy.seek(0)
+            self._replays = True
         except OSError:
             raise InputError(
                 "standard input must be read again, but the folder for temporary files has no "
@@ -105,15 +106,18 @@ class Rereadable(InputStream):
             ) from None
 
     def next_bytes(self, size: int) -> bytes:  # noqa: D102
-        self._begun = True
-        data = self._copy.read(size) if self._copy else b""
-        if not data:
-            data = self._raw.read(size)
-            if self._copy is not None:
-                try:
-                    self._copy.write(data)
-                except OSError:
-                    self._copy = None
+        self._was_read = True
+        if self._replays and self._copy is not None:
+            if data := self._copy.read(size):
+                return data
+            self._replays = False
+        data = self._raw.read(size)
+        if self._copy is not None:
+            try:
+                # Nothing is read from it meanwhile, which would write what is held back, and raise.
+                self._copy.write(data)
+            except OSError:  # no space: the reading itself goes on, and rewind raises
+                self._copy = None
         return data
 
 
