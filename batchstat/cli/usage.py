@@ -143,17 +143,22 @@ class Group(_Usage, TyperGroup):
 
 
 def _explained(error: Any, command: Any, path: str) -> str:
-    """Return what is wrong on a command line, and what to do."""
+    """Return what is wrong on a command line, and what to do.
+
+    typer's errors are told apart by what they have, as their classes are private to it, and those
+    that have more come first.
+    """
     parameter: Any = getattr(error, "param", None)
-    if hasattr(error, "possibilities"):
+    if hasattr(error, "possibilities"):  # NoSuchOption
         return _unknown_option(error.option_name, command, error.ctx)
-    if hasattr(error, "param_type"):
+    if hasattr(error, "param_type"):  # MissingParameter
         return f"{path} needs {parameter.metavar}: run {path} --help for examples"
-    if hasattr(error, "option_name"):
+    if hasattr(error, "option_name"):  # BadOptionUsage
         return _without_value(error.option_name, command)
-    if parameter is not None:
-        return f"{max(parameter.opts, key=len)}={error.message}"
-    return _too_many(error.message, command, path)
+    if parameter is not None:  # BadParameter
+        longest_flag = max(parameter.opts, key=len)
+        return f"{longest_flag}={error.message}"
+    return _too_many(error.message, command, path)  # any other UsageError
 
 
 def _unknown_option(flag: str, command: Any, context: Any) -> str:

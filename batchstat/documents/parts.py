@@ -137,6 +137,7 @@ def _at(record: Any, source: str) -> Any:
 
 def parts(annotation: Any) -> Part:
     """Return what a value of a type, such as a document, consists of."""
+    # A cached function has no types for mypy.
     return _parts(annotation)
 
 
@@ -144,21 +145,21 @@ def parts(annotation: Any) -> Part:
 def _parts(annotation: Any) -> Part:
     origin, arguments = get_origin(annotation), get_args(annotation)
     if origin is Annotated:
-        part = parts(arguments[0])
-        pairs = (pair for each in annotation.__metadata__ for pair in each)
-        return replace(part, allowed=dict(pairs))
-    if annotation == int | float:  # as it was given: a whole number stays one
+        # Each of them is an `Allowed`: keywords of a JSON Schema with their values.
+        keywords = dict(pair for each in annotation.__metadata__ for pair in each)
+        return replace(parts(arguments[0]), allowed=keywords)
+    if annotation == int | float:  # a part without a type stays as it is: 5 does not become 5.0
         return Part()
     if origin in (Union, types.UnionType):
-        own, *others = (parts(each) for each in arguments if each is not types.NoneType)
-        assert not others, f"{annotation} has several types, which no path can tell apart"
-        return replace(own, is_nullable=True)
+        only, *others = (parts(each) for each in arguments if each is not types.NoneType)
+        assert not others, f"{annotation}: only a type or null can be told apart in a document"
+        return replace(only, is_nullable=True)
     if origin in (list, tuple):
         return Part("array", items=parts(arguments[0]))
     if origin in (dict, Mapping):
         return Part("object", items=parts(arguments[1]))
     if is_dataclass(annotation):
-        # The docstring of settings is for those who set them.
+        # Of a record with options each option has a sentence; its docstring is for help pages.
         text = "" if options_of(annotation) else cleandoc(annotation.__doc__ or "")
         return Part("object", text=text, keys=_ordered(annotation))
     return Part(_TYPES.get(annotation))

@@ -198,12 +198,14 @@ class _Now:
 
     @property
     def budget(self) -> int:
-        """The most tokens per batch: by the batch size if the user set one."""
+        """The most tokens per batch: by the batch size, where that is given or the framework's
+        usual one; else by the budget, from which the batch size follows.
+        """
         if self.strategy.budget is not None:
             return self.strategy.budget
         size = self.strategy.batch_capacity
-        named = self.settings.batch_size is not None or self.request.sets("batch_size")
-        if size is None or not named:
+        is_size_chosen = self.settings.batch_size is not None or self.request.sets("batch_size")
+        if size is None or not is_size_chosen:
             return self.basis.tokens_per_batch
         return min(self.basis.tokens_per_batch, size * self.width)
 

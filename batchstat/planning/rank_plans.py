@@ -102,34 +102,36 @@ def distribute(
 def distribute_stream(
     planned: Iterable[BatchTable], settings: ResolvedSettings
 ) -> Iterator[RankRound]:
-    """Yield the units of one plan in turn, without holding all of them: whole steps at a time, and
-    last the remainder, filled from the first turn where it is repeated.
+    """Yield the units of one plan in turn, without holding all of them: whole steps at a time. The
+    last turn is filled with units of the first one where the remainder is repeated.
     """
     world_size = settings.world_size
-    steps = lcm(BALANCED_TURNS, settings.gradient_accumulation_steps)
-    size = round_up(ROUND_UNITS, world_size * steps)
+    # A piece divides neither a step nor the turns that are balanced together.
+    turns_together = lcm(BALANCED_TURNS, settings.gradient_accumulation_steps)
+    units_per_piece = round_up(ROUND_UNITS, world_size * turns_together)
     rng = distribution_rng(settings.seed, settings.epoch)
-    seen, begin = 0, None
+    seen, first_turn = 0, None
     for batches in in_pieces(
-        planned, size, lambda part: part.n_units, BatchTable.concatenate, BatchTable.take
+        planned, units_per_piece, lambda part: part.n_units, BatchTable.concatenate, BatchTable.take
     ):
-        if begin is None:
-            begin = batches.take(np.arange(min(world_size, batches.n_units)))
-        numbers = np.arange(seen, seen + batches.n_units)
+        if first_turn is None:
+            first_turn = batches.take(np.arange(min(world_size, batches.n_units)))
+        epoch_numbers = np.arange(seen, seen + batches.n_units)
         seen += batches.n_units
-        missing = -batches.n_units % world_size
+        missing = -batches.n_units % world_size  # of the last piece alone
         if missing and settings.remainder in REPEATING:
-            again = np.arange(missing) % seen
-            batches = BatchTable.concatenate([batches, begin.take(again)])
-            numbers = np.concatenate([numbers, again])
+            again = np.arange(missing) % seen  # with fewer units than ranks, more than once
+            batches = BatchTable.concatenate([batches, first_turn.take(again)])
+            epoch_numbers = np.concatenate([epoch_numbers, again])
         turns = round_robin(batches.n_units, world_size, settings.remainder)
         if settings.distribute == "balanced":
             costs = batches.total_tokens if batches.trained is None else batches.trained
             turns = balanced(turns, batches.sum_by_unit(costs), rng)
-        yield RankRound(batches, turns, numbers)
+        yield RankRound(batches, turns, epoch_numbers)
 
 
 ROUND_UNITS = 1 << 16
+"""Units that are held at a time, about."""
 
 
 def rebatches(strategy: Strategy, settings: ResolvedSettings) -> bool:

@@ -224,16 +224,17 @@ class Scheduler:
         # The first one in the order of files is named, whichever ends first.
         elif i < self._end:
             self._end, self._error = i, error
-            self._forget_later()
+            self._drop_after_end()
 
-    def _forget_later(self) -> None:
-        """Drop the splits behind the one that ends the run."""
+    def _drop_after_end(self) -> None:
+        """Drop the splits behind the one that ends the run, which has just ended itself."""
         self._todo = [i for i in self._todo if i < self._end]
         heapify(self._todo)
         self._again = [i for i in self._again if i < self._end]
-        self._suspects &= set(self._todo)
+        self._suspects = {i for i in self._suspects if i < self._end}
         for future, i in list(self._flying.items()):
-            if i > self._end:
+            if i >= self._end:
+                # A running one cannot be cancelled: what it counts is ignored.
                 future.cancel()
                 del self._flying[future]
 
@@ -291,4 +292,4 @@ class Scheduler:
             heappush(self._todo, i)
             if broken and self._losses >= _ALONE_AFTER:
                 self._suspects.add(i)
-        self._forget_later()
+        self._drop_after_end()

@@ -130,27 +130,32 @@ class Axolotl(PackedRows, PacksDocuments):
         Raises:
             InputError: a sample is longer than `max_length`.
         """
-        seed = window.torch_seed - window.epoch
-        order, most = self._order(window.lengths, seed, window.torch_seed)
+        run_seed = window.torch_seed - window.epoch
+        order, max_batches = self._order(window.lengths, run_seed, window.torch_seed)
         starts = None if window.starts is None else window.starts[order]
         made = super().plan(replace(window, lengths=window.lengths[order], starts=starts))
-        return _first_batches(replace(made, samples=order[made.samples]), most)
+        return _first_batches(replace(made, samples=order[made.samples]), max_batches)
 
-    def _order(self, lengths: Ints, seed: int, seed_of_epoch: int) -> tuple[Ints, int]:
-        """Return (n,) the samples in sequence, and the most batches.
+    def _order(self, lengths: Ints, run_seed: int, epoch_seed: int) -> tuple[Ints, int]:
+        """Return (n,) the samples in sequence, and the number of batches after which an epoch ends:
+        the fewest of those that axolotl counts, in orders of their own.
 
-        A RandomSampler without a generator draws its seed, one for each order. The first order is
-        drawn for nothing.
+        Args:
+            lengths: (n,) tokens of the samples.
+            run_seed: the seed of the training, of which each order that is counted draws its own,
+                as a RandomSampler without a generator does.
+            epoch_seed: the seed of this epoch's order.
         """
-        if self.curriculum:
+        if self.curriculum:  # one order, which cannot have fewer batches than it has
             return np.arange(len(lengths)), MAX_INT
-        counts = 1 if self.world_size >= _RANKS_THAT_COUNT_ONCE else _COUNTS
-        # One more than are counted: MultipackBatchSampler.__len__ packs once before.
-        orders = [torch_permutation(len(lengths), each) for each in torch_seeds(1 + counts, seed)]
-        most = min(self._count(lengths[order]) for order in orders[1:])
-        if self.world_size > 1:
-            return orders[-1], most
-        return torch_permutation(len(lengths), seed_of_epoch), most
+        n_counts = 1 if self.world_size >= _RANKS_THAT_COUNT_ONCE else _COUNTS
+        # MultipackBatchSampler.__len__ packs once before it counts: the first order is not used.
+        _, *seeds = torch_seeds(1 + n_counts, run_seed)
+        counted = [torch_permutation(len(lengths), seed) for seed in seeds]
+        max_batches = min(self._count(lengths[order]) for order in counted)
+        if self.world_size > 1:  # the batches that were counted last are those of every epoch
+            return counted[-1], max_batches
+        return torch_permutation(len(lengths), epoch_seed), max_batches
 
     def _count(self, lengths: Ints) -> int:
         """Return the number of batches of samples in this sequence."""

@@ -54,20 +54,28 @@ class Lhotse(Strategy):
         check_choice(self.rule, ("boundaries", self.boundaries), ("buckets", self.buckets))
 
     def plan(self, window: Window) -> BatchPlan:
-        """Draw batches from the buffer. Raises InputError: more buckets than distinct lengths."""
-        if len(window.lengths) == 0:
-            return self.batch_rows(window, np.arange(0), np.zeros(1, int))
+        """Draw batches from the buffer.
+
+        Raises:
+            InputError: a sample longer than the last of `boundaries`, or more buckets than distinct
+                lengths.
+        """
+        if len(window.lengths) == 0:  # no sample says where edges are
+            no_rows, offsets = np.arange(0), np.zeros(1, int)
+            return self.batch_rows(window, no_rows, offsets)
         edges = self.boundaries or find_edges(
             self.rule, window.lengths[:_SEEN_FOR_EDGES], ("buckets", self.buckets), _USUAL_BUCKETS
         )
         longest = int(window.lengths.max())
         if self.boundaries and longest > edges[-1]:
             raise above_last_edge("lhotse", edges, longest)
-        bucket = np.minimum(np.searchsorted(edges, window.lengths), len(edges) - 1)
+        # Edges that were found are of the first samples: longer ones come into the last bucket.
+        bucket_of = np.minimum(np.searchsorted(edges, window.lengths), len(edges) - 1)
         padded = round_up(window.lengths, self.pad_to_multiple_of)
-        drawn = _Buffer(self, padded.tolist(), bucket.tolist(), len(edges), window).batches()
-        sizes = [len(batch) for batch in drawn]
-        order = np.fromiter((i for batch in drawn for i in batch), dtype=np.int64)
+        buffer = _Buffer(self, padded.tolist(), bucket_of.tolist(), len(edges), window)
+        batches = buffer.batches()
+        sizes = [len(batch) for batch in batches]
+        order = np.fromiter((i for batch in batches for i in batch), dtype=np.int64)
         offsets = offsets_from_sizes(np.array(sizes, dtype=np.int64))
         return self.batch_rows(window, order, offsets)
 
