@@ -8,7 +8,9 @@ BatchstatError
 """
 
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar
 from reprlib import Repr
 from typing import ClassVar
 from urllib.parse import unquote, unquote_plus
@@ -21,6 +23,7 @@ _COMMANDS = re.compile(r"##(?=\w*\[)")
 _COMMAND_LINES = re.compile(r"(?m)^([^\S\n]*):(?=:)")
 """What GitHub Actions takes for a command: its runner trims the whitespace before it."""
 LEFT_OUT = "…"
+_SCHEME = re.compile(r"\s*[A-Za-z][\w+.\-]+://")
 _ADDRESS = re.compile(r"[A-Za-z][\w+.\-]+:/+[^\s'\"<>]*")
 _OF_OBJECTS = frozenset(
     ("s3", "s3a", "gs", "gcs", "abfs", "abfss", "adl", "az", "wasb", "wasbs", "hf", "memory", "oss")
@@ -63,10 +66,13 @@ def shown_address(address: str) -> str:
     A query keeps what says which content is meant: `versionId`, `revision` and `format`.
     """
     first, *chained = address.split("::")
-    found = [_without_secrets(first)]
-    for each in chained:  # in a part without a scheme, there may be the rest of a secret
-        found.append(_without_secrets(each) if "://" in each else LEFT_OUT)
-    return "::".join(found)
+    # In a part without a scheme, there may be the rest of a secret: a password may hold `::`.
+    others = [each for each in chained if not _SCHEME.match(each)]
+    if any("@" in each for each in others):
+        scheme, colon, _ = _parts(first)
+        return f"{scheme}{colon}{LEFT_OUT}@{LEFT_OUT}"
+    found = [LEFT_OUT if each in others else _without_secrets(each) for each in chained]
+    return "::".join([_without_secrets(first), *found])
 
 
 def is_shortened(address: str) -> bool:
@@ -98,7 +104,7 @@ def left_out_of(address: str) -> set[str]:
         if scheme:
             more = re.split("[?&#;]", each[len(named_part(each)) :])
             host = _host(rest)
-            user = (rest if _is_part_of_user(host) else host).rpartition("@")[0]
+            user = _with_user(rest, host).rpartition("@")[0]
             parts |= {each.partition("=")[2] or each for each in more} | {user, *user.split(":")}
     return {each for part in parts for each in (part, unquote(part), unquote_plus(part))}
 
@@ -108,7 +114,7 @@ def _without_secrets(address: str) -> str:
     if not scheme:
         return address
     host = _host(rest)
-    user, at, _ = (rest if _is_part_of_user(host) else host).rpartition("@")
+    user, at, _ = _with_user(rest, host).rpartition("@")
     if at and not (scheme.lower() in _BEFORE_HOST and _CONTAINER.fullmatch(host)):
         rest = f"{LEFT_OUT}@{rest[len(user) + 1 :]}"
     more = _after_name(scheme, rest)
@@ -137,6 +143,16 @@ def _after_name(scheme: str, rest: str) -> re.Match[str] | None:
     if not scheme:
         return None
     return (_AFTER_OBJECT if scheme.lower() in _OF_OBJECTS else _AFTER_NAME).search(rest)
+
+
+def _with_user(rest: str, host: str) -> str:
+    """Return the part of an address whose last `@` ends the user, if it has one.
+
+    A password may hold an unescaped `@` and a `/` after it, and then looks like a host: behind a
+    password, an `@` in the path is taken for the end of it, too, as nobody could tell.
+    """
+    has_password = ":" in host.partition("@")[0] and "@" in host
+    return rest if has_password or _is_part_of_user(host) else host
 
 
 def _is_part_of_user(host: str) -> bool:
@@ -175,6 +191,53 @@ def without_commands(text: str) -> str:
 
 def _without_marks(text: str) -> str:
     return _COMMANDS.sub(r"#\\u0023", text)
+
+
+_ON_COMMAND_LINE: ContextVar[bool] = ContextVar("_ON_COMMAND_LINE", default=False)
+_OPTION = re.compile(
+    r"(?P<command>\b(?:batchstat|hf|pip|python) [a-z](?:(?! and )[^,;:()])*)"
+    r"|(?<![\w/'\"-])--(?P<name>[a-z][a-z-]*)(?: (?P<value>(?:[^\s,;:()]|:(?=\S))+))?"
+)
+"""A command line, whose flags stay, or a flag with the word after it."""
+_NO_VALUES = frozenset(
+    (
+        *("a", "alone", "and", "are", "around", "asks", "changes", "does", "explains", "for"),
+        *("here", "if", "in", "is", "names", "needs", "not", "of", "on", "or", "says", "that"),
+        *("than", "to", "too", "unless", "which", "with"),
+    )
+)
+"""Words after a flag that go on with the sentence."""
+
+
+@contextmanager
+def flags_named() -> Iterator[None]:
+    """Let messages name options by their flags, as those who read them write them."""
+    token = _ON_COMMAND_LINE.set(True)
+    try:
+        yield
+    finally:
+        _ON_COMMAND_LINE.reset(token)
+
+
+def worded(text: str) -> str:
+    """Return a message, which names options by their flags, for its reader: in Python, they are
+    arguments.
+    """
+    return text if _ON_COMMAND_LINE.get() else _OPTION.sub(_as_argument, text)
+
+
+def _as_argument(found: re.Match[str]) -> str:
+    if found["command"]:
+        return found[0]
+    name, value = found["name"].replace("-", "_"), found["value"]
+    if name.startswith("no_"):  # --no-header
+        return f"{name.removeprefix('no_')}=False" + (f" {value}" if value else "")
+    if value is None:
+        return name
+    if value in _NO_VALUES:
+        return f"{name} {value}"
+    is_plain = value.isupper() or re.fullmatch(r"[\d_,.%]+", value) is not None
+    return f"{name}={value}" if is_plain else f'{name}="{value}"'
 
 
 class BatchstatError(Exception):

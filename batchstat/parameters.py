@@ -11,7 +11,7 @@ from operator import index
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ParamSpec, TypeVar
 
-from batchstat.errors import OptionError, short, unknown
+from batchstat.errors import BatchstatError, OptionError, short, unknown, worded
 
 if TYPE_CHECKING:
     from _typeshed import DataclassInstance
@@ -272,7 +272,8 @@ def read_parameters(
 def checks_keywords(
     settings: "type[DataclassInstance]",
 ) -> Callable[[Callable[_Arguments, _Result]], Callable[_Arguments, _Result]]:
-    """Let a function raise OptionError, with the nearest name, for a keyword it does not take.
+    """Let a function raise OptionError, with the nearest name, for a keyword it does not take; its
+    errors name options by its arguments, unless it is called by a command.
 
     Args:
         settings: record whose fields the function takes beside its own parameters.
@@ -291,7 +292,11 @@ def checks_keywords(
             for key in keywords:
                 if key not in known:
                     raise unknown("argument", key, sorted(known))
-            return function(*args, **keywords)
+            try:
+                return function(*args, **keywords)
+            except BatchstatError as error:
+                error.args = (worded(str(error)), *error.args[1:])
+                raise
 
         return checked
 

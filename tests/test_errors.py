@@ -28,12 +28,15 @@ SHOWN = {
     f"sftp://u:{CANARY}?{CANARY}@h/f": "sftp://…@h/f",
     f"sftp://u:{CANARY}@{CANARY}:12@h/f": "sftp://…@h/f",
     f"http://u%3A{CANARY}@h/f": "http://…@h/f",
+    f"http://u:x@{CANARY}/@h/f": "http://…@h/f",
+    f"http://u:x{CANARY}::y@h/f": "http://…@…",
+    f"zip://a.csv::http://u:{CANARY}@h/f": "zip://a.csv::http://…@h/f",
     f"s3://bucket/f?token={CANARY}": "s3://bucket/f?…",
     f"abfs://u:{CANARY}@h/f": "abfs://…@h/f",
     f"blockcache::http://{CANARY}@h/f": "blockcache::http://…@h/f",
     f"zip://*.txt::http://u:{CANARY}@h/f": "zip://*.txt::http://…@h/f",
     f"http://h/f?key=a::{CANARY}": "http://h/f?…::…",
-    f"http://u:a::{CANARY}@h/f": "http://u:a::…",
+    f"http://u:a::{CANARY}@h/f": "http://…@…",
     f"http:/h/f?key={CANARY}": "http:/h/f?…",
 }
 WHOLE = [

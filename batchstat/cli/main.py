@@ -28,7 +28,7 @@ from batchstat.cli.commands import (
 )
 from batchstat.cli.streams import emit, open_closed_streams, say
 from batchstat.cli.usage import Commands, Group, Help, Listed
-from batchstat.errors import BatchstatError, InputError
+from batchstat.errors import BatchstatError, InputError, flags_named
 
 _PANELS: dict[str, dict[str, Callable[..., None]]] = {
     "Analyse": {
@@ -98,7 +98,8 @@ def run() -> None:
         # A name that the terminal's encoding lacks is shown escaped instead of raising.
         stream.reconfigure(errors="backslashreplace")  # type: ignore[union-attr]
     try:
-        app(prog_name="batchstat")
+        with flags_named():
+            app(prog_name="batchstat")
     except BatchstatError as error:
         say(f"error: {error}")
         sys.exit(error.exit_code)

@@ -205,7 +205,7 @@ class Settings:
         made_for = self.class_sampler.batch_size
         if made_for is not None and self.order not in SHUFFLED:
             raise OptionError(
-                f"order={self.order}: {self.sampler} defines its own order; remove --order"
+                f"order={self.order}: {self.sampler} defines its own order: remove it"
             )
         if made_for is not None and self.batch_size is None:
             object.__setattr__(self, "batch_size", made_for)

@@ -16,7 +16,7 @@ from batchstat.corpus.opening import Rereadable
 from batchstat.corpus.options import CorpusOptions, ReadingOptions
 from batchstat.corpus.splits import Split
 from batchstat.corpus.values import holds_values, table_of, table_of_texts
-from batchstat.errors import InputError, OptionError, StorageFullError
+from batchstat.errors import InputError, OptionError, StorageFullError, worded
 from batchstat.parameters import checks_keywords, listed, named_path
 from batchstat.profiling.cache import CountCache
 from batchstat.profiling.executors.local import threads
@@ -119,8 +119,9 @@ def profile(
     if tokenizer is not None:
         is_name = isinstance(tokenizer, str | os.PathLike)
         tokenizer = os.fspath(tokenizer) if is_name else as_tokenizer(tokenizer)
+    warn = partial(_warn, on_warning)
     run = RunOptions(
-        executor, workers, scheduler, count_cache, recount, allow_partial, on_warning=on_warning
+        executor, workers, scheduler, count_cache, recount, allow_partial, on_warning=warn
     )
     if isinstance(corpus, Corpus):
         return _shown(corpus, run, on_progress)
@@ -140,9 +141,7 @@ def profile(
         corpus, read_as = table_of(corpus, read_as)
     elif isinstance(corpus, str | os.PathLike | Sequence):
         paths: Any = [corpus] if isinstance(corpus, str | os.PathLike) else corpus
-        found = open_corpus(
-            paths, read_as, tokenizer, template, on_warning, allow_empty=allow_partial
-        )
+        found = open_corpus(paths, read_as, tokenizer, template, warn, allow_empty=allow_partial)
         return _shown(found, run, on_progress)
     from batchstat.corpus.in_memory import TableReader
     from batchstat.profiling.counting import Counting
@@ -153,6 +152,10 @@ def profile(
         is_chat = holds_chats(reader())
     counter = tokenizer_for(read_as, tokenizer, template, is_chat=is_chat)
     return _of_table(reader, counter, Counting(read_as, worker_count(workers)))
+
+
+def _warn(on_warning: Callable[[str], object], text: str) -> None:
+    on_warning(worded(text))
 
 
 def _shown(

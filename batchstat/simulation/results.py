@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from batchstat.documents.spreads import Interval
 from batchstat.documents.trained import TrainedCounts
+from batchstat.errors import worded
 from batchstat.lengths.stats import Histogram
 from batchstat.planning.plan import BatchPlan
 from batchstat.planning.rules import SHUFFLED
@@ -156,6 +157,9 @@ class ReportWarning:
 
     code: str
     message: str
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "message", worded(self.message))
 
 
 @dataclass(frozen=True)

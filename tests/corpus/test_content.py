@@ -304,7 +304,7 @@ def test_special_tokens_that_a_template_may_write_are_part_of_the_digest(tmp_pat
 def test_a_tokenizer_without_a_template_is_said(tmp_path):
     path = write_jsonl(tmp_path / "a.jsonl", [{"m": [{"role": "user", "content": "a"}]}])
     (tmp_path / "tokenizer.json").write_text(builtin.definition())
-    with pytest.raises(batchstat.InputError, match="has no chat template: pass --chat-template"):
+    with pytest.raises(batchstat.InputError, match="has no chat template: pass chat_template=FILE"):
         batchstat.profile(path, messages_column="m", tokenizer=str(tmp_path / "tokenizer.json"))
     with pytest.raises(batchstat.OptionError, match="chat_template needs a messages_column"):
         batchstat.profile(path, chat_template="t.jinja")

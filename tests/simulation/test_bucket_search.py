@@ -136,11 +136,11 @@ def test_lengths_that_are_none(lengths):
             "min_bucket_samples=4,000: there are only 3,000 samples",
         ),
         ({"cost": "cubic"}, OptionError, "unknown cost 'cubic'"),
-        ({"cost": "model"}, OptionError, "cost=model needs a model: name one with --model"),
+        ({"cost": "model"}, OptionError, "cost=model needs a model: name one with model"),
         (
             {"cost": "linear", "model": CostModel(hidden=8, layers=1)},
             OptionError,
-            "cost=linear uses no model: remove --cost or --model",
+            "cost=linear uses no model: remove cost or model",
         ),
         ({"cost": 5}, OptionError, "cost=5: must be one of linear, quadratic, model, time"),
         ({"model": 5}, OptionError, "model=5: must be a CostModel"),

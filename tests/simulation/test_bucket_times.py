@@ -236,16 +236,16 @@ def test_a_number_that_is_set_is_used_and_the_best_shown_beside_it():
 @pytest.mark.parametrize(
     ("options", "error", "message"),
     [
-        ({"cost": "time"}, OptionError, "cost=time needs a calibration: name one with --calib"),
+        ({"cost": "time"}, OptionError, "cost=time needs a calibration: name one with calib"),
         (
             {"cost": "linear", "calibration": calibrated(per_token=1.0)},
             OptionError,
-            "cost=linear uses no calibration: remove --cost or --calibration",
+            "cost=linear uses no calibration: remove cost or calibration",
         ),
         (
             {"calibration": calibrated(per_token=1.0), "model": "gpt2"},
             OptionError,
-            "^--model and --calibration are mutually exclusive; give one$",
+            "^model and calibration are mutually exclusive; give one$",
         ),
         ({"calibration": 5}, OptionError, "calibration=5: must be a Calibration, or the file"),
         ({"calibration": "none.json"}, InputError, "no such file: none.json"),

@@ -218,7 +218,7 @@ def test_a_batch_of_one_sample_is_said_and_a_max_length_named():
     lengths = [10] * 990 + [9_000] * 10
     made = batchstat.compare(lengths, tokens_per_batch=16_384)
     messages = {warning.code: warning.message for warning in made.warnings}
-    words = "for two, set --tokens-per-batch 18000, or --max-length 8192 (1.0% of the samples are"
+    words = "for two, set tokens_per_batch=18000, or max_length=8192 (1.0% of the samples are"
     assert words in messages["batch_of_one"]
     for change in ({"tokens_per_batch": 18_000}, {"max_length": 8192}):
         again = batchstat.compare(lengths, **({"tokens_per_batch": 16_384} | change))

@@ -105,7 +105,7 @@ def texts(tmp_path) -> batchstat.Profile:
             {**SFT, "packing": True, "train_sampling_strategy": "group_by_length"},
             "packing=true with train_sampling_strategy=group_by_length is not modelled",
         ),
-        ({"compression": 1, "layers": 2}, "not a configuration of a known trainer.*--framework"),
+        ({"compression": 1, "layers": 2}, "not a configuration of a known trainer.*with framework"),
         ({}, "not a configuration of a known trainer"),
         ("[1, 2]", r"has no keys with values: it is \[1, 2\]; name the trainer's"),
         ("null", "has no keys with values: it is empty"),
@@ -165,7 +165,9 @@ def test_a_file_that_is_no_configuration(tmp_path, texts, name, message, kind):
 def test_the_configuration_of_another_framework(tmp_path, texts):
     values = {"base_model": "x", "sequence_len": 64, "micro_batch_size": 2, "num_epochs": 1}
     config = saved(tmp_path, values)
-    with pytest.raises(batchstat.OptionError, match="llama-factory, .* but of axolotl .*--frame"):
+    with pytest.raises(
+        batchstat.OptionError, match='llama-factory, .* but of axolotl .*framework="axolotl"'
+    ):
         batchstat.preflight(config, texts, framework="llama-factory")
     config = saved(tmp_path, {**SFT, "model_name_or_path": "x", "seed": 1, "warmup_steps": 1})
     with pytest.raises(batchstat.OptionError, match="axolotl, which has no max_length, but of trl"):
