@@ -226,6 +226,16 @@ def worded(text: str) -> str:
     return text if _ON_COMMAND_LINE.get() else _OPTION.sub(_as_argument, text)
 
 
+@contextmanager
+def arguments_named() -> Iterator[None]:
+    """Let the errors of a public function, which this decorates, be worded for its caller."""
+    try:
+        yield
+    except BatchstatError as error:
+        error.args = (worded(str(error)), *error.args[1:])
+        raise
+
+
 def _as_argument(found: re.Match[str]) -> str:
     if found["command"]:
         return found[0]

@@ -11,7 +11,7 @@ from operator import index
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ParamSpec, TypeVar
 
-from batchstat.errors import BatchstatError, OptionError, short, unknown, worded
+from batchstat.errors import OptionError, arguments_named, short, unknown
 
 if TYPE_CHECKING:
     from _typeshed import DataclassInstance
@@ -292,11 +292,8 @@ def checks_keywords(
             for key in keywords:
                 if key not in known:
                     raise unknown("argument", key, sorted(known))
-            try:
+            with arguments_named():
                 return function(*args, **keywords)
-            except BatchstatError as error:
-                error.args = (worded(str(error)), *error.args[1:])
-                raise
 
         return checked
 

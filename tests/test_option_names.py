@@ -1,6 +1,7 @@
 """Messages name options as their reader writes them: flags on a command line, else arguments."""
 
 import ast
+import inspect
 import re
 
 import pytest
@@ -70,3 +71,13 @@ def test_a_warning_in_python():
         if each.code == "batch_of_one"
     ]
     assert "for two, set tokens_per_batch=200" in warning
+
+
+def test_every_public_function_words_its_errors():
+    functions = [getattr(batchstat, name) for name in batchstat.__all__]
+    plain = {
+        each.__name__
+        for each in functions
+        if inspect.isfunction(each) and not hasattr(each, "__wrapped__")
+    }
+    assert plain == {"show"}, "decorate it by arguments_named(); show takes no option"

@@ -10,7 +10,7 @@ from batchstat.calibration.cost_model import CostModel, shape_of
 from batchstat.calibration.fit import fit_calibration
 from batchstat.calibration.measuring import OnProgress, measure_device
 from batchstat.calibration.setup import OF_MODELS, Setup
-from batchstat.errors import InputError, OptionError, install_extra, short
+from batchstat.errors import InputError, OptionError, arguments_named, install_extra, short
 from batchstat.parameters import whole_number
 
 _OTHERWISE = "pass the folder of a config.json, or a function that runs one step, module:function"
@@ -18,6 +18,7 @@ _LONGEST = 4_096
 _LONGEST_OF_FUNCTION = 2_048
 
 
+@arguments_named()
 def calibrate(
     model: str,
     *,

@@ -10,7 +10,7 @@ from typing import Annotated, Any
 from batchstat.calibration.costs import BatchCost, BatchMemory
 from batchstat.calibration.setup import Setup
 from batchstat.calibration.shapes import Shape
-from batchstat.errors import InputError, OptionError, short
+from batchstat.errors import InputError, OptionError, arguments_named, short
 from batchstat.parameters import whole_number
 from batchstat.storage.addresses import check_regular, local_path
 from batchstat.storage.sealed_records import OtherSchemaError, between, decoded, parse, seal, unseal
@@ -317,6 +317,7 @@ def save_calibration(calibration: Calibration) -> str:
     return json.dumps(seal(record), indent=2, ensure_ascii=False, allow_nan=False) + "\n"
 
 
+@arguments_named()
 def load_calibration(path: str | Path) -> Calibration:
     """Return the calibration in a file that `batchstat calibrate` wrote.
 

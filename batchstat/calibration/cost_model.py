@@ -7,7 +7,7 @@ from batchstat.calibration.configurations import load_configuration, not_loaded
 from batchstat.calibration.costs import BatchCost
 from batchstat.calibration.families import FAMILIES
 from batchstat.calibration.known_models import KNOWN_MODELS, known_shape
-from batchstat.errors import InputError, OptionError, did_you_mean, short
+from batchstat.errors import InputError, OptionError, arguments_named, did_you_mean, short
 from batchstat.parameters import MAX_INT, check_fields, described, documented, read_parameters
 from batchstat.records import Record, told
 
@@ -139,6 +139,7 @@ def as_model(given: CostModel | str | None) -> CostModel | None:
     return load_model(given)
 
 
+@arguments_named()
 def load_model(written: str) -> CostModel:
     """Return the model given by the name of a built-in shape (`gpt2`), by `hidden=768,layers=12`,
     by a config.json or the folder of one, or by a name on the Hugging Face Hub.

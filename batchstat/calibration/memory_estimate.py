@@ -8,10 +8,11 @@ from batchstat.calibration.cost_model import CostModel, load_model, model_config
 from batchstat.calibration.families import FAMILIES
 from batchstat.calibration.known_models import known_shape
 from batchstat.calibration.setup import Setup
-from batchstat.errors import InputError, OptionError, short
+from batchstat.errors import InputError, OptionError, arguments_named, short
 from batchstat.parameters import whole_number
 
 
+@arguments_named()
 def estimate_memory(
     model: CostModel | str,
     *,

@@ -3,6 +3,7 @@
 import json
 from collections.abc import Mapping
 from dataclasses import dataclass, fields
+from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -75,7 +76,7 @@ class Inputs:
     setup: "TrainingSetup | None" = None
     observed: "Observed | None" = None
 
-    @property
+    @cached_property
     def current(self) -> StrategySpec | None:
         """The current setup as a strategy; None if none is named, or it was recorded."""
         if self.observed is not None:

@@ -12,7 +12,7 @@ from batchstat._version import __version__
 from batchstat.corpus.options import CorpusOptions
 from batchstat.corpus.sources import Source
 from batchstat.corpus.splits import Split, splits_of
-from batchstat.errors import InputError, OptionError
+from batchstat.errors import InputError, OptionError, arguments_named
 from batchstat.parameters import listed
 from batchstat.profiling.cache import CountCache
 from batchstat.profiling.executors.versions import versions
@@ -131,6 +131,7 @@ def read_shard(folder: Path) -> Shard:
         raise InputError(f"{path.as_posix()} {what}: count that shard again") from None
 
 
+@arguments_named()
 def merge(folders: Sequence[str | Path], *, allow_partial: bool = False) -> Profile:
     """Merge the shards of a corpus, in any order, into its profile.
 

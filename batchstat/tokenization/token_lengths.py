@@ -10,7 +10,7 @@ import pyarrow as pa
 
 from batchstat.corpus.arrow_values import decoded, holds_text
 from batchstat.corpus.content import ListedTexts, Texts
-from batchstat.errors import InputError, OptionError
+from batchstat.errors import InputError, OptionError, arguments_named
 from batchstat.lengths.arrays import Ints
 from batchstat.tokenization.builtin import NAME as BUILTIN
 from batchstat.tokenization.counting.count_check import MiscountError, counting_after
@@ -30,6 +30,7 @@ if TYPE_CHECKING:
 _BLOCKS, _LEAST_TEXTS, _MOST_TEXTS = 32, 10_000, 100_000
 
 
+@arguments_named()
 def token_lengths(
     texts: "Sequence[str] | pd.Series[str] | pa.Array | pa.ChunkedArray",
     tokenizer: "AnyTokenizer" = BUILTIN,

@@ -4,7 +4,7 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from batchstat.errors import InputError, OptionError, is_shortened, short
+from batchstat.errors import InputError, OptionError, arguments_named, is_shortened, short
 from batchstat.storage.shown import full_address
 
 if TYPE_CHECKING:
@@ -15,6 +15,7 @@ if TYPE_CHECKING:
 Record = dict[str, Any]
 
 
+@arguments_named()
 def read_samples(profile: "Profile | str | Path") -> list[Record | None]:
     """Read the corpus again as it was counted: item i is record i, so a sampler can index it.
 

@@ -3,7 +3,7 @@
 import shlex
 from dataclasses import fields
 
-from batchstat.errors import OptionError
+from batchstat.errors import OptionError, arguments_named
 from batchstat.planning.settings import ResolvedSettings, Settings
 from batchstat.profiling.profile import Profile
 from batchstat.render.command_lines import corpus_words, flags
@@ -18,6 +18,7 @@ from batchstat.simulation.compare.nearby import nearby
 Result = Profile | Comparison | BalanceReport | BucketReport
 
 
+@arguments_named()
 def to_html(result: Result, profile: Profile | None = None) -> str:
     """Return a self-contained HTML page of a result: tables, charts, a what-if panel.
 

@@ -1,6 +1,6 @@
 """The plots of each kind of result, by name."""
 
-from batchstat.errors import OptionError
+from batchstat.errors import OptionError, arguments_named
 from batchstat.parameters import one_of
 from batchstat.profiling.profile import Profile
 from batchstat.render.plots.balance import balance_plots
@@ -16,6 +16,7 @@ from batchstat.simulation.compare.comparison import Comparison
 Result = Profile | Comparison | BalanceReport | BucketReport
 
 
+@arguments_named()
 def plot(result: Result, name: str | None = None) -> Picture:
     """Return a plot of a result; a notebook shows it.
 

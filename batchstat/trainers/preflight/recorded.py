@@ -9,7 +9,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any, cast
 
-from batchstat.errors import InputError, OptionError, without_secrets
+from batchstat.errors import InputError, OptionError, arguments_named, without_secrets
 from batchstat.parameters import whole_number
 from batchstat.recording.launch import RunFolder, command_of, folder_of, prepare, run_command
 from batchstat.recording.recorder.log import Log, ranks
@@ -67,6 +67,7 @@ class Run:
         return report_on(observe_recording(self.recording, {}))
 
 
+@arguments_named()
 def run(
     command: Sequence[str],
     *,
