@@ -61,17 +61,20 @@ def untold() -> Any:
     return field(metadata={"told": None})
 
 
-def told_of(text: str = "", *, after: str | None = None) -> Callable[[_Thing], _Thing]:
+def told_of(
+    text: str = "", *, after: str | None = None, key: str | None = None
+) -> Callable[[_Thing], _Thing]:
     """Make a property of a record a key of documents, below its decorator `property`.
 
     Args:
         text: what it means, in a sentence.
         after: the key that it follows, if it is not to follow all fields.
+        key: its name in documents, if not the property's.
     """
 
     def give(thing: _Thing) -> _Thing:
         thing.__doc__ = text or thing.__doc__
-        thing.told, thing.after = text, after  # type: ignore[attr-defined]
+        thing.told, thing.after, thing.key = text, after, key  # type: ignore[attr-defined]
         return thing
 
     return give

@@ -4,7 +4,7 @@ from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import Any
 
-from batchstat.documents.comparison import SCHEMA
+from batchstat.documents.comparison import SCHEMA, LearningRateHint
 from batchstat.documents.parts import parts
 from batchstat.documents.profile import of_corpus
 from batchstat.errors import InputError
@@ -12,7 +12,6 @@ from batchstat.planning.settings import ResolvedSettings, Settings
 from batchstat.planning.strategies.spec import RowRequest, StrategySpec
 from batchstat.profiling.profile import Profile
 from batchstat.render.recipes.writing import Origin
-from batchstat.simulation.compare.learning_rate import LearningRateHint
 from batchstat.storage.addresses import check_regular, read_bytes
 from batchstat.storage.result_files import COMPARE_FILE
 from batchstat.storage.sealed_records import parse, require_schema

@@ -1,11 +1,12 @@
 """compare.json, and the report that limits are held against."""
 
+from math import sqrt
 from typing import Annotated, Any
 
 from batchstat.documents.base import Document, File, head
 from batchstat.documents.corpus import Corpus, corpus_of
 from batchstat.documents.device import Calibrated, calibrated
-from batchstat.documents.grouping import SweepPoint
+from batchstat.documents.grouping import Sweep
 from batchstat.documents.parts import parts
 from batchstat.documents.profile import OfCorpus, of_corpus
 from batchstat.documents.spreads import SampleFacts
@@ -14,7 +15,17 @@ from batchstat.parameters import described
 from batchstat.planning.settings import ResolvedSettings
 from batchstat.profiling.profile import Profile, TokenizerFacts
 from batchstat.recording.run_facts import RunFacts
-from batchstat.records import SAME, Amount, Count, Positive, Ratio, allowed, among, told
+from batchstat.records import (
+    Amount,
+    Count,
+    Positive,
+    Ratio,
+    Record,
+    allowed,
+    among,
+    told,
+    told_of,
+)
 
 SCHEMA = "batchstat.compare/5"
 
@@ -65,18 +76,26 @@ class Choice(Document):
 
 
 @described("How the learning rate may scale from the current setup to the best row: hints.")
-class LearningRate(Document):
+class LearningRateHint(Record):
     batch_ratio: Amount = told(
         "Mean samples per step of the best row / those of the current setup."
     )
-    linear: Amount = told(
+
+    @property
+    @told_of(
         'Factor by the linear rule, for SGD with a warm-up (Goyal et al. 2017, "Accurate, Large '
         'Minibatch SGD").'
     )
-    square_root: Amount = told(
+    def linear(self) -> Amount:
+        return self.batch_ratio
+
+    @property
+    @told_of(
         'Factor by the square-root rule (Krizhevsky 2014, "One weird trick"; for Adam: '
         "Malladi et al. 2022)."
     )
+    def square_root(self) -> Amount:
+        return sqrt(self.batch_ratio)
 
 
 @described(
@@ -84,15 +103,18 @@ class LearningRate(Document):
     bound, as batches cut in other places can pad a little less.
     """
 )
-class SortedEpoch(Document):
+class SortedEpoch(Record):
     strategy: Annotated[str, among(("token-budget", "bucketed"))] = told(
-        "token-budget where the best row has a budget, bucketed where it has a batch size.",
-        of="sorted_strategy",
+        "token-budget where the best row has a budget, bucketed where it has a batch size."
     )
-    batches: Positive = told("Batches of the epoch sorted.", of="sorted_batches")
-    padding_tokens: Count = told("Padding of the epoch sorted.", of="sorted_padding_tokens")
-    total_tokens: Count = told("Total tokens of the epoch sorted.", of="sorted_total_tokens")
-    padding_ratio: Ratio = told("Padding ratio of the epoch sorted.", of="sorted_padding_ratio")
+    batches: Positive = told("Batches of the epoch sorted.")
+    padding_tokens: Count = told("Padding of the epoch sorted.")
+    total_tokens: Count = told("Total tokens of the epoch sorted.")
+
+    @property
+    @told_of("Padding ratio of the epoch sorted.")
+    def padding_ratio(self) -> Ratio:
+        return self.padding_tokens / self.total_tokens
 
 
 @described(
@@ -100,25 +122,12 @@ class SortedEpoch(Document):
     everything gives.
     """
 )
-class Bounds(Document):
+class Bounds(Record):
     batches: Positive = told("Real tokens / tokens_per_batch, rounded up.")
     packed_rows: Positive = told(
         "No packing into rows of max_length has fewer rows (Martello and Toth, L2)."
     )
-    sorted: SortedEpoch = told(of=SAME)
-
-
-@described("Padding against read_ahead, all else equal.")
-class Sweep(Document):
-    strategy: str = told("The strategy, as it is written.", of="spec")
-    points: Annotated[list[SweepPoint], allowed(minItems=1)] = told(
-        "One per read_ahead that was tried."
-    )
-    recommended: str = told(
-        "The strategy with the smallest read_ahead whose padding is within half a point of the "
-        "best.",
-        of="recommended_spec",
-    )
+    sorted: SortedEpoch
 
 
 @described("What else to know about the numbers.")
@@ -149,7 +158,7 @@ class CompareFile(Compared, File):
         "The rows of the table, one per strategy."
     )
     choice: Choice
-    learning_rate: LearningRate | None = told(
+    learning_rate: LearningRateHint | None = told(
         "How the learning rate may scale from the current setup to the best row; null where no "
         "row is eligible."
     )

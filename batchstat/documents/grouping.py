@@ -2,9 +2,11 @@
 
 from typing import Annotated
 
-from batchstat.documents.base import Document
-from batchstat.parameters import described
-from batchstat.records import SAME, Amount, Count, Positive, Ratio, Record, allowed, told, told_of
+from batchstat.parameters import described, with_parameter
+from batchstat.records import Amount, Count, Positive, Ratio, Record, allowed, told, told_of
+
+_ENOUGH = 0.005
+"""A `read_ahead` whose padding ratio is within this of the best counts as equally good."""
 
 _ROUNDED_ONE = 1.000001
 """A correlation may exceed 1 by what rounding adds."""
@@ -42,21 +44,49 @@ class SweepPoint(Record):
         return self.padding_tokens / self.total_tokens
 
 
+@described("Padding against read_ahead, all else equal.")
+class Sweep(Record):
+    spec: str = told("The strategy, as it is written.", key="strategy")
+    points: Annotated[tuple[SweepPoint, ...], allowed(minItems=1)] = told(
+        "One per read_ahead that was tried."
+    )
+
+    @property
+    def best(self) -> SweepPoint:
+        """The point with the least padding."""
+        return min(self.points, key=lambda point: point.padding_ratio)
+
+    @property
+    def recommended(self) -> SweepPoint:
+        """The smallest `read_ahead` whose padding is within half a percentage point of the best."""
+        limit = self.best.padding_ratio + _ENOUGH
+        return next(point for point in self.points if point.padding_ratio <= limit)
+
+    @property
+    @told_of(
+        "The strategy with the smallest read_ahead whose padding is within half a point of the "
+        "best.",
+        key="recommended",
+    )
+    def recommended_spec(self) -> str:
+        return with_parameter(self.spec, "read_ahead", self.recommended.read_ahead)
+
+
 @described("Different classes of a batch.")
-class ClassesPerBatch(Document):
-    min: Count = told(of="min_classes")
-    mean: Amount = told(of="mean_classes")
-    max: Positive = told(of="max_classes")
+class ClassesPerBatch(Record):
+    min: Count
+    mean: Amount
+    max: Positive
 
 
 @described("The classes of batches. A sample of several labels counts as the rarest of them.")
-class Mixing(Document):
-    classes_per_batch: ClassesPerBatch = told(of=SAME)
+class Mixing(Record):
+    classes_per_batch: ClassesPerBatch
     single_class_batches: Count = told("Batches whose samples are all of one class.")
     single_class_ratio: Ratio = told("single_class_batches / batches.")
-    class_homogeneity: _Homogeneity | None = told(
+    homogeneity: _Homogeneity | None = told(
         "How far batching sorts the classes apart (Fleiss's kappa): 0 where batches are as mixed "
         "as random ones, 1 where every batch holds one class, below 0 where each holds the same "
         "mixture; null where there is but one class, or no batch of two samples.",
-        of="homogeneity",
+        key="class_homogeneity",
     )

@@ -189,7 +189,7 @@ def _ordered(record: Any) -> dict[str, Part]:
             part = replace(parts(getter.__annotations__["return"]), told=getter.told, source=name)
             names = [key for key, _ in found]
             place = names.index(getter.after) + 1 if getter.after else len(found)
-            found.insert(place, (name, part))
+            found.insert(place, (getter.key or name, part))
     return dict(found)
 
 

@@ -228,10 +228,10 @@ def _of_classes(rows: Sequence[StrategyResult], basis: ResolvedSettings) -> Iter
     if not isinstance(sampler, PerBatch):
         return
     others = [
-        f"{row.label} {mixing.min_classes} to {mixing.max_classes}"
+        f"{row.label} {mixing.classes_per_batch.min} to {mixing.classes_per_batch.max}"
         for row in rows
         if (mixing := row.counts.sample_coverage.mixing) is not None
-        and {mixing.min_classes, mixing.max_classes} != {sampler.classes}
+        and {mixing.classes_per_batch.min, mixing.classes_per_batch.max} != {sampler.classes}
     ]
     if others:
         yield ReportWarning(

@@ -27,7 +27,7 @@ from batchstat.planning.shares import make_shares
 from batchstat.planning.strategies.spec import StrategySpec
 from batchstat.planning.windows import plan_windows
 from batchstat.simulation.meters.coverage import Coverage
-from batchstat.simulation.meters.mixing import ClassMixing
+from batchstat.simulation.meters.mixing import class_mixing
 from conftest import SAMPLE_DATA, check_schema, needs
 
 LABELS = st.lists(st.sampled_from(["a", "b", "c", None]), min_size=1, max_size=60)
@@ -171,7 +171,7 @@ def test_per_batch_is_so_many_classes_of_so_many_samples(p, k):
         np.full(400, 5), labels=labels, samplers=[spec], strategy="static"
     ).samplers[0]
     mixing = report.row.counts.sample_coverage.mixing
-    assert (mixing.min_classes, mixing.max_classes) == (p, p)
+    assert (mixing.classes_per_batch.min, mixing.classes_per_batch.max) == (p, p)
     assert report.row.counts.batches == max(1, 400 // (p * k))
 
 
@@ -332,7 +332,7 @@ def test_samples_are_followed_to_their_ranks(name, distribute, remainder, spec, 
     assert counts.dropped_samples == drawn.total() - kept
 
     company = [{labels[record] for record, _ in batch} for _, batch in batches]
-    assert reach.mixing.sum_classes == sum(map(len, company))
+    assert reach.mixing.classes_per_batch.mean == sum(map(len, company)) / len(company)
     assert reach.mixing.single_class_batches == sum(len(each) == 1 for each in company)
 
 
@@ -340,10 +340,10 @@ def test_samples_are_followed_to_their_ranks(name, distribute, remainder, spec, 
 def test_class_separation_is_fleiss_kappa(batches):
     batch = np.array([i for i, held in enumerate(batches) for _ in held])
     code = np.array([each for held in batches for each in held])
-    found = ClassMixing.of(batch, code, len(batches), 4)
+    found = class_mixing(batch, code, len(batches), 4)
     known = [[each for each in held if each >= 0] for held in batches]
-    assert found.min_classes == min(len(set(held)) for held in known)
-    assert found.sum_classes == sum(len(set(held)) for held in known)
+    assert found.classes_per_batch.min == min(len(set(held)) for held in known)
+    assert found.classes_per_batch.mean == sum(len(set(held)) for held in known) / len(known)
     assert found.single_class_batches == sum(len(set(held)) == 1 for held in known)
 
     def alike(numbers) -> Fraction:
@@ -363,8 +363,8 @@ def test_class_separation_is_fleiss_kappa(batches):
 def test_class_separation_of_random_and_of_sorted_batches():
     codes = np.random.default_rng(0).choice(3, 20_000, p=[0.7, 0.2, 0.1])
     batch = np.arange(20_000) // 20
-    assert abs(ClassMixing.of(batch, codes, 1000, 3).homogeneity) < 0.01
-    assert ClassMixing.of(np.sort(codes), np.sort(codes), 3, 3).homogeneity == 1
+    assert abs(class_mixing(batch, codes, 1000, 3).homogeneity) < 0.01
+    assert class_mixing(np.sort(codes), np.sort(codes), 3, 3).homogeneity == 1
 
 
 def test_length_sorted_batches_sort_classes_that_differ_in_length():

@@ -60,8 +60,8 @@ def test_the_bounds_of_a_comparison():
         lengths, strategies=["token-budget:read_ahead=5000", "packed", "fairseq"]
     )
     whole, packed, _ = (row.counts for row in made.strategies)
-    assert made.bounds.sorted_padding_tokens == whole.padding_tokens
-    assert made.bounds.sorted_batches == whole.batches
+    assert made.bounds.sorted.padding_tokens == whole.padding_tokens
+    assert made.bounds.sorted.batches == whole.batches
     assert made.bounds.batches == -(-int(lengths.sum()) // 16_384)
     assert made.bounds.packed_rows <= packed.rows
     assert all(row.counts.batches >= made.bounds.batches for row in made.strategies)
@@ -74,4 +74,4 @@ def test_the_bounds_are_of_the_samples_that_the_best_row_has():
         made = batchstat.compare(
             [7] * n, strategies=["grain"], current="grain", max_length=7, **settings
         )
-        assert made.bounds.sorted_batches == made["grain"].counts.batches == n
+        assert made.bounds.sorted.batches == made["grain"].counts.batches == n

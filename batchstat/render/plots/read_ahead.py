@@ -4,6 +4,7 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.ticker import FixedLocator, FuncFormatter, NullLocator
 
+from batchstat.documents.grouping import Sweep
 from batchstat.render.plots import style
 from batchstat.render.plots.labels import apart
 from batchstat.render.plots.style import Picture
@@ -11,7 +12,6 @@ from batchstat.render.plots.subtitles import compared
 from batchstat.render.plots.tradeoff import HOMOGENEITY
 from batchstat.render.text import one_line, percent
 from batchstat.simulation.compare.comparison import Comparison
-from batchstat.simulation.compare.sweep import Sweep
 
 _TICK_WIDTH = 0.06
 """Space for the label of a tick, as a share of the axis."""

@@ -9,6 +9,7 @@ from typing import Any
 
 from jinja2 import Environment, PackageLoader, StrictUndefined, Template
 
+from batchstat.documents.comparison import LearningRateHint
 from batchstat.errors import OptionError
 from batchstat.planning.rules import FROM_ONE_PLAN
 from batchstat.planning.settings import Settings
@@ -16,11 +17,7 @@ from batchstat.planning.strategies.base import Strategy
 from batchstat.planning.strategies.spec import RowRequest
 from batchstat.profiling.inputs import begins_with_chats
 from batchstat.profiling.profile import Profile
-from batchstat.simulation.compare.learning_rate import (
-    LINEAR_SOURCE,
-    SQUARE_ROOT_SOURCE,
-    LearningRateHint,
-)
+from batchstat.simulation.compare.learning_rate import LINEAR_SOURCE, SQUARE_ROOT_SOURCE
 from batchstat.tokenization.builtin import NAME as BUILTIN
 
 FRAMEWORKS = ("torch", "accelerate", "trainer", "lightning")

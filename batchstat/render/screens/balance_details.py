@@ -91,7 +91,7 @@ def _batches(report: BalanceReport) -> Rows:
             f"{counts.batches:,}",
             percent(counts.fill),
             percent(counts.sample_coverage.coverage),
-            f"{mixing.mean_classes:,.2f}",
+            f"{mixing.classes_per_batch.mean:,.2f}",
             percent(mixing.single_class_ratio),
             decimal(mixing.homogeneity),
         )

@@ -5,6 +5,7 @@ from collections.abc import Iterator
 from rich.console import RenderableType
 from rich.text import Text
 
+from batchstat.documents.grouping import Mixing, Sweep
 from batchstat.documents.ranks import WorstStep
 from batchstat.errors import counted
 from batchstat.render.screens.layout import Caption, Line, Rows
@@ -14,10 +15,8 @@ from batchstat.simulation.compare.comparison import Comparison
 from batchstat.simulation.compare.learning_rate import (
     LINEAR_SOURCE,
     SQUARE_ROOT_SOURCE,
-    LearningRateHint,
+    learning_rate_hint,
 )
-from batchstat.simulation.compare.sweep import Sweep
-from batchstat.simulation.meters.mixing import ClassMixing
 
 
 def comparison_details(comparison: Comparison) -> Iterator[RenderableType]:
@@ -63,7 +62,7 @@ def sorting_details(comparison: Comparison) -> Iterator[RenderableType]:
 
 def _learning_rate(comparison: Comparison) -> str:
     best = comparison.best
-    hint = LearningRateHint.of(comparison.current.counts, best.counts)
+    hint = learning_rate_hint(comparison.current.counts, best.counts)
     return (
         f"a step of {best.label} has {hint.batch_ratio:.2f}x the samples of one of "
         f"{comparison.current.label}: the learning rate may scale by {hint.linear:.2f} (linear, "
@@ -88,11 +87,10 @@ def _batches(comparison: Comparison) -> Rows:
 
 
 def _sorted(comparison: Comparison) -> str:
-    bounds, params = comparison.bounds, comparison.best.params
-    size = params.get("batch_size")
+    whole, size = comparison.bounds.sorted, comparison.best.params.get("batch_size")
     cut = "by the same budget" if size is None else f"every {counted(size, 'sample')}"
     return (
-        f"{percent(bounds.sorted_padding_ratio, 2)} padding in {batches(bounds.sorted_batches)} "
+        f"{percent(whole.padding_ratio, 2)} padding in {batches(whole.batches)} "
         f"with all samples sorted and cut {cut}, as {comparison.best.label} is"
     )
 
@@ -155,11 +153,14 @@ def _cost(comparison: Comparison) -> Rows:
     return rows
 
 
-def _mixing(mixing: ClassMixing | None) -> list[str]:
+def _mixing(mixing: Mixing | None) -> list[str]:
     if mixing is None:
         return []
-    homogeneity = decimal(mixing.homogeneity)
-    return [f"{mixing.mean_classes:,.2f}", percent(mixing.single_class_ratio), homogeneity]
+    return [
+        f"{mixing.classes_per_batch.mean:,.2f}",
+        percent(mixing.single_class_ratio),
+        decimal(mixing.homogeneity),
+    ]
 
 
 def _ranks(comparison: Comparison) -> Rows:

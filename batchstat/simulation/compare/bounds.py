@@ -1,41 +1,10 @@
-"""Lower bounds and the sorted epoch, to compare padding and numbers of batches with."""
-
-from dataclasses import dataclass
+"""A lower bound on packed rows."""
 
 import numpy as np
 
 from batchstat.lengths.arrays import offsets_from_sizes
 from batchstat.lengths.exact import wide
 from batchstat.lengths.stats import LengthStats
-
-
-@dataclass(frozen=True, kw_only=True)
-class Bounds:
-    """Lower bounds for the lengths of one epoch, and the result of sorting all of it.
-
-    Sorting is not a lower bound: batches cut elsewhere can pad a little less.
-
-    Attributes:
-        batches: real tokens / `tokens_per_batch`, rounded up.
-        packed_rows: lower bound on the rows of `max_length` that any packing needs.
-        sorted_strategy: the strategy that sorts the whole epoch and cuts it as the best row does,
-            by its own batch size or budget.
-        sorted_batches: batches of that strategy.
-        sorted_padding_tokens: its padding tokens.
-        sorted_total_tokens: its total tokens.
-    """
-
-    batches: int
-    packed_rows: int
-    sorted_strategy: str
-    sorted_batches: int
-    sorted_padding_tokens: int
-    sorted_total_tokens: int
-
-    @property
-    def sorted_padding_ratio(self) -> float:
-        """Padding tokens / total tokens of the sorted epoch."""
-        return self.sorted_padding_tokens / self.sorted_total_tokens
 
 
 def min_packed_rows(stats: LengthStats, capacity: int) -> int:

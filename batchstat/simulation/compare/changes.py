@@ -13,11 +13,12 @@ from dataclasses import dataclass
 from enum import IntEnum
 from typing import Any
 
+from batchstat.documents.comparison import LearningRateHint
 from batchstat.planning.strategies.fixed import Fixed
 from batchstat.planning.strategies.spec import RowRequest
 from batchstat.planning.strategies.static import Static
 from batchstat.recording.given_batches import GivenBatches
-from batchstat.simulation.compare.learning_rate import LearningRateHint
+from batchstat.simulation.compare.learning_rate import learning_rate_hint
 from batchstat.simulation.results import StrategyResult
 
 LEAST_SAVED = 0.05
@@ -74,7 +75,7 @@ class Change:
     @property
     def learning_rate(self) -> LearningRateHint:
         """How the learning rate may scale."""
-        return LearningRateHint.of(self.current.counts, self.row.counts)
+        return learning_rate_hint(self.current.counts, self.row.counts)
 
     @property
     def keeps(self) -> Keeps:

@@ -5,6 +5,7 @@ from dataclasses import replace
 from datetime import UTC, datetime
 
 from batchstat.calibration.cost_model import CostModel
+from batchstat.documents.comparison import Bounds, SortedEpoch
 from batchstat.errors import OptionError
 from batchstat.parameters import MOST_SEED, whole_number
 from batchstat.planning.epoch import concatenate_epochs
@@ -16,7 +17,7 @@ from batchstat.planning.strategies.registry import OWN_STRATEGIES
 from batchstat.planning.strategies.spec import StrategySpec
 from batchstat.profiling.profile import Profile
 from batchstat.recording.run_facts import RunFacts
-from batchstat.simulation.compare.bounds import Bounds, min_packed_rows
+from batchstat.simulation.compare.bounds import min_packed_rows
 from batchstat.simulation.compare.candidates import simulate_candidates
 from batchstat.simulation.compare.comparison import Comparison
 from batchstat.simulation.compare.named_rows import Row, request_of
@@ -157,8 +158,5 @@ def _bounds(best: Strategy, shares: EpochShares, basis: ResolvedSettings) -> Bou
     return Bounds(
         batches=max(1, -(-counts.real_tokens // basis.tokens_per_batch)),
         packed_rows=min_packed_rows(epoch.stats, basis.max_length),
-        sorted_strategy=name,
-        sorted_batches=counts.batches,
-        sorted_padding_tokens=counts.padding_tokens,
-        sorted_total_tokens=counts.total_tokens,
+        sorted=SortedEpoch(name, counts.batches, counts.padding_tokens, counts.total_tokens),
     )

@@ -7,16 +7,16 @@ from typing import TYPE_CHECKING, Any
 
 from batchstat.calibration.calibration import Calibration
 from batchstat.calibration.cost_model import CostModel
+from batchstat.documents.comparison import Bounds, LearningRateHint
+from batchstat.documents.grouping import Sweep
 from batchstat.documents.spreads import SampleFacts
 from batchstat.errors import OptionError
 from batchstat.planning.samples import Samples
 from batchstat.planning.settings import ResolvedSettings
 from batchstat.profiling.profile import CorpusFacts, TokenizerFacts
 from batchstat.recording.run_facts import RunFacts
-from batchstat.simulation.compare.bounds import Bounds
 from batchstat.simulation.compare.changes import Changes
-from batchstat.simulation.compare.learning_rate import LearningRateHint
-from batchstat.simulation.compare.sweep import Sweep
+from batchstat.simulation.compare.learning_rate import learning_rate_hint
 from batchstat.simulation.device import Device
 from batchstat.simulation.results import ReportWarning, StrategyResult
 
@@ -122,7 +122,7 @@ class Comparison:
         """
         if self.changes.best is None:
             return None
-        return LearningRateHint.of(self.current.counts, self.changes.best.counts)
+        return learning_rate_hint(self.current.counts, self.changes.best.counts)
 
     def speed_up(self, row: StrategyResult) -> float:
         """Return the estimated compute of the current setup / that of a row."""

@@ -1,52 +1,19 @@
 """One strategy with increasing `read_ahead`."""
 
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
-from batchstat.documents.grouping import SweepPoint
+from batchstat.documents.grouping import Sweep, SweepPoint
 from batchstat.errors import NoBatchError
-from batchstat.parameters import with_parameter
 from batchstat.planning.settings import ResolvedSettings
 from batchstat.planning.shares import EpochShares
 from batchstat.planning.strategies.spec import RowRequest, StrategySpec
 from batchstat.simulation.meters.measure import measure
 
-ENOUGH = 0.005
-"""A `read_ahead` whose padding ratio is within this of the best counts as equally good."""
-
 _MOST_WINDOWS = 20_000
 """The sweep skips a `read_ahead` that would make more windows than this."""
 _MOST_SORTED = 10**7
 """The sweep skips a `read_ahead` above this, except the whole epoch, which uses the histogram."""
-
-
-@dataclass(frozen=True, kw_only=True)
-class Sweep:
-    """One strategy with increasing `read_ahead`, up to the whole epoch.
-
-    Attributes:
-        spec: the strategy, as it is written.
-        points: the results, by ascending `read_ahead`.
-    """
-
-    spec: str
-    points: tuple[SweepPoint, ...]
-
-    @property
-    def best(self) -> SweepPoint:
-        """The point with the least padding."""
-        return min(self.points, key=lambda point: point.padding_ratio)
-
-    @property
-    def recommended(self) -> SweepPoint:
-        """The smallest `read_ahead` whose padding is within half a percentage point of the best."""
-        limit = self.best.padding_ratio + ENOUGH
-        return next(point for point in self.points if point.padding_ratio <= limit)
-
-    @property
-    def recommended_spec(self) -> str:
-        """The strategy with the recommended `read_ahead`, to paste after `--strategy`."""
-        return with_parameter(self.spec, "read_ahead", self.recommended.read_ahead)
 
 
 def sweep(

@@ -5,13 +5,14 @@ from typing import NamedTuple
 
 import numpy as np
 
+from batchstat.documents.grouping import Mixing
 from batchstat.lengths.arrays import Ints, distinct, gather_groups
 from batchstat.lengths.exact import sums_at, total
 from batchstat.planning.batch_table import BatchTable
 from batchstat.planning.classes import Classes
 from batchstat.planning.plan import BatchPlan
 from batchstat.planning.shares import EpochShares
-from batchstat.simulation.meters.mixing import ClassMixing
+from batchstat.simulation.meters.mixing import class_mixing
 
 
 class DistinctCounts(NamedTuple):
@@ -59,7 +60,7 @@ class Coverage:
     times: tuple[tuple[int, int], ...]
     shared_samples: int
     ranks: tuple[RankSamples, ...]
-    mixing: ClassMixing | None = None
+    mixing: Mixing | None = None
 
     @property
     def unique_samples(self) -> int:
@@ -197,7 +198,7 @@ def trace_samples(
     if samples.classes is not None:
         of_batch = np.repeat(np.arange(len(batch)), np.diff(entry_offsets))
         code = samples.classes.codes[place]
-        mixing = ClassMixing.of(of_batch, code, len(batch), len(samples.classes.names))
+        mixing = class_mixing(of_batch, code, len(batch), len(samples.classes.names))
     shared = 0
     if world_size > 1:
         # A sample is shared where it stands in more than one pair of a sample and a rank.
