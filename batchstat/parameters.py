@@ -7,6 +7,7 @@ from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import MISSING, Field, dataclass, field, fields
 from decimal import Decimal
 from functools import wraps
+from importlib import import_module
 from operator import index
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ParamSpec, TypeVar
@@ -81,6 +82,11 @@ def parameter(help: str, default: Any = MISSING, **more: Any) -> Any:
     attributes of `Option`.
     """
     return field(default=default, metadata={"option": Option(help, "", **more)})
+
+
+def names_in(module: str, registry: str) -> Callable[[], Iterable[str]]:
+    """Return what gives the names in a registry, whose module is loaded when they are needed."""
+    return lambda: getattr(import_module(module), registry)
 
 
 def options_of(record: "DataclassInstance | type[DataclassInstance]") -> dict[str, Option]:

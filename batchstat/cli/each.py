@@ -1,7 +1,6 @@
 """Several corpora, or the checks of a configuration, compared one by one in one table."""
 
 import re
-import sys
 from collections.abc import Callable, Collection, Iterator
 from pathlib import Path
 
@@ -11,7 +10,7 @@ from batchstat.cli.options import Options
 from batchstat.cli.profiles import FoundProfile
 from batchstat.cli.records import Output
 from batchstat.cli.results import CommandResult, store, warn_of_ignored
-from batchstat.cli.streams import console, emit, render, say, written
+from batchstat.cli.streams import emit, say, show, warn, written
 from batchstat.documents.base import to_text
 from batchstat.errors import OptionError, named_part
 from batchstat.render.screens.each import each_screen
@@ -44,16 +43,14 @@ def compare_each(
     for name, own, check in _corpora(options, output.output):
         found, comparison, result = compared(own, check)
         warn_of_ignored(found.profile)
-        for warning in result.warnings:
-            say(f"warning: {name}: {warning}")
+        warn(*(f"{name}: {warning}" for warning in result.warnings))
         folder = own.read(Output).output
         say(written(store(found, result, own.read(Output)), folder))
         rows.append((name, folder.as_posix(), comparison, result.document))
     if output.as_json:
         emit(to_text([document for *_, document in rows]))
     else:
-        screen = each_screen([row[:3] for row in rows])
-        emit(render(screen, console()), sys.stdout.encoding)
+        show(each_screen([row[:3] for row in rows]))
 
 
 def _corpora(options: Options, folder: Path) -> Iterator[tuple[str, Options, CheckSettings]]:

@@ -2,14 +2,16 @@
 
 import os
 import sys
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any
 
 from batchstat.cli.streams import console, emit, render, say
 from batchstat.documents.base import to_text
+from batchstat.documents.check import check_document
 from batchstat.errors import InputError, OptionError, unknown
 from batchstat.gate.outcome import Check, worst
+from batchstat.render.checks.github import check_annotations
+from batchstat.render.checks.markdown import check_markdown
 from batchstat.render.screens.check import check_screen
 from batchstat.storage.addresses import local_path
 from batchstat.storage.results import check_writable, encoded, write_file
@@ -65,65 +67,47 @@ def write(checks: Sequence[Check], destinations: Destinations, created: str) -> 
         InputError: a file or standard output is not writable.
     """
     plain = destinations.get("text") is not None
-    formats: Mapping[str, Callable[[], str]] = {
-        "text": lambda: _screen(checks, plain=plain),
-        "json": lambda: to_text(_document(checks, created)),
-        "markdown": lambda: _markdown(checks),
-        "junit": lambda: _junit(checks),
-        "github": lambda: _annotations(checks),
-        "html": lambda: _page(checks, created),
-    }
     if "github" in destinations:
         _add_summary(checks)
-    for name, path in destinations.items():
+    # Files first, so that a full or closed standard output does not prevent them.
+    for name, path in sorted(destinations.items(), key=lambda each: each[1] is None):
         if path is not None:
-            write_file(path, encoded(formats[name]()), remedy="name another")
+            text = _text(name, checks, created, plain=plain)
+            write_file(path, encoded(text), remedy="name another")
             say(f"wrote {path.as_posix()}")
-    for name in (name for name, path in destinations.items() if path is None):
-        if name != "text" or any(check.error is None for check in checks):
+        elif name != "text" or any(check.error is None for check in checks):
             encoding = sys.stdout.encoding if name in ("text", "github") else "utf-8"
-            emit(formats[name](), encoding, has_commands=name == "github")
+            text = _text(name, checks, created, plain=plain)
+            emit(text, encoding, has_commands=name == "github")
 
 
-def _screen(checks: Sequence[Check], *, plain: bool) -> str:
-    return render(check_screen(checks), console(plain=plain))
+def _text(name: str, checks: Sequence[Check], created: str, *, plain: bool) -> str:
+    """Return checks in a format; a `plain` screen has no colours.
 
+    XML and HTML load libraries that the other formats do not need.
+    """
+    match name:
+        case "json":
+            return to_text(check_document(checks, worst(checks), created))
+        case "markdown":
+            return check_markdown(checks)
+        case "junit":
+            from batchstat.render.checks.junit import check_junit
 
-def _document(checks: Sequence[Check], created: str) -> dict[str, Any]:
-    from batchstat.documents.check import check_document
+            return check_junit(checks)
+        case "html":
+            from batchstat.render.html.check_page import check_page
 
-    return check_document(checks, worst(checks), created)
-
-
-def _markdown(checks: Sequence[Check]) -> str:
-    from batchstat.render.checks.markdown import check_markdown
-
-    return check_markdown(checks)
-
-
-def _junit(checks: Sequence[Check]) -> str:
-    from batchstat.render.checks.junit import check_junit
-
-    return check_junit(checks)
-
-
-def _annotations(checks: Sequence[Check]) -> str:
-    from batchstat.render.checks.github import check_annotations
-
-    return check_annotations(checks, _screen(checks, plain=False))
-
-
-def _page(checks: Sequence[Check], created: str) -> str:
-    from batchstat.render.html.check_page import check_page
-
-    return check_page(checks, _document(checks, created))
+            return check_page(checks, check_document(checks, worst(checks), created))
+    screen = render(check_screen(checks), console(plain=plain))
+    return screen if name == "text" else check_annotations(checks, screen)
 
 
 def _add_summary(checks: Sequence[Check]) -> None:
     path = os.environ.get("GITHUB_STEP_SUMMARY")
     if not path:
         return
-    text = _markdown(checks)
+    text = check_markdown(checks)
     if len(text.encode("utf-8", "backslashreplace")) > _MOST_SUMMARY:
         heading, _, result, *_ = text.splitlines()
         text = f"{heading}\n\n{result} The table is too long for a summary; see the job's log.\n"

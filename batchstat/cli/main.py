@@ -1,59 +1,36 @@
 """The application: its commands, and how their errors end the process."""
 
 import sys
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
+from importlib import import_module
 from typing import Annotated, Any
 
 import typer
 
 from batchstat._version import __version__
-from batchstat.cli.commands import (
-    balance,
-    baseline,
-    buckets,
-    calibrate,
-    check,
-    compare,
-    config,
-    explain,
-    init,
-    measure,
-    merge,
-    preflight,
-    profile,
-    recipe,
-)
-from batchstat.cli.commands import (
-    run as run_,
-)
+from batchstat.cli.commands import baseline
 from batchstat.cli.streams import emit, open_closed_streams, say
 from batchstat.cli.usage import Commands, Group, Help, Listed
 from batchstat.errors import BatchstatError, InputError, flags_named
 
-_PANELS: dict[str, dict[str, Callable[..., None]]] = {
-    "Analyse": {
-        "profile": profile.command,
-        "compare": compare.command,
-        "balance": balance.command,
-        "buckets": buckets.command,
-        "preflight": preflight.command,
-        "run": run_.command,
-        "measure": measure.command,
-        "calibrate": calibrate.command,
-        "explain": explain.command,
-    },
-    "Use": {"recipe": recipe.command},
-    "CI": {"init": init.command, "check": check.command, "config": config.command},
-    "Scale": {"merge": merge.command},
+_PANELS = {
+    "Analyse": (
+        *("profile", "compare", "balance", "buckets", "preflight"),
+        *("run", "measure", "calibrate", "explain"),
+    ),
+    "Use": ("recipe",),
+    "CI": ("init", "check", "config"),
+    "Scale": ("merge",),
 }
+"""The commands, each of a module in `commands/`, as help lists them."""
 
 
 class _Main(Group):
     def __init__(self, *, commands: Mapping[str, Any], **given: Any) -> None:
         listed = [
-            Listed(name, command.__doc__ or "", panel, command)
-            for panel, each in _PANELS.items()
-            for name, command in each.items()
+            Listed(name, panel, import_module(f"batchstat.cli.commands.{name}").command)
+            for panel, names in _PANELS.items()
+            for name in names
         ]
         lazy: Any = Commands(listed, commands)  # click only reads them, as from any mapping
         super().__init__(commands=lazy, **given)

@@ -4,7 +4,7 @@ import os
 from collections.abc import Callable
 
 from batchstat.cli.records import Output
-from batchstat.cli.streams import say
+from batchstat.cli.streams import say, warn
 from batchstat.errors import InputError, printable
 from batchstat.storage.results import check_results, check_writable, write_file
 from batchstat.storage.shown import is_remote, one_line
@@ -36,7 +36,7 @@ def write_page(output: Output, page: Callable[[], str]) -> None:
     write_file(path, page().encode("utf-8", "backslashreplace"), remedy=_REMEDY)
     say(f"wrote {path.as_posix()}")
     if output.open_page and not _is_opened(str(path) if is_remote(path) else _address(output)):
-        say(f"warning: no browser to open {printable(path.as_posix())} with: open it by hand")
+        warn(f"no browser to open {printable(path.as_posix())} with: open it by hand")
 
 
 def _address(output: Output) -> str:

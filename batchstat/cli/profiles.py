@@ -9,7 +9,7 @@ from batchstat.cli.inputs import Inputs
 from batchstat.cli.pages import check_outputs
 from batchstat.cli.profile_log import profile_log
 from batchstat.cli.records import READING, Counting, Output, Partial
-from batchstat.cli.streams import say
+from batchstat.cli.streams import warn
 from batchstat.errors import InputError, OptionError
 from batchstat.parameters import options_of
 from batchstat.profiling.build import count_shard, profile
@@ -65,31 +65,30 @@ def shard(inputs: Inputs, spec: ShardSpec, folder: Path) -> Shard:
 
 def _opened(inputs: Inputs) -> tuple[RunOptions, Corpus]:
     """Return how a command counts, and what."""
-    run, options = _run_options(inputs), inputs.reading
-    tokenizer, template = inputs.get("tokenizer"), inputs.get("chat_template")
-    corpus = open_corpus(
-        inputs.corpus, options, tokenizer, template, _warn, allow_empty=run.allow_partial
-    )
-    if corpus.reads_standard_input and options.input_format is None:
-        _warn("standard input is read as lines of text; use --input-format for another format")
-    return run, corpus
-
-
-def _run_options(inputs: Inputs) -> RunOptions:
     counting = inputs.options.read(Counting)
-    cache, workers = counting.count_cache, counting.workers
     run = RunOptions(
         executor=counting.executor or "auto",
-        workers=workers,
+        workers=counting.workers,
         scheduler=counting.scheduler,
-        count_cache=None if cache is None else CountCache.at(cache),
+        count_cache=None if counting.count_cache is None else CountCache.at(counting.count_cache),
         recount=counting.no_cache,
         allow_partial=inputs.options.read(Partial).allow_partial,
-        on_warning=_warn,
+        on_warning=warn,
     )
-    if workers is not None:
-        limit_threads(workers)
-    return run
+    if run.workers is not None:
+        limit_threads(run.workers)
+    options, tokenizer = inputs.reading, inputs.get("tokenizer")
+    corpus = open_corpus(
+        inputs.corpus,
+        options,
+        tokenizer,
+        inputs.get("chat_template"),
+        warn,
+        allow_empty=run.allow_partial,
+    )
+    if corpus.reads_standard_input and options.input_format is None:
+        warn("standard input is read as lines of text; use --input-format for another format")
+    return run, corpus
 
 
 @contextmanager
@@ -199,7 +198,3 @@ def refuse_counting(inputs: Inputs) -> None:
                     f"--{name.replace('_', '-')} needs a corpus to count: name one, or remove the "
                     "option to use the profile in the results folder"
                 )
-
-
-def _warn(message: str) -> None:
-    say(f"warning: {message}")

@@ -1,55 +1,31 @@
 """What commands take beside the options of reading and the settings, as records."""
 
-from collections.abc import Iterable
 from dataclasses import dataclass, make_dataclass
 from pathlib import Path
+from typing import Any
 
 from batchstat.corpus.options import CorpusOptions
 from batchstat.errors import OptionError
 from batchstat.gate.named_limits import NAMED_LIMITS
-from batchstat.parameters import check_fields, option
+from batchstat.parameters import check_fields, names_in, option
 from batchstat.storage.result_files import PLOT_FORMATS
 
-
-def strategy_names() -> Iterable[str]:
-    """Return the names of all strategies."""
-    from batchstat.planning.strategies.registry import STRATEGIES
-
-    return STRATEGIES
-
-
-def _executor_names() -> Iterable[str]:
-    from batchstat.profiling.executors import NAMES
-
-    return NAMES
-
-
-def _framework_names() -> Iterable[str]:
-    from batchstat.trainers.registry import CONFIGURATIONS
-
-    return CONFIGURATIONS
-
-
-def _model_names() -> Iterable[str]:
-    from batchstat.calibration.known_models import KNOWN_MODELS
-
-    return KNOWN_MODELS
-
-
+STRATEGY_NAMES = names_in("batchstat.planning.strategies.registry", "STRATEGIES")
 DEFAULT_FOLDER = Path("batchstat-results")
+
+
+def corpus_argument(help: str) -> Any:
+    """Return the field of the corpus, which is named by its place."""
+    return option((), help, "", "CORPUS", is_argument=True)
 
 
 @dataclass(frozen=True, kw_only=True)
 class Corpus:
     """The corpus of a command that counts."""
 
-    corpus: tuple[str, ...] = option(
-        (),
+    corpus: tuple[str, ...] = corpus_argument(
         "Files, folders, glob patterns, URLs, or - for standard input: .txt .csv .tsv .jsonl "
-        ".json .parquet .arrow .npy, each also .gz .bz2 .xz .zst. Default: the configuration's.",
-        "",
-        "CORPUS",
-        is_argument=True,
+        ".json .parquet .arrow .npy, each also .gz .bz2 .xz .zst. Default: the configuration's."
     )
 
 
@@ -57,12 +33,8 @@ class Corpus:
 class OptionalCorpus:
     """The corpus of a command that can use the profile in the results folder."""
 
-    corpus: tuple[str, ...] = option(
-        (),
-        "As for profile. Default: the configuration's, else the profile in the results folder.",
-        "",
-        "CORPUS",
-        is_argument=True,
+    corpus: tuple[str, ...] = corpus_argument(
+        "As for profile. Default: the configuration's, else the profile in the results folder."
     )
 
 
@@ -105,7 +77,7 @@ class Counting:
         "Execution",
         "NAME",
         shown="processes for a large corpus",
-        names=_executor_names,
+        names=names_in("batchstat.profiling.executors", "NAMES"),
     )
     scheduler: str | None = option(
         None, "Address of the Dask scheduler.", "Execution", "tcp://HOST:PORT"
@@ -145,7 +117,7 @@ class Current:
         "Your setup: a strategy, trainer's file or recording.",
         "Batching",
         "SPEC",
-        names=strategy_names,
+        names=STRATEGY_NAMES,
         is_common=True,
     )
     framework: str | None = option(
@@ -154,7 +126,7 @@ class Current:
         "Batching",
         "NAME",
         shown="the one that knows most of its keys",
-        names=_framework_names,
+        names=names_in("batchstat.trainers.registry", "CONFIGURATIONS"),
     )
     ignore_keys: tuple[str, ...] = option(
         (), "Key of the trainer's file that changes no data or batches.", "Batching", "KEY"
@@ -172,7 +144,7 @@ class Model:
         "Batching",
         "MODEL",
         is_common=True,
-        names=_model_names,
+        names=names_in("batchstat.calibration.known_models", "KNOWN_MODELS"),
     )
 
 
@@ -192,12 +164,27 @@ class Folder:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Output(Folder):
-    """What is written where."""
+class Json:
+    """Whether JSON is printed instead of a screen."""
 
     as_json: bool = option(
         False, "Print the JSON that is written.", "Output", flags=("--json",), is_common=True
     )
+
+
+@dataclass(frozen=True, kw_only=True)
+class Report:
+    """How a recording is reported."""
+
+    as_json: bool = option(
+        False, "Print the report as JSON.", "Output", flags=("--json",), is_common=True
+    )
+
+
+@dataclass(frozen=True, kw_only=True)
+class Output(Json, Folder):
+    """What is written where."""
+
     plots: bool = option(True, "Draw plots.", "Output", shown="plots")
     plot_format: str = option(
         "png", "File format of plots: png, svg or pdf.", "Output", "FORMAT", values=PLOT_FORMATS

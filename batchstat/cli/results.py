@@ -11,7 +11,7 @@ from batchstat.cli.pages import write_page
 from batchstat.cli.pasted import command_line
 from batchstat.cli.profiles import FoundProfile, incomplete
 from batchstat.cli.records import Output
-from batchstat.cli.streams import console, emit, render, say, written
+from batchstat.cli.streams import console, emit, render, say, warn, written
 from batchstat.documents.base import to_text
 from batchstat.documents.profile import profile_document
 from batchstat.errors import BatchstatError, counted
@@ -98,8 +98,7 @@ def publish(found: FoundProfile, result: CommandResult, output: Output) -> None:
         emit(to_text(result.document))
     else:
         emit(whose + render(result.screen, on), sys.stdout.encoding)
-    for warning in result.warnings:
-        say(f"warning: {warning}")
+    warn(*result.warnings)
     say(written(files, output.output))
     write_page(output, result.page)
 
@@ -118,18 +117,16 @@ def publish_profile(inputs: Inputs, profile: Profile, output: Output) -> None:
     else:
         on = console()
         emit(render(profile_screen(profile, on, padding, line), on), sys.stdout.encoding)
-    for warning in (above_maximum(profile), incomplete(profile)):
-        if warning:
-            say(f"warning: {warning}")
+    warn(*filter(None, (above_maximum(profile), incomplete(profile))))
     warn_of_ignored(profile)
     say(written(files, output.output))
-    write_page(output, lambda: _profile_page(profile, padding, line))
 
+    def page() -> str:
+        from batchstat.render.html.pages import profile_page
 
-def _profile_page(profile: Profile, padding: float | None, line: str) -> str:
-    from batchstat.render.html.pages import profile_page
+        return profile_page(profile, padding, line)
 
-    return profile_page(profile, padding, line)
+    write_page(output, page)
 
 
 def _usual_padding(inputs: Inputs, profile: Profile) -> float | None:
@@ -152,8 +149,8 @@ def warn_of_ignored(profile: Profile) -> None:
         for name, chats in profile.corpus.left_out.items()
     ]
     if found:
-        say(
-            f"warning: the chat template ignores {', '.join(found)}; they are not counted, as "
+        warn(
+            f"the chat template ignores {', '.join(found)}; they are not counted, as "
             "training with this template does not see them; use --chat-template FILE for another "
             "template"
         )

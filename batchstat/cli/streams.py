@@ -50,6 +50,11 @@ def render(screen: "RenderableType", on: "Console") -> str:
     return "".join(f"{line.rstrip()}\n" for line in captured.get().splitlines())
 
 
+def show(screen: "RenderableType") -> None:
+    """Write a screen as the result. Raises as `emit`."""
+    emit(render(screen, console()), sys.stdout.encoding)
+
+
 def emit(text: str, encoding: str = "utf-8", *, has_commands: bool = False) -> None:
     """Write the result; a reader that closes the pipe, as `head` does, is not an error.
 
@@ -103,6 +108,12 @@ def say(text: str) -> None:
     """Print a line to standard error; ignore a closed one."""
     with suppress(OSError):
         print(without_commands(message(text)), file=sys.stderr, flush=True)
+
+
+def warn(*messages: str) -> None:
+    """Print warnings to standard error."""
+    for each in messages:
+        say(f"warning: {each}")
 
 
 def say_crashed() -> None:

@@ -72,15 +72,18 @@ class Listed(NamedTuple):
 
     Attributes:
         name: its name.
-        help: its description.
         rich_help_panel: where it is listed.
         callback: what runs it.
     """
 
     name: str
-    help: str
     rich_help_panel: str
     callback: Callable[..., None]
+
+    @property
+    def help(self) -> str:
+        """Its description."""
+        return self.callback.__doc__ or ""
 
 
 class Commands(Mapping[str, Any]):

@@ -6,7 +6,15 @@ from functools import cached_property
 from typing import TYPE_CHECKING, TypedDict
 
 from batchstat.errors import OptionError, short
-from batchstat.parameters import MAX_INT, MOST_RANKS, MOST_SEED, check_fields, documented, option
+from batchstat.parameters import (
+    MAX_INT,
+    MOST_RANKS,
+    MOST_SEED,
+    check_fields,
+    documented,
+    names_in,
+    option,
+)
 from batchstat.planning.rules import (
     DISTRIBUTIONS,
     FROM_ONE_PLAN,
@@ -28,11 +36,7 @@ _MOST_PLANNED = 10_000
 """Ranks, if each plans its own share: about a millisecond per rank and strategy."""
 
 
-def sampler_names() -> Iterable[str]:
-    """Return the names of all samplers."""
-    from batchstat.planning.samplers import SAMPLERS
-
-    return SAMPLERS
+SAMPLER_NAMES = names_in("batchstat.planning.samplers", "SAMPLERS")
 
 
 class SettingsOptions(TypedDict, total=False):
@@ -177,7 +181,7 @@ class Settings:
         "`batchstat explain sampler` names all.",
         "Classes",
         "SPEC",
-        names=sampler_names,
+        names=SAMPLER_NAMES,
     )
     keep_labels: tuple[str, ...] = option(
         (),

@@ -6,15 +6,15 @@ from batchstat.cli.device import Calibrated
 from batchstat.cli.options import Options, takes
 from batchstat.cli.records import (
     READING,
+    STRATEGY_NAMES,
     ConfigFile,
     Current,
     Details,
     OptionalCorpus,
     Output,
-    strategy_names,
 )
 from batchstat.parameters import described, option
-from batchstat.planning.settings import Settings, sampler_names
+from batchstat.planning.settings import SAMPLER_NAMES, Settings
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -27,7 +27,7 @@ class Samplers:
         "`batchstat explain sampler` names all. Repeatable.",
         "Classes",
         "SPEC",
-        names=sampler_names,
+        names=SAMPLER_NAMES,
         shown="none, downsampling, upsampling, weighted-random, dynamic",
         flags=("--sampler",),
         is_common=True,
@@ -46,7 +46,7 @@ class Strategy(Current):
         "One strategy: name or name:key=value,key=value.",
         "Batching",
         "SPEC",
-        names=strategy_names,
+        names=STRATEGY_NAMES,
         shown="current, else token-budget",
         is_common=True,
     )

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from batchstat.calibration.setup import Setup
 from batchstat.cli.options import Options, takes
+from batchstat.cli.records import Json
 from batchstat.parameters import described, option, parse_bytes
 
 if TYPE_CHECKING:
@@ -71,12 +72,9 @@ class Measured:
         flags=("-o", "--output"),
         is_common=True,
     )
-    as_json: bool = option(
-        False, "Print the JSON that is written.", "Output", flags=("--json",), is_common=True
-    )
 
 
-@takes(Setup, Measured)
+@takes(Setup, Measured, Json)
 @described(
     """Measure time and memory of training on this device, for compare --calibration.
 
@@ -96,7 +94,7 @@ class Measured:
 )
 def command(options: Options) -> None:
     from batchstat.calibration.calibration import save_calibration
-    from batchstat.cli.streams import KeptOnInterrupt, console, emit, render, say
+    from batchstat.cli.streams import KeptOnInterrupt, emit, say, show
     from batchstat.errors import OptionError, counted
     from batchstat.render.screens.calibration import calibration_screen
     from batchstat.storage.results import check_file, write_file
@@ -113,11 +111,10 @@ def command(options: Options) -> None:
     found = _estimated(setup, measured) if measured.estimate else _measured(setup, measured)
     text = save_calibration(found)
     write_file(output, text.encode(), _ANOTHER)
-    if measured.as_json:
+    if options.read(Json).as_json:
         emit(text)
     else:
-        screen = calibration_screen(found, measured.output.as_posix())
-        emit(render(screen, console()), sys.stdout.encoding)
+        show(calibration_screen(found, measured.output.as_posix()))
     say(f"wrote {measured.output.as_posix()}")
     if not found.is_complete:
         batches = counted(len(found.points), "batch", "batches")

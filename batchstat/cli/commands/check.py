@@ -1,6 +1,5 @@
 """batchstat check"""
 
-from collections.abc import Iterable
 from dataclasses import dataclass
 
 from batchstat.cli.device import Calibrated
@@ -15,16 +14,10 @@ from batchstat.cli.records import (
     OptionalCorpus,
 )
 from batchstat.errors import InputError
-from batchstat.parameters import described, option
+from batchstat.parameters import described, names_in, option
 from batchstat.planning.settings import Settings
 
 _EXCEEDED = 1
-
-
-def _formats() -> Iterable[str]:
-    from batchstat.cli.formats import FORMATS
-
-    return FORMATS
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -37,7 +30,7 @@ class Gate:
         "Output",
         "NAME[=FILE]",
         shown="text",
-        names=_formats,
+        names=names_in("batchstat.cli.formats", "FORMATS"),
         is_common=True,
     )
     warn_only: bool = option(
@@ -79,7 +72,7 @@ def command(options: Options) -> None:
 
     from batchstat.cli.checks import chosen_checks, run_check
     from batchstat.cli.formats import as_destinations, check_destinations, write
-    from batchstat.cli.streams import say
+    from batchstat.cli.streams import say, warn
     from batchstat.gate.check import require_limits
     from batchstat.gate.outcome import worst
 
@@ -95,8 +88,7 @@ def command(options: Options) -> None:
     write(checks, destinations, created)
     for check in checks:
         name = f"{check.name}: " if len(checks) > 1 else ""
-        for warning in check.warnings:
-            say(f"warning: {name}{warning}")
+        warn(*(f"{name}{warning}" for warning in check.warnings))
         if check.error is not None:
             say(f"error: {name}{check.error}")
     status = worst(checks)

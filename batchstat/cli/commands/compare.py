@@ -8,13 +8,13 @@ from batchstat.cli.device import Calibrated
 from batchstat.cli.options import Options, takes
 from batchstat.cli.records import (
     READING,
+    STRATEGY_NAMES,
     ConfigFile,
     Current,
     Details,
     Model,
     OptionalCorpus,
     Output,
-    strategy_names,
 )
 from batchstat.parameters import described, option
 from batchstat.planning.settings import Settings
@@ -43,7 +43,7 @@ class Table:
         "NAME or NAME:key=value,… (batchstat explain strategy). Repeatable.",
         "Batching",
         "SPEC",
-        names=strategy_names,
+        names=STRATEGY_NAMES,
         shown="fixed, static, bucketed, token-budget, packed",
         is_common=True,
     )

@@ -1,6 +1,5 @@
 """batchstat config"""
 
-import sys
 from typing import TYPE_CHECKING, Any
 
 from batchstat.cli.options import Options, takes
@@ -37,11 +36,11 @@ if TYPE_CHECKING:
 )
 def command(options: Options) -> None:
     from batchstat.cli.checks import chosen_checks
-    from batchstat.cli.streams import console, emit, render
+    from batchstat.cli.streams import show
     from batchstat.render.screens.settings import settings_screen
 
     tables = {inputs.name: _rows(inputs) for inputs in chosen_checks(options)}
-    emit(render(settings_screen(tables), console()), sys.stdout.encoding)
+    show(settings_screen(tables))
 
 
 def _rows(inputs: "Inputs") -> list[tuple[str, str, str]]:

@@ -42,11 +42,10 @@ class Names:
     """
 )
 def command(options: Options) -> None:
-    from batchstat.cli.streams import console, emit, render
+    from batchstat.cli.streams import console, emit, render, show
     from batchstat.render.glossary import COLUMNS, entries, explain_all
     from batchstat.render.screens.definitions import definition_screen, names_screen
 
-    on = console()
     names = options.read(Names).name
     if not names:
         kinds: dict[str, list[str]] = {"column": list(COLUMNS)}
@@ -54,8 +53,9 @@ def command(options: Options) -> None:
             kind = "key of JSON" if ".json" in entry.kind else entry.kind
             kinds.setdefault(kind, []).append(entry.name)
         listed = {kind: list(dict.fromkeys(every)) for kind, every in kinds.items()}
-        emit(render(names_screen(listed), on), sys.stdout.encoding)
+        show(names_screen(listed))
         return
+    on = console()
     screens = [
         render(definition_screen(entry.name, entry.kind, entry.text, entry.facts), on)
         for entry in explain_all(names)

@@ -6,8 +6,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from batchstat.cli.options import Options, takes
-from batchstat.cli.records import READING, Current
-from batchstat.parameters import described, option
+from batchstat.cli.records import READING, Current, corpus_argument
+from batchstat.parameters import described
 from batchstat.planning.settings import Settings
 
 if TYPE_CHECKING:
@@ -25,9 +25,7 @@ _MUCH_TRUNCATED = 0.05
 class Corpus:
     """The corpus to measure."""
 
-    corpus: tuple[str, ...] = option(
-        (), "Files, folders, patterns or URLs, as for profile.", "", "CORPUS", is_argument=True
-    )
+    corpus: tuple[str, ...] = corpus_argument("Files, folders, patterns or URLs, as for profile.")
 
 
 @takes(Corpus, Current, Settings, *READING)
@@ -58,7 +56,7 @@ def command(options: Options) -> None:
     from batchstat.cli.current import current_of
     from batchstat.cli.inputs import read_inputs
     from batchstat.cli.profiles import count
-    from batchstat.cli.streams import emit, say
+    from batchstat.cli.streams import emit, say, warn
     from batchstat.corpus.sources import STANDARD_INPUT
     from batchstat.documents.comparison import report_document
     from batchstat.errors import OptionError
@@ -80,8 +78,7 @@ def command(options: Options) -> None:
     path, before = _target()
     whole = count(inputs)[0] if inputs.observed is None else inputs.observed.profile
     now = current_of(inputs, whole)
-    for warning in now.warnings:
-        say(f"warning: {warning.message}")
+    warn(*(warning.message for warning in now.warnings))
     samples = now.profile
     simulated = simulate_candidates(
         resolve_inputs(samples, keep=now.settings.keep_labels),
@@ -102,7 +99,7 @@ def command(options: Options) -> None:
     named = [inputs.get(key) for key in ("tokenizer", "current")]
     named = [*inputs.corpus, *filter(None, named)]
     if absolute := [str(each) for each in named if Path(each).is_absolute()]:
-        say(f"warning: absolute paths, which other machines may not have: {', '.join(absolute)}")
+        warn(f"absolute paths, which other machines may not have: {', '.join(absolute)}")
     say(f"wrote to {path}: {', '.join(f'{name} {limit}' for name, limit, _ in limits)}")
     _say_current(inputs, simulated.changes)
     say("next: batchstat check; put the following into .github/workflows/batchstat.yml")

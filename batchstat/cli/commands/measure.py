@@ -4,6 +4,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from batchstat.cli.options import Options, takes
+from batchstat.cli.records import Report
 from batchstat.parameters import described, option
 
 
@@ -21,16 +22,7 @@ class Recorded:
     )
 
 
-@dataclass(frozen=True, kw_only=True)
-class Shown:
-    """How a recording is reported."""
-
-    as_json: bool = option(
-        False, "Print the report as JSON.", "Output", flags=("--json",), is_common=True
-    )
-
-
-@takes(Recorded, Shown)
+@takes(Recorded, Report)
 @described(
     """Report what a recorded command trained on, again.
 
@@ -45,9 +37,7 @@ class Shown:
     """
 )
 def command(options: Options) -> None:
-    import sys
-
-    from batchstat.cli.streams import console, emit, render, say
+    from batchstat.cli.streams import emit, show, warn
     from batchstat.documents.base import to_text
     from batchstat.documents.preflight import preflight_document
     from batchstat.render.printed import screen_of
@@ -56,9 +46,8 @@ def command(options: Options) -> None:
     from batchstat.trainers.preflight.recorded import DEFAULT_FOLDER
 
     report = report_on(recorded(options.read(Recorded).recording or DEFAULT_FOLDER))
-    if options.read(Shown).as_json:
+    if options.read(Report).as_json:
         emit(to_text(preflight_document(report)))
     else:
-        emit(render(screen_of(report), console()), sys.stdout.encoding)
-    for warning in report.warnings:
-        say(f"warning: {warning.message}")
+        show(screen_of(report))
+    warn(*(warning.message for warning in report.warnings))

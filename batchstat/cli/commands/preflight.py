@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from batchstat.cli.device import Calibrated
 from batchstat.cli.options import Options, takes
-from batchstat.cli.records import READING, Current, Details, Folder, Output
+from batchstat.cli.records import READING, Current, Details, Folder, Output, corpus_argument
 from batchstat.parameters import described, option, options_of
 from batchstat.planning.settings import Settings
 
@@ -21,12 +21,8 @@ class Trainer:
     trainer_config: str = option(
         "", "The trainer's configuration: .json or .yaml.", "", "CONFIG", is_argument=True
     )
-    corpus: tuple[str, ...] = option(
-        (),
-        "As for profile. Default: what the configuration names.",
-        "",
-        "CORPUS",
-        is_argument=True,
+    corpus: tuple[str, ...] = corpus_argument(
+        "As for profile. Default: what the configuration names."
     )
     recording: Path | None = option(
         None,

@@ -1,6 +1,5 @@
 """batchstat profile"""
 
-import sys
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -70,7 +69,7 @@ def command(options: Options) -> None:
 
 def _publish_shard(shard: "Shard", output: Output, *, allow_partial: bool) -> None:
     """Write the counts of a shard, and report what failed."""
-    from batchstat.cli.streams import console, emit, render, say, written
+    from batchstat.cli.streams import emit, say, show, written
     from batchstat.documents.base import to_text
     from batchstat.errors import InputError, counted
     from batchstat.profiling.shards import SHARD_FILE
@@ -83,8 +82,7 @@ def _publish_shard(shard: "Shard", output: Output, *, allow_partial: bool) -> No
     if output.as_json:
         emit(text)
     else:
-        on = console()
-        emit(render(shard_screen(shard), on), sys.stdout.encoding)
+        show(shard_screen(shard))
     say(written([SHARD_FILE], output.output))
     if shard.failed and not allow_partial:
         raise InputError(

@@ -1,13 +1,12 @@
 """batchstat recipe"""
 
 import sys
-from collections.abc import Iterable
 from dataclasses import dataclass, fields, replace
 from typing import TYPE_CHECKING
 
 from batchstat.cli.options import Options, takes
-from batchstat.cli.records import ConfigFile, Folder, Template, strategy_names
-from batchstat.parameters import described, option
+from batchstat.cli.records import STRATEGY_NAMES, ConfigFile, Folder, Template
+from batchstat.parameters import described, names_in, option
 from batchstat.planning.settings import Settings
 
 if TYPE_CHECKING:
@@ -23,12 +22,6 @@ _WITHOUT_COMPARISON = "token-budget"
 """The strategy of a recipe where there is neither a comparison nor a name."""
 
 
-def _frameworks() -> Iterable[str]:
-    from batchstat.render.recipes.writing import FRAMEWORKS
-
-    return FRAMEWORKS
-
-
 @dataclass(frozen=True, kw_only=True)
 class Script:
     """What is printed."""
@@ -39,14 +32,14 @@ class Script:
         "",
         "FRAMEWORK",
         is_argument=True,
-        names=_frameworks,
+        names=names_in("batchstat.render.recipes.writing", "FRAMEWORKS"),
     )
     strategy: str | None = option(
         None,
         "A strategy: NAME or NAME:key=value,…",
         "Batching",
         "SPEC",
-        names=strategy_names,
+        names=STRATEGY_NAMES,
         shown="what the last comparison recommends",
         is_common=True,
     )
@@ -141,7 +134,7 @@ def _chosen(inputs: "Inputs", profile: "Profile") -> "tuple[StrategySpec, Settin
     folder recommends; report which, and where options differ from those that were compared.
     """
     from batchstat.cli.recommended import find_recommendation
-    from batchstat.cli.streams import say
+    from batchstat.cli.streams import say, warn
     from batchstat.planning.strategies.spec import StrategySpec
 
     settings = inputs.settings
@@ -168,8 +161,8 @@ def _chosen(inputs: "Inputs", profile: "Profile") -> "tuple[StrategySpec, Settin
             say(f"your trainer needs no recipe for it: {found.argument}")
         return found.strategy, found.settings, found.origin
     compared = ", ".join(f"{name}={getattr(found.settings, name)}" for name in others)
-    say(
-        f"warning: recipe for {found.strategy}, which {found.origin.path} recommends for "
+    warn(
+        f"recipe for {found.strategy}, which {found.origin.path} recommends for "
         f"{compared}: run batchstat compare with these options to know what is best with them"
     )
     return found.strategy, replace(found.settings, **others), None

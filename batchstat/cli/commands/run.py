@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from batchstat.cli.options import Options, takes
+from batchstat.cli.records import Report
 from batchstat.parameters import described, option
 
 if TYPE_CHECKING:
@@ -69,12 +70,9 @@ class Recorded:
         flags=("--output", "-o"),
         is_common=True,
     )
-    as_json: bool = option(
-        False, "Print the report as JSON.", "Output", flags=("--json",), is_common=True
-    )
 
 
-@takes(Run, Recorded)
+@takes(Run, Recorded, Report)
 @described(
     """Record the batches that a command really trains on, and report what they pad.
 
@@ -108,7 +106,7 @@ def command(options: Options) -> None:
     )
     say("")  # a progress bar may have left the line unfinished
     try:
-        _report(ended, asked.as_json)
+        _report(ended, options.read(Report).as_json)
     except (BatchstatError, OSError) as error:
         say(f"batchstat: {error}")
     except Exception as error:  # of batchstat's own: the command ended as it did
@@ -118,7 +116,7 @@ def command(options: Options) -> None:
 
 def _report(ended: "Recording", as_json: bool) -> None:
     """Print the report on a command, and write it beside the recording."""
-    from batchstat.cli.streams import console, emit, render, say
+    from batchstat.cli.streams import console, emit, render, warn
     from batchstat.documents.base import to_text
     from batchstat.documents.preflight import preflight_document
     from batchstat.render.printed import screen_of
@@ -127,8 +125,7 @@ def _report(ended: "Recording", as_json: bool) -> None:
 
     report = ended.report
     sys.stderr.write(render(screen_of(report), console()))
-    for warning in report.warnings:
-        say(f"warning: {warning.message}")
+    warn(*(warning.message for warning in report.warnings))
     document = to_text(preflight_document(report))
     if as_json:
         emit(document)
