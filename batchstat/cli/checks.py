@@ -15,8 +15,8 @@ from batchstat.cli.records import Checks
 from batchstat.cli.results import warn_of_ignored
 from batchstat.cli.streams import say
 from batchstat.errors import InputError
-from batchstat.gate.check import DEFAULT_CURRENT, CheckedReport, check, measure_report
-from batchstat.gate.outcome import Check
+from batchstat.gate.check import DEFAULT_CURRENT, check, measure_report
+from batchstat.gate.outcome import Check, CheckedReport
 from batchstat.planning.strategies.spec import StrategySpec
 from batchstat.profiling.parquet import load_profile
 from batchstat.profiling.profile import Profile

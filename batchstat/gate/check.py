@@ -1,8 +1,8 @@
 """`check`: the numbers of one strategy on one corpus, compared with limits."""
 
 import json
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import asdict, dataclass, replace
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, Unpack
 
@@ -11,9 +11,9 @@ from batchstat.documents.comparison import report_document
 from batchstat.errors import InputError, OptionError
 from batchstat.gate.baseline import DEFAULT_NAME, Baseline, load_baseline
 from batchstat.gate.limits import Limit, in_force, read_limits
-from batchstat.gate.outcome import Check, Outcome
+from batchstat.gate.outcome import Check, CheckedReport, Outcome
 from batchstat.gate.paths import value_at
-from batchstat.gate.remedies import Failing, Written, corpus_remedy, find_remedy
+from batchstat.gate.remedies import Written, corpus_remedy, find_remedy
 from batchstat.gate.trials import Laboratory, Trial
 from batchstat.parameters import checks_keywords
 from batchstat.planning.settings import Settings, SettingsOptions
@@ -97,7 +97,7 @@ def check(
         name=name,
         strategy=now.strategy,
         report=now.report,
-        outcomes=_with_remedies(now, outcomes, written or _assigned, trained.trainer),
+        outcomes=tuple(_with_remedies(now, outcomes, written or _assigned, trained.trainer)),
         warnings=(*(each.message for each in trained.warnings), *now.warnings),
     )
 
@@ -107,7 +107,7 @@ def measure_trained(
     limits: Iterable[Limit],
     calibration: Calibration | str | Path | None = None,
     cost_per_hour: float | None = None,
-) -> "CheckedReport":
+) -> CheckedReport:
     """Return the numbers of what is trained today.
 
     Raises:
@@ -134,42 +134,6 @@ def _require_known_keys(setup: TrainingSetup) -> None:
             f"ignore-keys = [{keys}]; to be sure, run batchstat run --dry-run and the command that "
             "trains"
         )
-
-
-@dataclass(frozen=True)
-class CheckedReport:
-    """The numbers that a check compares, and what they were simulated from.
-
-    Attributes:
-        profile: the corpus.
-        current: what is trained.
-        settings: the settings, as given.
-        report: as in `check.json`.
-        warnings: messages about the numbers.
-        device: the calibrated device that trains; None without one.
-    """
-
-    profile: Profile
-    current: ParsedRow
-    settings: Settings
-    report: dict[str, Any]
-    warnings: tuple[str, ...]
-    device: Device | None = None
-
-    @property
-    def strategy(self) -> str:
-        """The strategy, as it is written, or the name of the batches."""
-        return self.current[0] if isinstance(self.current, tuple) else self.current.text
-
-    def as_baseline(self, limits: Iterable[Limit]) -> Baseline:
-        """Return the numbers as a baseline, those of limits too, with everything they depend on
-        except the corpus.
-        """
-        read_as = asdict(self.profile.corpus.options)
-        settings = {"current": self.strategy, **asdict(self.settings), **read_as}
-        if self.device is not None:
-            settings["calibration"] = self.device.identity
-        return Baseline.of(self.report, settings, [limit.path for limit in limits])
 
 
 def measure_report(
@@ -262,33 +226,17 @@ def _with_remedies(
     outcomes: tuple[Outcome, ...],
     written: Written,
     trainer: Trainer | None,
-) -> tuple[Outcome, ...]:
-    """Return the outcomes, those of exceeded limits with a remedy."""
-    ranked: list[Trial] = []
-    laboratory = Laboratory(
-        profile=now.profile,
-        current=now.current,
-        settings=now.settings,
-        trainer=trainer,
-        device=now.device,
-        report=now.report,
-    )
-
-    def remedied(outcome: Outcome) -> Outcome:
-        limit = outcome.limit
-        if not limit.path.startswith("strategy."):
-            return replace(outcome, remedy=corpus_remedy(limit, now.profile))
-        failing = Failing(
-            limit=limit,
-            value=outcome.value,
-            before=outcome.before,
-            kept=[(each.limit, each.before) for each in outcomes if each.kept],
-            report=now.report,
-        )
-        trials = laboratory.trials(limit, ranked)
-        return replace(outcome, remedy=find_remedy(failing, trials, written))
-
-    return tuple(outcome if outcome.kept else remedied(outcome) for outcome in outcomes)
+) -> Iterator[Outcome]:
+    """Yield the outcomes, those of exceeded limits with a remedy."""
+    laboratory = Laboratory(now=now, trainer=trainer)
+    kept = [each for each in outcomes if each.kept]
+    for each in outcomes:
+        remedy, limit = None, each.limit
+        if not each.kept and limit.path.startswith("strategy."):
+            remedy = find_remedy(each, kept, now.report, laboratory.trials(limit), written)
+        elif not each.kept:
+            remedy = corpus_remedy(limit, now.profile)
+        yield replace(each, remedy=remedy)
 
 
 def _assigned(trial: Trial) -> tuple[str, str]:

@@ -78,21 +78,30 @@ def read_limits(table: Mapping[str, Any], origin: str) -> dict[str, Limit | None
     """
     found: dict[str, Limit | None] = {}
     for name, value in _flat(table):
-        if name in NAMED_LIMITS:
-            named = NAMED_LIMITS[name]
-            key = f"{named.bound} {named.path}"
-            value = _switched(name, value) if named.example is None else value
-            spec = dict(value) if isinstance(value, Mapping) else {"limit": value}
-            level = "off" if value == "off" else _level(name, spec.pop("level", "error"))
-            if level == "off":
-                found[key] = None
-                continue
-            if set(spec) != {"limit"}:
-                raise OptionError(f"{name}={value!r}: write a limit, or {{limit = …, level = …}}")
-            found[key] = _limit(name, named.path, named.bound, spec["limit"], level, origin)
-        else:
-            found |= _by_path(name, value, origin)
+        path, thresholds, level = (
+            _by_name(name, value) if name in NAMED_LIMITS else _by_path(name, value)
+        )
+        for bound, threshold in thresholds.items():
+            key = f"{bound} {path}"
+            known_as = name if name in NAMED_LIMITS else key
+            found[key] = (
+                None if level == "off" else _limit(known_as, path, bound, threshold, level, origin)
+            )
     return found
+
+
+_Written = tuple[str, Mapping[Bound, Any], Literal["error", "warn", "off"]]
+"""The path of a number, its limits as they are written, by their bounds, and their level."""
+
+
+def _by_name(name: str, value: Any) -> _Written:
+    named = NAMED_LIMITS[name]
+    value = _switched(name, value) if named.example is None else value
+    spec = dict(value) if isinstance(value, Mapping) else {"limit": value}
+    level = "off" if value == "off" else _level(name, spec.pop("level", "error"))
+    if level != "off" and set(spec) != {"limit"}:
+        raise OptionError(f"{name}={value!r}: write a limit, or {{limit = …, level = …}}")
+    return named.path, {named.bound: spec.get("limit")}, level
 
 
 def _flat(table: Mapping[str, Any], path: str = "") -> Iterator[tuple[str, Any]]:
@@ -129,7 +138,7 @@ def _is_number(path: str) -> bool:
     return True
 
 
-def _by_path(path: str, value: Any, origin: str) -> dict[str, Limit | None]:
+def _by_path(path: str, value: Any) -> _Written:
     try:
         kind_at(path)
     except OptionError:
@@ -137,19 +146,13 @@ def _by_path(path: str, value: Any, origin: str) -> dict[str, Limit | None]:
             raise unknown("limit", path, NAMED_LIMITS) from None
         raise
     if value == "off":
-        return {f"{bound} {path}": None for bound in BOUNDS}
+        return path, dict.fromkeys(BOUNDS), "off"
     if not isinstance(value, Mapping) or not set(value) & set(BOUNDS):
         raise OptionError(f"{path}={value!r}: write bounds, such as {{max = 100}} or {{min = 10}}")
     if odd := set(value) - {*BOUNDS, "level"}:
         raise unknown(f"bound of {path}", sorted(odd)[0], (*BOUNDS, "level"))
-    level = _level(path, value.get("level", "error"))
-    return {
-        f"{bound} {path}": None
-        if level == "off"
-        else _limit(f"{bound} {path}", path, bound, value[bound], level, origin)
-        for bound in BOUNDS
-        if bound in value
-    }
+    thresholds = {bound: value[bound] for bound in BOUNDS if bound in value}
+    return path, thresholds, _level(path, value.get("level", "error"))
 
 
 def _level(name: str, level: Any) -> Literal["error", "warn", "off"]:

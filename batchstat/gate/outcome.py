@@ -1,12 +1,17 @@
 """Records of a check: the outcome of each limit, and a status, shared by every output."""
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from typing import Any, Literal
 
 from batchstat.documents.check import Remedy
+from batchstat.gate.baseline import Baseline
 from batchstat.gate.limits import Limit
 from batchstat.gate.quantities import Number
+from batchstat.planning.settings import Settings
+from batchstat.profiling.profile import Profile
+from batchstat.simulation.compare.named_rows import ParsedRow
+from batchstat.simulation.device import Device
 
 Status = Literal["pass", "warn", "fail", "error"]
 
@@ -79,6 +84,42 @@ class Check:
     def failures(self) -> Sequence[Outcome]:
         """The outcomes of exceeded limits, including warnings."""
         return [outcome for outcome in self.outcomes if not outcome.kept]
+
+
+@dataclass(frozen=True)
+class CheckedReport:
+    """The numbers that a check compares, and what they were simulated from.
+
+    Attributes:
+        profile: the corpus.
+        current: what is trained.
+        settings: the settings, as given.
+        report: as in `check.json`.
+        warnings: messages about the numbers.
+        device: the calibrated device that trains; None without one.
+    """
+
+    profile: Profile
+    current: ParsedRow
+    settings: Settings
+    report: dict[str, Any]
+    warnings: tuple[str, ...]
+    device: Device | None = None
+
+    @property
+    def strategy(self) -> str:
+        """The strategy, as it is written, or the name of the batches."""
+        return self.current[0] if isinstance(self.current, tuple) else self.current.text
+
+    def as_baseline(self, limits: Iterable[Limit]) -> Baseline:
+        """Return the numbers as a baseline, those of limits too, with everything they depend on
+        except the corpus.
+        """
+        read_as = asdict(self.profile.corpus.options)
+        settings = {"current": self.strategy, **asdict(self.settings), **read_as}
+        if self.device is not None:
+            settings["calibration"] = self.device.identity
+        return Baseline.of(self.report, settings, [limit.path for limit in limits])
 
 
 def worst(checks: Iterable[Check]) -> Status:

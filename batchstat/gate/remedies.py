@@ -4,41 +4,22 @@ A remedy never changes the description of the training alone: that would keep th
 the training as it is.
 """
 
+import math
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any
 
 from batchstat.documents.check import Remedy
 from batchstat.errors import BatchstatError
 from batchstat.gate.corpus_changes import adding_samples, leaving_out
 from batchstat.gate.limits import Limit
+from batchstat.gate.outcome import Outcome
 from batchstat.gate.paths import value_at
-from batchstat.gate.quantities import Number
 from batchstat.gate.trials import Report, Trial
+from batchstat.profiling.profile import Profile
 
 _MORE_LOST = 0.0005
 """Share of tokens truncated or dropped in addition that is worth mentioning."""
 _MORE_COMPUTED = 1.1
-
-
-@dataclass(frozen=True, kw_only=True)
-class Failing:
-    """An exceeded limit, and the report that exceeds it.
-
-    Attributes:
-        limit: the limit.
-        value: its number.
-        before: its number in the baseline, if there is one.
-        kept: the limits that are kept, with their numbers in the baseline.
-        report: the numbers of the simulation.
-    """
-
-    limit: Limit
-    value: Number
-    before: Number | None
-    kept: Sequence[tuple[Limit, Number | None]] = ()
-    report: Report
-
 
 Written = Callable[[Trial], tuple[str, str]]
 """Returns a change of the training as its user writes it, and what of the check follows it."""
@@ -49,9 +30,13 @@ class _Tried:
     """A change, how far it is beyond the limit, and the other limits that it breaks."""
 
     trial: Trial
-    value: Number
     over: float
     breaks: tuple[Limit, ...]
+
+    @property
+    def keeps_all(self) -> bool:
+        """Whether it keeps the limit and breaks no other."""
+        return self.over <= 0 and not self.breaks
 
     @property
     def rank(self) -> tuple[bool, int, float]:
@@ -59,22 +44,33 @@ class _Tried:
         return self.over > 0, len(self.breaks), max(self.over, 0)
 
 
-def find_remedy(failing: Failing, trials: Iterable[Trial], written: Written) -> Remedy | None:
+def find_remedy(
+    exceeded: Outcome,
+    kept: Sequence[Outcome],
+    report: Report,
+    trials: Iterable[Trial],
+    written: Written,
+) -> Remedy | None:
     """Return the first change that keeps a limit without breaking another; else one that keeps it,
     or comes nearest; None if none helps.
 
     Args:
-        failing: the exceeded limit, on a number of the strategy.
-        trials: the changes to try, the best first.
+        exceeded: the exceeded limit, on a number of the strategy.
+        kept: the limits that are kept.
+        report: the numbers of the simulation.
+        trials: the changes to try, the best first; those after the first that keeps all are not
+            simulated.
         written: returns a change as the user writes it.
     """
     best: _Tried | None = None
-    for tried in _helping(failing, trials):
-        if tried.over <= 0 and not tried.breaks:
+    for trial in trials:
+        over = _over(exceeded, trial.report)
+        breaks = tuple(each.limit for each in kept if _over(each, trial.report) > 0)
+        tried = _Tried(trial, over, breaks)
+        if over < exceeded.over and (best is None or tried.rank < best.rank):
             best = tried
-            break
-        if best is None or tried.rank < best.rank:
-            best = tried
+            if best.keeps_all:
+                break
     if best is None:
         return None
     change, then = written(best.trial)
@@ -82,13 +78,23 @@ def find_remedy(failing: Failing, trials: Iterable[Trial], written: Written) -> 
         change=change,
         then=then,
         settings=best.trial.changes,
-        value=best.value,
+        value=value_at(best.trial.report, exceeded.limit.path),
         keeps=best.over <= 0,
-        costs=tuple(_costs(failing, best)),
+        costs=tuple(_costs(exceeded.limit, report, best)),
     )
 
 
-def corpus_remedy(limit: Limit, profile: Any) -> Remedy | None:
+def _over(outcome: Outcome, report: Report) -> float:
+    """Return how far a report is beyond a limit; infinitely where it lacks the number, such as one
+    of another strategy's own parameters.
+    """
+    try:
+        return outcome.limit.over(value_at(report, outcome.limit.path), outcome.before)
+    except BatchstatError:
+        return math.inf
+
+
+def corpus_remedy(limit: Limit, profile: Profile) -> Remedy | None:
     """Return the change of the corpus that would keep a limit on its own numbers; None if there is
     none.
     """
@@ -100,32 +106,9 @@ def corpus_remedy(limit: Limit, profile: Any) -> Remedy | None:
     return None if found is None else Remedy(found[0], "", {}, found[1], True, ())
 
 
-def _helping(failing: Failing, trials: Iterable[Trial]) -> Iterator[_Tried]:
-    """Yield each change that brings the number nearer to its limit."""
-    limit, before = failing.limit, failing.before
-    now = limit.over(failing.value, before)
-    for trial in trials:
-        try:
-            value = value_at(trial.report, limit.path)
-        except BatchstatError:
-            continue  # for example, a strategy's own parameter
-        over = limit.over(value, before)
-        if over < now:
-            yield _Tried(trial, value, over, tuple(_broken(failing.kept, trial.report)))
-
-
-def _broken(kept: Iterable[tuple[Limit, Number | None]], report: Report) -> Iterator[Limit]:
-    for limit, before in kept:
-        try:
-            if limit.over(value_at(report, limit.path), before) > 0:
-                yield limit
-        except BatchstatError:
-            yield limit  # for example, one on a strategy's own parameter
-
-
-def _costs(failing: Failing, tried: _Tried) -> Iterator[str]:
+def _costs(exceeded: Limit, report: Report, tried: _Tried) -> Iterator[str]:
     """Yield side effects of the change that a user would not expect."""
-    old, new = failing.report["strategy"], tried.trial.report["strategy"]
+    old, new = report["strategy"], tried.trial.report["strategy"]
     if new["steps"] != old["steps"]:
         yield f"{new['steps']:,} steps instead of {old['steps']:,}"
     if new["max_batch_tokens"] >= _MORE_COMPUTED * old["max_batch_tokens"]:
@@ -138,7 +121,7 @@ def _costs(failing: Failing, tried: _Tried) -> Iterator[str]:
         yield f"{computed:,.1f} times the tokens"
     for kind in ("truncated", "dropped"):
         more = new[f"{kind}_ratio"] - old[f"{kind}_ratio"]
-        if more >= _MORE_LOST and not failing.limit.path.startswith(f"strategy.{kind}"):
+        if more >= _MORE_LOST and not exceeded.path.startswith(f"strategy.{kind}"):
             yield f"{100 * new[f'{kind}_ratio']:.2f}% of the tokens {kind}"
     change = tried.trial.change
     if change is not None and change.row.packs_rows and not change.current.packs_rows:

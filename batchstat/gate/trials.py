@@ -2,21 +2,20 @@
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import Any
 
 from batchstat.documents.comparison import simulation_document
 from batchstat.errors import BatchstatError
 from batchstat.gate.limits import Limit
+from batchstat.gate.outcome import CheckedReport
 from batchstat.gate.setting_changes import changes_of, helps_by_sorting, may_grow
 from batchstat.planning.inputs import resolve_inputs
 from batchstat.planning.settings import Settings
 from batchstat.planning.strategies.spec import NamedRow, StrategySpec
-from batchstat.profiling.profile import Profile
 from batchstat.simulation.compare.candidates import simulate_candidates
 from batchstat.simulation.compare.changes import Change
 from batchstat.simulation.compare.compare import simulate
-from batchstat.simulation.compare.named_rows import ParsedRow
-from batchstat.simulation.device import Device
 from batchstat.simulation.results import Simulation, StrategyResult
 from batchstat.trainers.preflight.changes import Trainer, changes_of_name
 
@@ -47,99 +46,84 @@ class Laboratory:
     """What is simulated for remedies, each once.
 
     Attributes:
-        profile: the samples that are trained.
-        current: the current setup.
-        settings: the settings, as given.
+        now: the numbers now, and what they were simulated from.
         trainer: the trainer's own configuration; None where it is not known.
-        device: the calibrated device that trains; None without one.
-        report: the numbers now.
     """
 
-    profile: Profile
-    current: ParsedRow
-    settings: Settings
+    now: CheckedReport
     trainer: Trainer | None
-    device: Device | None
-    report: Report
 
-    def trials(self, limit: Limit, ranked: "list[Trial]") -> Iterator[Trial]:
-        """Yield changes for a limit on a number of the strategy, smaller ones first.
-
-        Args:
-            limit: the limit.
-            ranked: the changes that help training anyhow, the best first; filled by the first limit
-                that asks for them.
-        """
-        for changes in self._changes_of_settings(limit):
-            trial = self._of_settings(changes)
-            if trial is not None and (may_grow(limit) or not self._is_larger(trial.report)):
-                yield trial
-        if helps_by_sorting(limit):
-            if not ranked:
-                ranked += self._ranked()
-                # Of a script that was recorded, its own arguments are what can be pasted.
-                if not isinstance(self.current, StrategySpec):
-                    ranked.sort(key=lambda trial: not trial.line)
-            yield from ranked
-
-    def _changes_of_settings(self, limit: Limit) -> Iterator[Mapping[str, Any]]:
+    def trials(self, limit: Limit) -> Iterator[Trial]:
+        """Yield changes for a limit on a number of the strategy, smaller ones first."""
+        now = self.now
         # Batches that were made elsewhere have no settings.
-        if isinstance(self.current, StrategySpec):
+        if isinstance(now.current, StrategySpec):
             by_keys = self.trainer is not None
-            yield from changes_of(limit, self.profile, self.current, self.settings, by_keys)
+            for changes in changes_of(limit, now.profile, now.current, now.settings, by_keys):
+                trial = self._of_settings(changes)
+                if trial is not None and (may_grow(limit) or not self._is_larger(trial.report)):
+                    yield trial
+        if helps_by_sorting(limit):
+            yield from self._ranked
 
     def _of_settings(self, changes: Mapping[str, Any]) -> Trial | None:
         """Return a change of settings; of a trainer's configuration, by its own keys."""
+        now, line = self.now, ""
         try:
             if self.trainer is None:
+                row, profile = changes.get("current", now.current), now.profile
                 others = {key: value for key, value in changes.items() if key != "current"}
-                settings = replace(self.settings, **others)
-                current = changes.get("current", self.current)
-                simulation = simulate(self.profile, current, settings, self.device)
-                return Trial(changes=_as_text(changes), report=self._report(simulation))
-            changed = self.trainer.with_settings(changes)
-            if changed is None:
-                return None
-            profile = changed.profile or self.profile
-            simulation = simulate(profile, changed.strategy, changed.settings, self.device)
+                settings = replace(now.settings, **others)
+            else:
+                changed = self.trainer.with_settings(changes)
+                if changed is None:
+                    return None
+                row, profile = changed.strategy, changed.profile or now.profile
+                settings, changes, line = changed.settings, changed.keys, changed.line
+            simulation = simulate(profile, row, settings, now.device)
         except BatchstatError:
             return None  # mutually exclusive, or it leaves no batch
-        return Trial(changes=changed.keys, line=changed.line, report=self._report(simulation))
+        written = {
+            key: value.text if isinstance(value, StrategySpec) else value
+            for key, value in changes.items()
+        }
+        return Trial(changes=written, line=line, report=self._report(simulation))
 
-    def _ranked(self) -> Iterator[Trial]:
-        found = simulate_candidates(
-            resolve_inputs(self.profile, keep=self.settings.keep_labels),
-            self.settings,
-            current=self.current,
+    @cached_property
+    def _ranked(self) -> list[Trial]:
+        """The changes that help training anyhow, the best first."""
+        now = self.now
+        changes = simulate_candidates(
+            resolve_inputs(now.profile, keep=now.settings.keep_labels),
+            now.settings,
+            current=now.current,
             trainer=changes_of_name if self.trainer is None else self.trainer.changes,
-            device=self.device,
-        )
-        changes = found.changes
-        packing = [each for each in (changes.packed,) if each is not None and each.keys is not None]
-        for each in (*changes.ranked, *changes.others, *packing):
-            row = each.row
-            is_own = self.trainer is not None and each.keys is not None
-            sets = each.keys if is_own else {"current": _alone(row, self.settings).text}
-            report = self._report(Simulation(row.request.settings, row, (), self.device))
-            yield Trial(changes=sets or {}, line=each.line, change=each, report=report)
+            device=now.device,
+        ).changes
+        helping = [*changes.ranked, *changes.others]
+        if changes.packed is not None and changes.packed.keys is not None:
+            helping.append(changes.packed)
+        trials = []
+        for change in helping:
+            row, sets = change.row, change.keys
+            if self.trainer is None or sets is None:
+                sets = {"current": _alone(row, now.settings).text}
+            report = self._report(Simulation(row.request.settings, row, (), now.device))
+            trials.append(Trial(changes=sets, line=change.line, change=change, report=report))
+        # Of a script that was recorded, its own arguments are what can be pasted.
+        if not isinstance(now.current, StrategySpec):
+            trials.sort(key=lambda trial: not trial.line)
+        return trials
 
     def _report(self, simulation: Simulation) -> Report:
-        return {**self.report, **simulation_document(simulation)}
+        return {**self.now.report, **simulation_document(simulation)}
 
     def _is_larger(self, report: Report) -> bool:
         """Return whether more batches exceed the budget, or one exceeds it and the present peak."""
-        new, old = report["strategy"], self.report["strategy"]
-        peak = max(self.report["basis"]["tokens_per_batch"], old["max_batch_tokens"])
+        new, old = report["strategy"], self.now.report["strategy"]
+        peak = max(self.now.report["basis"]["tokens_per_batch"], old["max_batch_tokens"])
         more: bool = new["over_budget_batches"] > old["over_budget_batches"]
         return more or new["max_batch_tokens"] > peak
-
-
-def _as_text(changes: Mapping[str, Any]) -> Mapping[str, Any]:
-    """Return changes with the current setup as a configuration has it."""
-    return {
-        key: value.text if isinstance(value, StrategySpec) else value
-        for key, value in changes.items()
-    }
 
 
 def _alone(row: StrategyResult, settings: Settings) -> NamedRow:
