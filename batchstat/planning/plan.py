@@ -3,7 +3,7 @@ it is made from.
 """
 
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -114,6 +114,22 @@ class BatchPlan:
     def __len__(self) -> int:
         """Return the number of batches."""
         return len(self.widths)
+
+    def first_units(self, units: int) -> "BatchPlan":
+        """Return the first so many units, as views of the same arrays."""
+        batches = self.unit_offsets[units]
+        rows = self.batch_offsets[batches]
+        entries = self.row_offsets[rows]
+        return replace(
+            self,
+            samples=self.samples[:entries],
+            lengths=self.lengths[:entries],
+            row_offsets=self.row_offsets[: rows + 1],
+            batch_offsets=self.batch_offsets[: batches + 1],
+            unit_offsets=self.unit_offsets[: units + 1],
+            widths=self.widths[:batches],
+            starts=None if self.starts is None else self.starts[:entries],
+        )
 
     @staticmethod
     def concatenate(plans: Sequence["BatchPlan"]) -> "BatchPlan":

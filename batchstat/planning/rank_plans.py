@@ -155,8 +155,7 @@ def _rebatched(
     if settings.remainder == "spread" or size is None:
         plan = spread_remainder(plan, settings.world_size, multiple)
     elif strategy.drop_last:
-        kept = len(plan) - len(plan) % settings.world_size
-        plan = _with_last(plan, np.empty(0, dtype=np.int64), kept, np.zeros(1, np.int64), multiple)
+        plan = plan.first_units(len(plan) - len(plan) % settings.world_size)
     else:
         plan = fill_remainder(plan, settings.world_size, size, multiple)
     if strategy.row_length is not None and not strategy.packs_rows:  # the width of every row
@@ -245,24 +244,16 @@ def _with_last(
         edges: (n_batches + 1,) where each of these batches begins among the rows.
         multiple: widths are rounded up to a multiple of this.
     """
-    kept_batches = plan.unit_offsets[kept_units]
-    kept_rows = plan.batch_offsets[kept_batches]
-    row_offsets, entries = gather_groups(
-        plan.row_offsets, np.concatenate([np.arange(kept_rows), rows])
-    )
-    tokens = sums(plan.padded_lengths[entries], row_offsets[kept_rows:])
-    widest = np.maximum.reduceat(tokens, edges[:-1]) if len(tokens) else tokens
-    return BatchPlan(
+    row_offsets, entries = gather_groups(plan.row_offsets, rows)
+    tokens = sums(plan.padded_lengths[entries], row_offsets)
+    last = BatchPlan(
         samples=plan.samples[entries],
         lengths=plan.lengths[entries],
         row_offsets=row_offsets,
-        batch_offsets=_extended(plan.batch_offsets[: kept_batches + 1], edges),
-        unit_offsets=_extended(plan.unit_offsets[: kept_units + 1], np.arange(len(edges))),
-        widths=np.concatenate([plan.widths[:kept_batches], round_up(widest, multiple)]),
+        batch_offsets=edges,
+        unit_offsets=np.arange(len(edges)),
+        widths=round_up(np.maximum.reduceat(tokens, edges[:-1]), multiple),
         starts=None if plan.starts is None else plan.starts[entries],
         document_multiple=plan.document_multiple,
     )
-
-
-def _extended(offsets: Ints, more: Ints) -> Ints:
-    return np.concatenate([offsets, offsets[-1] + more[1:]])
+    return BatchPlan.concatenate([plan.first_units(kept_units), last])

@@ -134,7 +134,8 @@ class Axolotl(PackedRows, PacksDocuments):
         order, max_batches = self._order(window.lengths, run_seed, window.torch_seed)
         starts = None if window.starts is None else window.starts[order]
         made = super().plan(replace(window, lengths=window.lengths[order], starts=starts))
-        return _first_batches(replace(made, samples=order[made.samples]), max_batches)
+        made = replace(made, samples=order[made.samples])
+        return made.first_units(min(len(made), max_batches))  # each unit is a batch
 
     def _order(self, lengths: Ints, run_seed: int, epoch_seed: int) -> tuple[Ints, int]:
         """Return (n,) the samples in sequence, and the number of batches after which an epoch ends:
@@ -161,21 +162,3 @@ class Axolotl(PackedRows, PacksDocuments):
         """Return the number of batches of samples in this sequence."""
         n_rows = self.packed(lengths, lengths).packing.n_rows
         return n_rows // self.batch_size if self.real_batches else n_rows
-
-
-def _first_batches(plan: BatchPlan, most: int) -> BatchPlan:
-    """Return the first batches of a plan, at most so many."""
-    if len(plan) <= most:
-        return plan
-    n_rows = plan.batch_offsets[most]
-    n_entries = plan.row_offsets[n_rows]
-    return replace(
-        plan,
-        samples=plan.samples[:n_entries],
-        lengths=plan.lengths[:n_entries],
-        row_offsets=plan.row_offsets[: n_rows + 1],
-        batch_offsets=plan.batch_offsets[: most + 1],
-        unit_offsets=plan.unit_offsets[: most + 1],
-        widths=plan.widths[:most],
-        starts=None if plan.starts is None else plan.starts[:n_entries],
-    )
