@@ -1,6 +1,6 @@
 """`RankBatches`: one rank's batches in one epoch, as arrays."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import NamedTuple
 
@@ -63,6 +63,20 @@ class Batch:
     trained_tokens: int | None
 
 
+class StepTotals(NamedTuple):
+    """What the steps of an epoch have over all ranks.
+
+    Attributes:
+        samples: (n_steps,) entries of each step.
+        tokens: (n_steps,) tokens of each step that carry loss.
+        batches: (n_steps, world_size) batches of each step on each rank, empty ones not counted.
+    """
+
+    samples: Ints
+    tokens: Ints
+    batches: Ints
+
+
 @dataclass(frozen=True, eq=False)
 class RankBatches:
     """Batches of rows of entries, either of one rank in sequence or of all ranks.
@@ -80,13 +94,10 @@ class RankBatches:
         widths: (n_batches,) tokens to which its rows are padded.
         steps: (n_batches,) step of each batch, ascending on each rank.
         ranks: (n_batches,) rank of each batch.
-        step_samples: (n_steps,) entries of each step, over all ranks.
-        step_tokens: (n_steps,) tokens of each step that carry loss, over all ranks.
-        step_batches: (n_steps, world_size) batches of each step on each rank, empty ones not
-            counted.
         world_size: number of ranks.
         joins_samples: whether a row is one text to the loss, so that of its tokens only the first
             has none; else the first of each sample.
+        of_all_ranks: the steps of all ranks, where these are the batches of one.
     """
 
     records: Ints
@@ -99,11 +110,9 @@ class RankBatches:
     widths: Ints
     steps: Ints
     ranks: Ints
-    step_samples: Ints
-    step_tokens: Ints
-    step_batches: Ints
     world_size: int
     joins_samples: bool = False
+    of_all_ranks: StepTotals | None = None
 
     def __len__(self) -> int:
         """Return the number of batches."""
@@ -121,12 +130,28 @@ class RankBatches:
             return self.trained
         return after_first(self.lengths, self.row_offsets if self.joins_samples else None)
 
+    @cached_property
+    def step_totals(self) -> StepTotals:
+        """What each step has over all ranks."""
+        if self.of_all_ranks is not None:
+            return self.of_all_ranks
+        entries = np.diff(self.entry_offsets)
+        step_of_entry, n_steps = np.repeat(self.steps, entries), int(self.steps.max()) + 1
+        places = (self.steps * self.world_size + self.ranks)[entries > 0]
+        batches = np.bincount(places, minlength=n_steps * self.world_size)
+        return StepTotals(
+            np.bincount(step_of_entry, minlength=n_steps),
+            sums_at(step_of_entry, self.loss_tokens, n_steps),
+            batches.reshape(n_steps, self.world_size),
+        )
+
     def of_rank(self, rank: int) -> "RankBatches":
         """Return the batches of one rank."""
         own = np.flatnonzero(self.ranks == rank)
         batch_offsets, rows = gather_groups(self.batch_offsets, own)
         row_offsets, entries = gather_groups(self.row_offsets, rows)
-        return RankBatches(
+        return replace(
+            self,
             records=self.records[entries],
             starts=None if self.starts is None else self.starts[entries],
             lengths=self.lengths[entries],
@@ -137,11 +162,7 @@ class RankBatches:
             widths=self.widths[own],
             steps=self.steps[own],
             ranks=self.ranks[own],
-            step_samples=self.step_samples,
-            step_tokens=self.step_tokens,
-            step_batches=self.step_batches,
-            world_size=self.world_size,
-            joins_samples=self.joins_samples,
+            of_all_ranks=self.step_totals,
         )
 
     def batch(self, place: int) -> Batch:
@@ -161,8 +182,8 @@ class RankBatches:
             width=int(self.widths[place]),
             step=int(step),
             ends_step=place + 1 == len(self) or bool(self.steps[place + 1] != step),
-            weight=float(len(lengths) * self.world_size / self.step_samples[step]),
-            token_weight=tokens * self.world_size / max(1, int(self.step_tokens[step])),
+            weight=float(len(lengths) * self.world_size / self.step_totals.samples[step]),
+            token_weight=tokens * self.world_size / max(1, int(self.step_totals.tokens[step])),
             repeated=self.repeated[entries].tolist(),
             trained_tokens=trained,
         )
@@ -232,9 +253,6 @@ def plan_ranks(shares: EpochShares, request: RowRequest) -> RankBatches:
         repeated = np.repeat(distributed.repeated, np.diff(row_offsets[batch_offsets]))
     else:
         repeated = _repeated(plan.samples[entries], starts, shares)
-    steps = distributed.turns // settings.gradient_accumulation_steps
-    of_entry = np.repeat(steps, np.diff(row_offsets[batch_offsets]))
-    n_steps = int(steps.max()) + 1
     return RankBatches(
         records=plan.samples[entries],
         starts=starts,
@@ -244,28 +262,11 @@ def plan_ranks(shares: EpochShares, request: RowRequest) -> RankBatches:
         row_offsets=row_offsets,
         batch_offsets=batch_offsets,
         widths=np.where(distributed.batches < 0, 0, plan.widths[distributed.batches]),
-        steps=steps,
+        steps=distributed.turns // settings.gradient_accumulation_steps,
         ranks=distributed.ranks,
-        step_samples=np.bincount(of_entry, minlength=n_steps),
-        step_tokens=sums_at(
-            of_entry,
-            after_first(lengths, row_offsets if joins else None) if trained is None else trained,
-            n_steps,
-        ),
-        step_batches=count_step_batches(
-            steps, distributed.ranks, batch_offsets, settings.world_size
-        ),
         world_size=settings.world_size,
         joins_samples=joins,
     )
-
-
-def count_step_batches(steps: Ints, ranks: Ints, batch_offsets: Ints, world_size: int) -> Ints:
-    """Return (n_steps, world_size) batches of each step on each rank, empty ones not counted."""
-    filled = np.diff(batch_offsets) > 0
-    places = steps[filled] * world_size + ranks[filled]
-    n_steps = int(steps.max()) + 1
-    return np.bincount(places, minlength=n_steps * world_size).reshape(n_steps, world_size)
 
 
 class _Distributed(NamedTuple):

@@ -257,7 +257,7 @@ class BatchSampler:
         Such a loop takes `gradient_accumulation_steps` batches per step on every rank, and in the
         last step of the epoch what is left, which must be equally many on all ranks.
         """
-        counts = self._batches(self._epoch).step_batches
+        counts = self._batches(self._epoch).step_totals.batches
         if (counts[:-1] != self.gradient_accumulation_steps).any() or np.ptp(counts[-1]) > 0:
             raise InputError(
                 f"ranks or steps of epoch {self._epoch} have different numbers of batches: write "

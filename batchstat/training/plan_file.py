@@ -12,7 +12,7 @@ import numpy as np
 from batchstat.errors import InputError
 from batchstat.lengths.arrays import Ints, offsets_from_sizes
 from batchstat.planning.inputs import resolve_inputs
-from batchstat.planning.rank_batches import RankBatches, after_first, count_step_batches, plan_ranks
+from batchstat.planning.rank_batches import RankBatches, plan_ranks
 from batchstat.planning.shares import make_shares
 from batchstat.planning.strategies.spec import RowRequest
 from batchstat.profiling.profile import Profile
@@ -237,30 +237,17 @@ def _batches(columns: dict[str, Any], facts: _Facts) -> RankBatches:
     first_of_row = np.flatnonzero(np.diff(columns["row"], prepend=-1))
     rows_of_batch = np.bincount(columns["batch"][first_of_row], minlength=n)
     lengths = columns["stop"] - columns["start"]
-    trained = columns.get("trained")
-    row_offsets = np.append(first_of_row, len(lengths))
-    weighed = trained
-    if weighed is None:
-        # Where trained tokens are unknown, all that something predicts count.
-        weighed = after_first(lengths, row_offsets if facts.joins_samples else None)
-    steps = int(numbers["step"].max()) + 1
-    batch_offsets = offsets_from_sizes(rows_of_batch)
     return RankBatches(
         records=columns["record"],
         starts=columns["start"] if facts.in_parts else None,
         lengths=lengths,
-        trained=trained,
+        trained=columns.get("trained"),
         repeated=columns["repeated"],
-        row_offsets=row_offsets,
-        batch_offsets=batch_offsets,
+        row_offsets=np.append(first_of_row, len(lengths)),
+        batch_offsets=offsets_from_sizes(rows_of_batch),
         widths=numbers["width"],
         steps=numbers["step"],
         ranks=numbers["rank"],
-        step_samples=np.bincount(columns["step"], minlength=steps),
-        step_tokens=np.bincount(columns["step"], weights=weighed, minlength=steps).astype(np.int64),
-        step_batches=count_step_batches(
-            numbers["step"], numbers["rank"], batch_offsets, facts.world_size
-        ),
         world_size=facts.world_size,
         joins_samples=facts.joins_samples,
     )

@@ -37,7 +37,7 @@ def measure_trained(batches: RankBatches, request: RowRequest, samples: Samples)
         tokens=total(trained),
         untrained_samples=_untrained(batches),
         untrained_batches=int(np.count_nonzero(of_batch[filled] == 0)),
-        per_step=_amounts(batches.step_tokens),
+        per_step=_amounts(batches.step_totals.tokens),
         per_rank=_amounts(_of_ranks(batches)),
         weights=weights,
     )
@@ -81,14 +81,14 @@ def token_weights(batches: RankBatches, request: RowRequest) -> tuple[Floats, In
     # axolotl divides by the batches that a step really has; the last one of an epoch may have
     # fewer.
     if loss == "axolotl" or request.strategy.varies_steps:
-        divided_by = np.maximum(batches.step_batches[batches.steps, batches.ranks], 1)
+        divided_by = np.maximum(batches.step_totals.batches[batches.steps, batches.ranks], 1)
     offsets = batches.entry_offsets
     trained = _sums(batches.loss_tokens, offsets)
     # transformers with average_tokens_across_devices=False counts the tokens of its own rank's
     # step.
     if loss == "num-items-per-rank":
         divided_by, trained = 1, _of_ranks(batches)[batches.steps, batches.ranks]
-    of_step = batches.step_tokens[batches.steps] / (batches.world_size * divided_by)
+    of_step = batches.step_totals.tokens[batches.steps] / (batches.world_size * divided_by)
     if loss == "sequence-mean":
         rows, offsets = np.diff(batches.batch_offsets), batches.row_offsets
         trained = _sums(batches.loss_tokens, offsets)
@@ -101,8 +101,8 @@ def _of_ranks(batches: RankBatches) -> Ints:
     """Return (n_steps, world_size) trained tokens of each rank in each step."""
     of_batch = _sums(batches.loss_tokens, batches.entry_offsets)
     places = batches.steps * batches.world_size + batches.ranks
-    found = sums_at(places, of_batch, batches.step_batches.size)
-    return found.reshape(batches.step_batches.shape)
+    found = sums_at(places, of_batch, batches.step_totals.batches.size)
+    return found.reshape(batches.step_totals.batches.shape)
 
 
 def _sums(numbers: Ints, offsets: Ints) -> Ints:

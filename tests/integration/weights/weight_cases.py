@@ -142,7 +142,7 @@ def compared(case: Case, gradients: list[np.ndarray]) -> Found:
     request = StrategySpec.parse(case.strategy).request(inputs.resolve(settings))
     planned = plan_ranks(make_shares(inputs.samples, request.settings), request)
     weights, group = token_weights(planned, request)
-    expected = np.zeros((len(planned.step_tokens), FIRST[-1]))
+    expected = np.zeros((len(planned.step_totals.tokens), FIRST[-1]))
     entries = np.diff(planned.entry_offsets)
     starts = np.zeros_like(planned.lengths) if planned.starts is None else planned.starts
     tokens, untrained = 0, np.ones(len(entries), dtype=bool)
@@ -150,7 +150,7 @@ def compared(case: Case, gradients: list[np.ndarray]) -> Found:
         record, start, step = planned.records[i], starts[i], planned.steps[batch]
         at = np.arange(start + 1, start + planned.lengths[i])
         places = FIRST[record] + at[MASKS[record][at]]
-        expected[step, places] += weights[group[i]] / max(planned.step_tokens[step], 1)
+        expected[step, places] += weights[group[i]] / max(planned.step_totals.tokens[step], 1)
         tokens += len(places)
         untrained[batch] &= len(places) == 0
     assert len(gradients) == len(expected), f"{len(gradients)} steps, not {len(expected)}: {case}"
@@ -160,7 +160,7 @@ def compared(case: Case, gradients: list[np.ndarray]) -> Found:
         steps=len(expected),
         tokens=tokens,
         untrained_batches=int(untrained.sum()),
-        untrained_steps=int((planned.step_tokens == 0).sum()),
+        untrained_steps=int((planned.step_totals.tokens == 0).sum()),
         ends_early=bool(planned.step_batches[-1, 0] < planned.step_batches[0, 0]),
         error=float(error.max()),
     )
