@@ -8,7 +8,6 @@ import numpy as np
 
 from batchstat.lengths.arrays import Ints, gather_groups, offsets_from_sizes
 from batchstat.lengths.exact import moments, sums
-from batchstat.planning.algorithms.histogram import BatchSummary
 from batchstat.planning.plan import BatchPlan
 from batchstat.planning.samples import Samples
 
@@ -97,14 +96,14 @@ class BatchTable:
         )
 
     @classmethod
-    def from_summary(cls, summary: BatchSummary) -> "BatchTable":
-        """Build from per-batch totals only; each batch is a unit of whole samples."""
-        return cls(
-            **summary._asdict(),
-            samples=summary.entries,
-            padded_squares=summary.squares,
-            unit_offsets=np.arange(len(summary.rows) + 1),
-        )
+    def of_whole_samples(
+        cls, rows: Ints, widths: Ints, entries: Ints, tokens: Ints, squares: Ints
+    ) -> "BatchTable":
+        """Return batches from their totals: each is a unit, and no sample is split or padded to a
+        multiple of its own.
+        """
+        units = np.arange(len(rows) + 1)
+        return cls(rows, widths, entries, entries, tokens, squares, squares, units)
 
     @classmethod
     def concatenate(cls, every: Sequence["BatchTable"]) -> "BatchTable":

@@ -38,11 +38,10 @@ def tabulate_windows(
 ) -> Iterator[BatchTable]:
     """Yield the batches of the same plans, without following single samples."""
     for windows, part in _windows(strategy, samples, seed, epoch, TOGETHER):
-        summary = None if part.is_split else strategy.summary_together(windows)
-        if summary is None:
-            yield BatchTable.of([_renumbered(strategy.plan_together(windows), part)])
-        else:
-            yield BatchTable.from_summary(summary)
+        table = None if part.is_split else strategy.summary_together(windows)
+        if table is None:
+            table = BatchTable.of([_renumbered(strategy.plan_together(windows), part)])
+        yield table
 
 
 def _windows(

@@ -2,7 +2,6 @@
 
 from dataclasses import dataclass
 from functools import cached_property
-from typing import NamedTuple
 
 import numpy as np
 
@@ -11,20 +10,7 @@ from batchstat.lengths.exact import added
 from batchstat.lengths.stats import LengthStats
 from batchstat.planning.algorithms.cutting import one_left_out
 from batchstat.planning.algorithms.packing import placed_runs
-
-
-class BatchSummary(NamedTuple):
-    """(n_batches,) rows, widths, entries, real tokens and squared lengths of batches."""
-
-    rows: Ints
-    widths: Ints
-    entries: Ints
-    tokens: Ints
-    squares: Ints
-
-    def take(self, sequence: Ints) -> "BatchSummary":
-        """Return the batches in another sequence."""
-        return BatchSummary(*(column[sequence] for column in self))
+from batchstat.planning.batch_table import BatchTable
 
 
 @dataclass(frozen=True, eq=False)
@@ -105,7 +91,7 @@ class RowRuns:
         multiple: int,
         shuffle: np.random.Generator | None,
         leave_out: np.random.Generator | None = None,
-    ) -> BatchSummary:
+    ) -> BatchTable:
         """Return batches of consecutive rows, shuffled if a generator is given, and without one of
         them if one to draw it with is.
         """
@@ -116,7 +102,7 @@ class RowRuns:
             # Cumulative sums may wrap around; their differences are still right.
             return np.diff(self._before(numbers, offsets))
 
-        summary = BatchSummary(
+        table = BatchTable.of_whole_samples(
             rows,
             round_up(self.held[firsts], multiple),
             of_batches(self.entries),
@@ -129,7 +115,7 @@ class RowRuns:
         if leave_out is not None:
             sequence = sequence[:-1] if shuffle is not None else one_left_out(sequence, leave_out)
         is_as_cut = shuffle is None and leave_out is None
-        return summary if is_as_cut else summary.take(sequence)
+        return table if is_as_cut else table.take(sequence)
 
     @cached_property
     def _offsets(self) -> Ints:

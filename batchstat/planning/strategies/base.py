@@ -2,7 +2,7 @@
 
 from abc import ABC, abstractmethod
 from dataclasses import asdict, dataclass, replace
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import Any, ClassVar
 
 import numpy as np
 import numpy.typing as npt
@@ -11,10 +11,8 @@ from batchstat.lengths.arrays import Ints, round_up
 from batchstat.lengths.stats import LengthStats
 from batchstat.parameters import check_fields
 from batchstat.planning.algorithms.cutting import one_sample_a_row
+from batchstat.planning.batch_table import BatchTable
 from batchstat.planning.plan import BatchPlan, Window, Windows
-
-if TYPE_CHECKING:
-    from batchstat.planning.algorithms.histogram import BatchSummary
 
 NOT_PACKED = "off"
 """Value of the parameter that makes a framework pack, where it has others than true and false."""
@@ -177,14 +175,14 @@ class Strategy(ABC):
         plan = one_sample_a_row(window.lengths, order, offsets, widths, sequence)
         return replace(plan, widths=round_up(plan.widths, self.pad_to_multiple_of))
 
-    def summary(self, stats: LengthStats, rng: np.random.Generator) -> "BatchSummary | None":
+    def summary(self, stats: LengthStats, rng: np.random.Generator) -> BatchTable | None:
         """Return the batches of an epoch that is one window of these lengths, as `plan` makes them;
         None if they depend on the order of the samples.
         """
         del stats, rng
         return None
 
-    def summary_together(self, windows: Windows) -> "BatchSummary | None":
+    def summary_together(self, windows: Windows) -> BatchTable | None:
         """Return the batches of consecutive windows, as `plan_together` makes them; None if only a
         plan says what they are.
         """

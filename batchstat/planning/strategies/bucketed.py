@@ -9,7 +9,8 @@ from batchstat.lengths.arrays import Ints
 from batchstat.lengths.stats import LengthStats
 from batchstat.parameters import described, parameter
 from batchstat.planning.algorithms.cutting import Falling, cut_every
-from batchstat.planning.algorithms.histogram import BatchSummary, RowRuns
+from batchstat.planning.algorithms.histogram import RowRuns
+from batchstat.planning.batch_table import BatchTable
 from batchstat.planning.plan import Windows
 from batchstat.planning.strategies.longest_first import LongestFirst
 
@@ -46,7 +47,7 @@ class Bucketed(LongestFirst):
         rest = (n - (n - 1) // windows.size * windows.size) % self.batch_size
         return replace(windows, lengths=windows.lengths[: n - rest])
 
-    def summary(self, stats: LengthStats, rng: np.random.Generator) -> BatchSummary | None:
+    def summary(self, stats: LengthStats, rng: np.random.Generator) -> BatchTable | None:
         """Return the batches of all lengths sorted together."""
         drops = self.drop_last and stats.count % self.batch_size
         if stats.count > self.read_ahead or drops:  # which samples, lengths do not say

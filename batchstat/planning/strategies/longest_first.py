@@ -15,7 +15,7 @@ from batchstat.planning.algorithms.cutting import (
     one_left_out,
     one_sample_a_row,
 )
-from batchstat.planning.algorithms.histogram import BatchSummary
+from batchstat.planning.batch_table import BatchTable
 from batchstat.planning.plan import BatchPlan, Window, Windows
 from batchstat.planning.strategies.base import Strategy
 
@@ -58,14 +58,14 @@ class LongestFirst(Strategy):
         order = longest_first(lengths, windows.size)
         return one_sample_a_row(lengths, order, *self._batches(Falling(lengths, order), windows))
 
-    def summary_together(self, windows: Windows) -> BatchSummary:
+    def summary_together(self, windows: Windows) -> BatchTable:
         """Sort, cut and shuffle lengths alone."""
         windows = self.kept(windows)
         falling = falling_lengths(windows.lengths, windows.size)
         offsets, widths, sequence = self._batches(Falling(falling), windows)
         rows = np.diff(offsets)
-        summary = BatchSummary(rows, widths, rows, *moments(falling, offsets))
-        return summary if sequence is None else summary.take(sequence)
+        table = BatchTable.of_whole_samples(rows, widths, rows, *moments(falling, offsets))
+        return table if sequence is None else table.take(sequence)
 
     def _batches(self, falling: Falling, windows: Windows) -> tuple[Ints, Ints, Ints | None]:
         """Return offsets and widths of batches as they are cut, and their shuffled sequence."""

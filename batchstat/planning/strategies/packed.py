@@ -24,7 +24,7 @@ from batchstat.planning.algorithms.cutting import (
     narrowed,
     one_left_out,
 )
-from batchstat.planning.algorithms.histogram import BatchSummary, RowRuns
+from batchstat.planning.algorithms.histogram import RowRuns
 from batchstat.planning.algorithms.packing import (
     Packing,
     best_fit,
@@ -32,6 +32,7 @@ from batchstat.planning.algorithms.packing import (
     next_fit,
     whole_rows,
 )
+from batchstat.planning.batch_table import BatchTable
 from batchstat.planning.plan import BatchPlan, Window
 from batchstat.planning.strategies.packs_documents import PacksDocuments
 
@@ -160,7 +161,7 @@ class Packed(PacksDocuments):
             document_multiple=self.document_multiple,
         )
 
-    def summary(self, stats: LengthStats, rng: np.random.Generator) -> BatchSummary | None:
+    def summary(self, stats: LengthStats, rng: np.random.Generator) -> BatchTable | None:
         """Return the batches of best fit over all lengths, computed on their histogram.
 
         Raises:

@@ -9,7 +9,8 @@ from batchstat.lengths.arrays import Ints, round_up
 from batchstat.lengths.stats import LengthStats
 from batchstat.parameters import described
 from batchstat.planning.algorithms.cutting import Falling, cut_by_budget, holds_more
-from batchstat.planning.algorithms.histogram import BatchSummary, RowRuns
+from batchstat.planning.algorithms.histogram import RowRuns
+from batchstat.planning.batch_table import BatchTable
 from batchstat.planning.strategies.longest_first import LongestFirst
 
 
@@ -47,7 +48,7 @@ class TokenBudget(LongestFirst):
             padded = round_up(padded.astype(np.int64), self.pad_to_multiple_of)
         return padded
 
-    def summary(self, stats: LengthStats, rng: np.random.Generator) -> BatchSummary | None:
+    def summary(self, stats: LengthStats, rng: np.random.Generator) -> BatchTable | None:
         """Return the batches of all lengths sorted together."""
         if stats.count > self.read_ahead:
             return None

@@ -57,7 +57,7 @@ def measure(
         rng = window_rng(settings.seed, settings.epoch, 0)
         summary = strategy.summary(shares.epoch.stats, rng)
     if summary is not None:
-        planned = [iter([BatchTable.from_summary(summary)])]
+        planned = [iter([summary])]
     # Plans are kept to follow samples in, which takes memory that grows with the epoch.
     elif by_sample:
         trained_in = trained_to_balance(shares, settings)

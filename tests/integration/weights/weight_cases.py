@@ -161,7 +161,7 @@ def compared(case: Case, gradients: list[np.ndarray]) -> Found:
         tokens=tokens,
         untrained_batches=int(untrained.sum()),
         untrained_steps=int((planned.step_totals.tokens == 0).sum()),
-        ends_early=bool(planned.step_batches[-1, 0] < planned.step_batches[0, 0]),
+        ends_early=bool(planned.step_totals.batches[-1, 0] < planned.step_totals.batches[0, 0]),
         error=float(error.max()),
     )
 
