@@ -121,9 +121,6 @@ def documented(record: type[_Record]) -> type[_Record]:
     return record
 
 
-_NO_BOUNDS: Mapping[str, int] = {}
-
-
 def whole_number(name: str, value: object, min_value: int = 1, max_value: int = MAX_INT) -> int:
     """Return `value` as an int in this range; else raise an `OptionError`."""
     try:
@@ -205,16 +202,12 @@ def named_path(name: str, given: str | os.PathLike[str]) -> Path:
     return Path(given)
 
 
-def check_fields(
-    record: "DataclassInstance",
-    min_values: Mapping[str, int] = _NO_BOUNDS,
-    max_values: Mapping[str, int] = _NO_BOUNDS,
-) -> None:
+def check_fields(record: "DataclassInstance") -> None:
     """Check a frozen dataclass against its annotations.
 
-    Ints are whole numbers from 1, or what their option or `min_values[name]` says, to `MAX_INT`, or
-    what their option or `max_values[name]` says; booleans are booleans, text is text; an optional
-    int or text may be None; an option whose values are names has one of them.
+    Ints are whole numbers from 1 to `MAX_INT`, or from and to what their option says; booleans are
+    booleans, text is text; an optional int or text may be None; an option whose values are names
+    has one of them.
 
     Raises:
         OptionError: a field that does not match, named with its value.
@@ -228,12 +221,8 @@ def check_fields(
         value = getattr(record, each.name)
         if each.type is int or (each.type == (int | None) and value is not None):
             declared = options.get(each.name, _UNBOUNDED)
-            bounds = (
-                min_values.get(each.name, declared.least),
-                max_values.get(each.name, declared.most),
-            )
             value = _whole(each.name, value) if isinstance(value, str) else value
-            number = whole_number(each.name, value, *bounds)
+            number = whole_number(each.name, value, declared.least, declared.most)
             object.__setattr__(record, each.name, number)
         elif each.type is bool and not isinstance(value, bool):
             raise OptionError(f"{each.name}={short(value)}: must be true or false")

@@ -1,6 +1,7 @@
 """`Lost`: what of the samples of a corpus is not trained on."""
 
-from dataclasses import dataclass
+from dataclasses import astuple, dataclass
+from operator import add
 
 
 @dataclass(frozen=True)
@@ -30,12 +31,7 @@ class Lost:
 
     def __add__(self, other: "Lost") -> "Lost":
         """Return what is lost by both."""
-        return Lost(
-            truncated_samples=self.truncated_samples + other.truncated_samples,
-            truncated_tokens=self.truncated_tokens + other.truncated_tokens,
-            dropped_samples=self.dropped_samples + other.dropped_samples,
-            dropped_tokens=self.dropped_tokens + other.dropped_tokens,
-        )
+        return Lost(*map(add, astuple(self), astuple(other)))
 
 
 NOTHING = Lost()

@@ -3,7 +3,6 @@
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import Protocol
 
 import numpy as np
 
@@ -19,43 +18,9 @@ from batchstat.planning.settings import ResolvedSettings
 from batchstat.planning.size_limits import check_room
 
 
-class Epoch(Protocol):
-    """The samples of an epoch, in order, held or streamed. No length is above `max_length`."""
-
-    @property
-    def count(self) -> int:
-        """Number of samples, or of parts where samples are split."""
-
-    @property
-    def tokens(self) -> int:
-        """Total tokens of all samples."""
-
-    @property
-    def sample_count(self) -> int:
-        """Number of samples that begin here; a split one counts with its first part."""
-
-    @property
-    def is_split(self) -> bool:
-        """Whether any sample is split into parts."""
-
-    @property
-    def stats(self) -> LengthStats:
-        """Statistics of the lengths."""
-
-    @property
-    def lost(self) -> Lost:
-        """What `overflow` loses."""
-
-    def pieces(self, size: int) -> Iterator["InMemoryEpoch"]:
-        """Yield the epoch in order, `size` samples at a time; the last piece may be shorter."""
-
-    def whole(self) -> "InMemoryEpoch":
-        """Return the whole epoch, held in memory."""
-
-
 @dataclass(frozen=True, eq=False)
 class InMemoryEpoch:
-    """An `Epoch` as arrays.
+    """The samples of an epoch as arrays, in order. No length is above `max_length`.
 
     Attributes:
         samples: (n,) record number of each sample; a split one appears once per part.

@@ -3,7 +3,7 @@
 from collections.abc import Iterable
 from dataclasses import dataclass, field, fields
 from functools import cached_property
-from typing import TYPE_CHECKING, TypedDict
+from typing import TYPE_CHECKING, Any, TypedDict
 
 from batchstat.errors import OptionError, short
 from batchstat.parameters import (
@@ -63,6 +63,16 @@ class SettingsOptions(TypedDict, total=False):
     keep_labels: tuple[str, ...]
 
 
+def _batching(default: Any, help: str, metavar: str | None = "N", **more: Any) -> Any:
+    """Return a field with an option of what is batched."""
+    return option(default, help, "Batching", metavar, **more)
+
+
+def _ranks(default: Any, help: str, metavar: str = "N", **more: Any) -> Any:
+    """Return a field with an option of what the ranks get."""
+    return option(default, help, "Ranks", metavar, **more)
+
+
 @documented
 @dataclass(frozen=True, kw_only=True)
 class Settings:
@@ -76,105 +86,78 @@ class Settings:
         OptionError: a number out of range or not whole, or an unknown name.
     """
 
-    tokens_per_batch: int | None = option(
+    tokens_per_batch: int | None = _batching(
         None,
         "Budget: most tokens per batch, with padding.",
-        "Batching",
-        "N",
         shown="`batch_size` x `max_length`, else 16384 or `max_length`",
         is_common=True,
     )
-    max_length: int | None = option(
+    max_length: int | None = _batching(
         None,
         "Most tokens per sample.",
-        "Batching",
-        "N",
         shown="the tokenizer's maximum, at most the longest sample",
         is_common=True,
     )
-    overflow: str = option(
+    overflow: str = _batching(
         "truncate",
         "What happens to longer samples: truncate, drop or split.",
-        "Batching",
         "RULE",
         values=OVERFLOWS,
     )
-    batch_size: int | None = option(
+    batch_size: int | None = _batching(
         None,
         "Samples per batch of fixed, static and bucketed.",
-        "Batching",
-        "N",
         shown="`tokens_per_batch` // `max_length`",
         is_common=True,
     )
-    read_ahead: int = option(
-        10_000,
-        "How many samples are sorted together (the sort window).",
-        "Batching",
-        "N",
-        is_common=True,
+    read_ahead: int = _batching(
+        10_000, "How many samples are sorted together (the sort window).", is_common=True
     )
-    max_samples: int | None = option(
-        None,
-        "Most samples per batch of a strategy with a token budget.",
-        "Batching",
-        "N",
-        shown="no limit",
+    max_samples: int | None = _batching(
+        None, "Most samples per batch of a strategy with a token budget.", shown="no limit"
     )
-    order: str = option(
-        "shuffled",
-        "Order of samples: file, shuffled, torch or blocks.",
-        "Batching",
-        "ORDER",
-        values=ORDERS,
+    order: str = _batching(
+        "shuffled", "Order of samples: file, shuffled, torch or blocks.", "ORDER", values=ORDERS
     )
-    seed: int = option(
-        0, "Random seed of samples and batches, combined with `epoch`.", "Batching", "N", least=0
+    seed: int = _batching(
+        0, "Random seed of samples and batches, combined with `epoch`.", least=0, most=MOST_SEED
     )
-    epoch: int = option(0, "Epoch to simulate, from 0.", "Batching", "N", least=0)
-    world_size: int = option(1, "Number of ranks.", "Ranks", "N", is_common=True)
-    distribute: str = option(
+    epoch: int = _batching(0, "Epoch to simulate, from 0.", least=0)
+    world_size: int = _ranks(1, "Number of ranks.", most=MOST_RANKS, is_common=True)
+    distribute: str = _ranks(
         "batches",
         "What is distributed across ranks: batches of one plan in turn, samples (as torch's "
         "DistributedSampler), independent (samples, with a different seed on each rank), chunks of "
         "the corpus, or balanced (batches of similar cost in each step).",
-        "Ranks",
         "RULE",
         values=DISTRIBUTIONS,
     )
-    balance_by: str = option(
+    balance_by: str = _ranks(
         "length",
         "What distribute=balanced makes similar in each step: length or trained.",
-        "Ranks",
         "NUMBER",
         values=NUMBERS,
     )
-    remainder: str = option(
+    remainder: str = _ranks(
         "repeat",
         "Batches that do not divide evenly over ranks: repeat, drop, uneven, dummy (steps) or "
         "spread over all.",
-        "Ranks",
         "RULE",
         values=REMAINDERS,
     )
-    gradient_accumulation_steps: int = option(
-        1, "Batches per optimizer step, on each rank.", "Ranks", "N"
-    )
-    loss: str | None = option(
+    gradient_accumulation_steps: int = _ranks(1, "Batches per optimizer step, on each rank.")
+    loss: str | None = _ranks(
         None,
         "How the losses of tokens become that of a step, for the weight of a trained token: "
         "mean-per-batch, num-items-in-batch, num-items-per-rank, token-sum, sequence-mean, trl, "
         "axolotl or unknown.",
-        "Ranks",
         "NAME",
         shown="that of the current setup, where it is known which tokens are trained",
         told="How the losses of tokens become that of a step; null where no weights are reported.",
         values=LOSSES,
     )
-    pad_to_multiple_of: int = option(
-        1, "Round row widths up to a multiple of N tokens.", "Batching", "N"
-    )
-    drop_last: bool = option(False, "Drop an incomplete last batch.", "Batching")
+    pad_to_multiple_of: int = _batching(1, "Round row widths up to a multiple of N tokens.")
+    drop_last: bool = _batching(False, "Drop an incomplete last batch.", None)
     sampler: str = option(
         "none",
         "How an epoch samples classes, such as downsampling, count=N or weights=A:1,B:3; "
@@ -193,7 +176,7 @@ class Settings:
     )
 
     def __post_init__(self) -> None:
-        check_fields(self, max_values={"world_size": MOST_RANKS, "seed": MOST_SEED})
+        check_fields(self)
         object.__setattr__(self, "keep_labels", _labels(self.keep_labels))
         if self.world_size > _MOST_PLANNED and self.distribute not in FROM_ONE_PLAN:
             raise OptionError(
@@ -251,14 +234,12 @@ class Settings:
             current_loss: the loss of the current setup; None if no one asks for weights.
             current_multiple: what the current setup rounds widths up to a multiple of.
         """
-        from batchstat.lengths.arrays import round_up
-
         given = {each.name: getattr(self, each.name) for each in fields(self)}
         max_length = self.max_length or max(1, min(stated_max or longest, longest))
-        widest = round_up(max_length, self.pad_to_multiple_of)
+        widest = _rounded_up(max_length, self.pad_to_multiple_of)
         fixed = current_batch_size or self.batch_size
         # The largest batch that the current setup really has.
-        largest = (fixed or 1) * max(widest, round_up(max_length, current_multiple))
+        largest = (fixed or 1) * max(widest, _rounded_up(max_length, current_multiple))
         least = max(DEFAULT_BUDGET, widest) if fixed is None else largest
         budget = self.tokens_per_batch or min(least, MAX_INT)
         decided = {
@@ -291,9 +272,12 @@ class ResolvedSettings(Settings):
     @property
     def widest(self) -> int:
         """Tokens to which a row of `max_length` is padded."""
-        from batchstat.lengths.arrays import round_up
+        return _rounded_up(self.max_length, self.pad_to_multiple_of)
 
-        return round_up(self.max_length, self.pad_to_multiple_of)
+
+def _rounded_up(tokens: int, multiple: int) -> int:
+    """Return `round_up`, without what loads NumPy: `--help` shows settings."""
+    return -(-tokens // multiple) * multiple
 
 
 def _labels(labels: object) -> tuple[str, ...]:

@@ -8,12 +8,12 @@ from batchstat.errors import InputError
 from batchstat.lengths.arrays import Ints
 from batchstat.parameters import MOST_SEED
 from batchstat.planning.distribution import contiguous, round_robin
-from batchstat.planning.epoch import Epoch, InMemoryEpoch, check_any, draw_epoch
+from batchstat.planning.epoch import InMemoryEpoch, check_any, draw_epoch
 from batchstat.planning.order import make_order
 from batchstat.planning.rules import FROM_ONE_PLAN, SHUFFLED
 from batchstat.planning.samples import Samples
 from batchstat.planning.settings import ResolvedSettings
-from batchstat.planning.streamed_epoch import STREAMED, StreamedEpoch
+from batchstat.planning.streamed_epoch import STREAMED, Epoch, StreamedEpoch
 
 
 @dataclass(frozen=True, eq=False)

@@ -23,7 +23,7 @@ STREAMED = ("file", "blocks")
 
 @dataclass(frozen=True, eq=False)
 class StreamedEpoch:
-    """An `Epoch` of every sample of a corpus once, in an order that comes in pieces.
+    """An epoch of every sample of a corpus once, in an order that comes in pieces.
 
     Attributes:
         corpus: the samples.
@@ -92,3 +92,7 @@ class StreamedEpoch:
         order = stream_order(len(corpus), settings.order, seed=settings.seed, epoch=settings.epoch)
         for places in order:
             yield draw_epoch(corpus, places, settings)
+
+
+Epoch = InMemoryEpoch | StreamedEpoch
+"""The samples of an epoch, in order, held or streamed."""

@@ -5,9 +5,10 @@ from dataclasses import replace
 from functools import partial
 
 from batchstat.planning.batch_table import BatchTable
-from batchstat.planning.epoch import Epoch, InMemoryEpoch
+from batchstat.planning.epoch import InMemoryEpoch
 from batchstat.planning.plan import BatchPlan, Windows
 from batchstat.planning.strategies.base import Strategy
+from batchstat.planning.streamed_epoch import Epoch
 from batchstat.planning.window_rngs import WindowGenerators
 
 TOGETHER = 1 << 17

@@ -50,11 +50,6 @@ class GivenBatches(Strategy):
         return len(self.places) > len(self.row_offsets) - 1
 
     @property
-    def attends_within_samples(self) -> bool:
-        """Whether attention stays within the samples of a row."""
-        return self.within_samples
-
-    @property
     def repeats_samples(self) -> bool:
         """Whether two batches may hold the same sample: nobody says that they do not."""
         return True

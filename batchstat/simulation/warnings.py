@@ -7,10 +7,10 @@ import numpy as np
 
 from batchstat.lengths.arrays import round_up
 from batchstat.lengths.stats import LengthStats
-from batchstat.planning.epoch import Epoch
 from batchstat.planning.rules import SHUFFLED
 from batchstat.planning.samplers.per_batch import PerBatch
 from batchstat.planning.settings import DEFAULT_BUDGET, ResolvedSettings
+from batchstat.planning.streamed_epoch import Epoch
 from batchstat.simulation.device import Device
 from batchstat.simulation.device_warnings import device_warnings
 from batchstat.simulation.results import ReportWarning, StrategyResult

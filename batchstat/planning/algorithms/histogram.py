@@ -9,7 +9,7 @@ from batchstat.lengths.arrays import Ints, offsets_from_sizes, round_up
 from batchstat.lengths.exact import added
 from batchstat.lengths.stats import LengthStats
 from batchstat.planning.algorithms.cutting import one_left_out
-from batchstat.planning.algorithms.packing import placed_runs
+from batchstat.planning.algorithms.packing import best_fit_of_counts
 from batchstat.planning.batch_table import BatchTable
 
 
@@ -40,12 +40,12 @@ class RowRuns:
         """Return rows of at most `capacity` tokens and `most` samples, packed by best fit
         decreasing.
 
-        Each placement puts as many samples of one length into every row of a range. Where no range
-        begins or ends, rows are equal: those are the runs.
+        Each run of the packing puts as many samples of one length into every row of a range. Where
+        no range begins or ends, rows are equal: those are the runs.
         """
         values, counts = stats.values[::-1].astype(np.int64), stats.counts[::-1]
-        placed = placed_runs(values, counts, capacity, most)
-        first_rows, end_rows = placed.row, placed.row + placed.rows
+        packing, kinds = best_fit_of_counts(values, counts, capacity, most)
+        first_rows, end_rows = packing.row, packing.row + packing.rows
         run_edges = np.unique(np.concatenate([first_rows, end_rows]))
         first_runs = np.searchsorted(run_edges, first_rows)
         end_runs = np.searchsorted(run_edges, end_rows)
@@ -57,14 +57,13 @@ class RowRuns:
             np.subtract.at(change, end_runs, numbers)
             return np.cumsum(change)[:-1]
 
-        lengths, samples = values[placed.kind], placed.each
-        held = sums_per_row(samples * lengths)
+        held = sums_per_row(packing.tokens)
         widest_first = np.argsort(-held, kind="stable")
         return cls(
             np.diff(run_edges)[widest_first],
             held[widest_first],
-            sums_per_row(samples)[widest_first],
-            sums_per_row(samples * lengths**2)[widest_first],
+            sums_per_row(packing.each)[widest_first],
+            sums_per_row(packing.tokens * values[kinds])[widest_first],
         )
 
     def within(self, budget: int, multiple: int, max_samples: int | None) -> tuple[Ints, bool]:

@@ -74,42 +74,6 @@ class Packing(NamedTuple):
             )
 
 
-class Placement(NamedTuple):
-    """Consecutive samples in consecutive rows, the same number in each.
-
-    Attributes:
-        row: the first row.
-        rows: number of rows.
-        each: samples added to each row.
-        before: samples that each row had before.
-        kind: index of the length.
-    """
-
-    row: int
-    rows: int
-    each: int
-    before: int
-    kind: int
-
-
-class PlacedRuns(NamedTuple):
-    """Placements of equal lengths in consecutive rows, in order.
-
-    Attributes:
-        row: (n_placements,) the first row.
-        rows: (n_placements,) number of rows.
-        each: (n_placements,) samples that each of these rows gets.
-        before: (n_placements,) samples that each of them had.
-        kind: (n_placements,) place of their length among the distinct ones.
-    """
-
-    row: Ints
-    rows: Ints
-    each: Ints
-    before: Ints
-    kind: Ints
-
-
 class _Run(NamedTuple):
     """Consecutive rows with the same room left.
 
@@ -139,15 +103,20 @@ def best_fit(lengths: Ints, capacity: int, most: int) -> Packing:
     begins = np.append(0, np.flatnonzero(lengths[1:] != lengths[:-1]) + 1)
     counts = np.diff(begins, append=len(lengths))
     values = lengths[begins].astype(np.int64)
-    found = placed_runs(values, counts, capacity, most)
-    return Packing(*found[:-1], found.each * values[found.kind])
+    return best_fit_of_counts(values, counts, capacity, most)[0]
 
 
-def placed_runs(lengths: Ints, counts: Ints, capacity: int, most: int) -> "PlacedRuns":
-    """Do the same for distinct `lengths` (n_distinct,), descending, and their counts."""
+def best_fit_of_counts(
+    lengths: Ints, counts: Ints, capacity: int, most: int
+) -> tuple[Packing, Ints]:
+    """Do the same for distinct `lengths` (n_distinct,), descending, and their counts; also return
+    (m,) which of them each run of the packing is of.
+    """
     sizes = np.maximum(lengths, 1).tolist()
-    found = list(_best_fit(sizes, counts.tolist(), capacity, most))
-    return PlacedRuns(*np.array(found, dtype=np.int64).reshape(-1, len(PlacedRuns._fields)).T)
+    placed = list(_best_fit(sizes, counts.tolist(), capacity, most))
+    *runs, kinds = np.array(placed, dtype=np.int64).reshape(-1, 5).T
+    row, rows, each, before = runs
+    return Packing(row, rows, each, before, each * lengths[kinds]), kinds
 
 
 def first_fit(lengths: Ints, capacity: int, most: int) -> Packing:
@@ -204,10 +173,15 @@ def whole_rows(lengths: Ints, each: Ints) -> Packing:
     return Packing(row, one, each, none, sums(lengths, offsets_from_sizes(each)))
 
 
-def _best_fit(sizes: list[int], counts: list[int], capacity: int, most: int) -> Iterator[Placement]:
+def _best_fit(
+    sizes: list[int], counts: list[int], capacity: int, most: int
+) -> Iterator[tuple[int, int, int, int, int]]:
+    """Yield samples of one size in consecutive rows, the same number in each: the first row, the
+    number of rows, what each gets and what it had before, and the index of the size.
+    """
     open_runs: dict[int, deque[_Run]] = {}
     rooms: list[int] = []  # that open rows have, rising
-    rows = 0
+    n_rows = 0
 
     def put(run: _Run, *, back: bool = True) -> None:
         if run.rows == 0 or run.held == most or run.room == 0:
@@ -223,38 +197,20 @@ def _best_fit(sizes: list[int], counts: list[int], capacity: int, most: int) -> 
             fitting = bisect_left(rooms, size)
             if fitting < len(rooms):
                 room = rooms[fitting]
-                run = open_runs[room].popleft()
+                first, rows, _, held = open_runs[room].popleft()
                 if not open_runs[room]:
                     del open_runs[room], rooms[fitting]
             else:
-                each = min(max(capacity // size, 1), most)
-                run = _Run(rows, -(-count // each), max(capacity, size), 0)
-                rows += run.rows
-            placements, rest, kept = _fill(run, size, count, most, kind)
-            for placement, after in placements:
-                yield placement
-                put(after)
-            put(rest, back=False)
-            count = kept
-
-
-def _fill(
-    run: _Run, size: int, count: int, most: int, kind: int
-) -> tuple[list[tuple[Placement, _Run]], _Run, int]:
-    """Put `count` samples of one size into the rows of a run in turn, as many into each as fit.
-
-    Returns the placements with the runs that these rows become, the rows that got none, and the
-    number of samples left over.
-    """
-    each = min(run.room // size, most - run.held)
-    whole = min(run.rows, count // each)
-    some = count - whole * each if whole < run.rows else 0
-    found = []
-    for first, rows, taken in ((0, whole, each), (whole, 1 if some else 0, some)):
-        if rows:
-            placed = Placement(run.row + first, rows, taken, run.held, kind)
-            left = _Run(placed.row, rows, run.room - taken * size, run.held + taken)
-            found.append((placed, left))
-    used = whole + (1 if some else 0)
-    rest = _Run(run.row + used, run.rows - used, run.room, run.held)
-    return found, rest, count - whole * each - some
+                room, held = max(capacity, size), 0
+                first, rows = n_rows, -(-count // min(max(capacity // size, 1), most))
+                n_rows += rows
+            # As many into each row as fit, and what is left of them into one more row.
+            each = min(room // size, most - held)
+            full = min(rows, count // each)
+            left = count - full * each if full < rows else 0
+            for n, taken in ((full, each), (1 if left else 0, left)):
+                if n:
+                    yield first, n, taken, held, kind
+                    put(_Run(first, n, room - taken * size, held + taken))
+                    first, rows, count = first + n, rows - n, count - n * taken
+            put(_Run(first, rows, room, held), back=False)

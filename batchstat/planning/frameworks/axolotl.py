@@ -91,11 +91,6 @@ class Axolotl(PackedRows, PacksDocuments):
         return None if self.curriculum else "torch"
 
     @property
-    def attends_within_samples(self) -> bool:
-        """Whether attention stays within samples."""
-        return self.within_samples
-
-    @property
     def row_length(self) -> int:
         """Tokens that a row may hold."""
         rows = 1 if self.real_batches else self.batch_size

@@ -7,7 +7,7 @@ from typing import ClassVar
 import numpy as np
 
 from batchstat.lengths.arrays import Ints
-from batchstat.parameters import MAX_INT, check_fields, described, parameter
+from batchstat.parameters import MAX_INT, described, parameter
 from batchstat.planning.algorithms.cutting import cut_every
 from batchstat.planning.algorithms.packing import Packing, first_fit
 from batchstat.planning.frameworks.packed_rows import PackedRows
@@ -38,6 +38,7 @@ class Grain(PackedRows):
     remainder: ClassVar[str | None] = "uneven"
     needs_epoch: ClassVar[bool] = False
     samples_per_second: ClassVar[int] = 100_000
+    attends_within_samples = True  # by segment ids
 
     batch_size: int
     best_fit: bool = parameter(
@@ -50,15 +51,7 @@ class Grain(PackedRows):
     )
     max_sequences_per_bin: int | None = parameter("The most samples in a row.", None)
     shuffle_bins: bool = parameter("Whether rows that are emitted together are shuffled.", True)
-    packing_seed: int = parameter("The seed of that shuffle, whatever the epoch's is.", 0)
-
-    def __post_init__(self) -> None:
-        check_fields(self, {"packing_seed": 0})
-
-    @property
-    def attends_within_samples(self) -> bool:
-        """Whether attention stays within samples, by their segment ids."""
-        return True
+    packing_seed: int = parameter("The seed of that shuffle, whatever the epoch's is.", 0, least=0)
 
     def padded(self, widest: Ints) -> Ints:
         """Return `max_length` for each."""

@@ -8,7 +8,7 @@ import numpy as np
 
 from batchstat.errors import InputError, OptionError
 from batchstat.lengths.arrays import Ints, offsets_from_sizes, round_up
-from batchstat.parameters import MAX_INT, check_fields, described, parameter
+from batchstat.parameters import MAX_INT, described, parameter
 from batchstat.planning.algorithms.cutting import cut_every
 from batchstat.planning.plan import BatchPlan, Window
 from batchstat.planning.strategies.base import Strategy
@@ -54,15 +54,15 @@ class LlmFoundry(Strategy):
         "How many samples are packed at a time, relative to the rows of a batch.", None
     )
     max_leftover_bins_to_keep: int | None = parameter(
-        "The most rows that wait for the next batch; others are dropped.", None
+        "The most rows that wait for the next batch; others are dropped.", None, least=0
     )
     num_workers: int = parameter(
         "How many of the DataLoader's processes pack, each the batches that it gets in turn.", 1
     )
-    within_samples: bool = False
+    within_samples: bool = False  # MPT's attn_uses_sequence_id
 
     def __post_init__(self) -> None:
-        check_fields(self, {"max_leftover_bins_to_keep": 0})
+        super().__post_init__()
         if self.packing_ratio is not None and not 1 <= self.packing_ratio <= MAX_INT:
             raise OptionError(f"packing_ratio={self.packing_ratio}: must be 1 or more")
 
@@ -70,11 +70,6 @@ class LlmFoundry(Strategy):
     def row_length(self) -> int:
         """`max_length`: what a row has, its padding counted."""
         return self.max_length
-
-    @property
-    def attends_within_samples(self) -> bool:
-        """Whether attention stays within samples: MPT's attn_uses_sequence_id."""
-        return self.within_samples
 
     def plan(self, window: Window) -> BatchPlan:
         """Pack some samples after the other.

@@ -8,7 +8,7 @@ import numpy as np
 
 from batchstat.lengths.arrays import Ints, round_up
 from batchstat.lengths.stats import distinct
-from batchstat.parameters import MAX_INT, check_fields, described, parameter
+from batchstat.parameters import MAX_INT, described, parameter
 from batchstat.planning.algorithms.packing import first_fit
 from batchstat.planning.frameworks.packed_rows import PackedRows
 from batchstat.planning.plan import Window
@@ -43,19 +43,14 @@ class Nemo(PackedRows):
     shuffles_as: ClassVar[str | None] = "shuffled"
     remainder: ClassVar[str | None] = "drop"
     samples_per_second: ClassVar[int] = 100_000
+    attends_within_samples = True  # by the boundaries of samples (cu_seqlens)
 
     packing_algorithm: str = parameter(
         "How NeMo packs a histogram of lengths.", "first_fit_shuffle", values=ALGORITHMS
     )
-    packing_seed: int = parameter("The seed of the packing, whatever the epoch's is.", 1234)
-
-    def __post_init__(self) -> None:
-        check_fields(self, {"packing_seed": 0})
-
-    @property
-    def attends_within_samples(self) -> bool:
-        """Whether attention stays within samples, by their boundaries (cu_seqlens)."""
-        return True
+    packing_seed: int = parameter(
+        "The seed of the packing, whatever the epoch's is.", 1234, least=0
+    )
 
     def padded(self, widest: Ints) -> Ints:
         """Return multiples of 16, at most `max_length`."""

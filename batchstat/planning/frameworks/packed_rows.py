@@ -33,13 +33,10 @@ class PackedRows(Strategy):
     packs_rows: ClassVar[bool] = True
     needs_epoch: ClassVar[bool] = True
     name: ClassVar[str]
+    # `read_ahead` limits what is packed together, not what is batched.
+    window_size = None
 
     max_length: int
-
-    @property
-    def window_size(self) -> None:
-        """The whole epoch: `read_ahead` limits what is packed together, not what is batched."""
-        return None
 
     @property
     def lays_rows_end_to_end(self) -> bool:

@@ -89,8 +89,8 @@ class Strategy(ABC):
 
     @property
     def attends_within_samples(self) -> bool:
-        """Whether attention stays within the samples of a row."""
-        return False
+        """Whether attention stays within the samples of a row: `within_samples`, if it has that."""
+        return bool(self._parameter("within_samples"))
 
     @property
     def cuts_samples(self) -> bool:

@@ -5,11 +5,11 @@ from typing import ClassVar
 
 import numpy as np
 
-from batchstat.errors import InputError
 from batchstat.parameters import described
 from batchstat.planning.algorithms.cutting import cut_every, whole_batches
 from batchstat.planning.plan import BatchPlan, Window
 from batchstat.planning.strategies.base import Strategy
+from batchstat.planning.strategies.packed import check_longest
 
 
 @described(
@@ -36,11 +36,7 @@ class Fixed(Strategy):
     def plan(self, window: Window) -> BatchPlan:
         """Cut every `batch_size` samples. Raises InputError if one is longer than `max_length`."""
         n = len(window.lengths)
-        if n and window.lengths.max() > self.max_length:
-            raise InputError(
-                f"fixed: a sample of {window.lengths.max()} tokens is longer than max_length="
-                f"{self.max_length}: truncate samples with --max-length, for all strategies"
-            )
+        check_longest("fixed", int(window.lengths.max(initial=0)), self.max_length)
         offsets = cut_every(n, self.batch_size, keep_short=self.keeps_short(window))
         widths = np.full(len(offsets) - 1, self.max_length)
         return self.batch_rows(window, np.arange(n), offsets, widths)

@@ -79,6 +79,8 @@ class Packed(PacksDocuments):
     in_short: ClassVar[str] = "several per row"
     own_parameters: ClassVar[tuple[str, ...]] = ("read_ahead",)
     samples_per_second: ClassVar[int] = 10_000_000
+    # `read_ahead` limits what is packed together, not what is batched.
+    window_size = None
 
     tokens_per_batch: int
     max_length: int
@@ -89,19 +91,9 @@ class Packed(PacksDocuments):
     shuffle_batches: bool = True
 
     @property
-    def window_size(self) -> None:
-        """The whole epoch: `read_ahead` limits what is packed together, not what is batched."""
-        return None
-
-    @property
     def row_length(self) -> int:
         """What a row may hold: `max_length`, in multiples of `document_multiple`."""
         return round_up(self.max_length, self.document_multiple)
-
-    @property
-    def attends_within_samples(self) -> bool:
-        """Whether attention stays within the samples of a row."""
-        return self.within_samples
 
     @property
     def cuts_samples(self) -> bool:

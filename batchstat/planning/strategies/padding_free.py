@@ -24,14 +24,10 @@ from batchstat.planning.strategies.packs_documents import PacksDocuments
 class PaddingFree(PacksDocuments):
     in_short: ClassVar[str] = "end to end"
     samples_per_second: ClassVar[int] = 10_000_000
+    attends_within_samples = True  # variable-length kernels keep samples apart
 
     tokens_per_batch: int
     max_samples: int | None = None
-
-    @property
-    def attends_within_samples(self) -> bool:
-        """Always true: variable-length kernels keep samples apart."""
-        return True
 
     def plan(self, window: Window) -> BatchPlan:
         """Concatenate consecutive samples; a sample above the budget is alone."""

@@ -34,6 +34,7 @@ class RankSteps(PacksDocuments):
     remainder: ClassVar[str | None] = "drop"
     loss: ClassVar[str] = "token-sum"
     varies_steps: ClassVar[bool] = True
+    attends_within_samples = True  # variable-length kernels keep samples apart
 
     tokens_per_batch: int
     samples_per_step: int = parameter("Samples in a step, over all ranks.", 256)
@@ -51,11 +52,6 @@ class RankSteps(PacksDocuments):
     def window_size(self) -> int:
         """Samples that are divided over the ranks together."""
         return self.samples_per_step
-
-    @property
-    def attends_within_samples(self) -> bool:
-        """Always true: variable-length kernels keep samples apart."""
-        return True
 
     def plan(self, window: Window) -> BatchPlan:
         """Divide the window over the ranks, unless it is incomplete."""
