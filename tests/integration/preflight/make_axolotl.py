@@ -186,6 +186,31 @@ CASES: list[tuple[str, str, dict[str, Any], int]] = [
         FLASH | sizes(1, 4, 1.5) | {"max_steps": -1},
         1,
     ),
+    # Keys of its documentation that no example has.
+    (
+        "qwen3/8b-qat-fsdp2.yml, rows apart",
+        "text",
+        PACKED | FLASH | sizes(4, 1, 1) | {"multipack_real_batches": True},
+        2,
+    ),
+    (
+        "archived/pythia/lora.yml, to a multiple of its own",
+        "text",
+        sizes(4, 1, 1) | {"pad_to_multiple_of": 24, "pad_to_sequence_len": False},
+        2,
+    ),
+    (
+        "mistral/qlora.yml, few samples a row",
+        "instructions",
+        PACKED | FLASH | sizes(2, 1, 1) | {"sample_packing_bin_size": 2},
+        1,
+    ),
+    (
+        "phi/lora-3.5.yaml, unshuffled",
+        "chat",
+        sizes(4, 1, 1) | {"shuffle_merged_datasets": False, "curriculum_sampling": True},
+        2,
+    ),
 ]
 DRAWN: list[tuple[str, str, dict[str, Any], int]] = [
     ("mamba/config.yml", "instructions", GROUPED | sizes(1, 4, 2), 1),

@@ -82,10 +82,6 @@ NOT_RECORDED: dict[str, dict[str, str]] = {
         "ddp": "decides what is refused: test_preflight_of_axolotl.py",
         "eval_sample_packing": "decides what is warned of: test_preflight_of_axolotl.py",
         "plugins": "refused but for those that decide nothing",
-        "multipack_real_batches": "not recorded yet",
-        "pad_to_multiple_of": "not recorded yet",
-        "sample_packing_bin_size": "not recorded yet",
-        "shuffle_merged_datasets": "not recorded yet",
     },
     "llama-factory": {
         "default_system": "refused, in words of its own",
