@@ -60,8 +60,4 @@ def read_device(inputs: "Inputs", model: "CostModel | None" = None) -> "Device |
     from batchstat.trainers.preflight.device import device_of
 
     known = as_device if inputs.setup is None else partial(device_of, inputs.setup)
-    return known(
-        **device_keywords(inputs),
-        model=model,
-        gradient_accumulation_steps=inputs.settings.gradient_accumulation_steps,
-    )
+    return known(**device_keywords(inputs), model=model, settings=inputs.settings)

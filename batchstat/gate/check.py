@@ -116,11 +116,7 @@ def measure_trained(
     """
     if trained.trainer is not None:
         _require_known_keys(trained.trainer.setup)
-    device = as_device(
-        calibration,
-        cost_per_hour,
-        gradient_accumulation_steps=trained.settings.gradient_accumulation_steps,
-    )
+    device = as_device(calibration, cost_per_hour, settings=trained.settings)
     row = StrategySpec.of(DEFAULT_CURRENT) if trained.row is None else trained.row
     return measure_report(trained.profile, row, trained.settings, limits, device)
 

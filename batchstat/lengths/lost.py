@@ -3,6 +3,10 @@
 from dataclasses import astuple, dataclass
 from operator import add
 
+import numpy as np
+
+from batchstat.lengths.arrays import Ints
+
 
 @dataclass(frozen=True)
 class Lost:
@@ -28,6 +32,13 @@ class Lost:
         if overflow == "drop":
             return cls(dropped_samples=longer, dropped_tokens=excess + longer * max_length)
         return cls()
+
+    @classmethod
+    def of_excess(cls, excess: Ints) -> "Lost":
+        """Return what is lost where (n,) so many tokens are cut off each sample."""
+        return cls(
+            truncated_samples=int(np.count_nonzero(excess)), truncated_tokens=int(excess.sum())
+        )
 
     def __add__(self, other: "Lost") -> "Lost":
         """Return what is lost by both."""

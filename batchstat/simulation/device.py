@@ -10,6 +10,7 @@ from batchstat.calibration.calibration import MOST_NOISE, PER_SECOND, Calibratio
 from batchstat.calibration.cost_model import CostModel
 from batchstat.calibration.costs import TOTAL_TOKENS, BatchCost
 from batchstat.errors import InputError, OptionError, short
+from batchstat.planning.settings import Settings
 from batchstat.planning.strategies.spec import RowRequest
 from batchstat.recording.recorded_times import read_calibration
 from batchstat.simulation.meters.counts import PlanCounts
@@ -170,8 +171,7 @@ def as_device(
     calibration: Calibration | str | Path | None,
     cost_per_hour: float | None,
     model: CostModel | None = None,
-    *,
-    gradient_accumulation_steps: int = 1,
+    settings: Settings | None = None,
 ) -> Device | None:
     """Return the device of a calibration, of the file of one, or of a recorded run; None without
     one.
@@ -180,7 +180,7 @@ def as_device(
         calibration: the calibration, its file, or the folder of a recorded run.
         cost_per_hour: of one device.
         model: the model that is trained; None if it is not known.
-        gradient_accumulation_steps: number of batches per step.
+        settings: those it trains with; None where they are decided later, see `accumulating`.
 
     Raises:
         OptionError: a cost that is not positive, or without a calibration that has times.
@@ -210,18 +210,13 @@ def as_device(
             f"{named} is of another model, {found.setup.model}, than the one named ({differing}): "
             "remove --model, or run batchstat calibrate for it"
         )
-    device = Device(
-        calibration=found,
-        file=file,
-        cost_per_hour=cost_per_hour,
-        accumulates=gradient_accumulation_steps > 1,
-    )
+    device = Device(calibration=found, file=file, cost_per_hour=cost_per_hour)
     if cost_per_hour is not None and device.is_noisy:
         raise InputError(
             f"cost_per_hour={cost_per_hour} needs the time of an epoch, but the times of {named} "
             f"are ±{device.time_residual:.0%}, too noisy: measure again on an idle device"
         )
-    return device
+    return device if settings is None else device.accumulating(settings.gradient_accumulation_steps)
 
 
 def _check_cost(cost: object) -> None:

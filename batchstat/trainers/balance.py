@@ -77,10 +77,6 @@ def balance(
             else StrategySpec.parse(strategy)
         ),
         epochs=epochs,
-        device=as_device(
-            calibration,
-            cost_per_hour,
-            gradient_accumulation_steps=now.settings.gradient_accumulation_steps,
-        ),
+        device=as_device(calibration, cost_per_hour, settings=now.settings),
     )
     return replace(report, warnings=(*now.warnings, *report.warnings))

@@ -75,18 +75,14 @@ def find_buckets(
     whole_number("epochs", epochs)
     cost = decide_cost(cost, model, calibration)
     now = trained_today(current, lengths, settings)
-    shape = as_model(model)
-    device = as_device(
-        calibration, None, gradient_accumulation_steps=now.settings.gradient_accumulation_steps
-    )
     report = search_buckets(
         resolve_inputs(now.lengths, labels, now.settings.keep_labels),
         now.settings,
         buckets=buckets,
         min_bucket_samples=min_bucket_samples,
         cost=cost,
-        model=shape,
-        device=device,
+        model=as_model(model),
+        device=as_device(calibration, None, settings=now.settings),
         epochs=epochs,
     )
     return replace(report, warnings=(*now.warnings, *report.warnings))

@@ -84,12 +84,6 @@ def compare(
         current = named.get(current, current)
     now = trained_today(current, lengths, settings, trainer)
     shape = as_model(model)
-    device = as_device(
-        calibration,
-        cost_per_hour,
-        shape,
-        gradient_accumulation_steps=now.settings.gradient_accumulation_steps,
-    )
     if now.strategies is not None:
         strategies = now.strategies
     observed = None if now.trainer is None else now.trainer.observed
@@ -100,7 +94,7 @@ def compare(
         current=now.row,
         trainer=changes_of_name if now.trainer is None else now.trainer.changes,
         model=shape,
-        device=device,
+        device=as_device(calibration, cost_per_hour, shape, now.settings),
         seeds=seeds,
         subsample=subsample,
         run=None if observed is None else observed.run,

@@ -82,12 +82,7 @@ def measure(
         from batchstat.trainers.preflight.current import of_recording, recorded
 
         now = of_recording(recorded(local_path(batches)), settings)
-        device = as_device(
-            calibration,
-            cost_per_hour,
-            shape,
-            gradient_accumulation_steps=now.settings.gradient_accumulation_steps,
-        )
+        device = as_device(calibration, cost_per_hour, shape, now.settings)
         return simulate(now.samples.profile, now.row, now.settings, device, shape).row
     wanted = Settings(**settings)
     if not (wanted.draws_all and wanted.overflow == "truncate"):
@@ -95,12 +90,7 @@ def measure(
             f"{name}: batches hold samples of the whole corpus: remove sampler, keep_labels and an "
             "overflow other than truncate"
         )
-    device = as_device(
-        calibration,
-        cost_per_hour,
-        shape,
-        gradient_accumulation_steps=wanted.gradient_accumulation_steps,
-    )
+    device = as_device(calibration, cost_per_hour, shape, wanted)
     facts, limit = None, None
     if steps is not None:
         in_turn = 1 if per_rank is not None else wanted.world_size

@@ -8,12 +8,14 @@ in `schedule`, data sets in `corpus`, the keys in `keys`.
 
 from collections.abc import Iterator
 from dataclasses import replace
+from functools import partial
 from typing import Any
 
+from batchstat.planning.frameworks.axolotl import Axolotl
 from batchstat.planning.strategies.spec import StrategySpec
 from batchstat.trainers.axolotl.corpus import corpus_of, loading_of
 from batchstat.trainers.axolotl.keys import ATTENTION, AxolotlConfig
-from batchstat.trainers.axolotl.samples import AxolotlSamples
+from batchstat.trainers.axolotl.samples import prepare
 from batchstat.trainers.axolotl.schedule import AxolotlSchedule
 from batchstat.trainers.base.rules import Batching, TrainingRules
 from batchstat.trainers.base.setup import Framework
@@ -43,7 +45,7 @@ _PLUGINS = ("liger", "cut_cross_entropy", "spectrum", "lm_eval", "swanlab", "ker
 def read_config(config: AxolotlConfig) -> TrainingRules:
     """Return what axolotl's configuration means."""
     _check(config)
-    size, accumulation, of_step = _sizes(config)
+    size, accumulation, samples_per_step = _sizes(config)
     packing = bool(config.sample_packing)
     seed = _SEED if config.seed is None else config.seed
     corpus = corpus_of(config)
@@ -61,32 +63,21 @@ def read_config(config: AxolotlConfig) -> TrainingRules:
         settings["pad_to_multiple_of"] = multiple
     several = len(config.datasets or []) > 1
     shuffles = config.shuffle_merged_datasets and (several or not config.curriculum_sampling)
-    template = corpus.rules.reading.get("chat_template")
+    # axolotl cuts the texts of datasets of type completion.
+    splits = any("text_column" in columns for columns in corpus.columns)
     return TrainingRules(
         config=config,
-        corpus=replace(corpus.rules, loads=loading_of(config, template)),
+        corpus=replace(corpus, loads=loading_of(config, corpus.reading.get("chat_template"))),
         batching=Batching(
             strategy=strategy,
             settings=settings,
-            prepare=AxolotlSamples(
-                seed=seed if shuffles else None,
-                least=config.min_sample_len or 2,
-                excess=config.excess_length_strategy or "drop",
-                only_trained=packing,
-                splits=corpus.splits,
-                trains_prompts=bool(config.train_on_inputs),
-                held_out=config.val_set_size,
-            ),
+            prepare=partial(prepare, config, seed if shuffles else None, splits),
         ),
         schedule=AxolotlSchedule(
             epochs=config.num_epochs,
             max_steps=config.max_steps or None,
-            packing=packing,
-            samples_per_step=of_step,
-            counted_accumulation=of_step // size,
-            drop_last=bool(config.dataloader_drop_last),
-            warmup_given=config.warmup_steps,
-            warmup_ratio=config.warmup_ratio,
+            config=config,
+            samples_per_step=samples_per_step,
         ),
         warnings=(*corpus.warnings, *_warnings(config)),
     )
@@ -164,7 +155,6 @@ def _packed(config: AxolotlConfig, size: int) -> StrategySpec:
     attention = attention_of(config)
     real = config.multipack_real_batches
     chosen = {
-        "batch_size": size,
         "read_ahead": config.sample_packing_group_size,
         "max_samples_per_row": config.sample_packing_bin_size,
         "sequential": bool(config.sample_packing_sequentially),
@@ -173,17 +163,9 @@ def _packed(config: AxolotlConfig, size: int) -> StrategySpec:
         "within_samples": attention in (*_TAKES_LONG_ROWS, "sdpa", "eager"),
         "pad_to_sequence_len": config.pad_to_sequence_len is not False,
     }
-    usual = {
-        "read_ahead": 100_000,
-        "max_samples_per_row": 200,
-        "sequential": False,
-        "real_batches": False,
-        "curriculum": False,
-        "within_samples": True,
-        "pad_to_sequence_len": True,
-    }
-    changed = {key: value for key, value in chosen.items() if usual.get(key) != value}
-    return StrategySpec.of("axolotl", sample_packing=True, **changed)
+    # What is the strategy's default is not written into its name.
+    changed = {key: value for key, value in chosen.items() if getattr(Axolotl, key, None) != value}
+    return StrategySpec.of("axolotl", sample_packing=True, batch_size=size, **changed)
 
 
 def _padded(config: AxolotlConfig, size: int, settings: dict[str, Any]) -> StrategySpec:

@@ -1,11 +1,10 @@
 """The corpus of axolotl's configuration: `datasets`, the tokenizer and the chat template."""
 
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
 from pathlib import Path, PurePath
 from typing import Any
 
-from batchstat.errors import OptionError, short
+from batchstat.errors import short
 from batchstat.trainers.axolotl.keys import AxolotlConfig
 from batchstat.trainers.base.rules import CorpusRules, TokenizerRules
 
@@ -53,22 +52,7 @@ _INSTRUCTIONS = {
 _REMEDY = "pass the files as CORPUS, with the flags for their columns"
 
 
-@dataclass(frozen=True, kw_only=True)
-class NamedCorpus:
-    """What a configuration says about its corpus.
-
-    Attributes:
-        rules: what is read.
-        splits: whether longer texts become several samples.
-        warnings: what the counts may not be true of.
-    """
-
-    rules: CorpusRules
-    splits: bool = False
-    warnings: tuple[str, ...] = ()
-
-
-def corpus_of(config: AxolotlConfig) -> NamedCorpus:
+def corpus_of(config: AxolotlConfig) -> CorpusRules:
     """Return what the configuration says about its corpus.
 
     Raises:
@@ -77,32 +61,41 @@ def corpus_of(config: AxolotlConfig) -> NamedCorpus:
     """
     entries = config.datasets or []
     for each in (config.values(), *entries):
-        _check_template(each, config.where)
+        named = each if isinstance(each, Mapping) else {}
+        if named.get("chat_template") == "jinja" and not named.get("chat_template_jinja"):
+            raise config.error(
+                "chat_template=jinja needs chat_template_jinja, a template or its file: add it"
+            )
     reading: dict[str, Any] = {}
     if tokenizer := config.tokenizer_config or config.base_model:
         reading["tokenizer"] = tokenizer
     if not entries:
-        return NamedCorpus(rules=CorpusRules(reading=reading))
+        return CorpusRules(reading=reading)
     why = next(filter(None, map(_unread, entries)), "")
     kinds = set() if why else {_kind(entry) for entry in entries}
     if len(kinds) != 1:
         why = why or "entries that differ"
         reading |= _shared_template(config, entries)
         unreadable = f"has datasets with {why}, not read here: {_REMEDY}"
-        return NamedCorpus(rules=CorpusRules(reading=reading, unreadable=unreadable))
-    kind = kinds.pop()
-    content, column, *_ = kind
+        return CorpusRules(reading=reading, unreadable=unreadable)
+    content, column, *_ = kinds.pop()
     files, why = _files(entries)
     if files:
         reading["corpus"] = files
     unreadable = f"has datasets with {why}: {_REMEDY}" if why else ""
+    if content == "chat_template":
+        return _chats(config, reading, column, unreadable)
     if content == "alpaca":
-        columns = (_INSTRUCTIONS,)
-        rules = CorpusRules(reading=reading, columns=columns, unreadable=unreadable)
-        return NamedCorpus(rules=rules)
-    if content == "completion":
-        return _texts(config, reading, column, unreadable)
-    return _chats(config, reading, column, unreadable)
+        return CorpusRules(reading=reading, columns=(_INSTRUCTIONS,), unreadable=unreadable)
+    reading["min_chars"] = 1  # axolotl makes no sample of an empty text
+    if eos := (config.special_tokens or {}).get("eos_token"):
+        reading["append"] = eos
+    return CorpusRules(
+        reading=reading,
+        columns=({"text_column": (column,)},),
+        unreadable=unreadable,
+        appends_eos=not eos,
+    )
 
 
 def loading_of(config: AxolotlConfig, template: Path | None) -> TokenizerRules:
@@ -130,27 +123,10 @@ def _trained_as_eos(config: AxolotlConfig, template: Path | None) -> str:
     return "" if end in trained else end
 
 
-def _texts(
-    config: AxolotlConfig, reading: dict[str, Any], column: str, unreadable: str
-) -> NamedCorpus:
-    reading["min_chars"] = 1  # axolotl makes no sample of an empty text
-    if eos := (config.special_tokens or {}).get("eos_token"):
-        reading["append"] = eos
-    rules = CorpusRules(
-        reading=reading,
-        columns=({"text_column": (column,)},),
-        unreadable=unreadable,
-        appends_eos="append" not in reading,
-    )
-    return NamedCorpus(rules=rules, splits=True)
-
-
 def _chats(
-    config: AxolotlConfig,
-    reading: dict[str, Any],
-    column: str,
-    unreadable: str,
-) -> NamedCorpus:
+    config: AxolotlConfig, reading: dict[str, Any], column: str, unreadable: str
+) -> CorpusRules:
+    """Return how chats are read, and in which template."""
     template, unknown = _template(config, (config.datasets or [{}])[0])
     if config.train_on_inputs:
         if template not in _OWN_TEMPLATES.values():
@@ -163,7 +139,12 @@ def _chats(
         template = template.with_stem(f"{template.stem}_all")
     if template is not None:
         reading["chat_template"] = template
+    warnings: tuple[str, ...] = ()
     if unknown:
+        warnings = (
+            f"{unknown} is a template of axolotl's own: pass its text with --chat-template, or "
+            "chats are counted by the template of the tokenizer",
+        )
         reading.pop("corpus", None)
         unreadable = (
             f"names {unknown}, a template of axolotl's own: pass its text with --chat-template, "
@@ -173,28 +154,19 @@ def _chats(
         "system": "axolotl begins chats with it: write it into the messages, as a message of role "
         "system, and remove the column"
     }
-    rules = CorpusRules(
+    return CorpusRules(
         reading=reading,
         columns=({"messages_column": column, "assistant_only_loss": True},),
         turn_ends=None if _is_own(template) else tuple(config.eot_tokens or ()),
         unreadable=unreadable,
-        refused_columns=lambda kind: refused if kind == "messages" else {},
+        refused_columns=lambda content: refused if content == "messages" else {},
+        warnings=warnings,
     )
-    return NamedCorpus(rules=rules, warnings=tuple(_warnings_of_chats(unknown)))
 
 
 def _is_own(template: Path | None) -> bool:
     """Whether a template is one of axolotl's own, which mark here what it trains."""
     return template is not None and template.parent == _TEMPLATES
-
-
-def _warnings_of_chats(unknown: str) -> Iterator[str]:
-    """Yield what the counts of chats may not be true of."""
-    if unknown:
-        yield (
-            f"{unknown} is a template of axolotl's own: pass its text with --chat-template, or "
-            "chats are counted by the template of the tokenizer"
-        )
 
 
 def _others(entry: Mapping[str, Any]) -> dict[str, Any]:
@@ -219,15 +191,11 @@ def _unread(entry: object) -> str:
     kind = entry.get("type")  # a table where prompts are written in the file
     if not isinstance(kind, str | None) or kind not in _TYPES:
         return f"type {short(kind)}"
-    known = _TYPES[kind]
     for key, value in _others(entry).items():
-        if key not in known or not _is_read(value, known[key]):
+        known = _TYPES[kind].get(key, ())
+        if not (known is None or (isinstance(value, str) if known is str else value in known)):
             return f"{key}={short(value)}"
     return ""
-
-
-def _is_read(value: object, known: Any) -> bool:
-    return known is None or (isinstance(value, str) if known is str else value in known)
 
 
 def _kind(entry: Mapping[str, Any]) -> tuple[str, ...]:
@@ -237,16 +205,6 @@ def _kind(entry: Mapping[str, Any]) -> tuple[str, ...]:
         return (entry["type"], others.get("field", "text"))
     templates = (str(others.get(key)) for key in ("chat_template", "chat_template_jinja"))
     return ("chat_template", others.get("field_messages", "messages"), *templates)
-
-
-def _check_template(own: object, where: str) -> None:
-    if not isinstance(own, Mapping):
-        return
-    if own.get("chat_template") == "jinja" and not own.get("chat_template_jinja"):
-        raise OptionError(
-            f"{where}: chat_template=jinja needs chat_template_jinja, a template or its file: add "
-            "it"
-        )
 
 
 def _template(config: AxolotlConfig, entry: Mapping[str, Any]) -> tuple[Path | None, str]:

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from batchstat.parameters import MOST_SEED
-from batchstat.trainers.base.keys import TrainerConfig, key
+from batchstat.trainers.base.keys import TrainerConfig, key, refused
 
 ATTENTION = {
     "xformers_attention": "xformers",
@@ -73,52 +73,42 @@ class AxolotlConfig(TrainerConfig):
     flash_attention: bool | None = key(None)
     sdp_attention: bool | None = key(None)
     eager_attention: bool | None = key(None)
-    accelerator_config: object = key(None, refused="remove it")
-    added_tokens_overrides: object = key(
-        None, refused="save a tokenizer that has them, and name it in tokenizer_config"
+    accelerator_config: object = refused("remove it")
+    added_tokens_overrides: object = refused(
+        "save a tokenizer that has them, and name it in tokenizer_config"
     )
-    batch_flattening: object = key(None, refused="remove it, or set sample_packing")
-    chat_template_kwargs: object = key(
-        None, refused="write them into a template, and pass it with --chat-template"
+    batch_flattening: object = refused("remove it, or set sample_packing")
+    chat_template_kwargs: object = refused(
+        "write them into a template, and pass it with --chat-template"
     )
-    dataset_exact_deduplication: object = key(
-        None, refused="remove duplicates beforehand, and this key"
+    dataset_exact_deduplication: object = refused("remove duplicates beforehand, and this key")
+    dataset_shard_num: object = refused("pass the part of the corpus as CORPUS, without this key")
+    default_system_message: object = refused(
+        "write it into a template, and pass it with --chat-template"
     )
-    dataset_shard_num: object = key(
-        None, refused="pass the part of the corpus as CORPUS, without this key"
+    dpo_padding_free: object = refused("it is not for supervised training")
+    ebft: object = refused("only supervised training is read")
+    max_packed_sequence_len: object = refused("axolotl no longer has it: remove it")
+    preprocess_iterable: object = refused("remove it")
+    pretraining_dataset: object = refused(
+        "pass its files as CORPUS, with datasets of type completion instead"
     )
-    default_system_message: object = key(
-        None, refused="write it into a template, and pass it with --chat-template"
+    process_reward_model: object = refused("only supervised training is read")
+    processor_type: object = refused("only texts are read")
+    push_dataset_to_hub: object = refused("it may load samples prepared elsewhere: remove it")
+    reward_model: object = refused("only supervised training is read")
+    rl: object = refused("only supervised training is read")
+    sample_packing_eff_est: object = refused("remove it, and axolotl counts the steps")
+    shuffle_before_merging_datasets: object = refused(
+        "remove it, or pass the files in that sequence"
     )
-    dpo_padding_free: object = key(None, refused="it is not for supervised training")
-    ebft: object = key(None, refused="only supervised training is read")
-    max_packed_sequence_len: object = key(None, refused="axolotl no longer has it: remove it")
-    preprocess_iterable: object = key(None, refused="remove it")
-    pretraining_dataset: object = key(
-        None, refused="pass its files as CORPUS, with datasets of type completion instead"
-    )
-    process_reward_model: object = key(None, refused="only supervised training is read")
-    processor_type: object = key(None, refused="only texts are read")
-    push_dataset_to_hub: object = key(
-        None, refused="it may load samples prepared elsewhere: remove it"
-    )
-    reward_model: object = key(None, refused="only supervised training is read")
-    rl: object = key(None, refused="only supervised training is read")
-    sample_packing_eff_est: object = key(None, refused="remove it, and axolotl counts the steps")
-    shuffle_before_merging_datasets: object = key(
-        None, refused="remove it, or pass the files in that sequence"
-    )
-    skip_prepare_dataset: object = key(
-        None, refused="pass the prepared samples as CORPUS, without this key"
-    )
-    streaming: object = key(None, refused="remove it")
-    tokenizer_use_mistral_common: object = key(
-        None, refused="pass the tokenizer of the library tokenizers"
-    )
-    total_num_tokens: object = key(None, refused="remove it, and axolotl counts them")
-    trainer_cls: object = key(None, refused="remove it")
-    use_pose: object = key(None, refused="remove it")
-    use_ray: object = key(None, refused="remove it, and pass the number of ranks with --world-size")
+    skip_prepare_dataset: object = refused("pass the prepared samples as CORPUS, without this key")
+    streaming: object = refused("remove it")
+    tokenizer_use_mistral_common: object = refused("pass the tokenizer of the library tokenizers")
+    total_num_tokens: object = refused("remove it, and axolotl counts them")
+    trainer_cls: object = refused("remove it")
+    use_pose: object = refused("remove it")
+    use_ray: object = refused("remove it, and pass the number of ranks with --world-size")
 
     @property
     def attention_flags(self) -> list[str]:

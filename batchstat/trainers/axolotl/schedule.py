@@ -3,6 +3,7 @@
 import math
 from dataclasses import dataclass
 
+from batchstat.trainers.axolotl.keys import AxolotlConfig
 from batchstat.trainers.base.rules import EpochSize, Schedule
 
 _WARMUP_SHARE, _MOST_WARMUP = 0.03, 100
@@ -17,20 +18,12 @@ class AxolotlSchedule(Schedule):
 
     Attributes:
         max_steps: as in `Schedule`, or negative where the Trainer counts the steps itself.
-        packing: whether samples are packed.
-        samples_per_step: samples per step on each rank, where they are not.
-        counted_accumulation: batches per step on each rank with which steps are counted.
-        drop_last: whether an epoch is counted as one step less where samples are packed.
-        warmup_given: steps of the warm-up; None if a share decides.
-        warmup_ratio: the share of the warm-up; None for axolotl's own.
+        config: the keys.
+        samples_per_step: samples per step on each rank with which steps are counted.
     """
 
-    packing: bool
+    config: AxolotlConfig
     samples_per_step: int
-    counted_accumulation: int
-    drop_last: bool = False
-    warmup_given: int | None = None
-    warmup_ratio: float | None = None
 
     def total_steps(self, epoch: EpochSize) -> int:
         """Return the number of optimizer steps: the Trainer's own where axolotl counts none."""
@@ -39,25 +32,27 @@ class AxolotlSchedule(Schedule):
 
     def warmup_steps(self, epoch: EpochSize) -> int:
         """Return how many of the steps are warm-up; of a single one, axolotl makes two."""
-        counted = self._counted(epoch)
+        counted, ratio = self._counted(epoch), self.config.warmup_ratio
         total = min(self.max_steps, counted) if self.max_steps else counted
-        if self.warmup_given is not None:
-            steps = self.warmup_given
+        if self.config.warmup_steps is not None:
+            steps = self.config.warmup_steps
         elif total == 0:  # a share of what the Trainer counts, then
-            ratio = _WARMUP_SHARE if self.warmup_ratio is None else self.warmup_ratio
-            return math.ceil(self.total_steps(epoch) * ratio)
+            share = _WARMUP_SHARE if ratio is None else ratio
+            return math.ceil(self.total_steps(epoch) * share)
         elif total < 0:
             # drop_last takes a step for each epoch that begins: axolotl's count may be -1.
             steps = 0
-        elif self.warmup_ratio is not None:
-            steps = int(self.warmup_ratio * total)
+        elif ratio is not None:
+            steps = int(ratio * total)
         else:
             steps = min(int(_WARMUP_SHARE * total), _MOST_WARMUP)
         return 2 if steps == 1 else steps
 
     def _counted(self, epoch: EpochSize) -> int:
-        if not self.packing:
+        if not self.config.sample_packing:
             per_step = self.samples_per_step * epoch.world_size
             return math.ceil(epoch.samples * self.epochs / per_step)
-        counted = math.floor(max(1, epoch.batches // self.counted_accumulation) * self.epochs)
-        return counted - math.ceil(self.epochs) if self.drop_last else counted
+        accumulation = self.samples_per_step // self.config.micro_batch_size
+        counted = math.floor(max(1, epoch.batches // accumulation) * self.epochs)
+        # An epoch counts as one step less then, where samples are packed.
+        return counted - math.ceil(self.epochs) if self.config.dataloader_drop_last else counted

@@ -3,7 +3,6 @@
 import json
 import stat
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
 from glob import has_magic
 from pathlib import Path
 from typing import Any
@@ -12,7 +11,7 @@ from batchstat.errors import InputError, OptionError, short
 from batchstat.parameters import one_of
 from batchstat.storage.addresses import local_path
 from batchstat.storage.shown import is_remote
-from batchstat.trainers.base.keys import unknown_keys
+from batchstat.trainers.base.keys import check_spelling
 from batchstat.trainers.base.named import PICKLE, SUFFIXES
 from batchstat.trainers.base.not_read import NOT_READ, NotRead, recognised
 from batchstat.trainers.base.references import Resolved, check_resolved, resolved
@@ -23,6 +22,8 @@ _MOST_BYTES = 4 << 20
 """Bytes of a configuration: so many of YAML take some ten seconds to read."""
 _MOST_VALUES = 100_000
 """Values of a configuration, those that YAML repeats counted as often as they stand there."""
+_DTYPES = {"bf16": "bfloat16", "fp16": "float16"}
+"""Keys that decide what is computed in where they are true, with its name in torch."""
 _KNOWN_SHARE = 0.5
 """Share of a file's keys that a framework must know for it to be its configuration."""
 
@@ -49,11 +50,10 @@ def read_setup(
     if isinstance(name, str):
         _refuse_not_read(where, NOT_READ.get(name))
     one_of("framework", name, CONFIGURATIONS)
-    found = CONFIGURATIONS[name]
     if framework is not None:
         _check_framework(where, name, content)
-    given = _own(found, content)
-    check_resolved(where, given, found.keys)
+    given = _own(CONFIGURATIONS[name], content)
+    check_resolved(where, given, CONFIGURATIONS[name].keys)
     return setup_of(given, name, path, ignore_keys)
 
 
@@ -71,36 +71,40 @@ def setup_of(
     Raises:
         OptionError: a misspelt key or an invalid value, or batches that are not modelled.
     """
-    found, where = CONFIGURATIONS[name], path.as_posix()
-    unknown = unknown_keys(
-        where, given, found.keys, lambda key: found.knows(key) or key in ignore_keys
-    )
-    rules = found.read(found.config.read(where, given))
-    setup = TrainingSetup(
-        framework=name,
-        title=found.title,
-        version=found.version,
-        path=path,
-        rules=rules,
-        unused=tuple(key for key in given if found.decides_nothing(key) or key in ignore_keys),
-        dtype=found.dtype(given),
-        gradient_checkpointing=found.gradient_checkpointing(given),
-        own=given,
-        own_keys=found.own_keys,
-        warnings=rules.warnings,
-    )
-    if unknown and found.drops_unknown:
-        message = f"{found.package} drops keys that it does not know: {', '.join(unknown)}"
-        setup = replace(setup, warnings=(*setup.warnings, message))
-    else:
-        setup = replace(setup, assumed=unknown)
-    if other := found.other_version:
-        message = (
-            f"{found.package} {other} is installed, but these are the rules of {found.version}: "
-            "what has changed between them is not known here"
+    framework, where = CONFIGURATIONS[name], path.as_posix()
+    without_effect = {*framework.unused, *ignore_keys}
+    known = without_effect | framework.keys.keys()
+    unknown = tuple(key for key, value in given.items() if value is not None and key not in known)
+    check_spelling(where, unknown, framework.keys)
+    rules = framework.read(framework.config.read(where, given))
+    warnings = [*rules.warnings]
+    if unknown and framework.drops_unknown:
+        warnings.append(
+            f"{framework.package} drops keys that it does not know: {', '.join(unknown)}"
         )
-        setup = replace(setup, warnings=(*setup.warnings, message))
-    return setup
+    if other := framework.other_version:
+        warnings.append(
+            f"{framework.package} {other} is installed, but these are the rules of "
+            f"{framework.version}: what has changed between them is not known here"
+        )
+    checkpointing = given.get(framework.checkpointing)
+    return TrainingSetup(
+        config=rules.config,
+        corpus=rules.corpus,
+        batching=rules.batching,
+        schedule=rules.schedule,
+        warnings=tuple(warnings),
+        framework=name,
+        title=framework.title,
+        version=framework.version,
+        path=path,
+        unused=tuple(key for key in given if key in without_effect),
+        assumed=() if framework.drops_unknown else unknown,
+        dtype=next((dtype for key, dtype in _DTYPES.items() if given.get(key) is True), None),
+        gradient_checkpointing=checkpointing if isinstance(checkpointing, bool) else None,
+        own=given,
+        own_keys=framework.own_keys,
+    )
 
 
 def check_files(setup: TrainingSetup, files: Sequence[str]) -> None:
@@ -117,7 +121,10 @@ def check_files(setup: TrainingSetup, files: Sequence[str]) -> None:
 def _recognised(where: str, content: Resolved) -> str:
     """Return the framework that knows the largest share of the keys; of equals, the first."""
     _refuse_not_read(where, recognised(content.values))
-    shares = {name: _known_share(each, content) for name, each in CONFIGURATIONS.items()}
+    shares = {
+        name: 1 - len(_unknown(framework, content)) / max(len(_own(framework, content)), 1)
+        for name, framework in CONFIGURATIONS.items()
+    }
     name = max(shares, key=lambda each: shares[each])
     if shares[name] < _KNOWN_SHARE or not content.values:
         titles = ", ".join(each.title for each in CONFIGURATIONS.values())
@@ -148,11 +155,6 @@ def _own(framework: Framework, content: Resolved) -> dict[str, Any]:
         for key, value in content.values.items()
         if key not in content.referred or framework.knows(key)
     }
-
-
-def _known_share(framework: Framework, content: Resolved) -> float:
-    given = _own(framework, content)
-    return 1 - len(_unknown(framework, content)) / max(len(given), 1)
 
 
 def _unknown(framework: Framework, content: Resolved) -> list[str]:

@@ -2,7 +2,7 @@
 
 import inspect
 import math
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, fields
 from difflib import get_close_matches
 from functools import cache
@@ -50,6 +50,11 @@ class Key:
 def key(default: Any, **more: Any) -> Any:
     """Return the field of a key that decides about batches; `more` are attributes of `Key`."""
     return field(default=default, metadata={"key": more})
+
+
+def refused(remedy: str) -> Any:
+    """Return the field of a key of which no value is modelled but null, false and empty ones."""
+    return key(None, refused=remedy)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -149,29 +154,22 @@ _NEAR = 0.8
 """Similarity to a key that decides, from which an unknown one is taken for it, misspelt."""
 
 
-def unknown_keys(
-    where: str, given: Mapping[str, Any], keys: Iterable[str], knows: Callable[[str], bool]
-) -> tuple[str, ...]:
-    """Return the keys of a configuration that have a value and are not known.
+def check_spelling(where: str, unknown: Sequence[str], keys: Iterable[str]) -> None:
+    """Raise OptionError where an unknown key is nearly the name of one that decides; the message
+    has all unknown keys, so that a file can be corrected at once.
 
     Args:
         where: the configuration, for messages.
-        given: its keys.
+        unknown: the keys of it that are not known.
         keys: those that decide about batches.
-        knows: returns whether a key is known.
-
-    Raises:
-        OptionError: one that is nearly the name of a key that decides; the message has all unknown
-            keys, so that a file can be corrected at once.
     """
-    found = tuple(str(name) for name, value in given.items() if value is not None)
-    found = tuple(name for name in found if not knows(name))
-    near = {name: get_close_matches(name, keys, 1, _NEAR) for name in found}
+    near = {name: get_close_matches(name, keys, 1, _NEAR) for name in unknown}
     if not any(near.values()):
-        return found
-    if len(found) == 1:
-        raise OptionError(f"{where}: unknown key {found[0]!r}: did you mean {near[found[0]][0]!r}?")
-    meant = (f"{n!r} (did you mean {near[n][0]!r}?)" if near[n] else repr(n) for n in found)
+        return
+    if len(unknown) == 1:
+        [name] = unknown
+        raise OptionError(f"{where}: unknown key {name!r}: did you mean {near[name][0]!r}?")
+    meant = (f"{n!r} (did you mean {near[n][0]!r}?)" if near[n] else repr(n) for n in unknown)
     raise OptionError(f"{where}: unknown keys {', '.join(meant)}: correct or remove them")
 
 

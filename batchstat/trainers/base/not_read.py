@@ -1,6 +1,6 @@
 """Trainers whose configurations are recognised, to say that they are not read, and what answers."""
 
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -17,10 +17,6 @@ class NotRead:
 
     title: str
     keys: frozenset[str]
-
-    def is_of(self, keys: Collection[str]) -> bool:
-        """Whether a configuration with these keys is its own."""
-        return not self.keys.isdisjoint(keys)
 
 
 def _keys(text: str) -> frozenset[str]:
@@ -61,7 +57,7 @@ NOT_READ: Mapping[str, NotRead] = {
 def recognised(content: Mapping[Any, Any]) -> NotRead | None:
     """Return the trainer whose configuration this is; None if it is of none of these."""
     keys = set(_named(content))
-    return next((each for each in NOT_READ.values() if each.is_of(keys)), None)
+    return next((each for each in NOT_READ.values() if not keys.isdisjoint(each.keys)), None)
 
 
 def _named(content: Mapping[Any, Any]) -> Iterator[str]:

@@ -118,6 +118,7 @@ class CorpusRules:
             none.
         loads: how it loads the tokenizer that the configuration names.
         turns: how it tokenizes each turn of a chat by itself; None if it tokenizes whole chats.
+        warnings: what the counts may not be true of.
     """
 
     reading: Mapping[str, Any] = field(default_factory=dict)
@@ -132,6 +133,7 @@ class CorpusRules:
     template_of: Path | None = None
     loads: TokenizerRules = field(default_factory=TokenizerRules)
     turns: TurnRules | None = None
+    warnings: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, kw_only=True)

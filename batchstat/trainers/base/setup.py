@@ -10,24 +10,21 @@ from typing import Any
 
 from batchstat.errors import printable
 from batchstat.trainers.base.keys import Key, TrainerConfig
-from batchstat.trainers.base.rules import Batching, CorpusRules, Schedule, TrainingRules
+from batchstat.trainers.base.rules import TrainingRules
 
-_DTYPES = {"bf16": "bfloat16", "fp16": "float16"}
-"""Keys that decide what is computed in where they are true, with its name in torch."""
 _LONGEST_KEY = 60
 """Characters that are shown of a key that nobody knows."""
 
 
 @dataclass(frozen=True, kw_only=True)
-class TrainingSetup:
-    """What a trainer does with a corpus.
+class TrainingSetup(TrainingRules):
+    """What a trainer does with a corpus: the rules of its configuration, and where they are from.
 
     Attributes:
         framework: name of the framework that the configuration is for.
         title: what its configuration is called.
         version: its version whose rules these are.
         path: the configuration.
-        rules: what its keys mean.
         own_keys: the keys that decide settings and parameters, by the names of these.
         own: the keys that decide with their values, as they are written.
         unused: those of them that have no influence on batches.
@@ -35,46 +32,22 @@ class TrainingSetup:
         dtype: what the configuration says that it computes in; None if it says nothing.
         gradient_checkpointing: whether the configuration says that activations are computed again;
             None if it says nothing.
-        warnings: what the report may not be true of.
     """
 
     framework: str
     title: str
     version: str
     path: Path
-    rules: TrainingRules
     own_keys: Mapping[str, str] = field(default_factory=dict)
     own: Mapping[str, Any] = field(default_factory=dict)
     unused: tuple[str, ...] = ()
     assumed: tuple[str, ...] = ()
     dtype: str | None = None
     gradient_checkpointing: bool | None = None
-    warnings: tuple[str, ...] = ()
-
-    @property
-    def config(self) -> TrainerConfig:
-        """The keys that decide."""
-        return self.rules.config
-
-    @property
-    def corpus(self) -> CorpusRules:
-        """What is read."""
-        return self.rules.corpus
-
-    @property
-    def batching(self) -> Batching:
-        """What is batched."""
-        return self.rules.batching
-
-    @property
-    def schedule(self) -> Schedule:
-        """How long training lasts."""
-        return self.rules.schedule
 
     def with_batching(self, **changed: Any) -> "TrainingSetup":
         """Return it with other fields of what is batched."""
-        rules = replace(self.rules, batching=replace(self.batching, **changed))
-        return replace(self, rules=rules)
+        return replace(self, batching=replace(self.batching, **changed))
 
     def with_own_keys(self, message: str) -> str:
         """Return a message that names settings, with the keys of the configuration for them."""
@@ -168,7 +141,10 @@ class Framework:
             return f"{', '.join(as_json)} in {path.as_posix()}"
         in_file = path is not None and path.suffix != ""  # that of an object is its class
         if in_file or not self.python:
-            lines = ", ".join(f"{key}: {_as_yaml(value)}" for key, value in keys.items())
+            lines = ", ".join(
+                f"{key}: {value if isinstance(value, str) else json.dumps(value)}"
+                for key, value in keys.items()
+            )
             return lines if path is None else f"{lines} in {path.as_posix()}"
         arguments = ", ".join(
             f"{key}={json.dumps(value) if isinstance(value, str) else repr(value)}"
@@ -179,15 +155,6 @@ class Framework:
         )
         return f"{self.python}({arguments}){renamed}"
 
-    def dtype(self, given: Mapping[str, Any]) -> str | None:
-        """Return what a configuration says that it computes in; None if it says nothing."""
-        return next((name for key, name in _DTYPES.items() if given.get(key) is True), None)
-
-    def gradient_checkpointing(self, given: Mapping[str, Any]) -> bool | None:
-        """Return what a configuration says of gradient checkpointing; None if it says nothing."""
-        value = given.get(self.checkpointing)
-        return value if isinstance(value, bool) else None
-
     @property
     def other_version(self) -> str:
         """The version that is installed here, if it is another than the one of these rules."""
@@ -197,14 +164,6 @@ class Framework:
             return ""
         return "" if f"{installed}.".startswith(f"{self.version}.") else installed
 
-    def decides_nothing(self, key: str) -> bool:
-        """Whether a key has no influence on batches."""
-        return key in self.unused
-
     def knows(self, key: str) -> bool:
         """Whether it has a key."""
         return key in self.keys or key in self.unused
-
-
-def _as_yaml(value: Any) -> str:
-    return value if isinstance(value, str) else json.dumps(value)

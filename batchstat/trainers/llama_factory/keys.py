@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass
 
-from batchstat.trainers.base.keys import key
+from batchstat.trainers.base.keys import key, refused
 from batchstat.trainers.transformers import keys as base
 
 
@@ -15,11 +15,9 @@ class LlamaFactoryArguments(base.TrainingArguments):
     model_name_or_path: str | None = key(None)
     use_fast_tokenizer: bool = key(True, only=True)
     split_special_tokens: bool = key(False, refused="remove it")
-    add_tokens: object = key(None, refused="save the tokenizer with them, and name that")
-    add_special_tokens: object = key(None, refused="save the tokenizer with them, and name that")
-    new_special_tokens_config: str | None = key(
-        None, refused="save the tokenizer with them, and name that"
-    )
+    add_tokens: object = refused("save the tokenizer with them, and name that")
+    add_special_tokens: object = refused("save the tokenizer with them, and name that")
+    new_special_tokens_config: str | None = refused("save the tokenizer with them, and name that")
     flash_attn: str = key("auto", values=("auto", "disabled", "sdpa", "fa2", "fa3"))
     template: str | None = key(None)
     default_system: str | None = key(None)
@@ -27,8 +25,8 @@ class LlamaFactoryArguments(base.TrainingArguments):
     dataset: object = key(None)
     eval_dataset: object = key(None)
     dataset_dir: object = key("data")
-    tokenized_path: str | None = key(
-        None, refused="pass the files with token ids as CORPUS, without this key"
+    tokenized_path: str | None = refused(
+        "pass the files with token ids as CORPUS, without this key"
     )
     streaming: bool = key(False, refused="remove it")
     mix_strategy: str = key(

@@ -52,14 +52,11 @@ def preparation(config: LlamaFactoryArguments) -> Preparation:
         # With packing, DataArguments makes cutoff_len one less.
         kept = _truncated(whole.profile, max_length - bool(config.packing), config)
         excess = np.maximum(whole.profile.lengths - kept.lengths, 0)
-        cut = Lost(
-            truncated_samples=int(np.count_nonzero(excess)), truncated_tokens=int(excess.sum())
-        )
         return TrainedSamples(
             profile=kept,
             dropped=({"beyond max_samples": beyond} if beyond else {}) | dict(whole.dropped),
             held_out=len(held),
-            lost=whole.lost + cut,
+            lost=whole.lost + Lost.of_excess(excess),
             warnings=_warnings(rows),
         )
 

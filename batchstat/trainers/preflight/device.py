@@ -5,6 +5,7 @@ from pathlib import Path
 from batchstat.calibration.calibration import Calibration
 from batchstat.calibration.cost_model import CostModel
 from batchstat.errors import InputError
+from batchstat.planning.settings import Settings
 from batchstat.simulation.device import Device, as_device
 from batchstat.trainers.base.setup import TrainingSetup
 
@@ -14,20 +15,14 @@ def device_of(
     calibration: Calibration | str | Path | None,
     cost_per_hour: float | None,
     model: CostModel | None = None,
-    *,
-    gradient_accumulation_steps: int = 1,
+    settings: Settings | None = None,
 ) -> Device | None:
     """Return what `as_device` returns, for a configuration that trains as it was measured.
 
     Raises:
         InputError: a calibration of another dtype or gradient checkpointing.
     """
-    device = as_device(
-        calibration,
-        cost_per_hour,
-        model,
-        gradient_accumulation_steps=gradient_accumulation_steps,
-    )
+    device = as_device(calibration, cost_per_hour, model, settings)
     if device is None or not device.calibration.setup.is_described:
         return device
     own, named = device.calibration.setup, device.file or "the calibration"

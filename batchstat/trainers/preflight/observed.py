@@ -35,7 +35,7 @@ from batchstat.recording.versions import check_versions
 from batchstat.simulation.meters.token_weights import UNKNOWN
 from batchstat.trainers.base.files import setup_of
 from batchstat.trainers.base.keys import TrainerConfig
-from batchstat.trainers.base.rules import Batching, Schedule, TrainingRules
+from batchstat.trainers.base.rules import Batching, Schedule
 from batchstat.trainers.base.samples import keep_all
 from batchstat.trainers.base.setup import TrainingSetup
 from batchstat.trainers.registry import CONFIGURATIONS
@@ -54,11 +54,9 @@ LOADER = TrainingSetup(
     title="a loader",
     version="",
     path=Path("loader"),
-    rules=TrainingRules(
-        config=TrainerConfig(where="loader", given=frozenset()),
-        batching=Batching(strategy=StrategySpec.of("static")),
-        schedule=Schedule(epochs=1),
-    ),
+    config=TrainerConfig(where="loader", given=frozenset()),
+    batching=Batching(strategy=StrategySpec.of("static")),
+    schedule=Schedule(epochs=1),
 )
 
 

@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 from typing import Any
 
-from batchstat.trainers.base.keys import key
+from batchstat.trainers.base.keys import key, refused
 from batchstat.trainers.transformers import keys as base
 
 KEEP_END = "keep_end"
@@ -36,7 +36,7 @@ class SftConfig(base.TrainingArguments):
     dataset_streaming: bool = key(False, refused="remove it")
     streaming: bool = key(False, refused="remove it")
     datasets: list[Any] | None = key(None)
-    test_split_size: float | None = key(None, refused="remove it")
+    test_split_size: float | None = refused("remove it")
     # Of accelerate, which starts the command.
     num_processes: int | None = key(None, least=1)
     accelerate_config: object = key(None)

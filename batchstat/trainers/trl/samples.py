@@ -129,7 +129,5 @@ def _without_beginning(profile: Profile, max_length: int) -> TrainedSamples:
     kinds = {kind: ranges.since(excess) for kind, ranges in profile.kinds.items()}
     return TrainedSamples(
         profile=replace(profile, lengths=profile.lengths - excess, kinds=kinds),
-        lost=Lost(
-            truncated_samples=int(np.count_nonzero(excess)), truncated_tokens=int(excess.sum())
-        ),
+        lost=Lost.of_excess(excess),
     )
