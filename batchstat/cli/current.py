@@ -85,19 +85,19 @@ def current_of(inputs: "Inputs", profile: "Profile") -> "Trained":
         OptionError: a setting that the recording decides.
         InputError: the trainer keeps no sample.
     """
-    from batchstat.trainers.preflight.named import Trained, as_trained_today
+    from batchstat.trainers.preflight.named import Trained
 
     if inputs.setup is None:
         return Trained(lengths=profile, settings=inputs.settings, row=inputs.current)
     from batchstat.trainers.preflight import current
+    from batchstat.trainers.preflight.changes import Trainer
 
     given = _given(inputs)
-    found = (
-        current.current_of(inputs.setup, profile, given)
-        if inputs.observed is None
-        else current.of_recording(inputs.observed, given)
-    )
-    return as_trained_today(found, _warnings(inputs, profile, found))
+    if inputs.observed is not None:
+        found = current.of_recording(inputs.observed, given)
+        return found.warned(inputs.observed.warnings)
+    found = current.current_of(Trainer(setup=inputs.setup, profile=profile, settings=given))
+    return found.warned(_warnings(inputs, found))
 
 
 def _given(inputs: "Inputs") -> dict[str, object]:
@@ -111,18 +111,15 @@ def _given(inputs: "Inputs") -> dict[str, object]:
     }
 
 
-def _warnings(inputs: "Inputs", profile: "Profile", found: "CurrentSetup") -> list[str]:
-    """Return what a report has to say of a setup."""
+def _warnings(inputs: "Inputs", now: "CurrentSetup") -> list[str]:
+    """Return what a report has to say of a trainer's configuration."""
     from batchstat.trainers.preflight.named import setup_warnings
 
-    assert inputs.setup is not None
-    if inputs.observed is not None:
-        return [*inputs.observed.warnings]
-    warnings = setup_warnings(inputs.setup, profile, found)
-    named, counter = inputs.setup.corpus.reading.get("tokenizer"), profile.tokenizer
+    warnings, setup = setup_warnings(now), now.trainer.setup
+    named, counter = setup.corpus.reading.get("tokenizer"), now.trainer.profile.tokenizer
     if not inputs.corpus and named and counter is not None and Path(named) != Path(counter.name):
         warnings.append(
-            f"{inputs.setup.path.as_posix()} trains with the tokenizer {named}, but "
+            f"{setup.path.as_posix()} trains with the tokenizer {named}, but "
             f"{counter.name} counted the profile: pass the corpus, too"
         )
     return warnings

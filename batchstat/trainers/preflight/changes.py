@@ -44,7 +44,7 @@ class Trainer:
         from batchstat.trainers.preflight.samples import as_trained
 
         _, wanted = as_trained(self.setup, self.profile, self.settings)
-        return changes_of_object(self.observed, wanted, self._of_keys())
+        return tuple(changes_of_object(self.observed, wanted, self._of_keys()))
 
     def _of_keys(self) -> tuple[TrainerChange, ...]:
         from batchstat.trainers.registry import CONFIGURATIONS

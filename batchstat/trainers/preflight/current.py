@@ -2,71 +2,57 @@
 object, a loader or a recording.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
 from batchstat.errors import OptionError, short
 from batchstat.planning.settings import Settings
-from batchstat.profiling.profile import Profile
 from batchstat.recording.recording import read_recording
 from batchstat.simulation.compare.named_rows import ParsedRow
 from batchstat.trainers.base.samples import TrainedSamples
-from batchstat.trainers.base.setup import TrainingSetup
 from batchstat.trainers.preflight.changes import Trainer
+from batchstat.trainers.preflight.named import Trained
 from batchstat.trainers.preflight.observed import WITHOUT_LABELS, Observed
 from batchstat.trainers.preflight.observed_runs import observe_recording
 from batchstat.trainers.preflight.samples import ALL_TRAINED, as_trained
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
-class CurrentSetup:
+class CurrentSetup(Trained):
     """What a trainer's configuration, its object, a loader or a recording trains on.
 
     Attributes:
         samples: what it keeps of the corpus.
-        settings: its settings, as given.
         row: its strategy, or a name and its batches.
         trainer: what its keys can change.
-        strategies: what it is compared with; None for the default strategies.
     """
 
     samples: TrainedSamples
-    settings: Settings
     row: ParsedRow
     trainer: Trainer
-    strategies: Sequence[ParsedRow] | None = None
 
 
-def current_of(
-    setup: TrainingSetup,
-    profile: Profile,
-    settings: Mapping[str, Any],
-    observed: Observed | None = None,
-) -> CurrentSetup:
-    """Return what a setup trains on.
-
-    Args:
-        setup: what the trainer's configuration or the arguments of its object mean.
-        profile: the corpus, before the trainer leaves out any of it.
-        settings: fields of `batchstat.Settings` that override it.
-        observed: the object, the loader or the recording; None for a configuration.
+def current_of(trainer: Trainer) -> CurrentSetup:
+    """Return what a trainer trains on.
 
     Raises:
         OptionError: settings that contradict each other.
         InputError: it keeps no sample.
     """
+    observed = trainer.observed
     unmarked = ALL_TRAINED if observed is None else WITHOUT_LABELS
-    samples, wanted = as_trained(setup, profile, settings, unmarked)
-    row: ParsedRow = setup.batching.strategy
+    samples, wanted = as_trained(trainer.setup, trainer.profile, trainer.settings, unmarked)
+    row: ParsedRow = trainer.setup.batching.strategy
     if observed is not None and observed.batches is not None:
         row = (observed.kind, observed.batches)
     return CurrentSetup(
+        lengths=samples.profile,
         samples=samples,
         settings=wanted,
         row=row,
-        trainer=Trainer(setup=setup, profile=profile, settings=settings, observed=observed),
+        trainer=trainer,
         # Which samples meet decides two widths then, of which a strategy plans one.
         strategies=() if observed is not None and observed.has_decoder else None,
     )
@@ -90,7 +76,14 @@ def of_recording(observed: Observed, settings: Mapping[str, Any]) -> CurrentSetu
                 f"{key}={short(settings[key])}: {folder} was recorded with {had}: leave it out, or "
                 "record a run that has it"
             )
-    return current_of(observed.setup, observed.profile, {**observed.settings, **settings}, observed)
+    return current_of(
+        Trainer(
+            setup=observed.setup,
+            profile=observed.profile,
+            settings={**observed.settings, **settings},
+            observed=observed,
+        )
+    )
 
 
 def recorded(folder: Path) -> Observed:

@@ -1,7 +1,7 @@
 """What is trained today, by the name of the current setup."""
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -18,7 +18,6 @@ from batchstat.trainers.base.named import names_configuration, names_recording
 from batchstat.trainers.preflight.changes import Trainer
 
 if TYPE_CHECKING:
-    from batchstat.trainers.base.setup import TrainingSetup
     from batchstat.trainers.preflight.current import CurrentSetup
 
 
@@ -41,6 +40,11 @@ class Trained:
     trainer: Trainer | None = None
     strategies: Sequence[Row] | None = None
     warnings: tuple[ReportWarning, ...] = ()
+
+    def warned(self, messages: Iterable[str]) -> "Trained":
+        """Return it with what a report has to say of it."""
+        warnings = tuple(ReportWarning("configuration", each) for each in messages)
+        return replace(self, warnings=warnings)
 
     @property
     def profile(self) -> Profile:
@@ -91,7 +95,9 @@ def trained_today(
                 raise OptionError(
                     f"{current}: a recording brings its own samples: leave lengths out"
                 )
-            return as_trained_today(_of_recording(local_path(current), settings))
+            from batchstat.trainers.preflight.current import of_recording, recorded
+
+            return of_recording(recorded(local_path(current)), settings)
     if lengths is None:
         raise OptionError(
             "no samples: pass a profile or lengths, or a trainer's configuration or a recording as "
@@ -101,27 +107,15 @@ def trained_today(
     return Trained(lengths=lengths, settings=Settings(**settings), row=row, trainer=trainer)
 
 
-def as_trained_today(setup: "CurrentSetup", warnings: Iterable[str] = ()) -> Trained:
-    """Return what a configuration, an object or a recording trains on."""
-    return Trained(
-        lengths=setup.samples.profile,
-        settings=setup.settings,
-        row=setup.row,
-        trainer=setup.trainer,
-        strategies=setup.strategies,
-        warnings=tuple(ReportWarning("configuration", each) for each in warnings),
-    )
-
-
-def setup_warnings(setup: "TrainingSetup", profile: Profile, found: "CurrentSetup") -> list[str]:
+def setup_warnings(now: "CurrentSetup") -> list[str]:
     """Return what a report has to say of a configuration, by which a corpus is trained on."""
-    config, left = setup.path.as_posix(), len(profile) - len(found.samples.profile)
+    setup, samples = now.trainer.setup, len(now.trainer.profile)
+    config, left_out = setup.path.as_posix(), samples - len(now.samples.profile)
     warnings = [f"{config}: {setup.assumption}"] if setup.assumption else []
-    warnings += found.samples.warnings
-    if left:
+    warnings += now.samples.warnings
+    if left_out:
         warnings.append(
-            f"{config} leaves out {left:,} of {len(profile):,} samples: batchstat preflight says "
-            "why"
+            f"{config} leaves out {left_out:,} of {samples:,} samples: batchstat preflight says why"
         )
     return warnings
 
@@ -140,11 +134,5 @@ def _of_configuration(
     setup = read_setup(current, ignore_keys=ignore_keys)
     if lengths is None:
         lengths = profile(**profile_keywords(setup))
-    found = current_of(setup, lengths, settings)
-    return as_trained_today(found, setup_warnings(setup, lengths, found))
-
-
-def _of_recording(folder: Path, settings: Mapping[str, Any]) -> "CurrentSetup":
-    from batchstat.trainers.preflight.current import of_recording, recorded
-
-    return of_recording(recorded(folder), settings)
+    found = current_of(Trainer(setup=setup, profile=lengths, settings=settings))
+    return found.warned(setup_warnings(found))

@@ -10,8 +10,8 @@ from batchstat.trainers.preflight.observed import Observed
 
 def changes_of_object(
     observed: Observed, settings: Settings, changes: Sequence[TrainerChange]
-) -> tuple[TrainerChange, ...]:
-    """Return what would help a trainer's object or a loader: padding taken out before rows are
+) -> Iterator[TrainerChange]:
+    """Yield what would help a trainer's object or a loader: padding taken out before rows are
     batched, and with that the arguments of the trainer, where these decide. Nothing where it packs
     already, or has an encoder and a decoder.
 
@@ -22,14 +22,9 @@ def changes_of_object(
     """
     trainer = observed.trainer
     if observed.has_decoder or (trainer is not None and trainer.packs):
-        return ()
-    decide = trainer is not None and trainer.samples_by_arguments
-    return tuple(_without_padding(observed, settings, changes if decide else ()))
-
-
-def _without_padding(
-    observed: Observed, settings: Settings, changes: Sequence[TrainerChange]
-) -> Iterator[TrainerChange]:
+        return
+    if trainer is None or not trainer.samples_by_arguments:
+        changes = ()
     if not observed.repair:
         yield from changes
         return

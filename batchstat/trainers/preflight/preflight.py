@@ -21,13 +21,14 @@ from batchstat.recording.given_batches import GivenBatches
 from batchstat.simulation.compare.candidates import Candidates, simulate_candidates
 from batchstat.simulation.compare.changes import Changes
 from batchstat.simulation.device import Device
-from batchstat.simulation.results import ReportWarning, Simulation, StrategyResult
+from batchstat.simulation.results import ReportWarning, Simulation
 from batchstat.simulation.warnings import simulation_warnings
 from batchstat.storage.addresses import local_path
 from batchstat.trainers.base.files import read_setup
 from batchstat.trainers.base.rules import EpochSize
 from batchstat.trainers.base.samples import TrainedSamples
 from batchstat.trainers.base.setup import TrainingSetup
+from batchstat.trainers.preflight.changes import Trainer
 from batchstat.trainers.preflight.corpus import profile_keywords
 from batchstat.trainers.preflight.current import CurrentSetup, current_of
 from batchstat.trainers.preflight.device import device_of
@@ -279,19 +280,22 @@ def report_on_setup(
         OptionError: settings that contradict each other.
         InputError: no samples are left, or the recording cannot be described.
     """
-    now = current_of(setup, profile, given, observed)
+    now = current_of(Trainer(setup=setup, profile=profile, settings=given, observed=observed))
     if device is not None:
         device = device.accumulating(now.settings.gradient_accumulation_steps)
     found = _simulated(setup, now, device)
     row = found.changes.current
     is_run = observed is not None and observed.run is not None
-    shares = found.epochs.of(row.request.settings)
+    basis = row.request.settings
+    shares = found.epochs.of(basis)
+    stats = now.samples.profile.stats
+    warnings = simulation_warnings([row], shares.epoch, basis, stats, device)
     return Preflight(
         created=datetime.now(UTC).isoformat(),
         setup=setup,
         profile=profile,
         samples=now.samples,
-        simulation=_simulation(row, shares, now.samples.profile, device),
+        simulation=Simulation(basis, row, warnings, device),
         changes=found.changes,
         # A recorded row may be several that were packed, laid end to end by a collator.
         num_examples=None if is_run else _num_examples(row.request, shares),
@@ -325,10 +329,9 @@ def _simulated(setup: TrainingSetup, now: CurrentSetup, device: Device | None) -
     """Return an epoch, and what would help; what is wrong with the settings is said of the
     configuration's own keys.
     """
-    inputs = resolve_inputs(now.samples.profile, keep=now.settings.keep_labels)
     try:
         return simulate_candidates(
-            inputs,
+            resolve_inputs(now.samples.profile, keep=now.settings.keep_labels),
             now.settings,
             strategies=now.strategies,
             current=now.row,
@@ -341,14 +344,6 @@ def _simulated(setup: TrainingSetup, now: CurrentSetup, device: Device | None) -
             raise
         kind = OptionError if isinstance(error, OptionError) else InputError
         raise kind(message) from None
-
-
-def _simulation(
-    row: StrategyResult, shares: EpochShares, profile: Profile, device: Device | None
-) -> Simulation:
-    settings = row.request.settings
-    warnings = simulation_warnings([row], shares.epoch, settings, profile.stats, device)
-    return Simulation(settings, row, warnings, device)
 
 
 def _num_examples(request: RowRequest, shares: EpochShares) -> int | None:

@@ -65,8 +65,9 @@ def prove(now: CurrentSetup, folder: Path) -> Proof:
             words for words, plan in tried if _compared(folder, _batches(plan), own).is_equal
         )
 
-    causes = explain(_one_change(now, recording, longest)) or explain(_as_it_ran(now, recording))
-    return replace(found, causes=causes, hint="" if causes else _hint(now, recording))
+    differing = _differing(now, recording)
+    causes = explain(_one_change(now, recording, longest)) or explain(_by_keys(now, differing))
+    return replace(found, causes=causes, hint="" if causes else _hint(recording, differing))
 
 
 def _compared(folder: Path, planned: list[_Batch], own: list[_Batch]) -> Proof:
@@ -122,19 +123,15 @@ def _one_change(
         for value in dict.fromkeys(tried):
             if value is None or value == getattr(now.settings, key):
                 continue
-            plan = _with(now, {key: value})
-            if plan is not None:
-                yield f"{key} {value}", plan
+            settings = {**now.trainer.settings, key: value}
+            try:
+                plan = _planned(current_of(replace(now.trainer, settings=settings)))
+            except BatchstatError:  # it does not go with the setup
+                continue
+            yield f"{key} {value}", plan
     framework = CONFIGURATIONS.get(now.trainer.setup.framework)  # none of a loader
     if framework is not None and (packing := framework.packing):
         yield from _by_keys(now, {packing: not now.trainer.setup.own.get(packing, False)})
-
-
-def _as_it_ran(now: CurrentSetup, recording: Recording) -> Iterator[tuple[str, RankBatches]]:
-    """Yield what all arguments of the run together make, where several differ."""
-    differing = _differing(now, recording)
-    if differing:
-        yield from _by_keys(now, differing)
 
 
 def _arguments(recording: Recording) -> Mapping[str, Any]:
@@ -161,26 +158,15 @@ def _by_keys(now: CurrentSetup, keys: Mapping[str, Any]) -> Iterator[tuple[str, 
     """Yield what other keys of a configuration make; nothing for an object, whose samples are
     prepared, or where they do not go together.
     """
-    change = None if now.trainer.observed is not None else now.trainer.with_keys(keys)
-    if change is not None:
+    if not keys or now.trainer.observed is not None:
+        return
+    if (change := now.trainer.with_keys(keys)) is not None:
         words = " and ".join(f"{key} {json.dumps(value)}" for key, value in keys.items())
         profile = change.profile or now.samples.profile
         yield words, _plan(profile, change.settings, change.strategy)
 
 
-def _with(now: CurrentSetup, settings: Mapping[str, Any]) -> RankBatches | None:
-    """Return what a setup makes with other settings; None where these do not go with it."""
-    trainer = now.trainer
-    try:
-        changed = current_of(
-            trainer.setup, trainer.profile, {**trainer.settings, **settings}, trainer.observed
-        )
-        return _planned(changed)
-    except BatchstatError:
-        return None
-
-
-def _hint(now: CurrentSetup, recording: Recording) -> str:
+def _hint(recording: Recording, differing: Mapping[str, Any]) -> str:
     """Return what differs otherwise, in words: a version, whose rules cannot be tried, or arguments
     whose batches are not those of the run either.
     """
@@ -191,7 +177,7 @@ def _hint(now: CurrentSetup, recording: Recording) -> str:
         words.append(
             f"it ran with transformers {trainer['version']}, these are the rules of {rules}"
         )
-    if differing := _differing(now, recording):
+    if differing:
         listed = ", ".join(f"{key} {json.dumps(value)}" for key, value in differing.items())
         words.append(f"it ran with {listed}")
     return "; ".join(words)
