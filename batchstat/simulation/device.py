@@ -124,37 +124,27 @@ class Device:
             widest: width of its widest batch.
             longest: tokens of its longest sample.
         """
-        seconds = cost = idle = None
+        calibration, tokens = self.calibration, counts.max_batch_tokens
+        packed = request.strategy.attends_within_samples
+        # Variable-length kernels cost by the samples of a row, not by its width.
+        in_a_row = longest if packed else widest
+        seconds = cost = idle = fits = None
         if self.is_timed:
             seconds, idle = counts.compute / PER_SECOND, counts.ranks.idle_compute
             cost = self.cost_of(seconds, counts.ranks.world_size)
-        fits, packed = None, request.strategy.attends_within_samples
         if (peak := counts.peak_bytes) is not None:
-            in_a_row = longest if packed else widest
-            tokens = counts.max_batch_tokens
-            fits = self.calibration.fits_memory(
+            fits = calibration.fits_memory(
                 peak, tokens, in_a_row, packed=packed, accumulates=self.accumulates
             )
+        is_beyond = in_a_row > calibration.widest or tokens > calibration.most_tokens
+        is_beyond = is_beyond or (packed and not calibration.has_packed)
         return OnDevice(
             seconds=seconds,
             cost=cost,
             rank_idle_time=idle,
-            is_extrapolated=self._extrapolates(request, counts, widest, longest),
+            is_extrapolated=is_beyond and not calibration.is_estimate,
             fits_memory=fits,
         )
-
-    def _extrapolates(
-        self, request: RowRequest, counts: PlanCounts, widest: int, longest: int
-    ) -> bool:
-        calibration = self.calibration
-        if calibration.is_estimate:
-            return False
-        # Variable-length kernels cost by the samples of a row, not by its width.
-        if request.strategy.attends_within_samples:
-            is_wide = longest > calibration.widest or not calibration.has_packed
-        else:
-            is_wide = widest > calibration.widest
-        return is_wide or counts.max_batch_tokens > calibration.most_tokens
 
 
 def batch_cost(model: CostModel | None, device: Device | None) -> BatchCost:

@@ -19,6 +19,9 @@ from batchstat.simulation.weight_warnings import weight_warnings
 _ALIKE = 0.5
 """A correlation of consecutive batches above this shows in the loss."""
 
+_AT_ONCE = 1 << 20
+"""Samples that are searched at once for the longest."""
+
 _CERTAIN = 3
 """Standard errors, of about 1 / √steps, above which a correlation is not chance."""
 
@@ -34,36 +37,40 @@ def simulation_warnings(
     one.
     """
     return (
-        *_of_rows(rows, epoch, basis, stats),
+        *_of_long_samples(epoch, basis),
+        *_of_peaks(rows, basis),
+        *_of_single_samples(rows, epoch, basis, stats),
+        *_of_ranks(rows, epoch, basis),
+        *_of_classes(rows, basis),
+        *weight_warnings(rows, basis),
+        *_of_neighbours(rows, basis),
         *device_warnings(rows, device, basis.widest),
     )
 
 
-def _of_rows(
-    rows: Sequence[StrategyResult], epoch: Epoch, basis: ResolvedSettings, stats: LengthStats
-) -> Iterator[ReportWarning]:
-    """Yield warnings: long samples, batches over budget, different peaks, batches of one, problems
-    with ranks and classes, sorted batches.
-    """
+def _of_long_samples(epoch: Epoch, basis: ResolvedSettings) -> Iterator[ReportWarning]:
+    """Yield a warning about samples that are over the budget alone."""
     budget = basis.tokens_per_batch
     # On the histogram: a search through the samples is only for the record that is named.
     too_long = round_up(epoch.stats.values, basis.pad_to_multiple_of) > budget
     long = int(epoch.stats.counts[too_long].sum())
     if long:
         longest = epoch.stats.max
+        parts = epoch.pieces(_AT_ONCE)
+        places = ((part, np.flatnonzero(part.lengths == longest)) for part in parts)
+        record = next(int(part.samples[found[0]]) for part, found in places if len(found))
         yield ReportWarning(
             "long_samples",
             f"{long:,} of {epoch.count:,} samples are longer than tokens_per_batch={budget:,}, "
-            f"the longest is record {_first_of(epoch, longest)} with {longest:,} tokens: even a "
+            f"the longest is record {record} with {longest:,} tokens: even a "
             "batch of one is over the budget",
         )
-    yield from _of_peaks(rows, basis)
-    yield from _of_single_samples(rows, epoch, basis, stats)
-    if basis.world_size > epoch.count:
-        yield _more_ranks(epoch.count, basis)
-    yield from _of_ranks(rows, basis)
-    yield from _of_classes(rows, basis)
-    yield from weight_warnings(rows, basis)
+
+
+def _of_neighbours(
+    rows: Sequence[StrategyResult], basis: ResolvedSettings
+) -> Iterator[ReportWarning]:
+    """Yield a warning about consecutive batches of similar lengths."""
     alike = [
         row
         for row in rows
@@ -158,30 +165,21 @@ def _of_single_samples(
     )
 
 
-def _first_of(epoch: Epoch, length: int) -> int:
-    """Return the record number of the first sample with this length."""
-    parts = epoch.pieces(_AT_ONCE)
-    found = ((part, np.flatnonzero(part.lengths == length)) for part in parts)
-    return next(int(part.samples[places[0]]) for part, places in found if len(places))
-
-
-_AT_ONCE = 1 << 20
-
-
-def _more_ranks(samples: int, basis: ResolvedSettings) -> ReportWarning:
-    """Return a warning about more ranks than samples, when numbers say little about batching."""
-    repeats = basis.remainder in ("repeat", "spread", "fill")
-    what = "only compute samples that others compute too" if repeats else "have nothing to compute"
-    return ReportWarning(
-        "more_ranks_than_samples",
-        f"more ranks ({basis.world_size:,}) than samples ({samples:,}): with "
-        f"remainder={basis.remainder}, at least {basis.world_size - samples:,} ranks {what}; "
-        "lower --world-size",
-    )
-
-
-def _of_ranks(rows: Sequence[StrategyResult], basis: ResolvedSettings) -> Iterator[ReportWarning]:
-    """Yield warnings about ranks that wait indefinitely, and ranks that share samples."""
+def _of_ranks(
+    rows: Sequence[StrategyResult], epoch: Epoch, basis: ResolvedSettings
+) -> Iterator[ReportWarning]:
+    """Yield warnings about more ranks than samples, when numbers say little about batching, about
+    ranks that wait indefinitely, and about ranks that share samples.
+    """
+    if (idle := basis.world_size - epoch.count) > 0:
+        repeats = basis.remainder in ("repeat", "spread", "fill")
+        what = "only compute samples that others compute too"
+        yield ReportWarning(
+            "more_ranks_than_samples",
+            f"more ranks ({basis.world_size:,}) than samples ({epoch.count:,}): with "
+            f"remainder={basis.remainder}, at least {idle:,} ranks "
+            f"{what if repeats else 'have nothing to compute'}; lower --world-size",
+        )
     uneven = [
         f"{row.label} {row.counts.ranks.min_steps:,} to {row.counts.ranks.max_steps:,}"
         for row in rows

@@ -17,7 +17,7 @@ from batchstat.planning.classes import Classes
 from batchstat.planning.inputs import PlanInputs
 from batchstat.planning.samples import Samples
 from batchstat.planning.settings import ResolvedSettings, Settings
-from batchstat.planning.shares import draw_samples, make_shares
+from batchstat.planning.shares import EpochShares, draw_samples, make_shares
 from batchstat.planning.strategies.spec import StrategySpec
 from batchstat.simulation.balance.report import BalanceReport, SamplerResult
 from batchstat.simulation.device import Device, batch_cost
@@ -62,7 +62,10 @@ def balance_report(
     if classes is None:
         raise InputError("balance needs labels, but none were loaded; pass --label-column")
     natural = inputs.resolve(wanted)
-    without = _without_sampler(inputs.samples, natural, strategy, device)
+    try:
+        without: StrategyResult | None = _batched(inputs.samples, natural, strategy, device)[0]
+    except NoBatchError:
+        without = None
     # One budget for all: a sampler with a batch size of its own would else have another, and its
     # batches would be as full as the others' by that alone.
     rows = [replace(each, tokens_per_batch=natural.tokens_per_batch) for each in rows]
@@ -90,16 +93,13 @@ def check_epochs(settings: Settings, epochs: int) -> int:
     return epochs
 
 
-def _without_sampler(
+def _batched(
     samples: Samples, settings: ResolvedSettings, strategy: StrategySpec, device: Device | None
-) -> StrategyResult | None:
-    """Return the strategy on all samples; None if it has no batch."""
+) -> tuple[StrategyResult, EpochShares]:
+    """Return the strategy on the samples that are drawn, and these."""
     request = strategy.request(settings)
     shares = make_shares(samples, request.settings)
-    try:
-        return make_row(request, shares, batch_cost(None, device), device)
-    except NoBatchError:
-        return None
+    return make_row(request, shares, batch_cost(None, device), device), shares
 
 
 def _row(
@@ -110,10 +110,9 @@ def _row(
     without: StrategyResult | None,
     device: Device | None,
 ) -> tuple[SamplerResult, list[ReportWarning]]:
-    samples, request = inputs.samples, strategy.request(inputs.resolve(settings))
-    basis = request.settings
-    shares = make_shares(samples, basis)
-    row = make_row(request, shares, batch_cost(None, device), device)
+    samples = inputs.samples
+    row, shares = _batched(samples, inputs.resolve(settings), strategy, device)
+    basis = row.request.settings
     assert samples.classes is not None
     # How often a sampler draws each sample, before any strategy or rank drops or repeats it.
     often = np.bincount(draw_samples(samples, basis), minlength=len(samples))

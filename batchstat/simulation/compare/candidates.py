@@ -88,7 +88,8 @@ def simulate_candidates(
         trainer = _named_trainer(rows_of, trainer)
     wanted = rows_of.rows
     if wanted is None:
-        wanted = default_strategies(settings, rows_of.named_current, trainer)
+        strategy = named if isinstance(named, StrategySpec) else None
+        wanted = default_strategies(settings, strategy, trainer)
     if named is not None:
         wanted = (named, *wanted)
     now = current_row(requests_of(wanted, inputs.resolve(settings)), named)

@@ -72,11 +72,6 @@ class NamedRows:
         else:
             self.settings = _padded_as(settings, self.current)
 
-    @property
-    def named_current(self) -> StrategySpec | None:
-        """The current setup, where that is a strategy."""
-        return self.current if isinstance(self.current, StrategySpec) else None
-
     def _read(self, row: Row) -> StrategySpec | NamedBatches:
         parsed = parse_row("strategy", row)
         if isinstance(parsed, StrategySpec):
@@ -86,19 +81,17 @@ class NamedRows:
             raise OptionError(f"{name!r} is a strategy's name: give your batches another one")
         # The current setup may be one of the rows: a sampler may be read only once.
         if name not in self._given or self._given[name][0] is not batches:
-            self._given[name] = batches, NamedBatches(name, self._given_batches(name, batches))
+            read = batches
+            if not isinstance(read, GivenBatches):
+                read = given_batches(
+                    name,
+                    read,
+                    self.inputs.samples,
+                    batch_size=self.settings.batch_size,
+                    pad_to_multiple_of=self.settings.pad_to_multiple_of,
+                )
+            self._given[name] = batches, NamedBatches(name, read)
         return self._given[name][1]
-
-    def _given_batches(self, name: str, batches: Iterable[Any] | GivenBatches) -> GivenBatches:
-        if isinstance(batches, GivenBatches):
-            return batches
-        return given_batches(
-            name,
-            batches,
-            self.inputs.samples,
-            batch_size=self.settings.batch_size,
-            pad_to_multiple_of=self.settings.pad_to_multiple_of,
-        )
 
     def refuse(self, option: str) -> None:
         """Raise OptionError if there are batches of sample numbers, with which it does not go."""

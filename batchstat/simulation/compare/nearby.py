@@ -248,11 +248,9 @@ class _Simulator:
         key = (named, world_size)
         if key not in self._rows:
             try:
-                self._rows[key] = self._simulated(*key)
+                request = named.request(replace(self._basis, world_size=world_size))
+                shares = self._epochs.of(request.settings)
+                self._rows[key] = make_row(request, shares, self._cost, self._device)
             except (InputError, OptionError):
                 self._rows[key] = None
         return self._rows[key]
-
-    def _simulated(self, named: NamedRow, world_size: int) -> StrategyResult:
-        request = named.request(replace(self._basis, world_size=world_size))
-        return make_row(request, self._epochs.of(request.settings), self._cost, self._device)

@@ -171,7 +171,8 @@ def trace_samples(
     """
     samples, epoch = shares.samples, shares.epoch.whole()
     n, world_size = len(samples), units.shape[1]
-    rank, unit = _distributed(units)
+    held = units >= 0
+    rank, unit = np.nonzero(held)[1], units[held]
     batch_offsets, batch = gather_groups(plan.unit_offsets, unit)
     entry_offsets, entry = gather_groups(plan.row_offsets[plan.batch_offsets], batch)
     ranks = np.repeat(np.repeat(rank, np.diff(batch_offsets)), np.diff(entry_offsets))
@@ -204,15 +205,14 @@ def trace_samples(
         # A sample is shared where it stands in more than one pair of a sample and a rank.
         pairs = distinct(place * world_size + ranks) // world_size
         shared = int(np.count_nonzero(np.bincount(pairs) > 1))
+    batches_of_units = np.diff(plan.unit_offsets)[unit]
+    batches_of_ranks = np.bincount(rank, weights=batches_of_units, minlength=world_size)
     return unique, Coverage(
         corpus_samples=n,
         times=tuple(zip(often.tolist(), count.tolist(), strict=True)),
         shared_samples=shared,
         ranks=_of_ranks(
-            ranks[begins],
-            place[begins],
-            _batches(plan.unit_offsets, rank, unit, world_size),
-            samples.classes,
+            ranks[begins], place[begins], batches_of_ranks.astype(np.int64), samples.classes
         ),
         mixing=mixing,
     )
@@ -254,16 +254,3 @@ def _of_ranks(
     table = np.bincount(cells, minlength=world_size * columns).reshape(world_size, columns)
     columns_of_ranks = (samples.tolist(), batches.tolist(), table[:, 1:].tolist())
     return tuple(RankSamples(n, k, tuple(row)) for n, k, row in zip(*columns_of_ranks, strict=True))
-
-
-def _batches(unit_offsets: Ints, rank: Ints, unit: Ints, world_size: int) -> Ints:
-    """Return (world_size,) the number of batches of each rank."""
-    sizes = np.diff(unit_offsets)[unit]
-    return np.bincount(rank, weights=sizes, minlength=world_size).astype(np.int64)
-
-
-def _distributed(turns: Ints) -> tuple[Ints, Ints]:
-    """Return the rank and the unit of everything distributed, in order."""
-    rank = np.broadcast_to(np.arange(turns.shape[1]), turns.shape)
-    held = turns >= 0
-    return rank[held], turns[held]

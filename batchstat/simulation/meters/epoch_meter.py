@@ -1,7 +1,6 @@
 """Measurement of planned batches as they are distributed: all at once or in groups of steps."""
 
 from collections import Counter
-from collections.abc import Callable
 from typing import NamedTuple
 
 import numpy as np
@@ -22,8 +21,6 @@ from batchstat.simulation.meters.grouping import GroupingMeter
 from batchstat.simulation.meters.rank_idle import RankMeter, steps_of
 
 _WIDTH_BITS = 32
-
-Traced = Callable[[], tuple[DistinctCounts, Coverage]]
 
 
 class Measurement(NamedTuple):
@@ -168,14 +165,17 @@ class EpochMeter:
         self._shapes = np.union1d(self._shapes, _shapes(distributed))
 
     def measurement(
-        self, epoch: Epoch, traced: Traced | None = None, lost_before: Lost = NOTHING
+        self,
+        epoch: Epoch,
+        traced: tuple[DistinctCounts, Coverage] | None = None,
+        lost_before: Lost = NOTHING,
     ) -> Measurement:
         """Return the numbers of all batches added.
 
         Args:
             epoch: the samples of the epoch.
-            traced: returns which samples are computed; None if each sample is in one unit, so that
-                the distributed units determine it.
+            traced: which samples are computed; None if each sample is in one unit, so that the
+                distributed units determine it.
             lost_before: what of the corpus was lost before the epoch.
 
         Raises:
@@ -185,12 +185,9 @@ class EpochMeter:
             raise NoBatchError()
         if self._sums["real_tokens"] == 0:
             raise InputError(f"no tokens in {self._samples:,} samples: nothing to batch")
-        unique, coverage = self._from_units(epoch) if traced is None else traced()
-        samples, ranks, lost = (
-            self._samples + unique.headless,
-            self._ranks.counts(len(self._shapes)),
-            epoch.lost + lost_before,
-        )
+        unique, coverage = self._from_units(epoch) if traced is None else traced
+        samples, lost = self._samples + unique.headless, epoch.lost + lost_before
+        ranks = self._ranks.counts(len(self._shapes))
         packs_within = self._strategy.attends_within_samples
         # Rows that are laid end to end have no length to be full of.
         row_length = self._strategy.row_length or (

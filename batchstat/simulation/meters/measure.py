@@ -19,7 +19,7 @@ from batchstat.planning.rng import window_rng
 from batchstat.planning.samples import Samples
 from batchstat.planning.shares import EpochShares
 from batchstat.planning.strategies.spec import RowRequest
-from batchstat.simulation.meters.coverage import Coverage, DistinctCounts, trace_samples
+from batchstat.simulation.meters.coverage import trace_samples
 from batchstat.simulation.meters.epoch_meter import EpochMeter, Measurement
 
 
@@ -70,12 +70,11 @@ def measure(
         meter.add(*each)
         if by_sample:
             rounds.append(each)
-
-    def traced() -> tuple[DistinctCounts, Coverage]:
+    traced = None
+    if rounds:
         units = np.concatenate([each.units for each in rounds])
-        return trace_samples(BatchPlan.concatenate(noted), units, shares)
-
-    return meter.measurement(shares.epoch, traced if by_sample else None, shares.samples.lost)
+        traced = trace_samples(BatchPlan.concatenate(noted), units, shares)
+    return meter.measurement(shares.epoch, traced, shares.samples.lost)
 
 
 def _noted(

@@ -1,5 +1,6 @@
 """Rank idle: the cost of each step on its slowest rank against the mean rank."""
 
+from collections import Counter
 from dataclasses import dataclass
 
 import numpy as np
@@ -68,10 +69,9 @@ class RankMeter:
         """Start without units; `cost` is what compute is counted in."""
         self._settings = settings
         self._cost = cost
-        self._compute = self._compute_of_ranks = 0
+        self._sums: Counter[str] = Counter()
         self._held = np.zeros(settings.world_size, dtype=np.int64)
-        self._steps = self._tokens = self._slowest_tokens = 0
-        self._squares = self._slowest_squares = 0
+        self._steps = 0
         self._waited = -1.0
         self._worst: WorstStep | None = None
 
@@ -93,13 +93,15 @@ class RankMeter:
         held = np.zeros_like(linear)
         if self._cost.per_batch:
             held = steps_of(turns, np.diff(batches.unit_offsets), accumulation)
-        self._compute += self._slowest_compute(held, linear, quadratic)
-        self._compute_of_ranks += linear.shape[1] * self._cost.per_step * len(linear)
-        self._compute_of_ranks += self._computed(total(held), total(linear), total(quadratic))
-        self._tokens += total(linear)
-        self._slowest_tokens += total(slowest)
-        self._squares += total(quadratic)
-        self._slowest_squares += total(quadratic.max(axis=1))
+        self._sums.update(
+            tokens=total(linear),
+            slowest_tokens=total(slowest),
+            squares=total(quadratic),
+            slowest_squares=total(quadratic.max(axis=1)),
+            compute=self._slowest_compute(held, linear, quadratic),
+            compute_of_ranks=linear.size * self._cost.per_step
+            + self._computed(total(held), total(linear), total(quadratic)),
+        )
         self._held += _steps_with_units(turns, accumulation)
         waited = slowest - linear.mean(axis=1, dtype=np.float64)
         worst = int(np.argmax(waited))
@@ -152,17 +154,13 @@ class RankMeter:
         # With dummy batches, a rank without a unit runs an empty step.
         is_even = self._settings.remainder == "dummy"
         fewest = self._held.max() if is_even else self._held.min()
+        compiling, sums = self._cost.per_shape * shapes, Counter(self._sums)
+        sums.update(compute=compiling, compute_of_ranks=compiling * len(self._held))
         return RankCounts(
+            **sums,
             world_size=len(self._held),
             min_steps=int(fewest),
             max_steps=int(self._held.max()),
-            tokens=self._tokens,
-            slowest_tokens=self._slowest_tokens,
-            squares=self._squares,
-            slowest_squares=self._slowest_squares,
-            compute=self._compute + self._cost.per_shape * shapes,
-            compute_of_ranks=self._compute_of_ranks
-            + self._cost.per_shape * shapes * len(self._held),
             worst=self._worst,
         )
 
