@@ -15,99 +15,67 @@ from typing import TYPE_CHECKING
 from batchstat._version import __version__
 
 if TYPE_CHECKING:
-    from batchstat.calibration.calibrate import calibrate
-    from batchstat.calibration.calibration import Calibration, load_calibration
-    from batchstat.calibration.cost_model import CostModel, load_model
-    from batchstat.calibration.memory_estimate import estimate_memory
-    from batchstat.corpus.options import CorpusOptions
-    from batchstat.errors import BatchstatError, InputError, OptionError
-    from batchstat.gate.check import check
-    from batchstat.gate.saving import save_baseline
-    from batchstat.planning.plan import BatchPlan
-    from batchstat.planning.settings import Settings
-    from batchstat.profiling.build import profile
-    from batchstat.profiling.profile import Profile
-    from batchstat.profiling.shards import merge
-    from batchstat.render.html.report import to_html
-    from batchstat.render.plots.pictures import plot
-    from batchstat.render.printed import show
-    from batchstat.simulation.compare.comparison import Comparison
-    from batchstat.tokenization.token_lengths import token_lengths
-    from batchstat.trainers.balance import balance
-    from batchstat.trainers.buckets import find_buckets
-    from batchstat.trainers.compare import compare
-    from batchstat.trainers.measure import measure
-    from batchstat.trainers.preflight.preflight import Preflight, preflight
-    from batchstat.trainers.preflight.recorded import record, run
-    from batchstat.training.batch_sampler import BatchSampler
-    from batchstat.training.reading import read_samples
-    from batchstat.training.samplers import ClassBalancedSampler, RankSampler, WeightedClassSampler
-    from batchstat.training.stream_batcher import StreamBatcher
-
-
-__all__ = [
-    "BatchPlan",
-    "BatchSampler",
-    "BatchstatError",
-    "Calibration",
-    "ClassBalancedSampler",
-    "Comparison",
-    "CorpusOptions",
-    "CostModel",
-    "InputError",
-    "OptionError",
-    "Preflight",
-    "Profile",
-    "RankSampler",
-    "Settings",
-    "StreamBatcher",
-    "WeightedClassSampler",
-    "__version__",
-    "balance",
-    "calibrate",
-    "check",
-    "compare",
-    "estimate_memory",
-    "find_buckets",
-    "load_calibration",
-    "load_model",
-    "measure",
-    "merge",
-    "plot",
-    "preflight",
-    "profile",
-    "read_samples",
-    "record",
-    "run",
-    "save_baseline",
-    "show",
-    "to_html",
-    "token_lengths",
-]
+    # Under its own name, a type checker takes each for public.
+    from batchstat.calibration.calibrate import calibrate as calibrate
+    from batchstat.calibration.calibration import Calibration as Calibration
+    from batchstat.calibration.calibration import load_calibration as load_calibration
+    from batchstat.calibration.cost_model import CostModel as CostModel
+    from batchstat.calibration.cost_model import load_model as load_model
+    from batchstat.calibration.memory_estimate import estimate_memory as estimate_memory
+    from batchstat.corpus.options import CorpusOptions as CorpusOptions
+    from batchstat.errors import BatchstatError as BatchstatError
+    from batchstat.errors import InputError as InputError
+    from batchstat.errors import OptionError as OptionError
+    from batchstat.gate.check import check as check
+    from batchstat.gate.saving import save_baseline as save_baseline
+    from batchstat.planning.plan import BatchPlan as BatchPlan
+    from batchstat.planning.settings import Settings as Settings
+    from batchstat.profiling.build import profile as profile
+    from batchstat.profiling.profile import Profile as Profile
+    from batchstat.profiling.shards import merge as merge
+    from batchstat.render.html.report import to_html as to_html
+    from batchstat.render.plots.pictures import plot as plot
+    from batchstat.render.printed import show as show
+    from batchstat.simulation.compare.comparison import Comparison as Comparison
+    from batchstat.tokenization.token_lengths import token_lengths as token_lengths
+    from batchstat.trainers.balance import balance as balance
+    from batchstat.trainers.buckets import find_buckets as find_buckets
+    from batchstat.trainers.compare import compare as compare
+    from batchstat.trainers.measure import measure as measure
+    from batchstat.trainers.preflight.preflight import Preflight as Preflight
+    from batchstat.trainers.preflight.preflight import preflight as preflight
+    from batchstat.trainers.preflight.recorded import record as record
+    from batchstat.trainers.preflight.recorded import run as run
+    from batchstat.training.batch_sampler import BatchSampler as BatchSampler
+    from batchstat.training.reading import read_samples as read_samples
+    from batchstat.training.samplers import ClassBalancedSampler as ClassBalancedSampler
+    from batchstat.training.samplers import RankSampler as RankSampler
+    from batchstat.training.samplers import WeightedClassSampler as WeightedClassSampler
+    from batchstat.training.stream_batcher import StreamBatcher as StreamBatcher
 
 _HOMES = {
     "BatchPlan": "batchstat.planning.plan",
     "BatchSampler": "batchstat.training.batch_sampler",
-    "ClassBalancedSampler": "batchstat.training.samplers",
-    "RankSampler": "batchstat.training.samplers",
-    "StreamBatcher": "batchstat.training.stream_batcher",
-    "WeightedClassSampler": "batchstat.training.samplers",
     "BatchstatError": "batchstat.errors",
+    "Calibration": "batchstat.calibration.calibration",
+    "ClassBalancedSampler": "batchstat.training.samplers",
     "Comparison": "batchstat.simulation.compare.comparison",
     "CorpusOptions": "batchstat.corpus.options",
-    "Calibration": "batchstat.calibration.calibration",
     "CostModel": "batchstat.calibration.cost_model",
     "InputError": "batchstat.errors",
     "OptionError": "batchstat.errors",
+    "Preflight": "batchstat.trainers.preflight.preflight",
     "Profile": "batchstat.profiling.profile",
+    "RankSampler": "batchstat.training.samplers",
     "Settings": "batchstat.planning.settings",
+    "StreamBatcher": "batchstat.training.stream_batcher",
+    "WeightedClassSampler": "batchstat.training.samplers",
     "balance": "batchstat.trainers.balance",
     "calibrate": "batchstat.calibration.calibrate",
     "check": "batchstat.gate.check",
     "compare": "batchstat.trainers.compare",
     "estimate_memory": "batchstat.calibration.memory_estimate",
     "find_buckets": "batchstat.trainers.buckets",
-    "Preflight": "batchstat.trainers.preflight.preflight",
     "load_calibration": "batchstat.calibration.calibration",
     "load_model": "batchstat.calibration.cost_model",
     "measure": "batchstat.trainers.measure",
@@ -123,6 +91,9 @@ _HOMES = {
     "to_html": "batchstat.render.html.report",
     "token_lengths": "batchstat.tokenization.token_lengths",
 }
+"""Where each public name is defined."""
+
+__all__ = ["__version__", *_HOMES]
 
 
 def __getattr__(name: str) -> object:

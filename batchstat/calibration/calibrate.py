@@ -1,12 +1,13 @@
 """`calibrate`: measure what training on batches takes on this machine."""
 
+from contextlib import suppress
 from dataclasses import replace
 from datetime import UTC, datetime
 from typing import Any
 
 from batchstat.calibration.calibration import Calibration
 from batchstat.calibration.configurations import load_configuration
-from batchstat.calibration.cost_model import CostModel, shape_of
+from batchstat.calibration.cost_model import shape_of
 from batchstat.calibration.fit import fit_calibration
 from batchstat.calibration.measuring import OnProgress, measure_device
 from batchstat.calibration.setup import OF_MODELS, Setup
@@ -86,22 +87,30 @@ def calibrate(
     for name, value in (("max_length", max_length), ("tokens_per_batch", tokens_per_batch)):
         if value is not None:
             whole_number(name, value)
-    _require_torch()
+    try:
+        import torch  # noqa: F401
+    except ImportError:
+        raise InputError(
+            f"calibrate needs torch, which is not installed: {install_extra('torch')}"
+        ) from None
     from batchstat.calibration.torch_device import TorchDevice, find_device
     from batchstat.calibration.torch_steps import FunctionSteps, ModelSteps, quiet_transformers
 
     created = datetime.now(UTC).isoformat()
-    found = find_device(device)
+    torch_device = find_device(device)
     with quiet_transformers():
         config = None if is_function else load_configuration(model, _OTHERWISE)
-        if config is not None:
-            setup = replace(setup, shape=_shape(model, config))
-        steps: Any = FunctionSteps(model) if config is None else ModelSteps(config, setup, found)
-        widest = _widest(config, steps.positions, max_length)
-        runs = TorchDevice(found, steps)
+        steps: Any
+        if config is None:
+            steps = FunctionSteps(model)
+        else:
+            with suppress(InputError):  # some models are described in other words
+                setup = replace(setup, shape=shape_of(model, config))
+            steps = ModelSteps(config, setup, torch_device)
+        runs = TorchDevice(torch_device, steps)
         measured = measure_device(
             runs,
-            widest,
+            _widest(config, steps.positions, max_length),
             tokens_per_batch=tokens_per_batch,
             packed=config is not None and attention.startswith("flash_attention"),
             on_progress=on_progress,
@@ -131,24 +140,6 @@ def _check_function(setup: Setup) -> None:
                 f"{name} is not for a function, which decides it by itself: remove it, and train "
                 f"with it in {setup.model}"
             )
-
-
-def _require_torch() -> None:
-    """Raise InputError where torch is not installed."""
-    try:
-        import torch  # noqa: F401
-    except ImportError:
-        raise InputError(
-            f"calibrate needs torch, which is not installed: {install_extra('torch')}"
-        ) from None
-
-
-def _shape(model: str, config: Any) -> CostModel | None:
-    """Return the shape of a model; None for one that is described in other words."""
-    try:
-        return shape_of(model, config)
-    except InputError:
-        return None
 
 
 def _widest(config: Any, embedded: int | None, max_length: int | None) -> int:

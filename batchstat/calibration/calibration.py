@@ -114,7 +114,7 @@ class TimeFit:
 
 
 @dataclass(frozen=True, kw_only=True)
-class MemoryFit:
+class MemoryFit(BatchMemory):
     """The bytes at the peak: fixed + per_token × tokens + per_pair × pairs, at least `least`.
 
     Attributes:
@@ -194,16 +194,11 @@ class Calibration:
         """What a batch costs, in picoseconds; in tokens, for an estimate of memory. Its memory is
         that of the first batch of a step.
         """
-        memory = None
-        if (fit := self.memory) is not None:
-            memory = BatchMemory(
-                fixed=fit.fixed, per_token=fit.per_token, per_pair=fit.per_pair, least=fit.least
-            )
         if self.time is None:
-            return BatchCost(memory=memory)
+            return BatchCost(memory=self.memory)
         names = ("per_step", "per_batch", "per_token", "per_pair", "per_shape")
         units = {name: round(getattr(self.time, name) * PER_SECOND) for name in names}
-        return BatchCost(**units, memory=memory)
+        return BatchCost(**units, memory=self.memory)
 
     def seconds(self, shape: Shape) -> float | None:
         """Return the fitted seconds of a batch's forward and backward pass; None for an estimate of
@@ -215,9 +210,9 @@ class Calibration:
 
     def bytes(self, shape: Shape) -> int | None:
         """Return the fitted bytes at the peak of a step; None where these are not known."""
-        if (memory := self.cost.memory) is None:
+        if (fit := self.memory) is None:
             return None
-        return memory.peak(memory.per_token * shape.tokens + memory.per_pair * shape.pairs)
+        return fit.peak(fit.per_token * shape.tokens + fit.per_pair * shape.pairs)
 
     def kept_gradients(self, accumulates: bool) -> int:
         """Return the bytes of gradients that a batch finds in memory: none without gradient

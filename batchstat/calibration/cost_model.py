@@ -154,11 +154,15 @@ def load_model(written: str) -> CostModel:
     """
     if not isinstance(written, str):
         raise OptionError(f"model={short(written)}: must be a CostModel, or the name of a model")
-    if (shape := known_shape(written)) is not None:
-        return _from_pairs(shape)
-    if "=" in written:
-        return _from_pairs(written)
-    return shape_of(written, model_configuration(written))
+    pairs = known_shape(written) or (written if "=" in written else None)
+    if pairs is None:
+        return shape_of(written, model_configuration(written))
+    known = {field.name: field for field in fields(CostModel)}
+    parameters: dict[str, Any] = read_parameters("model", "model", pairs, known)
+    missing = [key for key in ("hidden", "layers") if key not in parameters]
+    if missing:
+        raise OptionError(f"model {written!r} has no {missing[0]}: write hidden=768,layers=12")
+    return CostModel(**parameters)
 
 
 def model_configuration(written: str) -> Any:
@@ -167,17 +171,11 @@ def model_configuration(written: str) -> Any:
     Raises:
         InputError: it cannot be loaded; the message says how to write the shape.
     """
-    near = _near(written)
+    owner, _, name = written.lower().rpartition("/")
+    # Of a name on the hub, only the built-in shape that is called alike can be meant.
+    names = KNOWN_MODELS if not owner else {name} & KNOWN_MODELS.keys()
+    near = did_you_mean(name, names)
     return load_configuration(written, _OTHERWISE, f"{near} Or {_OTHERWISE}" if near else "")
-
-
-def _from_pairs(written: str) -> CostModel:
-    known = {field.name: field for field in fields(CostModel)}
-    found: dict[str, Any] = read_parameters("model", "model", written, known)
-    missing = [key for key in ("hidden", "layers") if key not in found]
-    if missing:
-        raise OptionError(f"model {written!r} has no {missing[0]}: write hidden=768,layers=12")
-    return CostModel(**found)
 
 
 def shape_of(written: str, config: Any) -> CostModel:
@@ -207,7 +205,7 @@ def _of_memory(written: str, text: Any) -> dict[str, Any]:
     family = FAMILIES.get(text.model_type)
     if family is None:
         return {}
-    found: dict[str, Any] = {
+    facts: dict[str, Any] = {
         "norms": family.norms,
         "head_norms": family.head_norms,
         "float32_loss": family.float32_loss,
@@ -216,12 +214,10 @@ def _of_memory(written: str, text: Any) -> dict[str, Any]:
         "dropout": any(getattr(text, name, None) for name in _DROPOUT),
     }
     if family.has_positions:
-        names = ("max_position_embeddings",)
-        found["positions"] = _size(written, text, names, needed=False)
+        facts["positions"] = _size(written, text, ("max_position_embeddings",))
     if getattr(text, "num_experts_per_tok", None) is not None:
-        totals = ("num_local_experts", "num_experts")
-        found["total_experts"] = _size(written, text, totals, needed=False)
-    return found
+        facts["total_experts"] = _size(written, text, ("num_local_experts", "num_experts"))
+    return facts
 
 
 def _first(config: Any, names: tuple[str, ...]) -> Any:
@@ -229,14 +225,7 @@ def _first(config: Any, names: tuple[str, ...]) -> Any:
     return next((value for name in names if (value := getattr(config, name, None))), None)
 
 
-def _near(written: str) -> str:
-    """Return which built-in shapes a name on the hub may mean; empty if there is none."""
-    owner, _, name = written.lower().rpartition("/")
-    same = [name] if name in KNOWN_MODELS else []
-    return did_you_mean(name, same if owner else KNOWN_MODELS)
-
-
-def _size(written: str, config: Any, names: tuple[str, ...], *, needed: bool) -> int | None:
+def _size(written: str, config: Any, names: tuple[str, ...], *, needed: bool = False) -> int | None:
     """Return the first of several sizes that a configuration states; 0 counts as unset.
 
     Raises:

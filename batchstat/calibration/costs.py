@@ -44,8 +44,8 @@ class BatchMemory:
 
     fixed: int
     per_token: float
-    per_pair: float = 0.0
-    least: int = 0
+    per_pair: float
+    least: int
 
     def peak(self, varying: float) -> int:
         """Return the bytes at the peak, given what tokens and pairs take together."""

@@ -75,8 +75,7 @@ KNOWN_MODELS: Mapping[str, KnownModel] = {
     "mixtral-8x7b": KnownModel(
         "mistralai/Mixtral-8x7B-v0.1",
         "hidden=4096,layers=32,intermediate=14336,heads=32,kv_heads=8,gated=true,experts=2,"
-        "vocabulary=32000,"
-        "total_experts=8,activation=silu",
+        "vocabulary=32000,total_experts=8,activation=silu",
     ),
     "qwen2-0.5b": KnownModel(
         "Qwen/Qwen2-0.5B",

@@ -63,7 +63,9 @@ def estimate_memory(
     )
     if memory is not None:
         whole_number("memory", memory, max_value=2**63 - 1)
-    setup = replace(setup, shape=_complete(setup, _modelled(model)))
+    shape = _modelled(model)
+    _check_complete(setup, shape)
+    setup = replace(setup, shape=shape)
     return Calibration(
         created=datetime.now(UTC).isoformat(),
         setup=setup,
@@ -244,12 +246,9 @@ def _modelled(model: CostModel | str) -> CostModel:
     return load_model(model)
 
 
-def _complete(setup: Setup, shape: CostModel) -> CostModel:
-    """Return a shape that has all that the formula needs.
-
-    Raises:
-        InputError: it lacks something, or is a mixture of experts under mixed precision, whose
-            modules keep more than is known here.
+def _check_complete(setup: Setup, shape: CostModel) -> None:
+    """Raise InputError if a shape lacks what the formula needs, or is a mixture of experts under
+    mixed precision, whose modules keep more than is known here.
     """
     written = setup.model
     if shape.vocabulary is None:
@@ -263,7 +262,6 @@ def _complete(setup: Setup, shape: CostModel) -> CostModel:
             f"{short(written)} is a mixture of experts, whose memory under mixed precision is not "
             "estimated: set mixed_precision=false, or measure it with batchstat calibrate"
         )
-    return shape
 
 
 def _lacking(written: str, key: str, example: str, purpose: str) -> InputError:

@@ -5,7 +5,6 @@ import platform
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
-from functools import partial
 from typing import NamedTuple, Protocol
 
 import torch
@@ -59,8 +58,24 @@ class TorchDevice:
 
     @property
     def hardware(self) -> Hardware:
-        """What it is."""
-        return hardware_of(self._device)
+        """What it is: its name, its memory and the versions that it runs."""
+        import transformers
+
+        device, memory = self._device, None
+        name = platform.processor() or platform.machine()
+        if device.type != "cpu":
+            module = getattr(torch, device.type)
+            name = f"{platform.processor()} {device.type}"
+            if hasattr(module, "get_device_name"):  # torch.mps has none
+                name = str(module.get_device_name(device))
+        if _keeps_account(device):
+            memory = torch.accelerator.get_memory_info(device)[1]
+        versions = {
+            "torch": torch.__version__,
+            "transformers": transformers.__version__,
+            "python": platform.python_version(),
+        }
+        return Hardware(device=device.type, name=name, memory=memory, versions=versions)
 
     def warm_up(self, shape: Shape) -> WarmUp:
         """Run a step for the first time. Raises BatchTooLargeError."""
@@ -96,7 +111,14 @@ class TorchDevice:
         """Raise BatchTooLargeError where a step runs out of memory; InputError where it fails
         otherwise.
         """
-        self._recover()
+        # What a step held that ran out of memory is freed only before the next one: until its error
+        # is handled, the traceback holds its tensors.
+        if self._ran_out:
+            self._ran_out = False
+            self._steps.drop_gradients()
+            gc.collect()
+            if self._device.type != "cpu":
+                torch.get_device_module(self._device).empty_cache()
         try:
             yield
         except KeyboardInterrupt:
@@ -109,18 +131,6 @@ class TorchDevice:
         if self._ran_out:
             # Not inside of `except`: chained to it, the error would hold the tensors of the step.
             raise BatchTooLargeError
-
-    def _recover(self) -> None:
-        """Free what a step held that ran out of memory. Only before the next one: until its error
-        is handled, the traceback holds its tensors.
-        """
-        if not self._ran_out:
-            return
-        self._ran_out = False
-        self._steps.drop_gradients()
-        gc.collect()
-        if self._device.type != "cpu":
-            torch.get_device_module(self._device).empty_cache()
 
     def _wait(self) -> None:
         if self._device.type != "cpu":
@@ -160,17 +170,25 @@ class _Peaks(NamedTuple):
 @contextmanager
 def _peaks(device: torch.device, steps: Steps) -> Iterator[_Peaks]:
     """Yield what knows the peak memory of the operations inside."""
+
+    def peak_of_accelerator() -> int:
+        peak: int = torch.accelerator.max_memory_allocated(device)
+        torch.accelerator.reset_peak_memory_stats(device)
+        return peak
+
+    def bytes_of_tensors() -> int:
+        # Tied weights share one.
+        storages = {each.untyped_storage()._cdata: each for each in steps.tensors() or ()}
+        return sum(each.untyped_storage().nbytes() for each in storages.values())
+
     if _keeps_account(device):
         torch.accelerator.reset_peak_memory_stats(device)
-        in_use = partial(torch.accelerator.memory_allocated, device)
-        yield _Peaks(partial(_peak_of_accelerator, device), in_use)
-        return
-    tensors = steps.tensors()
-    if tensors is None:
+        yield _Peaks(peak_of_accelerator, lambda: torch.accelerator.memory_allocated(device))
+    elif (tensors := steps.tensors()) is None:
         yield _Peaks(lambda: None, lambda: None)
-        return
-    with TensorMemory(tensors) as memory:
-        yield _Peaks(memory.restart, partial(_bytes_of_tensors, steps))
+    else:
+        with TensorMemory(tensors) as memory:
+            yield _Peaks(memory.restart, bytes_of_tensors)
 
 
 def _keeps_account(device: torch.device) -> bool:
@@ -184,18 +202,6 @@ def _keeps_account(device: torch.device) -> bool:
     return True
 
 
-def _peak_of_accelerator(device: torch.device) -> int:
-    peak: int = torch.accelerator.max_memory_allocated(device)
-    torch.accelerator.reset_peak_memory_stats(device)
-    return peak
-
-
-def _bytes_of_tensors(steps: Steps) -> int:
-    # Tied weights share one.
-    storages = {each.untyped_storage()._cdata: each for each in steps.tensors() or ()}
-    return sum(each.untyped_storage().nbytes() for each in storages.values())
-
-
 def is_out_of_memory(error: BaseException) -> bool:
     """Whether an error says so; a CPU and Apple's GPU have none of their own."""
     if isinstance(error, torch.OutOfMemoryError | MemoryError):
@@ -206,29 +212,6 @@ def is_out_of_memory(error: BaseException) -> bool:
 
 _OUT_OF_MEMORY = ("out of memory", "CUBLAS_STATUS_ALLOC_FAILED", "CUDNN_STATUS_ALLOC_FAILED")
 """What the driver, Triton and libraries say, whose errors are of no type of their own."""
-
-
-def hardware_of(device: torch.device) -> Hardware:
-    """Return the name, the memory and the versions of a device."""
-    import transformers
-
-    name, memory = platform.processor() or platform.machine(), None
-    if device.type != "cpu":
-        name = _name(device)
-    if _keeps_account(device):
-        memory = torch.accelerator.get_memory_info(device)[1]
-    versions = {
-        "torch": torch.__version__,
-        "transformers": transformers.__version__,
-        "python": platform.python_version(),
-    }
-    return Hardware(device=device.type, name=name, memory=memory, versions=versions)
-
-
-def _name(device: torch.device) -> str:
-    own = getattr(torch, device.type)
-    has_name = hasattr(own, "get_device_name")
-    return str(own.get_device_name(device)) if has_name else f"{platform.processor()} {device.type}"
 
 
 def find_device(name: str | None) -> torch.device:

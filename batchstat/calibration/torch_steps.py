@@ -61,7 +61,9 @@ class ModelSteps:
         self._model = _model(config, setup.attention, weights, device)
         self.vocabulary = config.get_text_config().vocab_size
         if setup.gradient_checkpointing:
-            _enable_checkpointing(self._model)
+            # transformers renamed it in 5.23.
+            renamed = getattr(self._model, "activation_checkpointing_enable", None)
+            (renamed or self._model.gradient_checkpointing_enable)()
         self.positions = _positions(self._model)
         self._labels = _label_maker(type(self._model).__name__)
         self._is_compiled = setup.compile
@@ -101,9 +103,8 @@ class ModelSteps:
         """
         if self._is_compiled:
             return None
-        states = self._optimizer.state.values()
-        found = [value for state in states for value in state.values() if torch.is_tensor(value)]
-        return [*self._model.parameters(), *self._model.buffers(), *found]
+        held = (value for state in self._optimizer.state.values() for value in state.values())
+        return [*self._model.parameters(), *self._model.buffers(), *filter(torch.is_tensor, held)]
 
     def gradients(self) -> int:
         """Return the bytes of gradients between a backward pass and the update."""
@@ -181,12 +182,6 @@ def quiet_transformers() -> Iterator[None]:
         log.set_verbosity(before)
 
 
-def _enable_checkpointing(model: Any) -> None:
-    """Compute activations again; transformers renamed it in 5.23."""
-    renamed = getattr(model, "activation_checkpointing_enable", None)
-    (renamed or model.gradient_checkpointing_enable)()
-
-
 def _model(config: Any, attention: str, dtype: torch.dtype, device: torch.device) -> Any:
     """Return a model in training mode.
 
@@ -205,10 +200,7 @@ def _model(config: Any, attention: str, dtype: torch.dtype, device: torch.device
     try:
         with torch.device(device):
             model = auto.from_config(config, dtype=dtype, attn_implementation=attention)
-    except (
-        *(ImportError, ValueError, TypeError, KeyError, AttributeError),
-        *(RuntimeError, MemoryError),
-    ) as error:
+    except Exception as error:  # transformers passes on anything that a class of model raises
         if is_out_of_memory(error):
             raise InputError(
                 f"the weights of {config.model_type} do not fit the device: pass --dtype bfloat16, "
