@@ -4,6 +4,7 @@ from collections import Counter
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from itertools import islice
+from operator import length_hint
 from typing import Any
 
 import numpy as np
@@ -98,11 +99,19 @@ def collated_batches(
         ) from None
     found = []
     for number, batch in enumerate(islice(each, limit)):
-        if number >= _MOST_WITHOUT_LENGTH and not _has_length(batches):
+        # A DataLoader has a length only if its data set has one.
+        if number >= _MOST_WITHOUT_LENGTH and not length_hint(batches):
             raise InputError(
                 f"{name}: has no end after {number:,} batches: pass steps=N for the first N"
             )
-        found.append(_read(name, number, batch, pad_token_id))
+        read = read_batch(_as_arrays(batch), pad_token_id)
+        if read is None:
+            raise InputError(
+                f"{name}: batch {number} has no token ids, which are whole numbers in rows of "
+                "equal length: pass lists of sample numbers with their lengths instead"
+            )
+        read.ids = read.keep = None  # not kept for a whole epoch
+        found.append(read)
     if not found:
         raise InputError(f"{name}: there is no batch")
     return as_collated(name, found, has_decoder)
@@ -124,56 +133,23 @@ def as_collated(
         InputError: batches of several kinds, or one whose padding is unknown.
     """
     settle(found, has_decoder)
-    for read in found:
+    for number, read in enumerate(found):
         if is_recorded and read.real is None and read.by == NOTHING:
             read.by, read.real = UNMARKED, [[read.width] for _ in range(read.rows)]
-    _check_known(name, found)
-    if not is_recorded:
-        _check_same(name, found)
-    return _as_plan(found)
-
-
-def _has_length(batches: Any) -> bool:
-    """Return whether batches have a number: a DataLoader has one only if its data set has."""
-    try:
-        len(batches)
-    except TypeError:
-        return False
-    return True
-
-
-def _read(name: str, number: int, batch: Any, pad_token_id: int | None) -> ReadBatch:
-    read = read_batch(_as_arrays(batch), pad_token_id)
-    if read is None:
-        raise InputError(
-            f"{name}: batch {number} has no token ids, which are whole numbers in rows of equal "
-            "length: pass lists of sample numbers with their lengths instead"
-        )
-    read.ids = read.keep = None  # not kept for a whole epoch
-    return read
-
-
-def _check_known(name: str, found: list[ReadBatch]) -> None:
-    """Raise InputError if it is unknown what is padding in a batch."""
-    for number, read in enumerate(found):
         if read.real is None:
             raise InputError(
                 f"{name}: padding unknown: batch {number} says nothing of it, as it has no "
                 "attention_mask, lengths or position_ids: pass pad_token_id, the tokenizer's"
             )
-
-
-def _check_same(name: str, found: list[ReadBatch]) -> None:
-    """Raise InputError if batches are of several kinds, whose numbers have several meanings."""
-    first, *others = found
-    for number, read in enumerate(others, start=1):
-        kinds = [(each.by, len(each.widths)) for each in (first, read)]
-        if kinds[0] != kinds[1]:
+    for number, read in enumerate(found):
+        kinds = [(each.by, len(each.widths)) for each in (found[0], read)]
+        if kinds[0] != kinds[1] and not is_recorded:  # their numbers have several meanings
             said = [by if widths == 1 else f"{by} and a decoder" for by, widths in kinds]
             raise InputError(
                 f"{name}: batches of several kinds: batch 0 has {said[0]}, batch {number} has "
                 f"{said[1]}: pass one kind at a time"
             )
+    return _as_plan(found)
 
 
 def _as_arrays(batch: Any) -> Any:
@@ -207,7 +183,7 @@ def _as_plan(found: list[ReadBatch]) -> CollatedBatches:
         row_offsets=offsets_from_sizes(per_row),
         batch_offsets=offsets_from_sizes(np.array([batch.rows for batch in found])),
         widths=np.array([each.width for each in found], dtype=np.int64),
-        within_samples=len(lengths) > len(per_row),
+        attends_within_samples=len(lengths) > len(per_row),
     )
     both = [each.widths for each in found]
     facts = LoaderFacts(

@@ -24,9 +24,9 @@ class GivenBatches(Strategy):
         row_offsets: (n_rows + 1,) entries of each row.
         batch_offsets: (n_batches + 1,) rows of each batch.
         widths: (n_batches,) tokens to which rows are padded; None for the longest row of each.
-        of_ranks: (n_turns, world_size) the batch of each rank in each turn, −1 where it has none;
+        turns: (n_turns, world_size) the batch of each rank in each turn, −1 where it has none;
             None where the ranks get the batches in turn.
-        within_samples: whether attention stays within the samples of a row.
+        attends_within_samples: whether attention stays within the samples of a row.
         origin: the strategy that would make the same batches of rows that are not padded before;
             None where there is none, or it is not known.
     """
@@ -40,8 +40,8 @@ class GivenBatches(Strategy):
     row_offsets: Ints
     batch_offsets: Ints
     widths: Ints | None = None
-    of_ranks: Ints | None = None
-    within_samples: bool = False
+    turns: Ints | None = None
+    attends_within_samples: bool = False
     origin: RowRequest | None = None
 
     @property
@@ -55,11 +55,6 @@ class GivenBatches(Strategy):
         return True
 
     @property
-    def turns(self) -> Ints | None:
-        """(n_turns, world_size) the batch of each rank; None where they get them in turn."""
-        return self.of_ranks
-
-    @property
     def parameters(self) -> dict[str, Any]:
         """None: what made the batches is not known."""
         return {}
@@ -68,15 +63,6 @@ class GivenBatches(Strategy):
     def batch_capacity(self) -> int:
         """Most rows in a batch."""
         return int(np.diff(self.batch_offsets).max())
-
-    def largest_batch(self, lengths: Ints) -> int:
-        """Return the most total tokens in a batch.
-
-        Args:
-            lengths: (n,) tokens of each sample of the corpus.
-        """
-        plan = self._with_lengths(lengths)
-        return int((plan.widths * np.diff(plan.batch_offsets)).max())
 
     def as_current(self, settings: Settings, lengths: Ints) -> Settings:
         """Return settings whose batch size and budget, where they have none, are those of these
@@ -88,7 +74,9 @@ class GivenBatches(Strategy):
         """
         size = settings.batch_size or (None if self.packs_rows else self.batch_capacity)
         whole = lengths if settings.max_length is None else np.minimum(lengths, settings.max_length)
-        budget = settings.tokens_per_batch or self.largest_batch(whole)
+        plan = self._with_lengths(whole)
+        largest = int((plan.widths * np.diff(plan.batch_offsets)).max())
+        budget = settings.tokens_per_batch or largest
         return replace(settings, batch_size=size, tokens_per_batch=budget)
 
     def plan(self, window: Window) -> BatchPlan:

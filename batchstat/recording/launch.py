@@ -91,19 +91,14 @@ def folder_of(
         )
     path = default if given is None else Path(given)
     # Not Path.exists, which raises OSError for a name that is too long.
-    is_used = given is not None and os.path.lexists(path / RUN_FILE)
-    if is_used and (named is None or _id_in(path / RUN_FILE) != named):
-        raise InputError(
-            f"{path.as_posix()}: holds the recording of another run: name another folder with "
-            "-o, or delete it"
-        )
+    if given is not None and os.path.lexists(path / RUN_FILE):
+        facts = read_facts(path / RUN_FILE)
+        if named is None or not isinstance(facts, dict) or facts.get("id") != named:
+            raise InputError(
+                f"{path.as_posix()}: holds the recording of another run: name another folder with "
+                "-o, or delete it"
+            )
     return RunFolder(path=path, run_id=named or secrets.token_hex(8), is_default=given is None)
-
-
-def _id_in(file: Path) -> Any:
-    """Return the id of the run in a file; None if it is not one of ours."""
-    facts = read_facts(file)
-    return facts.get("id") if isinstance(facts, dict) else None
 
 
 def _has_several_nodes(words: Sequence[str]) -> bool:

@@ -5,9 +5,9 @@ from dataclasses import replace
 
 import numpy as np
 
-from batchstat.lengths.arrays import Ints, offsets_from_sizes, round_up
+from batchstat.lengths.arrays import offsets_from_sizes, round_up
 from batchstat.planning.inputs import resolve_inputs
-from batchstat.planning.rank_batches import RankBatches, plan_ranks
+from batchstat.planning.rank_batches import plan_ranks
 from batchstat.planning.rank_plans import side_by_side
 from batchstat.planning.settings import Settings
 from batchstat.planning.shares import make_shares
@@ -47,23 +47,17 @@ def batches_of_rows(
         batch_offsets = np.arange(len(widths) + 1)
     elif collating.width is not None:
         widths = np.maximum(widths, round_up(collating.width, multiple))
+    of_ranks = [np.flatnonzero(planned.ranks == rank) for rank in range(planned.world_size)]
+    turns = side_by_side(list(map(len, of_ranks)))
     return GivenBatches(
         places=places,
         row_offsets=row_offsets,
         batch_offsets=batch_offsets,
         widths=widths,
-        of_ranks=_turns(planned),
-        within_samples=collating.end_to_end,
+        turns=np.where(turns < 0, -1, np.concatenate(of_ranks)[turns]),
+        attends_within_samples=collating.end_to_end,
         origin=None if rows.is_packed or collating.end_to_end else request,
     )
-
-
-def _turns(planned: RankBatches) -> Ints:
-    """Return (n_turns, world_size) the batch of each rank in each turn."""
-    each = [np.flatnonzero(planned.ranks == rank) for rank in range(planned.world_size)]
-    turns = side_by_side([len(batches) for batches in each])
-    ordered = np.concatenate(each)
-    return np.where(turns < 0, -1, ordered[turns])
 
 
 def padding_before_batching(rows: PreparedRows, collating: Collating) -> tuple[str, str]:

@@ -1,10 +1,10 @@
 """The rows of a prepared data set: what of each is stored, real and trained."""
 
-from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+import numpy.typing as npt
 
 from batchstat.errors import InputError
 from batchstat.lengths.arrays import Ints, offsets_from_sizes
@@ -14,9 +14,6 @@ from batchstat.recording.recorder.reading import GUESSED
 
 if TYPE_CHECKING:
     import pyarrow as pa
-
-_AT_ONCE = 10_000
-"""Rows of a data set that are read together."""
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -93,148 +90,86 @@ def prepared_rows(dataset: Any, collating: Collating) -> PreparedRows | None:
     Raises:
         InputError: there is no row.
     """
-    parts = [_part(table, collating) for table in _tables(dataset)]
-    if not parts:
+    columns = ("input_ids", "attention_mask", "labels", "seq_lengths")
+    held = [name for name in columns if name in dataset.column_names]
+    table: pa.Table = dataset.select_columns(held).with_format("arrow")[:]
+    if not len(table):
         raise InputError("the trainer's data set has no row: check what filters it")
-    if any(part is None for part in parts):
+    offsets, ids = _flat(table, "input_ids")
+    label_offsets, labels = _labels(table, collating, offsets, ids)
+    if not np.array_equal(label_offsets, offsets):
         return None
-    found = [part for part in parts if part is not None]
-    is_shifted = all(part.is_copy for part in found)
-    first = 1 if is_shifted else 0
-    trained = [part.trained(first) for part in found]
-    known = [each for each in trained if each is not None]
+    is_real = np.ones(len(ids), dtype=bool)
+    if collating.reads_mask and "attention_mask" in held:
+        is_real = _flat(table, "attention_mask")[1] != 0
+    row_offsets: Ints = np.arange(len(offsets))
+    lengths, sample_edges = _sums(is_real, offsets), offsets
+    # TRL's pack_dataset adds this column: the lengths of the samples in each row.
+    if "seq_lengths" in held:
+        row_offsets, lengths = _flat(table, "seq_lengths")
+        sample_edges = offsets_from_sizes(lengths)
+    is_shifted = labels is None or bool(((labels == IGNORED) | (labels == ids)).all())
+    trained, trained_padding = None, 0
+    if labels is not None:
+        has_loss = labels != IGNORED
+        if is_shifted:  # nothing predicts the first token of a row, or of a sample in one
+            for edges in (offsets, sample_edges):
+                has_loss[edges[:-1][np.diff(edges) > 0]] = False
+        trained = _sums(has_loss, sample_edges)
+        trained_padding = int(np.count_nonzero(has_loss & ~is_real))
     return PreparedRows(
-        widths=np.concatenate([np.diff(part.offsets) for part in found]),
-        lengths=np.concatenate([part.lengths for part in found]),
-        row_offsets=offsets_from_sizes(np.concatenate([part.samples for part in found])),
-        trained=np.concatenate(known) if len(known) == len(found) else None,
+        widths=np.diff(offsets),
+        lengths=lengths,
+        row_offsets=row_offsets,
+        trained=trained,
         is_shifted=is_shifted,
-        trained_padding=sum(part.trained_padding(first) for part in found),
-        text_lengths=np.concatenate([part.without(collating.pad_token_id) for part in found]),
+        trained_padding=trained_padding,
+        text_lengths=_text_lengths(ids, offsets, collating.pad_token_id),
     )
 
 
-def _tables(dataset: Any) -> Iterator["pa.Table"]:
-    columns = ("input_ids", "attention_mask", "labels", "seq_lengths")
-    held = [name for name in columns if name in dataset.column_names]
-    yield from dataset.select_columns(held).with_format("arrow").iter(batch_size=_AT_ONCE)
-
-
-@dataclass(frozen=True, eq=False)
-class _Part:
-    """Some rows, token by token.
-
-    Attributes:
-        offsets: (n_rows + 1,) tokens of each row.
-        ids: (offsets[-1],) the tokens.
-        keep: (offsets[-1],) whether each is real; None if all are.
-        labels: (offsets[-1],) the label of each; None where they are not known.
-        samples: (n_rows,) samples of each row.
-        lengths: (n_samples,) real tokens of each.
-    """
-
-    offsets: Ints
-    ids: Ints
-    keep: Ints | None
-    labels: Ints | None
-    samples: Ints
-    lengths: Ints
-
-    @property
-    def is_copy(self) -> bool:
-        """Whether every label is its own token, or none."""
-        if self.labels is None:
-            return True
-        return bool(((self.labels == IGNORED) | (self.labels == self.ids)).all())
-
-    def _has_loss(self, first: int) -> Ints:
-        assert self.labels is not None
-        has_loss: Ints = (self.labels != IGNORED).astype(np.int64)
-        if first:
-            starts = self.offsets[:-1]
-            has_loss[starts[np.diff(self.offsets) > 0]] = 0
-        return has_loss
-
-    def trained(self, first: int) -> Ints | None:
-        """Return (n_samples,) the tokens from the `first` one on that carry loss."""
-        if self.labels is None:
-            return None
-        has_loss = self._has_loss(first)
-        if len(self.samples) == len(self.lengths):
-            return _sums(has_loss, self.offsets)
-        edges = offsets_from_sizes(self.lengths)
-        if first:  # of packed rows, the first token of every sample follows another one
-            has_loss[edges[:-1][self.lengths > 0]] = 0
-        return _sums(has_loss, edges)
-
-    def trained_padding(self, first: int) -> int:
-        """Return how many tokens are padding and carry loss."""
-        if self.labels is None or self.keep is None:
-            return 0
-        return int((self._has_loss(first) * (self.keep == 0)).sum())
-
-    def without(self, token: int | None) -> Ints:
-        """Return (n_rows,) tokens of each row, without those but one that it ends in if they are
-        all the same `token`: one may end a text.
-        """
-        sizes = np.diff(self.offsets)
-        if token is None or not len(self.ids):
-            return sizes
-        # The place of the last other token before each place, or -1.
-        others = np.where(self.ids == token, -1, np.arange(len(self.ids)))
-        last = np.maximum.accumulate(others)[np.maximum(self.offsets[1:] - 1, 0)]
-        kept = np.maximum(last + 1 - self.offsets[:-1], 0)
-        found: Ints = np.minimum(kept + 1, sizes)
-        return found
-
-
-def _part(table: "pa.Table", collating: Collating) -> _Part | None:
-    offsets, ids = _flat(table, "input_ids")
-    keep = labels = None
-    names = table.column_names
-    if collating.reads_mask and "attention_mask" in names:
-        keep = _flat(table, "attention_mask")[1]
+def _labels(
+    table: "pa.Table", collating: Collating, offsets: Ints, ids: Ints
+) -> tuple[Ints, Ints | None]:
+    """Return (n + 1,) offsets of the labels of rows, and these; None where nothing says them."""
     if collating.labels == "ids but padding":
         # DataCollatorForLanguageModeling of transformers ignores that id wherever it stands, in
         # texts too.
-        labels = np.where(ids == collating.pad_token_id, IGNORED, ids)
-    elif collating.labels != "random" and "labels" in names and _is_list(table, "labels"):
-        edges, labels = _flat(table, "labels")
-        if not np.array_equal(edges, offsets):
-            return None
-    elif collating.labels == "column or ids":
-        labels = ids
-    real = np.diff(offsets) if keep is None else _sums((keep != 0).astype(np.int64), offsets)
-    samples, lengths = np.ones(len(real), dtype=np.int64), real
-    # TRL's pack_dataset adds this column: the lengths of the samples in each row.
-    if "seq_lengths" in names:
-        edges, lengths = _flat(table, "seq_lengths")
-        samples = np.diff(edges)
-    return _Part(offsets, ids, keep, labels, samples, lengths)
+        return offsets, np.where(ids == collating.pad_token_id, IGNORED, ids)
+    # A column of numbers has labels of rows.
+    if collating.labels != "random" and "labels" in table.column_names:
+        kind = str(table.schema.field("labels").type)
+        if kind.startswith(("list<", "large_list<")):
+            return _flat(table, "labels")
+    return offsets, ids if collating.labels == "column or ids" else None
 
 
-def _is_list(table: "pa.Table", name: str) -> bool:
-    import pyarrow as pa
-
-    kind = table.schema.field(name).type
-    return bool(pa.types.is_list(kind) or pa.types.is_large_list(kind))
+def _text_lengths(ids: Ints, offsets: Ints, pad_token_id: int | None) -> Ints:
+    """Return (n,) tokens of each row, without those but one that it ends in if they are all what
+    pads: one may end a text.
+    """
+    sizes = np.diff(offsets)
+    if pad_token_id is None or not len(ids):
+        return sizes
+    # The place of the last other token before each place, or -1.
+    others = np.where(ids == pad_token_id, -1, np.arange(len(ids)))
+    last = np.maximum.accumulate(others)[np.maximum(offsets[1:] - 1, 0)]
+    without_padding = np.maximum(last + 1 - offsets[:-1], 0)
+    found: Ints = np.minimum(without_padding + 1, sizes)
+    return found
 
 
 def _flat(table: "pa.Table", name: str) -> tuple[Ints, Ints]:
     """Return (n + 1,) offsets of the lists of a column, and their numbers."""
-    import pyarrow as pa
     import pyarrow.compute as pc
 
-    column = table[name].combine_chunks()
-    if isinstance(column, pa.ChunkedArray):
-        column = pa.concat_arrays(column.chunks)
-    sizes = pc.list_value_length(column).fill_null(0).to_numpy(zero_copy_only=False)
-    values = pc.list_flatten(column).to_numpy(zero_copy_only=False)
+    sizes = pc.list_value_length(table[name]).fill_null(0).to_numpy()
+    values = pc.list_flatten(table[name]).to_numpy()
     return offsets_from_sizes(sizes.astype(np.int64)), values.astype(np.int64)
 
 
-def _sums(numbers: Ints, offsets: Ints) -> Ints:
-    """Return (n,) the sum of each group, which may be empty."""
-    ends = offsets_from_sizes(numbers)
+def _sums(marks: npt.NDArray[np.bool_], offsets: Ints) -> Ints:
+    """Return (n,) how many are set in each group, which may be empty."""
+    ends = offsets_from_sizes(marks.astype(np.int64))
     found: Ints = ends[offsets[1:]] - ends[offsets[:-1]]
     return found

@@ -60,12 +60,17 @@ def batches_of(recording: Recording) -> RecordedBatches:
     trainer = recording.ranks[0].trainer
     has_decoder = bool(trainer and trainer["has_decoder"])
     collated = as_collated(name, [part for part, _ in parts], has_decoder, is_recorded=True)
-    collated = replace(collated, batches=replace(collated.batches, of_ranks=turns))
+    collated = replace(collated, batches=replace(collated.batches, turns=turns))
     numbers = _numbers([numbers for _, numbers in parts], collated)
-    # The forwards of one batch have the same samples, each in a form of its own.
-    is_alone = len(parts) == sum(map(len, firsts))
-    draws_again = numbers is not None and is_alone and _draws_again(numbers, collated, len(firsts))
-    numbered = None if numbers is None or draws_again else _numbered(collated, numbers)
+    draws_again, numbered = False, None
+    if numbers is not None:
+        # Where more samples come again than fill up the last batches of all ranks, a sampler draws
+        # with replacement, and to compute each sample once would be another training. The forwards
+        # of one batch have the same samples, though, each in a form of its own.
+        rows = int(np.diff(collated.batches.batch_offsets).max())
+        is_alone = len(parts) == sum(map(len, firsts))
+        draws_again = is_alone and len(numbers) - len(distinct(numbers)) > rows * len(firsts)
+        numbered = None if draws_again else _numbered(collated, numbers)
     return RecordedBatches(
         collated=collated if numbered is None else numbered,
         per_step=per_step,
@@ -98,17 +103,17 @@ def _numbered_by_digests(
 ) -> RecordedBatch:
     if not all(digest in handed for digests in batch.digests for digest in digests):
         return batch
-    found = [[_taken(handed[digest]) for digest in digests] for digests in batch.digests]
-    epochs = [epoch for each in found for epoch, _ in each]
-    if not epochs:
-        return batch
-    numbers = [[number for _, number in each] for each in found]
-    return replace(batch, numbers=numbers, epoch=epochs[0])
-
-
-def _taken(waiting: deque[tuple[int, int]]) -> tuple[int, int]:
-    """Return the next sample of a digest; the last one again where an epoch is filled up."""
-    return waiting.popleft() if len(waiting) > 1 else waiting[0]
+    epochs: list[int] = []
+    numbers: list[list[int]] = []
+    for digests in batch.digests:
+        numbers.append([])
+        for digest in digests:
+            waiting = handed[digest]
+            # The last sample of a digest comes again where an epoch is filled up.
+            epoch, number = waiting.popleft() if len(waiting) > 1 else waiting[0]
+            epochs.append(epoch)
+            numbers[-1].append(number)
+    return replace(batch, numbers=numbers, epoch=epochs[0]) if epochs else batch
 
 
 def _epochs(rank: RecordedRank) -> list[list[RecordedBatch]]:
@@ -169,19 +174,11 @@ def _numbers(of_parts: Sequence[Sequence[int] | None], collated: CollatedBatches
     return numbers if len(numbers) == len(collated.samples.lengths) else None
 
 
-def _draws_again(numbers: Ints, collated: CollatedBatches, ranks: int) -> bool:
-    """Return whether more samples come again than fill up the last batches of all ranks: then a
-    sampler draws with replacement, and to compute each sample once would be another training.
-    """
-    rows = int(np.diff(collated.batches.batch_offsets).max())
-    return len(numbers) - len(distinct(numbers)) > rows * ranks
-
-
 def _numbered(collated: CollatedBatches, numbers: Ints) -> CollatedBatches | None:
     """Return the same with each sample once, by its number, in the sequence in which they came;
     None where a number has had several lengths.
     """
-    given, samples = collated.batches, collated.samples
+    samples = collated.samples
     _, first, by_number = np.unique(numbers, return_index=True, return_inverse=True)
     sequence = np.argsort(first)
     first, places = first[sequence], np.argsort(sequence)[by_number]
@@ -189,9 +186,8 @@ def _numbered(collated: CollatedBatches, numbers: Ints) -> CollatedBatches | Non
     if not np.array_equal(lengths[places], samples.lengths):
         return None
     trained = None if samples.trained is None else samples.trained.take(first)
-    records = np.arange(len(first))
     return replace(
         collated,
-        samples=Samples(lengths, records, trained=trained),
-        batches=replace(given, places=places),
+        samples=Samples(lengths, np.arange(len(first)), trained=trained),
+        batches=replace(collated.batches, places=places),
     )

@@ -7,6 +7,8 @@ from typing import Annotated, Any, Literal
 from pydantic import BaseModel, ConfigDict, Field, NonNegativeInt, PositiveInt, TypeAdapter
 from pydantic import model_validator as validates
 
+from batchstat.recording.recorder.lines import nested
+
 Lengths = list[NonNegativeInt | list[NonNegativeInt]]
 """A number of each row; a list of numbers where it holds several samples."""
 
@@ -33,27 +35,17 @@ class _Part(_Line):
 
     @validates(mode="after")
     def _agrees(self) -> "_Part":
-        if self.n is None:
-            return self._of_rows(self.rows, self.y)
-        if any(sum(_listed(row)) > sum(self.w) for row in self.n):
-            raise ValueError("more tokens than its width")
-        if "y" in self.model_fields_set and list(map(_size, self.y)) != list(map(_size, self.n)):
-            raise ValueError("trained tokens of other samples")
-        return self._of_rows(len(self.n), [])
-
-    def _of_rows(self, rows: int | None, trained: Lengths) -> "_Part":
-        numbers = [each for each in (trained, self.decoder, self.ends, self.labelled) if each]
+        rows = self.rows if self.n is None else len(self.n)
+        numbers = [each for each in (self.y, self.decoder, self.ends, self.labelled) if each]
         if not rows or any(len(each) != rows for each in numbers):
             raise ValueError("numbers of other rows")
+        lengths, trained = nested(self.n or []), nested(self.y)
+        if any(sum(row) > sum(self.w) for row in lengths):
+            raise ValueError("more tokens than its width")
+        is_both = self.n is not None and "y" in self.model_fields_set
+        if is_both and list(map(len, trained)) != list(map(len, lengths)):
+            raise ValueError("trained tokens of other samples")
         return self
-
-
-def _listed(row: int | list[int]) -> list[int]:
-    return row if isinstance(row, list) else [row]
-
-
-def _size(row: int | list[int]) -> int:
-    return len(_listed(row))
 
 
 _Parts = Annotated[list[_Part], Field(min_length=1)]

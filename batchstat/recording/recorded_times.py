@@ -7,9 +7,9 @@ of what they took.
 """
 
 import os
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import asdict
-from itertools import pairwise
+from itertools import pairwise, zip_longest
 from pathlib import Path
 from statistics import median
 from typing import NamedTuple
@@ -28,7 +28,7 @@ from batchstat.calibration.setup import Setup
 from batchstat.calibration.shapes import Shape
 from batchstat.errors import InputError, counted
 from batchstat.recording.recorder.read_batches import ReadBatch
-from batchstat.recording.recording import RecordedBatch, RecordedRank, Recording, read_recording
+from batchstat.recording.recording import RecordedRank, Recording, read_recording
 from batchstat.storage.addresses import local_path
 
 _PER_POINT = 5
@@ -48,15 +48,6 @@ class _Timed(NamedTuple):
     seconds: float
 
 
-def calibration_in(folder: Path) -> Calibration:
-    """Return what batches took in the recorded run in a folder.
-
-    Raises:
-        InputError: no recording, or what `recorded_calibration` raises.
-    """
-    return recorded_calibration(read_recording(folder))
-
-
 def read_calibration(calibration: Calibration | str | Path) -> tuple[Calibration, str | None]:
     """Return a calibration and its file, by that file or the folder of a recorded run.
 
@@ -70,7 +61,8 @@ def read_calibration(calibration: Calibration | str | Path) -> tuple[Calibration
         path = local_path(path)
     # Path.is_dir raises OSError for a name that is too long; a calibration says what it is.
     is_run = isinstance(path, Path) and os.path.isdir(path)  # noqa: PTH112
-    return calibration_in(Path(path)) if is_run else load_calibration(path), Path(path).as_posix()
+    found = recorded_calibration(read_recording(Path(path))) if is_run else load_calibration(path)
+    return found, Path(path).as_posix()
 
 
 def times_of(recording: Recording) -> Calibration | None:
@@ -138,42 +130,26 @@ def _times(ranks: Sequence[RecordedRank]) -> tuple[list[_Timed], list[float]]:
     batches: list[_Timed] = []
     updates: list[float] = []
     for step, period in enumerate(periods, 1):
-        own = [steps[step] for steps in of_ranks if step in steps]
-        slowest = [max(turn, key=_size) for turn in _turns(own)]
+        turns = zip_longest(*(steps.get(step, []) for steps in of_ranks))
+        slowest = [
+            max(filter(None, turn), key=lambda each: (each.shape.tokens, each.shape.pairs))
+            for turn in turns
+        ]
         batches += slowest
         updates.append(max(0.0, period - sum(each.seconds for each in slowest)))
     return batches, updates
 
 
-def _computed_steps(rank: RecordedRank) -> dict[int, list[RecordedBatch]]:
+def _computed_steps(rank: RecordedRank) -> dict[int, list[_Timed]]:
     """Return the batches of each step that was computed, counted from the first one."""
-    found: dict[int, list[RecordedBatch]] = {}
-    first = rank.batches[0].step
+    steps: dict[int, list[_Timed]] = {}
     for batch in rank.batches:
-        if batch.began is not None:
-            found.setdefault(batch.step - first, []).append(batch)
-    return found
-
-
-def _turns(of_ranks: list[list[RecordedBatch]]) -> Iterator[list[_Timed]]:
-    """Yield the batches that ranks compute at the same time in a step."""
-    for turn in range(max(map(len, of_ranks), default=0)):
-        yield [_timed(batches[turn]) for batches in of_ranks if turn < len(batches)]
-
-
-def _timed(batch: RecordedBatch) -> _Timed:
-    assert batch.began is not None
-    assert batch.ended is not None
-    return _Timed(_shape(batch), batch.ended - batch.began)
-
-
-def _size(timed: _Timed) -> tuple[int, int]:
-    return timed.shape.tokens, timed.shape.pairs
-
-
-def _shape(batch: RecordedBatch) -> Shape:
-    (part,) = batch.parts
-    return Shape(part.rows, part.width, _samples_per_row(part))
+        if batch.began is not None and batch.ended is not None:
+            (part,) = batch.parts
+            shape = Shape(part.rows, part.width, _samples_per_row(part))
+            timed = _Timed(shape, batch.ended - batch.began)
+            steps.setdefault(batch.step - rank.batches[0].step, []).append(timed)
+    return steps
 
 
 def _samples_per_row(part: ReadBatch) -> int:

@@ -160,22 +160,19 @@ def read_recording(folder: Path) -> Recording:
         raise InputError(
             f"{folder.as_posix()}: no recording: name the folder that batchstat run wrote"
         ) from None
-    read = [each for each in map(_read_rank, _files(folder)) if each is not None]
-    found = [each for each in read if each.begun["id"] == facts.get("id")]
-    trainings = _trainings(found)
-    longest = max(trainings, key=_size, default=[])
+    files = sorted(path for path in folder.glob("*.jsonl") if path.name != PROCESSES)
+    read = [rank for rank in map(_read_rank, files) if rank is not None]
+    of_this_run = [rank for rank in read if rank.begun["id"] == facts.get("id")]
+    trainings = _trainings(of_this_run)
+    longest = max(trainings, key=lambda ranks: sum(len(rank.batches) for rank in ranks), default=[])
     return Recording(
         folder=folder,
         facts=facts,
         ranks=tuple(longest),
         others=max(len(trainings) - 1, 0),
-        of_other_runs=len(read) - len(found),
+        of_other_runs=len(read) - len(of_this_run),
         processes=tuple(_processes(folder / PROCESSES)),
     )
-
-
-def _files(folder: Path) -> list[Path]:
-    return sorted(path for path in folder.glob("*.jsonl") if path.name != PROCESSES)
 
 
 def _lines(path: Path) -> Iterator[dict[str, Any]]:
@@ -230,9 +227,9 @@ def _read_rank(path: Path) -> RecordedRank | None:
     if not batches:
         return None
     steps = [line for line in lines if line["k"] == "step"]
-    trainers = [line for line in lines if line["k"] == "trainer"]
-    handed = [line for line in lines if line["k"] == "handed"]
-    ends = [line for line in lines if line["k"] == "end"]
+    end: dict[str, Any] = {"why": "", "unused": (0, 0)}  # of a process that did not say how
+    for line in lines:
+        end = line if line["k"] == "end" else end
     return RecordedRank(
         rank=begun["rank"],
         world_size=begun["world_size"],
@@ -241,13 +238,17 @@ def _read_rank(path: Path) -> RecordedRank | None:
         device=next((line["device"] for line in lines if line.get("device")), ""),
         step_ends=[line["t"][0] for line in steps],
         skipped=sum("skipped" in line for line in steps),
-        trainer=trainers[0] if trainers else None,
-        handed=[(line["e"], line["n"], split_digests(line["d"])) for line in handed],
+        trainer=next((line for line in lines if line["k"] == "trainer"), None),
+        handed=[
+            (line["e"], line["n"], split_digests(line["d"]))
+            for line in lines
+            if line["k"] == "handed"
+        ],
         later_trainings=later,
-        why_ended=ends[-1]["why"] if ends else "",
-        is_planned="planned" in ends[-1] if ends else False,
-        why_partly=ends[-1].get("partly", "") if ends else "",
-        unused=tuple(ends[-1]["unused"]) if ends else (0, 0),
+        why_ended=end["why"],
+        is_planned="planned" in end,
+        why_partly=end.get("partly", ""),
+        unused=tuple(end["unused"]),
     )
 
 
@@ -307,7 +308,3 @@ def _trainings(found: list[RecordedRank]) -> list[list[RecordedRank]]:
         else:
             trainings.append([each])
     return [sorted(training, key=lambda rank: rank.rank) for training in trainings]
-
-
-def _size(training: list[RecordedRank]) -> int:
-    return sum(len(rank.batches) for rank in training)

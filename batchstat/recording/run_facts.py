@@ -1,12 +1,11 @@
 """What a report says of a recorded run beside its batches."""
 
 import shlex
-from collections.abc import Iterator
 from itertools import pairwise
 from statistics import median
 
 from batchstat.parameters import described
-from batchstat.recording.recording import RecordedRank, Recording
+from batchstat.recording.recording import Recording
 from batchstat.records import Amount, Count, Record, told, untold
 
 
@@ -52,8 +51,12 @@ def run_facts(recording: Recording) -> RunFacts:
     batches = [batch for rank in recording.ranks for batch in rank.batches]
     ends = [rank.unused for rank in recording.ranks]
     unused = [batch.unused for batch in batches] + ends
-    times = [seconds for rank in recording.ranks for seconds in _step_seconds(rank)]
     computed = [batch for batch in batches if batch.began is not None]
+    # A dry run of a Trainer has steps, too, and computes none of them.
+    computing = [
+        rank for rank in recording.ranks if any(batch.began is not None for batch in rank.batches)
+    ]
+    times = [b - a for rank in computing for a, b in pairwise(rank.step_ends)]
     trainer = first.trainer or {}
     return RunFacts(
         folder=recording.folder.as_posix(),
@@ -78,9 +81,3 @@ def run_facts(recording: Recording) -> RunFacts:
         computed_tokens=sum(part.rows * part.width for batch in computed for part in batch.parts),
         why_ended=first.why_ended if first.is_planned else "",
     )
-
-
-def _step_seconds(rank: RecordedRank) -> Iterator[float]:
-    """Yield the time between the ends of steps, of those that were computed."""
-    if any(batch.began is not None for batch in rank.batches):
-        yield from (after - before for before, after in pairwise(rank.step_ends))

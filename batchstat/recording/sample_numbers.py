@@ -56,51 +56,43 @@ def given_batches(
         places=_places(name, records, samples),
         row_offsets=row_offsets,
         batch_offsets=batch_offsets,
-        of_ranks=None if per_rank is None else side_by_side(list(map(len, listed))),
+        turns=None if per_rank is None else side_by_side(list(map(len, listed))),
         pad_to_multiple_of=pad_to_multiple_of,
     )
 
 
 def _listed(
     name: str, batches: Any, batch_size: int | None, limit: int | None, most: int
-) -> list[Sequence[Any]]:
-    """Return batches as lists, of at most `most` samples."""
+) -> list[Any]:
+    """Return batches as they are, or single numbers, cut every `batch_size`; of at most `most`
+    samples.
+    """
     try:
-        each = map(_plain, iter(batches))
+        values = map(_plain, iter(batches))
     except TypeError:
         raise InputError(
             f"{name}={short(batches)}: must be batches of sample numbers, such as a batch_sampler "
             "or a list of lists"
         ) from None
-    return list(_until(name, islice(_batched(name, each, batch_size), limit), most))
-
-
-def _batched(name: str, each: Iterator[Any], batch_size: int | None) -> Iterator[Any]:
-    """Yield batches as they are; single numbers, cut every `batch_size`."""
-    first = list(islice(each, 1))
-    every = chain(first, each)
-    if not first or isinstance(first[0], list):
-        yield from every
-        return
-    if batch_size is None:
-        raise InputError(
-            f"{name}: yields single numbers, such as {short(first[0])}: pass batch_size for "
-            "batches of them"
-        )
-    while batch := list(islice(every, batch_size)):
-        yield batch
-
-
-def _until(name: str, batches: Iterator[Any], most: int) -> Iterator[Any]:
-    """Yield batches, as long as they have no more samples than can be."""
-    seen = 0
-    for batch in batches:
-        seen += len(batch) if isinstance(batch, list) else 1
-        if seen > most:
+    first = list(islice(values, 1))
+    every: Iterator[Any] = chain(first, values)
+    if first and not isinstance(first[0], list):
+        if batch_size is None:
             raise InputError(
-                f"{name}: has no end after {seen:,} samples: pass steps=N for the first N steps"
+                f"{name}: yields single numbers, such as {short(first[0])}: pass batch_size for "
+                "batches of them"
             )
-        yield batch
+        numbers = every
+        every = iter(lambda: list(islice(numbers, batch_size)), [])
+    listed, samples = [], 0
+    for batch in islice(every, limit):
+        samples += len(batch) if isinstance(batch, list) else 1
+        if samples > most:
+            raise InputError(
+                f"{name}: has no end after {samples:,} samples: pass steps=N for the first N steps"
+            )
+        listed.append(batch)
+    return listed
 
 
 def _plain(value: Any) -> Any:

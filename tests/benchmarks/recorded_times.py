@@ -23,7 +23,8 @@ from transformers import AutoConfig, AutoModelForCausalLM, Trainer, TrainingArgu
 
 import batchstat
 from batchstat.calibration.calibrate import calibrate
-from batchstat.recording.recorded_times import calibration_in
+from batchstat.recording.recorded_times import recorded_calibration
+from batchstat.recording.recording import read_recording
 
 VOCABULARY, LONGEST = 1_000, 512
 TOLERANCE = 0.1
@@ -89,7 +90,7 @@ def main() -> int:
         )
         config.save_pretrained(folder / "model")
         run = recorded(arguments, config, folder, "random")
-        by_run = calibration_in(run)
+        by_run = recorded_calibration(read_recording(run))
         measured = calibrate(
             str(folder / "model"),
             device=arguments.device,

@@ -32,9 +32,9 @@ def read_of(part: dict[str, Any]) -> ReadBatch:
     real = part.get("n")
     read = ReadBatch(len(real) if real is not None else part["rows"], sum(part["w"]))
     read.widths, read.by, read.loss = tuple(part["w"]), part["by"], part["loss"]
-    read.real = None if real is None else _nested(real)
+    read.real = None if real is None else nested(real)
     read.ends = [(last, run) for last, run in part.get("ends", ())]
-    read.trained = _nested(part["y"]) if "y" in part else None
+    read.trained = nested(part["y"]) if "y" in part else None
     read.decoder, read.labelled = part.get("decoder"), part.get("labelled", [])
     read.trained_padding = part.get("carry", 0)
     read.is_straight = bool(part.get("straight"))
@@ -46,5 +46,6 @@ def _flat(rows: list[list[int]]) -> list[Any]:
     return [row[0] if len(row) == 1 else row for row in rows]
 
 
-def _nested(rows: list[Any]) -> list[list[int]]:
+def nested(rows: list[Any]) -> list[list[int]]:
+    """Return the numbers of the samples of each row; the inverse of `_flat`."""
     return [row if isinstance(row, list) else [row] for row in rows]

@@ -106,7 +106,7 @@ def test_samples_are_in_the_sequence_of_training(tmp_path):
     assert found.is_numbered
     lengths = found.collated.samples.lengths.tolist()
     assert lengths == [n for place in range(6) for n in (12 - 2 * place, 13 - 2 * place)]
-    assert found.collated.batches.of_ranks.tolist() == [[0, 1], [2, 3], [4, 5]]
+    assert found.collated.batches.turns.tolist() == [[0, 1], [2, 3], [4, 5]]
     report = report_on(observe_recording(recording, {}))
     assert report.simulation.row.counts.total_tokens == 6 * 2 * 30
     [same] = [change for change in report.changes.ranked if change.line]

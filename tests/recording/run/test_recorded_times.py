@@ -10,7 +10,7 @@ import pytest
 
 import batchstat
 from batchstat import InputError
-from batchstat.recording.recorded_times import calibration_in, recorded_calibration
+from batchstat.recording.recorded_times import recorded_calibration
 from batchstat.recording.recording import read_recording
 from conftest import Cli
 from written import batch, begin, write
@@ -60,7 +60,7 @@ def recorded(folder: Path, *files: Iterator[dict[str, Any]], **facts: Any) -> Pa
 @pytest.mark.parametrize("per_step", [1, 3])
 def test_what_batches_take_is_found_again(tmp_path, seed, per_step):
     folder = recorded(tmp_path, lines(lengths_of(240, seed), per_step=per_step))
-    time = calibration_in(folder).time
+    time = recorded_calibration(read_recording(folder)).time
     assert time is not None
     found = (time.per_batch, time.per_token, time.per_pair, time.per_step)
     assert found == pytest.approx((PER_BATCH, PER_TOKEN, PER_PAIR, PER_STEP), rel=0.02)
@@ -74,7 +74,9 @@ def test_a_batch_in_ten_that_meets_a_stall_does_not_matter(tmp_path):
         noise = draw.normal(1, 0.1) * (8 if draw.random() < 0.1 else 1)
         return planted(rows, width) * max(noise, 0.1)
 
-    calibration = calibration_in(recorded(tmp_path, lines(lengths_of(600), stalled)))
+    calibration = recorded_calibration(
+        read_recording(recorded(tmp_path, lines(lengths_of(600), stalled)))
+    )
     assert calibration.time is not None
     assert calibration.time.residual < 0.1
     for point in calibration.points:
@@ -91,7 +93,7 @@ def test_the_rank_that_computes_most_is_the_one_that_counts(tmp_path):
     for rank, batches in enumerate(both):
         waits = iter(slow)
         files.append(lines(batches, lambda *_, waits=waits: next(waits), rank, 2, ends=ends))
-    time = calibration_in(recorded(tmp_path, *files)).time
+    time = recorded_calibration(read_recording(recorded(tmp_path, *files))).time
     assert time is not None
     found = (time.per_batch, time.per_token, time.per_pair, time.per_step)
     assert found == pytest.approx((PER_BATCH, PER_TOKEN, PER_PAIR, PER_STEP), rel=0.02)
@@ -107,7 +109,7 @@ def test_an_epoch_takes_what_its_batches_take(tmp_path):
 
 
 def test_its_largest_batch_is_not_extrapolated(tmp_path):
-    calibration = calibration_in(recorded(tmp_path, lines(lengths_of(137))))
+    calibration = recorded_calibration(read_recording(recorded(tmp_path, lines(lengths_of(137)))))
     longest = max(map(max, lengths_of(137)))
     assert (calibration.most_tokens, calibration.widest) == (4 * longest, longest)
 
