@@ -50,7 +50,7 @@ class TableReader(CorpusReader):
 
         def chunks() -> Iterator[Chunk]:
             nonlocal size
-            for chunk in self._read(self._name, self._table, self._options):
+            for chunk in self._read(self._name, self._table, self.options):
                 for values in chunk.columns.values():
                     data = _as_bytes(values)
                     digest.update(data)

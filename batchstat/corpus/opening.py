@@ -16,7 +16,7 @@ from batchstat.corpus.compression import DAMAGE, InputStream, decompressed
 from batchstat.corpus.sources import STANDARD_INPUT, Source
 from batchstat.corpus.splits import Split
 from batchstat.errors import BatchstatError, InputError, SourceError
-from batchstat.storage.addresses import etag_in, info_of, size_in
+from batchstat.storage.addresses import state_of
 from batchstat.storage.shown import is_remote, one_line
 
 HEAD_BYTES = 1 << 20
@@ -189,10 +189,10 @@ def open_source(split: Split, standard_input: Rereadable | None = None) -> Itera
             yield OpenSource(split, _unpacked(source, raw), raw, hashing)
             return
         path = split.location
-        before = _state(path)
+        before = state_of(path)
+        size, content, *_ = before
         # At an address, the bytes read are those that were listed.
-        content = source.etag or before[1]
-        if (source.bytes or before[0], content) != before:
+        if (source.bytes or size, source.etag or content) != (size, content):
             raise SourceError(f"{source.shown} changed since it was listed: run again")
         with _buffered(path, source) as file:
             unpacked = _unpacked(source, file)
@@ -201,7 +201,7 @@ def open_source(split: Split, standard_input: Rereadable | None = None) -> Itera
                 first, stop = (source.bytes, source.bytes) if split.first else (0, None)
                 split = replace(split, first=first, stop=stop)
             yield OpenSource(split, unpacked, file)
-            if before != _state(path):
+            if before != state_of(path):
                 raise SourceError(f"{source.shown} changed while it was being read: run again")
 
 
@@ -250,15 +250,6 @@ def lines_before(split: Split) -> int:
             lines += data.count(b"\n")
             left -= len(data)
         return lines + 1
-
-
-def _state(path: Path) -> tuple[int, object]:
-    """Return the size of a file, and something that changes with its content."""
-    if is_remote(path):
-        info = info_of(path)
-        return size_in(info), etag_in(info)
-    status = path.stat()
-    return status.st_size, status.st_mtime_ns
 
 
 def _buffered(path: Path, source: Source) -> "io.BufferedReader[Any]":

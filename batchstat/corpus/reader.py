@@ -133,6 +133,8 @@ class CorpusReader:
     A bad record is counted; or it ends the reading, after the samples before it.
 
     Attributes:
+        splits: what is read; empty for a table in memory.
+        options: how it is read.
         readings: states of the sources that were begun.
     """
 
@@ -143,7 +145,7 @@ class CorpusReader:
         standard_input: Rereadable | None = None,
     ) -> None:
         """Raise OptionError for an unknown format."""
-        self._splits, self._options = splits, options
+        self.splits, self.options = splits, options
         self._standard_input = standard_input
         self.readings: list[Reading] = []
         if options.input_format is not None:
@@ -157,19 +159,19 @@ class CorpusReader:
                 records are skipped.
         """
         before = 0
-        for split in self._splits:
+        for split in self.splits:
             reading = self.begin(split.source)
             with open_source(split, self._standard_input) as opened:
                 # Empty for the later splits of a compressed file whose name does not say so.
                 if opened.split.stop != opened.split.first:
-                    chunks = READERS[split.source.format](opened, self._options)
+                    chunks = READERS[split.source.format](opened, self.options)
                     yield from self.samples(reading, chunks, before, opened.lines_before)
                 reading.source = opened.source(split.source)
             before += split.bytes
 
     def begin(self, source: Source) -> Reading:
         """Create the state of the next split."""
-        self.readings.append(Reading(source, BadRecords(skip=self._options.on_error == "skip")))
+        self.readings.append(Reading(source, BadRecords(skip=self.options.on_error == "skip")))
         return self.readings[-1]
 
     def samples(
@@ -207,7 +209,7 @@ class CorpusReader:
     ) -> tuple[Block, dict[int, BadRecord]]:
         """Return the samples of a chunk, and its bad records."""
         values = ChunkContent(chunk, locations)
-        content = _content_of(values, chunk, self._options)
+        content = _content_of(values, chunk, self.options)
         columns = chunk.read
         labels = values.labels(columns.label) if columns.label else None
         trained = read_trained(values, columns.trained) if columns.trained else None
@@ -226,19 +228,19 @@ class CorpusReader:
         trimmed = [pc.utf8_trim_whitespace(part) for part in parts]
         # A pair is blank only if both of its texts are.
         filled = np.any([as_numpy(pc.binary_length(part)) != 0 for part in trimmed], axis=0)
-        if self._options.append:  # what is appended makes a sample of a blank text, too
+        if self.options.append:  # what is appended makes a sample of a blank text, too
             filled = np.ones_like(filled)
         reading.blank += int(np.count_nonzero(ok & ~filled))
         keep = ok & filled
-        if self._options.strip:
+        if self.options.strip:
             parts = trimmed
-        if self._options.min_chars:
+        if self.options.min_chars:
             chars = sum(as_numpy(pc.utf8_length(part)) for part in parts)
-            long_enough = chars >= self._options.min_chars
+            long_enough = chars >= self.options.min_chars
             reading.short += int(np.count_nonzero(keep & ~long_enough))
             keep &= long_enough
-        if self._options.append:
-            parts = [*parts[:-1], _ending_with(self._options, parts[-1])]
+        if self.options.append:
+            parts = [*parts[:-1], _ending_with(self.options, parts[-1])]
         return type(texts)(*parts), keep
 
 

@@ -21,7 +21,7 @@ from batchstat.parameters import checks_keywords, listed, named_path
 from batchstat.profiling.cache import CountCache
 from batchstat.profiling.executors.local import threads
 from batchstat.profiling.inputs import Corpus, holds_chats, open_corpus, tokenizer_for
-from batchstat.profiling.merge import CachedSplit, CacheEvictedError, merge_splits, single_split
+from batchstat.profiling.merge import CachedSplit, CacheEvictedError, merge_splits, no_samples
 from batchstat.profiling.profile import Profile
 from batchstat.profiling.progress import Progress
 from batchstat.profiling.progress_bar import interactive_progress
@@ -41,7 +41,6 @@ if TYPE_CHECKING:
     import pandas as pd
 
     from batchstat.corpus.in_memory import TableReader
-    from batchstat.profiling.counting import Counting
 
     Table: TypeAlias = pd.DataFrame | pd.Series[Any] | datasets.Dataset
 
@@ -144,14 +143,13 @@ def profile(
         found = open_corpus(paths, read_as, tokenizer, template, warn, allow_empty=allow_partial)
         return _shown(found, run, on_progress)
     from batchstat.corpus.in_memory import TableReader
-    from batchstat.profiling.counting import Counting
 
     reader = partial(TableReader, corpus, read_as, name)
     is_chat = read_as.content == "messages"
     if read_as.content == "completion":
         is_chat = holds_chats(reader())
     counter = tokenizer_for(read_as, tokenizer, template, is_chat=is_chat)
-    return _of_table(reader, counter, Counting(read_as, worker_count(workers)))
+    return _of_table(reader, counter, worker_count(workers))
 
 
 def _warn(on_warning: Callable[[str], object], text: str) -> None:
@@ -297,13 +295,16 @@ def _failure(failed: Mapping[int, str], splits: int, run: RunOptions) -> InputEr
 
 
 def _of_table(
-    reader: "Callable[[], TableReader]", tokenizer: Tokenizer | None, counting: "Counting"
+    reader: "Callable[[], TableReader]", tokenizer: Tokenizer | None, workers: int
 ) -> Profile:
-    created = datetime.now(UTC).isoformat()
+    from batchstat.profiling.counting import count_samples
+
     try:
-        counted = counting.profile(reader(), tokenizer)
+        counted = count_samples(reader(), tokenizer, workers)
     except MiscountError as difference:
         assert tokenizer is not None
         warnings.warn(f"{difference}: recounting without shortcuts", stacklevel=3)
-        counted = counting.profile(reader(), tokenizer.without_shortcuts())
-    return single_split(counted, created)
+        counted = count_samples(reader(), tokenizer.without_shortcuts(), workers)
+    if len(counted) == 0:
+        raise no_samples(counted.corpus.sources, counted.corpus.skipped)
+    return counted

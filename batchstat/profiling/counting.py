@@ -1,15 +1,13 @@
 """Count one split of a corpus into a `Profile`: read in blocks, counted by several threads."""
 
-from collections import Counter, defaultdict
+from collections import Counter
 from collections.abc import Callable, Mapping
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from datetime import UTC, datetime
 from functools import partial
-from typing import Any
 
 import numpy as np
-import pyarrow as pa
 
 from batchstat.corpus.content import PrecountedLengths
 from batchstat.corpus.options import CorpusOptions
@@ -17,7 +15,7 @@ from batchstat.corpus.reader import Block, CorpusReader
 from batchstat.lengths.arrays import Ints
 from batchstat.lengths.token_ranges import TokenRanges
 from batchstat.profiling.labels import as_labels
-from batchstat.profiling.profile import CorpusFacts, Profile, TokenizerFacts
+from batchstat.profiling.profile import CorpusFacts, Labels, Profile, TokenizerFacts
 from batchstat.profiling.progress import CountedAmount
 from batchstat.storage.arrow_numbers import as_arrow
 from batchstat.tokenization.counting.count_check import counting_after
@@ -25,111 +23,60 @@ from batchstat.tokenization.threads import in_order
 from batchstat.tokenization.tokenizer import Tokenizer
 
 
-@dataclass(frozen=True)
-class Counting:
-    """How a split is counted.
+def count_samples(
+    reader: CorpusReader,
+    tokenizer: Tokenizer | None,
+    workers: int,
+    pool: ThreadPoolExecutor | None = None,
+    on_progress: Callable[[CountedAmount], object] = lambda _: None,
+) -> Profile:
+    """Return the profile of what a reader reads: one split, or a table; it may have no samples.
 
-    Attributes:
-        options: how the split is read.
+    Args:
+        reader: what reads it.
+        tokenizer: what counts it; None where it comes with lengths.
         workers: number of counting threads.
-        on_progress: called with the amount counted so far.
         pool: thread pool to use instead of an own one.
-        bytes: size of what is read; 0 if unknown.
-        first_byte: where it begins in its file.
+        on_progress: called with the amount counted so far.
+
+    Raises:
+        InputError: as in `CorpusReader.blocks`.
+        MiscountError: a shortcut of counting is wrong for the tokenizer.
     """
-
-    options: CorpusOptions
-    workers: int
-    on_progress: Callable[[CountedAmount], object] = lambda _: None
-    pool: ThreadPoolExecutor | None = None
-    bytes: int = 0
-    first_byte: int = 0
-
-    def profile(self, reader: CorpusReader, tokenizer: Tokenizer | None) -> Profile:
-        """Return the profile of what a reader reads (a source or a split); may have no samples.
-
-        Raises:
-            InputError: as in `CorpusReader.blocks`.
-            MiscountError: a shortcut of counting is wrong for the tokenizer.
-        """
-        created = datetime.now(UTC).isoformat()
-        split, samples, tokens = _CountedSplit(), 0, 0
-        left_out: Counter[str] = Counter()
-        work = partial(self._counted, tokenizer)
-        for block in in_order(work, reader.blocks(), self.workers, self.pool):
-            split.add(block)
-            samples += len(block.lengths)
-            tokens += int(block.lengths.sum())
-            left_out.update(block.left_out)
-            self.on_progress(CountedAmount(block.position, samples, tokens))
-        (reading,) = reader.readings
-        return Profile(
-            created=created,
-            corpus=CorpusFacts(
-                (reading.source,),
-                self.options,
-                reading.skipped,
-                tuple(reading.bad_records.examples),
-                left_out=dict(sorted(left_out.items())),
-            ),
-            tokenizer=None if tokenizer is None else facts_of(tokenizer, self.options),
-            records=_joined(split.records),
-            lengths=_joined(split.lengths),
-            labels=None if self.options.label_column is None else as_labels(split.labels),
-            kinds={
-                kind: TokenRanges.concatenate(split.kinds[kind])
-                for kind in self.options.token_kinds
-            },
-        )
-
-    def _counted(self, tokenizer: Tokenizer | None, block: Block) -> "_CountedBlock":
-        left_out: Counter[str] = Counter()
-        kinds: dict[str, TokenRanges] = {}
-        if isinstance(block.content, PrecountedLengths):
-            counts: Ints = block.content.lengths
-            samples: Ints = np.arange(len(counts))
-        else:
-            assert tokenizer is not None
-
-            def report(i: int, error: Exception) -> None:
-                block.report_bad(i, "not_counted", tokenizer.cannot_count(error))
-
-            # Only now that a block could be read: loading cannot be interrupted.
-            tokenizer.expect(self.bytes)
-            with counting_after(block.locations.first, first_byte=self.first_byte):
-                counts, samples, found = tokenizer.count(block.content, report, left_out)
-            kinds = {kind: ranges.take(samples) for kind, ranges in found.items()}
-        if block.trained is not None:
-            samples = _fitting(block, counts, samples)
-            kinds["trained"] = block.trained.select(samples).of(counts[samples])
-        labels = block.labels
-        if labels is not None and len(samples) < len(counts):
-            labels = labels.take(as_arrow(samples))
-        return _CountedBlock(
-            block.records[samples], counts[samples], labels, kinds, block.position, left_out
-        )
-
-
-@dataclass(frozen=True)
-class _CountedSplit:
-    """Counted blocks of a split."""
-
-    records: list[Ints] = field(default_factory=list)
-    lengths: list[Ints] = field(default_factory=list)
-    labels: list[pa.Array] = field(default_factory=list)
-    kinds: dict[str, list[TokenRanges]] = field(default_factory=lambda: defaultdict(list))
-
-    def add(self, block: "_CountedBlock") -> None:
-        self.records.append(block.records)
-        # Half the memory until they are joined: LONGEST fits into 32 bits.
-        self.lengths.append(block.lengths.astype(np.int32))
-        if block.labels is not None:
-            self.labels.append(block.labels)
+    created, options = datetime.now(UTC).isoformat(), reader.options
+    records, lengths, labels = list[Ints](), list[Ints](), list[Labels]()
+    kinds: dict[str, list[TokenRanges]] = {kind: [] for kind in options.token_kinds}
+    samples, tokens = 0, 0
+    left_out: Counter[str] = Counter()
+    for block in in_order(partial(_counted, reader, tokenizer), reader.blocks(), workers, pool):
+        records.append(block.records)
+        lengths.append(block.lengths)
+        labels += [] if block.labels is None else [block.labels]
         for kind, ranges in block.kinds.items():
-            self.kinds[kind].append(ranges)
+            kinds[kind].append(ranges)
+        samples += len(block.lengths)
+        tokens += int(block.lengths.sum())
+        left_out.update(block.left_out)
+        on_progress(CountedAmount(block.position, samples, tokens))
+    (reading,) = reader.readings
+    return Profile(
+        created=created,
+        corpus=CorpusFacts(
+            (reading.source,),
+            options,
+            reading.skipped,
+            tuple(reading.bad_records.examples),
+            left_out=dict(sorted(left_out.items())),
+        ),
+        tokenizer=None if tokenizer is None else facts_of(tokenizer, options),
+        records=_joined(records),
+        lengths=_joined(lengths),
+        labels=None if options.label_column is None else Labels.joined(labels),
+        kinds={kind: TokenRanges.concatenate(ranges) for kind, ranges in kinds.items()},
+    )
 
 
-def _joined(blocks: list[Any]) -> Ints:
+def _joined(blocks: list[Ints]) -> Ints:
     """Join blocks into one array and empty the list, so that memory is not doubled for long."""
     joined = np.concatenate([np.empty(0, np.int64), *blocks], dtype=np.int64)
     blocks.clear()
@@ -138,24 +85,53 @@ def _joined(blocks: list[Any]) -> Ints:
 
 @dataclass(frozen=True, eq=False)
 class _CountedBlock:
-    """Stored result of a block of samples, without those that the tokenizer raised on."""
+    """Counts of a block of samples, without those that the tokenizer raised on."""
 
     records: Ints
     lengths: Ints
-    labels: pa.Array | None
+    labels: Labels | None
     kinds: Mapping[str, TokenRanges]
     position: int
     left_out: Counter[str]
 
 
-def _fitting(block: Block, counts: Ints, samples: Ints) -> Ints:
-    """Return those of the samples whose trained tokens fit their counts; report the others."""
-    assert block.trained is not None
-    misfits = block.trained.misfits(counts)
-    for i in samples.tolist() if misfits else ():
-        if i in misfits:
-            block.report_bad(i, "trained", misfits[i])
-    return np.setdiff1d(samples, list(misfits), assume_unique=True) if misfits else samples
+def _counted(reader: CorpusReader, tokenizer: Tokenizer | None, block: Block) -> _CountedBlock:
+    left_out: Counter[str] = Counter()
+    kinds: dict[str, TokenRanges] = {}
+    if isinstance(block.content, PrecountedLengths):
+        counts: Ints = block.content.lengths
+        samples: Ints = np.arange(len(counts))
+    else:
+        assert tokenizer is not None
+
+        def report(i: int, error: Exception) -> None:
+            block.report_bad(i, "not_counted", tokenizer.cannot_count(error))
+
+        # Only now that a block could be read: loading cannot be interrupted.
+        tokenizer.expect(sum(split.bytes for split in reader.splits))
+        first_byte = reader.splits[0].first if reader.splits else 0
+        with counting_after(block.locations.first, first_byte=first_byte):
+            counts, samples, counted_kinds = tokenizer.count(block.content, report, left_out)
+        kinds = {kind: ranges.take(samples) for kind, ranges in counted_kinds.items()}
+    if block.trained is not None:
+        misfits = block.trained.misfits(counts)
+        for i in samples.tolist() if misfits else ():
+            if i in misfits:
+                block.report_bad(i, "trained", misfits[i])
+        samples = np.setdiff1d(samples, list(misfits), assume_unique=True) if misfits else samples
+        kinds["trained"] = block.trained.select(samples).of(counts[samples])
+    labels = block.labels
+    if labels is not None and len(samples) < len(counts):
+        labels = labels.take(as_arrow(samples))
+    return _CountedBlock(
+        block.records[samples],
+        # Half the memory until they are joined: LONGEST fits into 32 bits.
+        counts[samples].astype(np.int32),
+        None if labels is None else as_labels(labels),
+        kinds,
+        block.position,
+        left_out,
+    )
 
 
 def facts_of(tokenizer: Tokenizer, options: CorpusOptions) -> TokenizerFacts:

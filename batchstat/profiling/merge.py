@@ -6,8 +6,6 @@ from dataclasses import replace
 from itertools import pairwise
 from typing import NamedTuple
 
-import numpy as np
-
 from batchstat.corpus.bad_records import EXAMPLES
 from batchstat.corpus.content import LONGEST
 from batchstat.corpus.digests import joined_digest
@@ -15,9 +13,8 @@ from batchstat.corpus.options import CorpusOptions
 from batchstat.corpus.sources import STANDARD_INPUT, Source
 from batchstat.corpus.splits import Split
 from batchstat.errors import InputError
-from batchstat.lengths.arrays import offsets_from_sizes
 from batchstat.lengths.token_ranges import TokenRanges
-from batchstat.profiling.cache import CountCache, SplitCounts
+from batchstat.profiling.cache import CountCache, SplitCounts, SplitFacts
 from batchstat.profiling.memmap import new_array
 from batchstat.profiling.parquet import FAR
 from batchstat.profiling.profile import CorpusFacts, Labels, Profile
@@ -97,66 +94,43 @@ def merge_splits(
         InputError: there are no samples, or no record has the label.
     """
     sources: list[Source] = []
-    corpus = _MergedCorpus(sum(split.samples for split in counted.values()))
+    merged = _MergedSamples(sum(split.samples for split in counted.values()))
     firsts = [i for i, split in enumerate(splits) if split.first == 0]
     for first, stop in pairwise([*firsts, len(splits)]):
-        merged = _MergedSource(splits[first].source)
-        for i in range(first, stop):
-            if i in counted:
-                counts = counted[i].load(splits[i].source, options)
-                if counts is None or not corpus.takes(counts.profile):
-                    raise CacheEvictedError(i)
-                merged.add(counts)
-                corpus.add(counts.profile)
-        sources.append(merged.source(options, complete=merged.splits == stop - first))
-    if corpus.first is None:
-        raise InputError(f"no split could be counted: {failed[min(failed)]}")
-    reasons = tuple(failed[i] for i in sorted(failed))
-    return corpus.profile(created, sources, options, reasons)
-
-
-class _MergedSource:
-    """A source, merged split by split."""
-
-    def __init__(self, source: Source) -> None:
-        self._source, self.splits = source, 0
-        self._digests: list[str] = []
-        self._labels: list[bool] = []
-
-    def add(self, counts: SplitCounts) -> None:
-        """Add its next split."""
-        self.splits += 1
-        self._digests += counts.facts.digests
-        if counts.facts.label_seen is not None:
-            self._labels.append(counts.facts.label_seen)
-        # Its size and digest are known only once it was read.
-        if self._source.path == STANDARD_INPUT:
-            (self._source,) = counts.profile.corpus.sources
-
-    def source(self, options: CorpusOptions, *, complete: bool) -> Source:
-        """Return the source, completed with what is known once it has been read.
-
-        Raises:
-            InputError: no record has the label.
-        """
-        if options.label_column and self._labels and not any(self._labels):
+        source, facts = splits[first].source, list[SplitFacts]()
+        for i in (i for i in range(first, stop) if i in counted):
+            counts = counted[i].load(splits[i].source, options)
+            if counts is None or not merged.takes(counts.profile):
+                raise CacheEvictedError(i)
+            merged.add(counts.profile)
+            facts.append(counts.facts)
+            # Its size and digest are known only once it was read.
+            if source.path == STANDARD_INPUT:
+                (source,) = counts.profile.corpus.sources
+        seen = [each.label_seen for each in facts if each.label_seen is not None]
+        if options.label_column and seen and not any(seen):
             raise InputError(
-                f"no record of {self._source.shown} has column {options.label_column!r}: pass "
-                "another --label-column"
+                f"no record of {source.shown} has column {options.label_column!r}: pass another "
+                "--label-column"
             )
-        if self._source.digest or not complete:  # standard input gets its digest here, too
-            return self._source
-        return replace(self._source, digest=joined_digest(self._digests))
+        # Standard input got its digest above, and a source of which splits failed gets none.
+        if not source.digest and len(facts) == stop - first:
+            digests = [digest for each in facts for digest in each.digests]
+            source = replace(source, digest=joined_digest(digests))
+        sources.append(source)
+    if merged.first is None:
+        raise InputError(f"no split could be counted: {failed[min(failed)]}")
+    return merged.profile(created, sources, options, tuple(failed[i] for i in sorted(failed)))
 
 
-class _MergedCorpus:
+class _MergedSamples:
     """The samples of consecutive splits, with record numbers continued from split to split."""
 
     def __init__(self, samples: int) -> None:
         self.first: Profile | None = None
         self._lengths, self._records = new_array(samples, LONGEST), new_array(samples, FAR)
         self._samples = self._seen = 0
-        self._skipped: dict[str, int] = {}
+        self._skipped: Counter[str] = Counter()
         self._bad_records: list[str] = []
         self._left_out: Counter[str] = Counter()
         self._labels: list[Labels] = []
@@ -175,8 +149,7 @@ class _MergedCorpus:
         self._records[at] = profile.records + self._seen
         self._samples += len(profile)
         self._seen += len(profile) + sum(profile.corpus.skipped.values())
-        for reason, count in profile.corpus.skipped.items():
-            self._skipped[reason] = self._skipped.get(reason, 0) + count
+        self._skipped.update(profile.corpus.skipped)
         self._bad_records += profile.corpus.faults[: EXAMPLES - len(self._bad_records)]
         self._left_out.update(profile.corpus.left_out)
         self._labels += [] if profile.labels is None else [profile.labels]
@@ -188,59 +161,33 @@ class _MergedCorpus:
         created: str,
         sources: Sequence[Source],
         options: CorpusOptions,
-        failed: tuple[str, ...] = (),
+        failed: tuple[str, ...],
     ) -> Profile:
         """Return the profile of all splits. Raise InputError if it has no samples."""
         assert self.first is not None
         if self._samples == 0:
-            more = f" and {len(sources) - 1} more" if len(sources) > 1 else ""
-            raise InputError(f"no samples in {sources[0].shown}{more}: {_reason(self._skipped)}")
-        facts = CorpusFacts(
-            tuple(sources),
-            options,
-            self._skipped,
-            tuple(self._bad_records),
-            failed,
-            dict(sorted(self._left_out.items())),
-        )
+            raise no_samples(sources, self._skipped)
         return Profile(
             created=created,
-            corpus=facts,
+            corpus=CorpusFacts(
+                tuple(sources),
+                options,
+                dict(self._skipped),
+                tuple(self._bad_records),
+                failed,
+                dict(sorted(self._left_out.items())),
+            ),
             tokenizer=self.first.tokenizer,
             records=self._records,
             lengths=self._lengths,
-            labels=_merged(self._labels) if self._labels else None,
+            labels=Labels.joined(self._labels) if self._labels else None,
             kinds={kind: TokenRanges.concatenate(each) for kind, each in self._kinds.items()},
         )
 
 
-def single_split(profile: Profile, created: str) -> Profile:
-    """Return the profile of a single-split corpus. Raise InputError if it has no samples."""
-    corpus = _MergedCorpus(len(profile))
-    corpus.add(profile)
-    return corpus.profile(created, profile.corpus.sources, profile.corpus.options)
-
-
-def _merged(all_labels: Sequence[Labels]) -> Labels:
-    names = tuple(dict.fromkeys(name for labels in all_labels for name in labels.names))
-    numbers = {name: i for i, name in enumerate(names)}
-    codes = []
-    for labels in all_labels:
-        # The last one is for the code -1: no label.
-        own = np.array([*(numbers[name] for name in labels.names), -1], dtype=np.int64)
-        codes.append(own[labels.codes])
-    joined = np.concatenate(codes)
-    if all(labels.offsets is None for labels in all_labels):
-        return Labels(joined, names)
-    sizes = [
-        np.ones(len(labels.codes), dtype=np.int64)
-        if labels.offsets is None
-        else np.diff(labels.offsets)
-        for labels in all_labels
-    ]
-    return Labels(joined, names, offsets_from_sizes(np.concatenate(sizes)))
-
-
-def _reason(skipped: dict[str, int]) -> str:
-    found = ", ".join(f"{count:,} {reason}" for reason, count in skipped.items() if count)
-    return f"all records were skipped ({found})" if found else "it has no records"
+def no_samples(sources: Sequence[Source], skipped: Mapping[str, int]) -> InputError:
+    """Return the error for a corpus without samples, with why its records are none."""
+    more = f" and {len(sources) - 1} more" if len(sources) > 1 else ""
+    reasons = ", ".join(f"{count:,} {reason}" for reason, count in skipped.items() if count)
+    why = f"all records were skipped ({reasons})" if reasons else "it has no records"
+    return InputError(f"no samples in {sources[0].shown}{more}: {why}")

@@ -220,16 +220,10 @@ def check_formats(sources: Iterable[Source]) -> None:
             raise ValueError(f"{shown(source.format)} is not a corpus format")
 
 
-def _joined(labels: list[pa.Array]) -> Labels:
-    from batchstat.profiling.labels import as_labels  # with pyarrow.compute, which takes longer
-
-    return as_labels(labels)
-
-
 def _profile(table: SealedTable, facts: _Facts) -> Profile:
     check_formats(facts.corpus.sources)
     lengths, records = new_array(table.rows, LONGEST), new_array(table.rows, FAR)
-    labels: list[pa.Array] = []
+    labels: list[Labels] = []
     has_labels = "label" in table.names
     kinds: dict[str, list[TokenRanges]] = {kind: [] for kind in KINDS if kind in table.names}
     # Records that were skipped have numbers too.
@@ -245,7 +239,10 @@ def _profile(table: SealedTable, facts: _Facts) -> Profile:
         for kind, parts in kinds.items():
             parts.append(_ranges(block, kind, own[0], at))
         if has_labels:
-            labels += [_plain(chunk) for chunk in block["label"].chunks]
+            # With pyarrow.compute, which takes longer to load than a profile without labels.
+            from batchstat.profiling.labels import as_labels
+
+            labels += map(as_labels, block["label"].chunks)
         at += len(block)
         last = int(own[1][-1]) if len(block) else last
     profile = Profile(
@@ -254,7 +251,7 @@ def _profile(table: SealedTable, facts: _Facts) -> Profile:
         tokenizer=facts.tokenizer,
         records=records,
         lengths=lengths,
-        labels=_joined(labels) if has_labels else None,
+        labels=Labels.joined(labels) if has_labels else None,
         kinds={kind: TokenRanges.concatenate(parts) for kind, parts in kinds.items()},
     )
     if (found := _digests(profile)) != facts.columns:
@@ -275,11 +272,6 @@ def _ranges(block: pa.Table, kind: str, lengths: Ints, before: int) -> TokenRang
     if not found.fits(lengths) or (found.counts() != numbers_in(block, kind)).any():
         raise ValueError(f"{kind}_ranges do not fit length and {kind} after row {before:,}")
     return found
-
-
-def _plain(labels: pa.Array) -> pa.Array:
-    is_dictionary = pa.types.is_dictionary(labels.type)
-    return labels.cast(pa.large_string()) if is_dictionary else labels
 
 
 def _useless(path: Path, error: BaseException) -> InputError:

@@ -8,7 +8,7 @@ from batchstat.corpus.sources import STANDARD_INPUT, Source
 from batchstat.errors import is_shortened
 from batchstat.profiling.inputs import Corpus
 from batchstat.profiling.profile import Profile
-from batchstat.storage.addresses import as_path, etag_of
+from batchstat.storage.addresses import as_path, etag_in, info_of
 from batchstat.storage.shown import full_address, is_remote
 
 _CLOCK_SLACK = timedelta(seconds=2)
@@ -62,7 +62,7 @@ def changes(profile: Profile) -> Iterator[str]:
             path = as_path(source.path)
             if is_remote(source.path):
                 known = source.etag or source.digest
-                if known != (etag_of(path) if source.etag else digest_of(source)):
+                if known != (etag_in(info_of(path)) if source.etag else digest_of(source)):
                     yield f"{source.path} has changed since it was profiled"
                 continue
             status = path.stat()

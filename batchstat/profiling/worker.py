@@ -4,6 +4,7 @@ import hashlib
 import json
 import secrets
 import time
+from contextlib import suppress
 from dataclasses import asdict, fields, replace
 from typing import get_origin
 
@@ -18,8 +19,7 @@ from batchstat.profiling.executors.versions import different_versions
 from batchstat.profiling.parquet import FAR, SCHEMA
 from batchstat.profiling.progress import CountedAmount
 from batchstat.profiling.tasks import CountTask, RemoteTask, SplitResult, received, this_worker
-from batchstat.storage.addresses import as_os_errors
-from batchstat.storage.shown import is_remote
+from batchstat.storage.addresses import as_os_errors, state_of
 from batchstat.tokenization.counting.count_check import MiscountError
 from batchstat.tokenization.tokenizer import Tokenizer
 
@@ -119,16 +119,10 @@ def _store(task: CountTask, key: str, counts: SplitCounts, split: Split) -> None
         raise task.cache.refusal(f"the counts of {split.shown}", error) from None
 
 
-def _state(split: Split) -> tuple[int, ...] | None:
-    try:
-        with as_os_errors(split.source.path):
-            status = split.location.stat()
-    except OSError:
-        return None  # reading it gives the better error message
-    if is_remote(split.source.path):
-        return (status.st_size,)
-    # Another file of the same size and time, moved to this place, has another inode.
-    return status.st_size, status.st_mtime_ns, status.st_ctime_ns, status.st_ino
+def _state(split: Split) -> tuple[object, ...] | None:
+    with suppress(OSError), as_os_errors(split.source.path):
+        return state_of(split.location)
+    return None  # reading it gives the better error message
 
 
 def key_of(split: Split, content: tuple[str, ...], task: CountTask) -> str:
@@ -166,29 +160,26 @@ def _cached(task: CountTask, key: str) -> SplitCounts | None:
 
 def _counted(task: CountTask, split: Split, digests: tuple[str, ...]) -> SplitCounts:
     from batchstat.corpus.reader import CorpusReader
-    from batchstat.profiling.counting import Counting
+    from batchstat.profiling.counting import count_samples
 
-    counting = Counting(task.options, task.threads, bytes=split.bytes, first_byte=split.first)
-    standard_input = None
-    if task.local is not None:
-        local = task.local
-        standard_input = local.standard_input if split.source.path == STANDARD_INPUT else None
+    local = task.local
+    is_input = split.source.path == STANDARD_INPUT
+    standard_input = local.standard_input if local is not None and is_input else None
 
-        def note(amount: CountedAmount) -> None:
+    def note(amount: CountedAmount) -> None:
+        if local is not None:
             # Python cannot end a thread from outside.
             if local.stop.is_set():
                 raise InputError("interrupted")
             local.on_progress(split, amount)
 
-        counting = replace(counting, on_progress=note, pool=local.pool)
-
     def counts(tokenizer: Tokenizer | None, difference: str = "") -> SplitCounts:
         if standard_input is not None:
             standard_input.rewind()
         reader = CorpusReader([split], task.options, standard_input)
-        profile = counting.profile(reader, tokenizer)
-        label_seen = reader.readings[0].label_seen
-        return SplitCounts(profile, SplitFacts(digests, label_seen, difference))
+        pool = None if local is None else local.pool
+        profile = count_samples(reader, tokenizer, task.threads, pool, note)
+        return SplitCounts(profile, SplitFacts(digests, reader.readings[0].label_seen, difference))
 
     itself = task.tokenizer and task.tokenizer.without_shortcuts()
     if not task.shortcuts:

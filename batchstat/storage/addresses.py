@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Any, cast
 
 from batchstat.errors import (
+    BatchstatError,
     InputError,
     OptionError,
     has_cut_user,
@@ -119,12 +120,6 @@ def _opened(full: str, *, is_hidden: bool) -> Any:
     return path
 
 
-def check_no_pattern(address: str | os.PathLike[str]) -> None:
-    """Raise InputError for an address to write to that file systems would take for a pattern."""
-    if is_remote(address) and glob.has_magic(str(address)):
-        raise InputError(f"{address} is a pattern: an address to write to cannot contain *, ? or [")
-
-
 def local_path(path: str | os.PathLike[str]) -> Path:
     """Return a path of this machine. Raise InputError for an address, where none is read."""
     if is_remote(path):
@@ -138,7 +133,7 @@ def as_os_errors(path: str | os.PathLike[str]) -> Iterator[None]:
     try:
         yield
     except Exception as error:
-        if isinstance(error, OSError) or not is_remote(path):
+        if isinstance(error, OSError | BatchstatError) or not is_remote(path):
             raise
         raise OSError(one_line(error)) from None
 
@@ -177,19 +172,25 @@ def temporary_beside(path: Path) -> Iterator[Path]:
 
 def try_writing(folder: Path) -> None:
     """Create a folder and a file in it, which is removed. Raise whatever its file system raises."""
-    check_no_pattern(folder)
+    if is_remote(folder) and glob.has_magic(str(folder)):
+        raise InputError(f"{folder} is a pattern: an address to write to cannot contain *, ? or [")
     folder.mkdir(parents=True, exist_ok=True)
     with temporary_beside(folder / "probe") as probe:
         probe.write_bytes(b"")
 
 
-def etag_of(path: Path) -> str:
-    """Return `etag:` and a value that changes with the content of a remote file; empty if unknown.
+def state_of(path: Path) -> tuple[object, ...]:
+    """Return the size of a file, and what else changes with its content.
 
     Raises:
-        OSError: the file system cannot be asked.
+        OSError: its file system cannot be asked.
     """
-    return etag_in(info_of(path))
+    if is_remote(path):
+        info = info_of(path)
+        return size_in(info), etag_in(info)
+    status = path.stat()
+    # Another file of the same size and time, moved to this place, has another inode.
+    return status.st_size, status.st_mtime_ns, status.st_ctime_ns, status.st_ino
 
 
 def info_of(path: Path) -> dict[str, Any]:
@@ -218,7 +219,9 @@ def size_in(info: dict[str, Any]) -> int:
 
 
 def etag_in(info: dict[str, Any]) -> str:
-    """Return the same from a file system's description of a file; empty if it has none."""
+    """Return `etag:` and a value that changes with the content of a remote file, from its file
+    system's description of it; empty if there is none.
+    """
     value = next((info[name] for name in _ETAGS if info.get(name)), None)
     # HTTP puts quotes around an ETag, which some file systems leave there.
     return "" if value is None else f"etag:{str(value).strip(chr(34))}"

@@ -1,10 +1,10 @@
 """Names of result files, and which of them belong to a profile that was replaced."""
 
+import json
 from collections.abc import Callable, Mapping
 from pathlib import Path, PurePath
 
-from batchstat.storage.addresses import etag_of
-from batchstat.storage.shown import is_remote
+from batchstat.storage.addresses import state_of
 
 PROFILE_FILE = "profile.json"
 LENGTHS_FILE = "lengths.parquet"
@@ -35,19 +35,16 @@ def plot_file(name: str, plot_format: str) -> str:
 
 WRITTEN_TOGETHER: Mapping[str, tuple[str, ...]] = {
     head: (
+        head,
         *([PROFILE_FILE] if head == LENGTHS_FILE else []),
         *(plot_file(name, each) for name in names for each in PLOT_FORMATS),
     )
     for head, names in PLOTS.items()
 }
-"""The main file of each command's results, and those that may accompany it: everything that
-batchstat writes about a profile, and so everything that it ever removes.
+"""By the main file of each command's results: that file, and those that may accompany it.
+
+It is everything that batchstat writes about a profile, and so everything that it ever removes.
 """
-
-
-def together(head: str) -> set[str]:
-    """Return the main file of a command's results, and those that may accompany it."""
-    return {head, *WRITTEN_TOGETHER[head]}
 
 
 _BELOW = {"plots": tuple(f".{each}" for each in PLOT_FORMATS), "splits": (".counts", ".job")}
@@ -70,12 +67,9 @@ def profile_version(folder: Path) -> str:
     try:
         if not (folder / PROFILE_FILE).exists():
             return ""
-        if is_remote(folder):
-            return etag_of(folder / LENGTHS_FILE)
-        status = (folder / LENGTHS_FILE).stat()
+        return str(state_of(folder / LENGTHS_FILE))
     except Exception:  # a remote file system may raise anything
         return ""
-    return f"{status.st_ino}:{status.st_size}:{status.st_mtime_ns}"
 
 
 def outdated(folder: Path, files: Mapping[str, object]) -> set[str]:
@@ -86,17 +80,15 @@ def outdated(folder: Path, files: Mapping[str, object]) -> set[str]:
     """
     new = files.get(PROFILE_FILE)
     if isinstance(new, bytes) and not _says_the_same(folder / PROFILE_FILE, new):
-        heads = set(WRITTEN_TOGETHER)
+        heads = list(WRITTEN_TOGETHER)
     else:
-        heads = {head for head in WRITTEN_TOGETHER if head in files}
-    return {name for head in heads for name in together(head)} - set(files)
+        heads = [head for head in WRITTEN_TOGETHER if head in files]
+    return {name for head in heads for name in WRITTEN_TOGETHER[head]} - set(files)
 
 
 def _says_the_same(path: Path, new: bytes) -> bool:
     """Return whether a JSON file has the same content as `new`, apart from its creation time."""
     try:
-        import json
-
         before, after = json.loads(path.read_bytes()), json.loads(new)
         return bool({**before, "created": ""} == {**after, "created": ""})
     except Exception:  # missing, not JSON, not an object, or anything a remote file system raises

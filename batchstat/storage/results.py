@@ -6,13 +6,14 @@ import shutil
 import signal
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager, suppress
+from itertools import chain
 from pathlib import Path
 from signal import SIGINT, SIGTERM
 from typing import BinaryIO, cast
 
 from batchstat.errors import InputError
-from batchstat.storage.addresses import move, temporary_beside, try_writing
-from batchstat.storage.result_files import WRITTEN_TOGETHER, together
+from batchstat.storage.addresses import as_os_errors, move, temporary_beside, try_writing
+from batchstat.storage.result_files import WRITTEN_TOGETHER
 from batchstat.storage.shown import is_remote, one_line
 
 Writer = Callable[[BinaryIO], object]
@@ -47,7 +48,7 @@ def check_results(folder: Path) -> None:
     check_writable(folder)
     if is_remote(folder):
         return
-    for name in sorted({each for head in WRITTEN_TOGETHER for each in together(head)}):
+    for name in sorted(set(chain(*WRITTEN_TOGETHER.values()))):
         path = folder / name
         if path.is_dir():
             raise InputError(_refusal(path, "it is a folder"))
@@ -187,14 +188,9 @@ def _remove(path: Path) -> None:
 def _refused(folder: Path, remedy: str) -> Iterator[None]:
     """Turn whatever a file system raises into an InputError that names the folder."""
     try:
-        yield
-    except InputError:
-        raise
+        with as_os_errors(folder):
+            yield
     except OSError as error:
-        raise InputError(_refusal(folder, one_line(error), remedy)) from None
-    except Exception as error:
-        if not is_remote(folder):
-            raise
         raise InputError(_refusal(folder, one_line(error), remedy)) from None
 
 

@@ -7,6 +7,7 @@ flipped bit either changes nothing that is used or is an error.
 
 import hashlib
 import json
+import re
 from collections.abc import Callable, Mapping
 from dataclasses import MISSING, fields, is_dataclass
 from datetime import datetime
@@ -177,14 +178,22 @@ def decoded(kind: Any, value: object, name: str = "") -> Any:
     if is_dataclass(kind):
         return _as_record(kind, value, name)
     if origin in (Union, UnionType):
-        return _as_one_of(arguments, value, name)
+        if value is None and NoneType in arguments:
+            return None
+        kinds = tuple(each for each in arguments if each is not NoneType)
+        return decoded(type(value) if type(value) in kinds else kinds[0], value, name)
     if origin is tuple:
-        return _as_tuple(arguments, value, name)
+        values = _require(isinstance(value, list), value, name, "a list")
+        kinds = arguments[:1] * len(values) if arguments[-1] is ... else arguments
+        _require(len(values) == len(kinds), value, name, f"a list of {len(kinds)}")
+        pairs = enumerate(zip(kinds, values, strict=True))
+        return tuple(decoded(each_kind, each, f"{name}[{i}]") for i, (each_kind, each) in pairs)
     if origin is not None and issubclass(origin, Mapping):
-        keys, values = arguments
-        pairs = _require(isinstance(value, Mapping), value, name, "an object").items()
+        key_kind, value_kind = arguments
+        items = _require(isinstance(value, Mapping), value, name, "an object").items()
         return {
-            _as_key(keys, key, name): decoded(values, each, f"{name}.{key}") for key, each in pairs
+            _as_key(key_kind, key, name): decoded(value_kind, each, f"{name}.{key}")
+            for key, each in items
         }
     return _as_scalar(kind, value, name)
 
@@ -203,30 +212,11 @@ def _as_record(kind: Any, value: object, name: str) -> Any:
     )
 
 
-def _as_one_of(kinds: tuple[Any, ...], value: object, name: str) -> Any:
-    if value is None and NoneType in kinds:
-        return None
-    kinds = tuple(each for each in kinds if each is not NoneType)
-    same = [each for each in kinds if each is type(value)]
-    return decoded((same or kinds)[0], value, name)
-
-
-def _as_tuple(kinds: tuple[Any, ...], value: object, name: str) -> tuple[Any, ...]:
-    values = _require(isinstance(value, list), value, name, "a list")
-    if kinds[-1] is ...:
-        kinds = (kinds[0],) * len(values)
-    _require(len(values) == len(kinds), value, name, f"a list of {len(kinds)}")
-    return tuple(
-        decoded(kind, each, f"{name}[{i}]")
-        for i, (kind, each) in enumerate(zip(kinds, values, strict=True))
-    )
-
-
 def _as_key(kind: Any, key: str, name: str) -> Any:
     if kind is not int:
         return key
     # At most 20 digits, since int() raises for thousands of them.
-    is_number = key.isascii() and key.isdecimal() and str(int(key[:20])) == key
+    is_number = re.fullmatch("0|[1-9][0-9]{,19}", key) is not None
     _require(is_number, key, name, "an object whose keys are whole numbers")
     return int(key)
 

@@ -118,9 +118,7 @@ def check_range(name: str, numbers: Ints, most: int, before: int = 0) -> None:
 
 def check_rising(name: str, numbers: Ints, last: int, before: int = 0) -> None:
     """Raise ValueError unless (n,) numbers rise strictly from above `last`."""
-    if len(numbers) == 0:
-        return
-    bad = np.flatnonzero(numbers[1:] <= numbers[:-1]) + 1
-    if numbers[0] <= last or len(bad):
-        row = 0 if numbers[0] <= last else bad[0]
+    bad = np.flatnonzero(np.diff(numbers, prepend=last) <= 0)
+    if len(bad):
+        row = bad[0]
         raise ValueError(f"{name} is {numbers[row]} in row {before + row}, which does not ascend")

@@ -28,7 +28,6 @@ from batchstat.storage.result_files import (
     WRITTEN_TOGETHER,
     outdated,
     plot_file,
-    together,
 )
 from batchstat.storage.results import only_writer, write_files
 from batchstat.trainers.buckets import find_buckets
@@ -176,7 +175,7 @@ def steps_of(folder: Path, monkeypatch, names: dict[str, bytes]) -> list[dict[st
 
 def all_of(corpus: str) -> dict[str, bytes]:
     """Every known file, as of a corpus."""
-    every = set().union(*map(together, WRITTEN_TOGETHER))
+    every = set().union(*WRITTEN_TOGETHER.values())
     text = json.dumps({"created": "now", "corpus": corpus}).encode()
     return {name: text if name == "profile.json" else corpus.encode() for name in every}
 
