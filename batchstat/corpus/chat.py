@@ -173,17 +173,14 @@ def _message(message: object, which: str) -> Message:
         fields = {"role": role, "content": content, **fields, **written}
     role = fields.get("role")
     if role not in ROLES:
-        raise ChatError(f"{which} has the unknown role {role!r} ({_known_roles(role)})")
+        known = f"known: {', '.join(ROLES)}"
+        if isinstance(role, str) and role in _SHAREGPT_ROLES:
+            known += f"; with from and value as keys, {role} is {_SHAREGPT_ROLES[role]}"
+        raise ChatError(f"{which} has the unknown role {role!r} ({known})")
     content = _text(fields.get("content"), which)
     if content is None and not (fields.get("tool_calls") or fields.get("function_call")):
         raise ChatError(f"{which} has no content")
     return {**fields, "content": content}
-
-
-def _known_roles(role: object) -> str:
-    known = f"known: {', '.join(ROLES)}"
-    meant = _SHAREGPT_ROLES.get(role) if isinstance(role, str) else None
-    return known if meant is None else f"{known}; with from and value as keys, {role} is {meant}"
 
 
 def _text(content: object, which: str) -> str | None:

@@ -1,18 +1,15 @@
 """`Chunk`: the records that every reader yields."""
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, TypeAlias, TypeVar
+from typing import Any, TypeAlias
 
 import pyarrow as pa
 
 from batchstat.corpus.bad_records import BadRecord
-from batchstat.errors import InputError
 
 Column: TypeAlias = "pa.Array | list[Any]"
 """Values of one column: Arrow's, or Python's as parsed from JSON."""
-
-Item = TypeVar("Item")
 
 
 @dataclass(frozen=True)
@@ -69,24 +66,3 @@ class Chunk:
     bad: Mapping[int, BadRecord] = field(default_factory=dict)
     before: Callable[[], int] = int
     label_seen: bool | None = True
-
-
-def grouped(
-    items: Iterable[Item], size: Callable[[Item], int], enough: int
-) -> Iterator[list[Item]]:
-    """Yield items in lists of about `enough` in size; items before an error come before it."""
-    taken: list[Item] = []
-    room = enough
-    try:
-        for item in items:
-            taken.append(item)
-            room -= size(item)
-            if room <= 0:
-                yield taken
-                taken, room = [], enough
-    except InputError:
-        if taken:
-            yield taken
-        raise
-    if taken:
-        yield taken

@@ -65,7 +65,7 @@ class ChunkContent:
             texts_or_nulls = values.cast(pa.large_string())
             return pc.fill_null(texts_or_nulls, "") if values.null_count else texts_or_nulls
         texts: list[Any] = list(values)
-        for i, value in enumerate(texts if _kinds(texts) - {str} else ()):
+        for i, value in enumerate(texts if set(map(type, texts)) - {str} else ()):
             if not isinstance(value, str):
                 self.fail(i, f"{column!r} is {kind_of(value)} where text is expected")
                 texts[i] = ""
@@ -96,19 +96,12 @@ class ChunkContent:
 
     def template_inputs(self, *, as_written: bool) -> list[TemplateInputs]:
         """Return (size,) what a template gets beside the messages."""
-        none, chunk = [None] * self._chunk.size, self._chunk
-        tools, settings = chunk.read.tools, chunk.read.settings
-        given = none if tools is None else self._objects(tools)
+        size, columns = self._chunk.size, self._chunk.read
+        tools = [None] * size if columns.tools is None else self._objects(columns.tools)
         if not as_written:
-            return [*map(template_inputs, given)]
-        further = [{}] * chunk.size if settings is None else self._objects(settings)
-        return [*map(inputs_as_written, given, further)]
-
-    def check_template_inputs(self) -> None:
-        """Note which records have some that cannot be handed on, for content that needs none."""
-        for i, inputs in enumerate(self.template_inputs(as_written=True)):
-            if inputs.wrong:
-                self.fail(i, inputs.wrong)
+            return [*map(template_inputs, tools)]
+        settings = [{}] * size if columns.settings is None else self._objects(columns.settings)
+        return [*map(inputs_as_written, tools, settings)]
 
     def _objects(self, column: str) -> list[Any]:
         """Return (size,) the values of a column that may be objects."""
@@ -142,32 +135,32 @@ class ChunkContent:
         """Note which records are null, or lists that contain null."""
         for i in _nulls(lists):
             self.fail(i, f"{column!r} is null where {expected} is expected")
-        for i in _holding_nulls(lists):
+        elements = decoded(pc.list_flatten(lists))
+        places_of_nulls = pc.list_parent_indices(lists).filter(elements.is_null())
+        for i in pc.unique(places_of_nulls).to_pylist():
             self.fail(i, f"{column!r} contains null where a number is expected")
 
     def lengths(self, column: str) -> npt.NDArray[np.int64]:
         """Return (size,) the column's whole numbers, from 0 to `LONGEST`."""
         values = self.values(column)
-        is_whole = isinstance(values, pa.Array) and pa.types.is_integer(values.type)
-        if isinstance(values, pa.Array) and is_whole and values.null_count == 0:
-            return self._in_range(as_numpy(values), column)
+        if isinstance(values, pa.Array) and pa.types.is_integer(values.type) and not _nulls(values):
+            numbers = as_numpy(values)
+            outside = (numbers < 0) | (numbers > LONGEST)
+            for i in np.flatnonzero(outside).tolist():
+                self.fail(i, f"{column!r} is {numbers[i]}: must be between 0 and {LONGEST:,}")
+            return np.where(outside, 0, numbers).astype(np.int64)
         counts = np.zeros(self._chunk.size, dtype=np.int64)
-        for i, value in enumerate(_as_list(values)):
-            # In .csv and .tsv files every value is text.
-            number = int(value) if isinstance(value, str) and _is_number(value) else value
+        for i, number in enumerate(_as_list(values)):
+            # In .csv and .tsv files every value is text; int() raises for more than 4,300 digits.
+            if isinstance(number, str) and number.isdecimal() and len(number) <= _MOST_DIGITS:
+                number = int(number)
             if type(number) is not int:
-                self.fail(i, f"{column!r} is {kind_of(value)} where a whole number is expected")
+                self.fail(i, f"{column!r} is {kind_of(number)} where a whole number is expected")
             elif not 0 <= number <= LONGEST:
                 self.fail(i, f"{column!r} is {number}: must be between 0 and {LONGEST:,}")
             else:
                 counts[i] = number
         return counts
-
-    def _in_range(self, numbers: npt.NDArray[np.integer], column: str) -> npt.NDArray[np.int64]:
-        outside = (numbers < 0) | (numbers > LONGEST)
-        for i in np.flatnonzero(outside).tolist():
-            self.fail(i, f"{column!r} is {numbers[i]}: must be between 0 and {LONGEST:,}")
-        return np.where(outside, 0, numbers).astype(np.int64)
 
     def labels(self, column: str) -> pa.Array:
         """Return (size,) labels as large_string, or as lists of it if any is a list."""
@@ -182,7 +175,7 @@ class ChunkContent:
             if not is_list(values.type):
                 return _label_texts(values)
             values = _label_lists(values)
-        if not _kinds(values) - {str, type(None)}:
+        if not set(map(type, values)) - {str, type(None)}:
             # The label with half a surrogate pair is looked for below.
             with suppress(UnicodeEncodeError):
                 return pa.array(values, pa.large_string())
@@ -245,11 +238,6 @@ class ChunkContent:
             return pa.array(replaced, pa.large_string())
 
 
-def _is_number(text: str) -> bool:
-    # int() raises for more than 4,300 digits.
-    return text.isdecimal() and len(text) <= _MOST_DIGITS
-
-
 def _text_bytes(value: object) -> int:
     """Return the bytes of all texts in a JSON value."""
     if isinstance(value, str):
@@ -257,16 +245,6 @@ def _text_bytes(value: object) -> int:
     if isinstance(value, dict):
         return sum(map(_text_bytes, value.values()))
     return sum(map(_text_bytes, value)) if isinstance(value, list) else 0
-
-
-def _holding_nulls(values: pa.Array) -> list[int]:
-    """Return which lists contain a null."""
-    elements = decoded(pc.list_flatten(values))
-    if elements.null_count == 0:
-        return []
-    held = pc.list_parent_indices(values).filter(elements.is_null())
-    positions: list[int] = pc.unique(held).to_pylist()
-    return positions
 
 
 def _label_texts(values: pa.Array) -> pa.Array:
@@ -288,10 +266,6 @@ def _label_lists(values: pa.Array) -> list[list[str | None] | None]:
         None if size is None else texts[end - size : end]
         for size, end in zip(sizes, ends, strict=True)
     ]
-
-
-def _kinds(values: list[Any]) -> set[type]:
-    return set(map(type, values))
 
 
 def _nulls(values: pa.Array) -> list[int]:

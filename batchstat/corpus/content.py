@@ -84,11 +84,6 @@ class ListedTexts(Texts):
 class Completions(Texts):
     """(n,) prompts, and the completions that follow them in the same texts."""
 
-    @property
-    def prompts(self) -> pa.LargeStringArray:
-        """(n,) the prompts."""
-        return self.first
-
     def joined(self) -> pa.LargeStringArray:
         """Return (n,) prompts with their completions."""
         import pyarrow.compute as pc

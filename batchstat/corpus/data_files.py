@@ -104,8 +104,3 @@ def visible_files(folder: Path) -> Iterator[Path]:
     for below, folders, files in os.walk(folder, onerror=fail):
         folders[:] = [name for name in folders if not name.startswith(".")]
         yield from (Path(below, name) for name in files if not name.startswith("."))
-
-
-def is_there(path: PurePath) -> bool:
-    """Return whether a path of this machine exists."""
-    return Path(path).exists()

@@ -8,12 +8,11 @@ from typing import BinaryIO
 import pyarrow as pa
 
 from batchstat.corpus.compression import is_compressed
-from batchstat.corpus.opening import HEAD_BYTES, line_end
+from batchstat.corpus.opening import HEAD_BYTES, as_source_errors, line_end
 from batchstat.corpus.sources import Source
 from batchstat.corpus.splits import SPLIT_BYTES, Split
-from batchstat.errors import SourceError
 from batchstat.storage.addresses import as_os_errors
-from batchstat.storage.shown import is_remote, one_line
+from batchstat.storage.shown import is_remote
 
 _HASHED_BYTES = 1 << 20
 _NUMBER_BYTES = 8
@@ -31,16 +30,6 @@ def digest_of(source: Source) -> str:
     with as_os_errors(source.path):
         size = split.location.stat().st_size or 0
     return joined_digest([_digest(split, *span) for span in _ranges(size)])
-
-
-def digest_of_split(split: Split) -> tuple[str, ...]:
-    """Return the SHA-256 of each `SPLIT_BYTES` of a split, which begins at a multiple of that.
-
-    Raises:
-        OSError: it cannot be read.
-    """
-    stop = split.source.bytes if split.stop is None else split.stop
-    return tuple(_digest(split, *span) for span in _ranges(stop, split.first))
 
 
 def joined_digest(digests: Sequence[str]) -> str:
@@ -83,30 +72,25 @@ def _hash_span(file: BinaryIO, first: int, stop: int) -> tuple[str, int]:
 
 
 def content_digests(split: Split) -> tuple[tuple[str, ...], str]:
-    """Return the digests of a split's bytes, and one of everything else its counts depend on.
+    """Return the SHA-256 of each `SPLIT_BYTES` of a split, and a digest of everything else that its
+    counts depend on.
 
     The latter is the line or the row group in which it ends, the head of the file, or its footer.
 
     Raises:
         SourceError: it cannot be read.
     """
-    try:
-        with as_os_errors(split.source.path):
-            digests = digest_of_split(split)
-            if split.is_whole:
-                return digests, ""
-            with split.location.open("rb") as file:
-                beside = [_hash_span(file, *span)[0] for span in _beside(file, split)]
-            return digests, hashlib.sha256("".join(beside).encode()).hexdigest()
-    except FileNotFoundError:
-        raise SourceError(f"{split.source.shown} no longer exists") from None
-    except OSError as error:
-        raise SourceError(f"{split.source.shown} cannot be read: {one_line(error)}") from None
+    with as_source_errors(split.source):
+        digests = tuple(_digest(split, *span) for span in _ranges(split.end, split.first))
+        if split.is_whole:
+            return digests, ""
+        with split.location.open("rb") as file:
+            beside = [_hash_span(file, *span)[0] for span in _beside(file, split)]
+        return digests, hashlib.sha256("".join(beside).encode()).hexdigest()
 
 
 def _beside(file: BinaryIO, split: Split) -> Iterator[tuple[int, int]]:
-    size = split.source.bytes
-    stop = size if split.stop is None else split.stop
+    size, stop = split.source.bytes, split.end
     if is_compressed(file.read(16)):
         # All of a compressed file is counted in its first split.
         yield stop, size if split.first == 0 else stop

@@ -1,7 +1,7 @@
 """Tables in memory: a pandas DataFrame, or a Dataset of the datasets library."""
 
 import hashlib
-from collections.abc import Callable, Generator, Iterator, Mapping
+from collections.abc import Callable, Generator, Iterator
 from typing import Any
 
 import numpy as np
@@ -10,7 +10,7 @@ import pyarrow as pa
 from batchstat.corpus.arrow_values import decoded, decoded_bytes, holds_text, ranges
 from batchstat.corpus.chunk import Chunk, Column, Columns
 from batchstat.corpus.columns import choose_columns
-from batchstat.corpus.formats.columnar import as_chunks
+from batchstat.corpus.formats.columnar import as_chunks, columns_of
 from batchstat.corpus.formats.parquet_files import CHUNK_BYTES
 from batchstat.corpus.options import CorpusOptions
 from batchstat.corpus.reader import Block, CorpusReader
@@ -76,8 +76,7 @@ def _dataset(name: str, table: Any, options: CorpusOptions) -> Iterator[Chunk]:
     size = 0
     for part in _tables(table):
         if columns is None:
-            texts = [field.name for field in part.schema if holds_text(field.type)]
-            columns = choose_columns(name, part.column_names, texts, options)
+            columns = columns_of(name, part.schema, options)
         for batch in part.select(list(columns.all)).combine_chunks().to_batches():
             size += batch.nbytes
             yield from as_chunks(batch, columns, size)
@@ -90,9 +89,14 @@ def _tables(table: Any) -> Iterator[pa.Table]:
         return
     # Of `set_transform`. One record at a time: it may pad those that it gets together.
     for first in range(0, len(table), _CHUNK_RECORDS):
-        rows = [table[i] for i in range(first, min(first + _CHUNK_RECORDS, len(table)))]
+        rows = (table[i] for i in range(first, min(first + _CHUNK_RECORDS, len(table))))
+        plain = [
+            # Tensors become lists.
+            {name: each.tolist() if hasattr(each, "tolist") else each for name, each in row.items()}
+            for row in rows
+        ]
         try:
-            yield pa.Table.from_pylist([_plain(row) for row in rows])
+            yield pa.Table.from_pylist(plain)
         except (pa.ArrowException, OverflowError) as error:
             raise InputError(
                 f"what the transform of the Dataset makes is not read ({short(str(error))}): pass "
@@ -100,21 +104,13 @@ def _tables(table: Any) -> Iterator[pa.Table]:
             ) from None
 
 
-def _plain(row: Mapping[str, Any]) -> dict[str, Any]:
-    """Return a record without tensors."""
-    return {
-        name: value.tolist() if hasattr(value, "tolist") else value for name, value in row.items()
-    }
-
-
 def _frame(name: str, table: Any, options: CorpusOptions) -> Iterator[Chunk]:
-    names = [str(column) for column in table.columns]
+    names = list(map(str, table.columns))
     texts = [
-        names[i]
-        for i in range(len(names))
+        name
+        for i, name in enumerate(names)
         # Of this kind are pandas' own types of text too.
-        if table.dtypes.iloc[i].kind == "O"
-        and any(isinstance(value, str) for value in table.iloc[:, i])
+        if table.dtypes.iloc[i].kind == "O" and any(isinstance(v, str) for v in table.iloc[:, i])
     ]
     columns = choose_columns(name, names, texts, options)
     for first in range(0, len(table), _CHUNK_RECORDS):

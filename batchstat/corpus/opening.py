@@ -182,7 +182,7 @@ def open_source(split: Split, standard_input: Rereadable | None = None) -> Itera
         SourceError: here, or while it is read: it cannot be read, is cut short, damaged or changes.
     """
     source = split.source
-    with _as_source_errors(source):
+    with as_source_errors(source):
         if source.path == STANDARD_INPUT:
             hashing = _Hashing(standard_input or sys.stdin.buffer)
             raw = io.BufferedReader(hashing, buffer_size=1 << 20)
@@ -206,29 +206,28 @@ def open_source(split: Split, standard_input: Rereadable | None = None) -> Itera
 
 
 @contextmanager
-def _as_source_errors(source: Source) -> Iterator[None]:
+def as_source_errors(source: Source) -> Iterator[None]:
+    """Turn what is raised while a source is read into a `SourceError` that names it."""
+    shown, is_here = source.shown, not is_remote(source.path)
     try:
         yield
-    except EOFError:
-        raise _cut_short(source) from None
-    except FileNotFoundError:
-        raise SourceError(f"{source.shown} no longer exists") from None
-    except DAMAGE as error:
-        raise SourceError(f"{source.shown} is damaged: {error}") from None
-    except OSError as error:
-        # pyarrow raises an OSError without a number, which its words tell apart.
-        if any(words in str(error) for words in _CUT_SHORT):
-            raise _cut_short(source) from None
-        # Damaged bz2 and zstd are an OSError without a number, too.
-        if error.errno is None and not is_remote(source.path):
-            raise SourceError(f"{source.shown} is damaged: {error}") from None
-        raise SourceError(f"{source.shown} cannot be read: {one_line(error)}") from None
     except BatchstatError:
         raise
-    except Exception as error:  # a remote file system may raise anything
-        if not is_remote(source.path):
+    except FileNotFoundError:
+        raise SourceError(f"{shown} no longer exists") from None
+    except Exception as error:
+        # pyarrow raises an OSError without a number, which its words tell apart.
+        is_cut = isinstance(error, OSError) and any(words in str(error) for words in _CUT_SHORT)
+        if is_cut or isinstance(error, EOFError):
+            raise SourceError(f"{shown} is cut short: the compressed data ends early") from None
+        # Damaged bz2 and zstd are an OSError without a number, too.
+        no_number = isinstance(error, OSError) and error.errno is None and is_here
+        if no_number or isinstance(error, DAMAGE):
+            raise SourceError(f"{shown} is damaged: {error}") from None
+        if is_here and not isinstance(error, OSError):
             raise
-        raise SourceError(f"{source.shown} cannot be read: {one_line(error)}") from None
+        # A remote file system may raise anything.
+        raise SourceError(f"{shown} cannot be read: {one_line(error)}") from None
 
 
 def line_end(file: BinaryIO, at: int) -> int:
@@ -270,10 +269,6 @@ def seekable(opened: OpenSource) -> Iterator[BinaryIO]:
         shutil.copyfileobj(opened.stream, unpacked, 1 << 20)
         unpacked.seek(0)
         yield cast(BinaryIO, unpacked)
-
-
-def _cut_short(source: Source) -> InputError:
-    return SourceError(f"{source.shown} is cut short: the compressed data ends early")
 
 
 def _unpacked(source: Source, raw: "io.BufferedReader[Any]") -> BinaryIO:

@@ -87,8 +87,11 @@ class Block:
         Raises:
             InputError: bad records are not skipped.
         """
-        location = self.locations(int(self.records[i]) - self.locations.first)
-        self.reading.bad_records.raise_or_count(location, BadRecord(reason, message))
+        self.reading.bad_records.raise_or_count(self.location(i), BadRecord(reason, message))
+
+    def location(self, i: int) -> Location:
+        """Return the location of sample i."""
+        return self.locations(int(self.records[i]) - self.locations.first)
 
     def select(self, samples: Ints) -> "Block":
         """Return those of these samples, by their positions."""
@@ -240,16 +243,12 @@ class CorpusReader:
             reading.short += int(np.count_nonzero(keep & ~long_enough))
             keep &= long_enough
         if self.options.append:
-            parts = [*parts[:-1], _ending_with(self.options, parts[-1])]
+            last, ending = parts[-1], pa.scalar(self.options.append, pa.large_string())
+            longer = pc.binary_join_element_wise(last, ending, pa.scalar("", pa.large_string()))
+            if not self.options.always_append:
+                longer = pc.if_else(pc.ends_with(last, self.options.append), last, longer)
+            parts = [*parts[:-1], longer]
         return type(texts)(*parts), keep
-
-
-def _ending_with(options: CorpusOptions, texts: pa.LargeStringArray) -> pa.LargeStringArray:
-    ending, between = options.append, pa.scalar("", pa.large_string())
-    longer = pc.binary_join_element_wise(texts, pa.scalar(ending, pa.large_string()), between)
-    return (
-        longer if options.always_append else pc.if_else(pc.ends_with(texts, ending), texts, longer)
-    )
 
 
 def _content_of(values: ChunkContent, chunk: Chunk, options: CorpusOptions) -> Content:
@@ -282,5 +281,7 @@ def _content_of(values: ChunkContent, chunk: Chunk, options: CorpusOptions) -> C
         kind = Instructions if options.tokenize_apart else Completions
         if options.chats_as_written:
             # TRL hands them on beside a pair of texts, too, and stops where it cannot.
-            values.check_template_inputs()
+            for i, beside in enumerate(values.template_inputs(as_written=True)):
+                if beside.wrong:
+                    values.fail(i, beside.wrong)
     return values.without_long(kind(*map(values.text, columns)))

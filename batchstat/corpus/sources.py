@@ -15,7 +15,6 @@ from batchstat.corpus.data_files import (
     ENDINGS,
     data_files,
     ending,
-    is_there,
     of_saved_dataset,
     once_each,
     visible_files,
@@ -210,18 +209,24 @@ def _in_listing(
 def _on_disk(path: Path, on_warning: Callable[[str], object]) -> Iterable[Path]:
     """Return the files that a path of this machine names. Raises OSError."""
     shown = path.as_posix()
-    if path.is_dir():
+    is_folder = path.is_dir()
+    if is_folder:
         if saved := of_saved_dataset(path, shown):
             return [path / name for name in saved]
-        return data_files(visible_files(path), shown, is_there, on_warning, is_pattern=False)
-    if path.exists() or not glob.has_magic(str(path)):
+        files: Iterable[Path] = visible_files(path)
+    elif path.exists() or not glob.has_magic(str(path)):
         return [path]
-    # Path.glob does not accept absolute patterns.
-    found = [Path(name) for name in glob.glob(str(path), recursive=True)]  # noqa: PTH207
-    if "**" in path.parts:
-        found = once_each(found)
-    files = filter(Path.is_file, found)
-    return data_files(files, shown, is_there, on_warning, is_pattern=True)
+    else:
+        # Path.glob does not accept absolute patterns.
+        names = glob.glob(str(path), recursive=True)  # noqa: PTH207
+        files = [Path(name) for name in names if Path(name).is_file()]
+        if "**" in path.parts:
+            files = once_each(files)
+
+    def is_there(beside: PurePath) -> bool:
+        return Path(beside).exists()
+
+    return data_files(files, shown, is_there, on_warning, is_pattern=not is_folder)
 
 
 def _source(path: Path, input_format: str | None) -> Source:

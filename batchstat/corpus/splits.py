@@ -48,15 +48,19 @@ class Split:
     @property
     def bytes(self) -> int:
         """Number of bytes on disk; 0 if unknown."""
-        return (self.source.bytes if self.stop is None else self.stop) - self.first
+        return self.end - self.first
+
+    @property
+    def end(self) -> int:
+        """One past the last byte; 0 if unknown."""
+        return self.source.bytes if self.stop is None else self.stop
 
     @property
     def shown(self) -> str:
         """Name in messages."""
         if self.is_whole:
             return self.source.shown
-        stop = self.source.bytes if self.stop is None else self.stop
-        return f"{self.source.shown} (bytes {self.first:,} to {stop:,})"
+        return f"{self.source.shown} (bytes {self.first:,} to {self.end:,})"
 
 
 def splits_of(sources: Iterable[Source], options: CorpusOptions) -> tuple[Split, ...]:

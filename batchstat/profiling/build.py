@@ -9,7 +9,7 @@ from concurrent.futures import Executor
 from contextlib import contextmanager
 from dataclasses import replace
 from datetime import UTC, datetime
-from functools import partial
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeAlias, Unpack
 
 from batchstat.corpus.opening import Rereadable
@@ -22,7 +22,7 @@ from batchstat.profiling.cache import CountCache
 from batchstat.profiling.executors.local import threads
 from batchstat.profiling.inputs import Corpus, holds_chats, open_corpus, tokenizer_for
 from batchstat.profiling.merge import CachedSplit, CacheEvictedError, merge_splits, no_samples
-from batchstat.profiling.profile import Profile
+from batchstat.profiling.profile import Profile, TokenizerFacts
 from batchstat.profiling.progress import Progress
 from batchstat.profiling.progress_bar import interactive_progress
 from batchstat.profiling.run_options import DEFAULT_RUN, RunOptions
@@ -39,8 +39,6 @@ if TYPE_CHECKING:
     import datasets
     import numpy.typing as npt
     import pandas as pd
-
-    from batchstat.corpus.in_memory import TableReader
 
     Table: TypeAlias = pd.DataFrame | pd.Series[Any] | datasets.Dataset
 
@@ -118,18 +116,18 @@ def profile(
     if tokenizer is not None:
         is_name = isinstance(tokenizer, str | os.PathLike)
         tokenizer = os.fspath(tokenizer) if is_name else as_tokenizer(tokenizer)
-    warn = partial(_warn, on_warning)
+
+    def warn(text: str) -> None:
+        on_warning(worded(text))
+
     run = RunOptions(
         executor, workers, scheduler, count_cache, recount, allow_partial, on_warning=warn
     )
     if isinstance(corpus, Corpus):
         return _shown(corpus, run, on_progress)
-    names = (
-        (str(text_column),)
-        if isinstance(text_column, str | int)
-        else listed("text_column", text_column)
-    )
-    read_as = CorpusOptions(text_column=names, **options)
+    if isinstance(text_column, str | int):
+        text_column = (str(text_column),)
+    read_as = CorpusOptions(text_column=listed("text_column", text_column), **options)
     template = None if chat_template is None else named_path("chat_template", chat_template)
     if (texts is None) == (corpus is None):
         raise OptionError("pass a corpus, or its texts")
@@ -142,18 +140,7 @@ def profile(
         paths: Any = [corpus] if isinstance(corpus, str | os.PathLike) else corpus
         found = open_corpus(paths, read_as, tokenizer, template, warn, allow_empty=allow_partial)
         return _shown(found, run, on_progress)
-    from batchstat.corpus.in_memory import TableReader
-
-    reader = partial(TableReader, corpus, read_as, name)
-    is_chat = read_as.content == "messages"
-    if read_as.content == "completion":
-        is_chat = holds_chats(reader())
-    counter = tokenizer_for(read_as, tokenizer, template, is_chat=is_chat)
-    return _of_table(reader, counter, worker_count(workers))
-
-
-def _warn(on_warning: Callable[[str], object], text: str) -> None:
-    on_warning(worded(text))
+    return _of_table(corpus, read_as, name, tokenizer, template, worker_count(workers))
 
 
 def _shown(
@@ -218,8 +205,6 @@ def count_shard(corpus: Corpus, spec: ShardSpec, run: RunOptions) -> Shard:
     Raises:
         InputError: a split that cannot be read with these options.
     """
-    from batchstat.profiling.counting import facts_of
-
     created = datetime.now(UTC).isoformat()
     numbers = [i for i in range(len(corpus.splits)) if spec.takes(i)]
     assert run.count_cache is not None, "a shard stores its splits"
@@ -227,14 +212,13 @@ def count_shard(corpus: Corpus, spec: ShardSpec, run: RunOptions) -> Shard:
     scheduler = _scheduler(corpus, own, run, run.count_cache)
     with scheduler.log.ending(scheduler.done.values(), scheduler.failed.values()):
         scheduler.count()
-    tokenizer = corpus.tokenizer
     return Shard(
         created=created,
         shard=spec.number,
         shards=spec.of,
         sources=corpus.sources,
         options=corpus.options,
-        tokenizer=None if tokenizer is None else facts_of(tokenizer, corpus.options),
+        tokenizer=TokenizerFacts.of(corpus.tokenizer, corpus.options),
         counted={numbers[i]: (r.key, r.samples) for i, r in sorted(scheduler.done.items())},
         failed={numbers[i]: why for i, why in sorted(scheduler.failed.items())},
         shortcuts=scheduler.shortcuts,
@@ -279,32 +263,42 @@ def _cache_of(run: RunOptions) -> Iterator[CountCache]:
 
 def _failure(failed: Mapping[int, str], splits: int, run: RunOptions) -> InputError:
     """Return the error for splits that failed, after a warning for each if there are several."""
-    first = failed[min(failed)]
+    reasons = [failed[i] for i in sorted(failed)]
     if splits == 1:
-        return InputError(first)
-    if len(failed) > 1:
-        for i in sorted(failed)[:_LISTED]:
-            run.on_warning(f"not counted: {failed[i]}")
-    if len(failed) > _LISTED:
-        run.on_warning(f"not counted: {len(failed) - _LISTED:,} more, all listed in the log")
+        return InputError(reasons[0])
+    for reason in reasons[:_LISTED] if len(reasons) > 1 else ():
+        run.on_warning(f"not counted: {reason}")
+    if len(reasons) > _LISTED:
+        run.on_warning(f"not counted: {len(reasons) - _LISTED:,} more, all listed in the log")
     return InputError(
-        f"{len(failed):,} of {splits:,} splits failed after 3 attempts each: {first}: fix or "
-        "remove them and run again, which counts only what is missing, or pass "
-        "--allow-partial"
+        f"{len(reasons):,} of {splits:,} splits failed after 3 attempts each: {reasons[0]}: fix or "
+        "remove them and run again, which counts only what is missing, or pass --allow-partial"
     )
 
 
 def _of_table(
-    reader: "Callable[[], TableReader]", tokenizer: Tokenizer | None, workers: int
+    table: Any,
+    options: CorpusOptions,
+    name: str,
+    tokenizer: str | Tokenizer | None,
+    chat_template: Path | None,
+    workers: int,
 ) -> Profile:
+    from batchstat.corpus.in_memory import TableReader
     from batchstat.profiling.counting import count_samples
 
+    is_chat = options.content == "messages"
+    if options.content == "completion":
+        is_chat = holds_chats(TableReader(table, options, name))
+    counter = tokenizer_for(options, tokenizer, chat_template, is_chat=is_chat)
+    reader = TableReader(table, options, name)
     try:
-        counted = count_samples(reader(), tokenizer, workers)
+        counted = count_samples(reader, counter, workers)
     except MiscountError as difference:
-        assert tokenizer is not None
+        assert counter is not None
         warnings.warn(f"{difference}: recounting without shortcuts", stacklevel=3)
-        counted = count_samples(reader(), tokenizer.without_shortcuts(), workers)
+        reader = TableReader(table, options, name)
+        counted = count_samples(reader, counter.without_shortcuts(), workers)
     if len(counted) == 0:
         raise no_samples(counted.corpus.sources, counted.corpus.skipped)
     return counted

@@ -3,7 +3,7 @@
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -15,6 +15,9 @@ from batchstat.corpus.splits import splits_of
 from batchstat.errors import InputError
 from batchstat.lengths.arrays import Ints
 from batchstat.profiling.profile import Profile
+
+if TYPE_CHECKING:
+    from batchstat.corpus.reader import Block
 
 _TURNS = ("user", "assistant")
 
@@ -83,12 +86,11 @@ def _read(sources: tuple[Source, ...], options: CorpusOptions) -> ChatRows:
     return ChatRows(tuple(sizes), dropped, indented, with_tools, empty_system)
 
 
-def _first(block: Any, chats: Chats, holds: Callable[[list[Message]], bool]) -> str:
+def _first(block: "Block", chats: Chats, holds: Callable[[list[Message]], object]) -> str:
     """Return the location of the first chat of a block for which something holds."""
-    found = next((i for i, chat in enumerate(chats.messages) if holds(chat)), None)
-    if found is None:
-        return ""
-    return str(block.locations(int(block.records[found]) - block.locations.first))
+    return next(
+        (str(block.location(i)) for i, chat in enumerate(chats.messages) if holds(chat)), ""
+    )
 
 
 def _has_empty_system(chat: list[Message]) -> bool:

@@ -10,7 +10,6 @@ from functools import partial
 import numpy as np
 
 from batchstat.corpus.content import PrecountedLengths
-from batchstat.corpus.options import CorpusOptions
 from batchstat.corpus.reader import Block, CorpusReader
 from batchstat.lengths.arrays import Ints
 from batchstat.lengths.token_ranges import TokenRanges
@@ -68,7 +67,7 @@ def count_samples(
             tuple(reading.bad_records.examples),
             left_out=dict(sorted(left_out.items())),
         ),
-        tokenizer=None if tokenizer is None else facts_of(tokenizer, options),
+        tokenizer=TokenizerFacts.of(tokenizer, options),
         records=_joined(records),
         lengths=_joined(lengths),
         labels=None if options.label_column is None else Labels.joined(labels),
@@ -131,16 +130,4 @@ def _counted(reader: CorpusReader, tokenizer: Tokenizer | None, block: Block) ->
         kinds,
         block.position,
         left_out,
-    )
-
-
-def facts_of(tokenizer: Tokenizer, options: CorpusOptions) -> TokenizerFacts:
-    """Return what a profile records about the tokenizer for a corpus read with `options`."""
-    pairs = len(options.text_column) > 1
-    return TokenizerFacts(
-        tokenizer.name,
-        tokenizer.digest,
-        tokenizer.special_tokens_per_pair if pairs else tokenizer.special_tokens_per_sample,
-        tokenizer.max_length,
-        tokenizer.library,
     )

@@ -22,7 +22,6 @@ from batchstat.tokenization.tokenizer import Tokenizer
 
 if TYPE_CHECKING:
     from batchstat.corpus.reader import CorpusReader
-    from batchstat.profiling.profile import Profile
 
 
 @dataclass(frozen=True)
@@ -67,7 +66,7 @@ def open_corpus(
     sources = find_sources(paths, options.input_format, on_warning, allow_empty=allow_empty)
     is_chat = options.content == "messages"
     if tokenizer not in (None, BUILTIN) or options.content == "completion":
-        is_chat = _holds_chats(sources[0], options) or is_chat
+        is_chat = begins_with_chats(sources[0], options) or is_chat
     counter = tokenizer_for(options, tokenizer, chat_template, sources, is_chat=is_chat)
     return Corpus(sources, options, counter)
 
@@ -87,7 +86,7 @@ def has_columns(path: str | os.PathLike[str], options: CorpusOptions) -> bool | 
             "--text-column or --messages-column"
         )
     try:
-        _holds_chats(source, options)
+        begins_with_chats(source, options)
     except ColumnError:
         return None
     except InputError:
@@ -102,7 +101,7 @@ def column_names(path: str | os.PathLike[str], input_format: str | None) -> tupl
     source = find_sources([path], input_format)[0]
     try:
         # No column has this name, so that the error lists those that there are.
-        _holds_chats(source, CorpusOptions(tokens_column="\0", input_format=input_format))
+        begins_with_chats(source, CorpusOptions(tokens_column="\0", input_format=input_format))
     except ColumnError as error:
         return error.names
     except InputError:  # a format without columns, or whatever counting says of the file
@@ -115,21 +114,7 @@ def is_plain_text(path: str | os.PathLike[str], input_format: str | None) -> boo
     return (input_format or format_by_name(os.fspath(path))) == "txt"
 
 
-def path_holds_chats(path: str | os.PathLike[str], options: CorpusOptions) -> bool:
-    """Return whether the first records of a file are chats."""
-    return _holds_chats(find_sources([path], options.input_format)[0], options)
-
-
-def begins_with_chats(profile: "Profile") -> bool:
-    """Return whether the first records of a profile's corpus are chats.
-
-    Raises:
-        InputError: the corpus cannot be read.
-    """
-    return _holds_chats(profile.corpus.sources[0], profile.corpus.options)
-
-
-def _holds_chats(source: Source, options: CorpusOptions) -> bool:
+def begins_with_chats(source: Source, options: CorpusOptions) -> bool:
     """Return whether the first records of a file are chats.
 
     A missing column is an error here, before a tokenizer loads, which may take seconds.
@@ -166,10 +151,10 @@ def tokenizer_for(
         InputError: a tokenizer or template that cannot be loaded.
     """
     formats = {source.format for source in sources}
-    if not {"csv", "tsv"} & formats:
-        flags = {"--no-header": not options.header, "--quote": options.quote is not None}
-        for flag in (flag for flag, is_set in flags.items() if is_set):
-            raise OptionError(f"{flag} is for .csv and .tsv files, but the corpus has none")
+    is_delimited = not options.header or options.quote is not None
+    if is_delimited and not {"csv", "tsv"} & formats:
+        flag = "--quote" if options.header else "--no-header"
+        raise OptionError(f"{flag} is for .csv and .tsv files, but the corpus has none")
     if chat_template is not None and not is_chat:
         raise OptionError("chat_template needs a messages_column: pass one")
     counted = f"a {options.content}_column" if options.content in ("tokens", "length") else ""
@@ -182,8 +167,9 @@ def tokenizer_for(
             "min_chars": options.min_chars > 0,
             "append": bool(options.append),
         }
-        for name in (name for name, is_set in needless.items() if is_set):
-            raise OptionError(f"{name} is for texts, but {counted} has none: remove it")
+        for name, is_set in needless.items():
+            if is_set:
+                raise OptionError(f"{name} is for texts, but {counted} has none: remove it")
         return None
     loaded = as_tokenizer(BUILTIN if tokenizer is None else tokenizer)
     if options.tokenize_apart:

@@ -21,6 +21,7 @@ from batchstat.records import Amount, Count, Positive, Ratio, Record, allowed, t
 if TYPE_CHECKING:
     import pandas as pd
 
+    from batchstat.tokenization.tokenizer import Tokenizer
 
 _HARMLESS = ("blank", "short")
 """Reasons to skip a record that are not errors."""
@@ -71,6 +72,20 @@ class TokenizerFacts(Record):
     )
     max_length: Positive | None
     library: str = told("The library that counted, with its version.")
+
+    @classmethod
+    def of(cls, tokenizer: "Tokenizer | None", options: CorpusOptions) -> "TokenizerFacts | None":
+        """Return what a profile records of what counts a corpus that is read with these options."""
+        if tokenizer is None:
+            return None
+        pairs = len(options.text_column) > 1
+        return cls(
+            tokenizer.name,
+            tokenizer.digest,
+            tokenizer.special_tokens_per_pair if pairs else tokenizer.special_tokens_per_sample,
+            tokenizer.max_length,
+            tokenizer.library,
+        )
 
 
 _STEP, _MOST_LIMITS = 64, 10

@@ -32,7 +32,7 @@ class RunLog:
             f"{result.seconds:.1f} s, {result.worker}"
         )
 
-    def failed(self, split: Split, tries: int, reason: str, *, is_last: bool) -> None:
+    def failed(self, split: Split, tries: int, reason: str, *, is_last: bool = True) -> None:
         """Log an attempt at a split that failed; `is_last` if it will not be tried again."""
         again = "" if is_last else "; will retry"
         self._write(f"FAILED  {split.shown}, try {tries}: {reason}{again}")

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 from concurrent.futures import BrokenExecutor, CancelledError, Executor, Future, ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import replace
-from heapq import heapify, heappop, heappush
+from heapq import heappop, heappush
 from pathlib import Path
 from queue import Empty, SimpleQueue
 
@@ -54,6 +54,7 @@ class Scheduler:
         self._splits, self._task, self._executor, self._run = splits, task, executor, run
         self._standard_input = standard_input
         self._progress = ProgressTracker(splits, run.on_progress)
+        # A heap, as is every sorted list.
         self._todo = list(range(len(splits)))
         self._again: list[int] = []
         self._flying: dict[Future[SplitResult], int] = {}
@@ -74,7 +75,6 @@ class Scheduler:
         Raises:
             InputError: such a split, or an executor that cannot be started.
         """
-        heapify(self._todo)
         while self._todo or self._again:
             if not self._todo:
                 self._try_again()
@@ -122,21 +122,10 @@ class Scheduler:
         """Work until nothing is left to do, or everything must be redone with another task."""
         ended: SimpleQueue[Future[SplitResult]] = SimpleQueue()
         while self._todo or self._flying:
-            while self._todo and len(self._flying) < self._room():
-                i = self._next()
-                # A worker may have another current folder.
-                split = replace(self._splits[i], folder=self._folder)
-                try:
-                    future = executor.submit(count_split, task, split)
-                except Exception as error:
-                    heappush(self._todo, i)
-                    if isinstance(error, RuntimeError) and not isinstance(error, BrokenExecutor):
-                        # An executor that was shut down raises RuntimeError.
-                        raise ExecutorLostError(one_line(error)) from None
-                    raise
-                self._tries[i] += 1
-                self._flying[future] = i
-                future.add_done_callback(ended.put)
+            # With suspects one at a time, so that a lost process tells which split it was.
+            most = 1 if self._suspects else self._executor.max_in_flight
+            while self._todo and len(self._flying) < most:
+                self._submit(executor, task).add_done_callback(ended.put)
             try:
                 future = ended.get(timeout=_POLL_SECONDS)
             except Empty:
@@ -149,24 +138,31 @@ class Scheduler:
             if not self._todo and not self._flying:
                 self._try_again()
 
+    def _submit(self, executor: Executor, task: CountTask | RemoteTask) -> "Future[SplitResult]":
+        """Submit the next split: a suspected one, if there are any."""
+        i = min(self._suspects) if self._suspects else self._todo[0]
+        # A worker may have another current folder.
+        split = replace(self._splits[i], folder=self._folder)
+        try:
+            future = executor.submit(count_split, task, split)
+        except RuntimeError as error:
+            if isinstance(error, BrokenExecutor):
+                raise
+            # An executor that was shut down raises RuntimeError.
+            raise ExecutorLostError(one_line(error)) from None
+        if self._suspects:
+            self._todo = sorted({*self._todo} - {i})
+        else:
+            heappop(self._todo)
+        self._tries[i] += 1
+        self._flying[future] = i
+        return future
+
     def _try_again(self) -> None:
         """Requeue failed splits at the end, when a file or a server may be available again."""
-        self._todo, self._again = self._again, []
-        heapify(self._todo)
+        self._todo, self._again = sorted(self._again), []
         if any(is_remote(self._splits[i].source.path) for i in self._todo):
             time.sleep(_PAUSE_SECONDS)
-
-    def _room(self) -> int:
-        # One at a time, so that a lost process tells which split it was.
-        return 1 if self._suspects else self._executor.max_in_flight
-
-    def _next(self) -> int:
-        if not self._suspects:
-            return heappop(self._todo)
-        i = min(self._suspects)
-        self._todo.remove(i)
-        heapify(self._todo)
-        return i
 
     def _note_end(self, i: int, future: "Future[SplitResult]") -> bool:
         """Note how a split ended, and return whether the run continues with the same task."""
@@ -187,16 +183,9 @@ class Scheduler:
                 error = answered
         if isinstance(error, BatchstatError) and not isinstance(error, SourceError):
             self._note_refused(i, error)
-        elif self._is_bug(error):
-            raise error
         else:
             self._note_failed(i, error)
         return True
-
-    def _is_bug(self, error: BaseException) -> bool:
-        """Return whether an error is a bug: in this process, no other machine could avoid it."""
-        is_known = isinstance(error, SourceError | OSError | MemoryError)
-        return self._executor.in_process and not is_known
 
     def _note_done(self, i: int, result: SplitResult) -> bool:
         self.done[i] = result
@@ -206,19 +195,17 @@ class Scheduler:
             return True
         self._run.on_warning(f"{result.difference}: recounting without shortcuts")
         self._task = replace(self._task, shortcuts=False)
-        again = [*self.done, *self._flying.values()]
         for future in self._flying:
             future.cancel()
+        self._todo = sorted([*self._todo, *self.done, *self._flying.values()])
         self.done.clear()
         self._flying.clear()
         self._progress.begin_again()
-        self._todo += again
-        heapify(self._todo)
         return False
 
     def _note_refused(self, i: int, error: BatchstatError) -> None:
         """Note a split that cannot be read or stored, which will be the same at every attempt."""
-        self._log_failure(i, str(error))
+        self.log.failed(self._splits[i], self._tries[i], str(error))
         if self._run.allow_partial and isinstance(error, InputError):
             self.failed[i] = str(error)
         # The first one in the order of files is named, whichever ends first.
@@ -228,8 +215,7 @@ class Scheduler:
 
     def _drop_after_end(self) -> None:
         """Drop the splits behind the one that ends the run, which has just ended itself."""
-        self._todo = [i for i in self._todo if i < self._end]
-        heapify(self._todo)
+        self._todo = sorted(i for i in self._todo if i < self._end)
         self._again = [i for i in self._again if i < self._end]
         self._suspects = {i for i in self._suspects if i < self._end}
         for future, i in list(self._flying.items()):
@@ -239,22 +225,21 @@ class Scheduler:
                 del self._flying[future]
 
     def _note_failed(self, i: int, error: BaseException) -> None:
-        reason = str(error) if isinstance(error, SourceError) else self._reason(i, error)
+        """Note a split that may be counted at another attempt. Raises an error that is a bug."""
+        is_known = isinstance(error, SourceError | OSError | MemoryError)
+        if self._executor.in_process and not is_known:
+            raise error  # which no other machine could avoid
+        split, reason = self._splits[i], str(error)
+        if not isinstance(error, SourceError):
+            what = "out of memory" if isinstance(error, MemoryError) else one_line(error)
+            kind = "" if is_known else f"{type(error).__name__}: "
+            reason = f"{split.shown} could not be counted: {kind}{what}"
         is_last = self._tries[i] >= TRIES
-        self._log_failure(i, reason, is_last=is_last)
+        self.log.failed(split, self._tries[i], reason, is_last=is_last)
         if is_last:
             self.failed[i] = reason
         elif i < self._end:
             self._again.append(i)
-
-    def _log_failure(self, i: int, reason: str, *, is_last: bool = True) -> None:
-        self.log.failed(self._splits[i], self._tries[i], reason, is_last=is_last)
-
-    def _reason(self, i: int, error: BaseException) -> str:
-        what = "out of memory" if isinstance(error, MemoryError) else one_line(error)
-        if not isinstance(error, OSError | MemoryError):
-            what = f"{type(error).__name__}: {what}"
-        return f"{self._splits[i].shown} could not be counted: {what}"
 
     def _note_loss(self, loss: BaseException) -> None:
         """Requeue the splits in flight, one at a time if processes were lost before.
@@ -278,17 +263,17 @@ class Scheduler:
             raise InputError(f"{name} was lost {self._losses} times: {one_line(loss)}")
         flying = sorted(self._flying.values())
         self._flying.clear()
-        alone = len(flying) == 1
         for i in flying:
-            if broken and alone and self._tries[i] >= TRIES:
+            split, tries = self._splits[i], self._tries[i]
+            if broken and len(flying) == 1 and tries >= TRIES:
                 reason = "the worker died unexpectedly (possibly out of memory)"
-                self.failed[i] = f"{self._splits[i].shown} could not be counted: {reason}"
-                self._log_failure(i, self.failed[i])
+                self.failed[i] = f"{split.shown} could not be counted: {reason}"
+                self.log.failed(split, tries, self.failed[i])
                 self._suspects.discard(i)
                 # The cause is out, so that the executor is not given up for it.
                 self._losses = 0
                 continue
-            self._log_failure(i, one_line(loss), is_last=False)
+            self.log.failed(split, tries, one_line(loss), is_last=False)
             heappush(self._todo, i)
             if broken and self._losses >= _ALONE_AFTER:
                 self._suspects.add(i)

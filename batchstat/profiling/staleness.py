@@ -7,7 +7,7 @@ from batchstat.corpus.digests import digest_of
 from batchstat.corpus.sources import STANDARD_INPUT, Source
 from batchstat.errors import is_shortened
 from batchstat.profiling.inputs import Corpus
-from batchstat.profiling.profile import Profile
+from batchstat.profiling.profile import Profile, TokenizerFacts
 from batchstat.storage.addresses import as_path, etag_in, info_of
 from batchstat.storage.shown import full_address, is_remote
 
@@ -21,15 +21,11 @@ def same_input(profile: Profile, corpus: Corpus) -> bool:
     Raises:
         OSError: a source that cannot be read.
     """
-    facts, counter, tokenizer = profile.corpus, profile.tokenizer, corpus.tokenizer
+    facts = profile.corpus
     if facts.failed or facts.options != corpus.options or corpus.reads_standard_input:
         return False
-    if (counter is None) != (tokenizer is None):
+    if profile.tokenizer != TokenizerFacts.of(corpus.tokenizer, corpus.options):
         return False
-    if counter is not None and tokenizer is not None:
-        for name in ("name", "digest", "max_length", "library"):
-            if getattr(counter, name) != getattr(tokenizer, name):
-                return False
     # The listing is compared before any file is read.
     if _listed(facts.sources) != _listed(corpus.sources):
         return False

@@ -17,6 +17,7 @@ from batchstat.errors import InputError, SourceError, message, short
 from batchstat.profiling.cache import SplitCounts, SplitFacts
 from batchstat.profiling.executors.versions import different_versions
 from batchstat.profiling.parquet import FAR, SCHEMA
+from batchstat.profiling.profile import TokenizerFacts
 from batchstat.profiling.progress import CountedAmount
 from batchstat.profiling.tasks import CountTask, RemoteTask, SplitResult, received, this_worker
 from batchstat.storage.addresses import as_os_errors, state_of
@@ -49,7 +50,10 @@ def count_split(sent: CountTask | RemoteTask, split: Split) -> SplitResult:
         digests, beside = content_digests(split)
     content = (*digests, beside)
     key = key_of(split, content, task)
-    counts = None if task.recount or is_input else _cached(task, key)
+    counts = None if task.recount or is_input else task.cache.get(key)
+    # An earlier run skipped bad records, of which this one has to name the first.
+    if counts and task.options.on_error == "fail" and counts.profile.corpus.unreadable:
+        counts = None
     was_cached = counts is not None
     if counts is None:
         counts = _counted(task, split, digests)
@@ -61,7 +65,10 @@ def count_split(sent: CountTask | RemoteTask, split: Split) -> SplitResult:
             raise SourceError(f"{split.source.shown} changed while it was being read: run again")
     stays = task.local is not None and task.local.memory.take(counts.bytes)
     if not (was_cached or (stays and task.in_memory)):
-        _store(task, key, counts, split)
+        try:
+            task.cache.put(key, counts)
+        except OSError as error:
+            raise task.cache.refusal(f"the counts of {split.shown}", error) from None
     return SplitResult(
         key=key,
         content=content,
@@ -81,23 +88,25 @@ def check_answer(answer: object, split: Split, task: CountTask) -> SplitResult:
     Raises:
         SourceError: it is not an answer of `count_split`, or it is about another split.
     """
+
+    def refused(what: str) -> SourceError:
+        return SourceError(f"{split.shown}: a worker answered {what}")
+
     if not isinstance(answer, SplitResult):
-        raise SourceError(f"{split.shown}: a worker answered {type(answer).__name__}, not counts")
+        raise refused(f"{type(answer).__name__}, not counts")
     for name, kind in _ANSWERED.items():
         value = getattr(answer, name, None)
         if type(value) is not kind:
-            raise SourceError(f"{split.shown}: a worker answered with {name}={short(value)}")
+            raise refused(f"with {name}={short(value)}")
     # Its text is printed, and may hold control characters or be of any length.
     answer = replace(answer, counts=None, difference=message(answer.difference[:_MOST_SAID]))
-    if not (0 <= answer.samples <= FAR and 0 <= answer.tokens <= answer.samples * LONGEST):
-        raise SourceError(
-            f"{split.shown}: a worker answered with {short(answer.samples)} samples of "
-            f"{short(answer.tokens)} tokens"
-        )
+    samples, tokens = answer.samples, answer.tokens
+    if not (0 <= samples <= FAR and 0 <= tokens <= samples * LONGEST):
+        raise refused(f"with {short(samples)} samples of {short(tokens)} tokens")
     if not all(isinstance(text, str) for text in answer.content):
-        raise SourceError(f"{split.shown}: a worker answered with content that is not text")
+        raise refused("with content that is not text")
     if answer.key != key_of(split, answer.content, task):
-        raise SourceError(f"{split.shown}: a worker answered with the counts of another split")
+        raise refused("with the counts of another split")
     return answer
 
 
@@ -110,13 +119,6 @@ _ANSWERED = {
     for field in fields(SplitResult)
     if field.name != "counts"
 }
-
-
-def _store(task: CountTask, key: str, counts: SplitCounts, split: Split) -> None:
-    try:
-        task.cache.put(key, counts)
-    except OSError as error:
-        raise task.cache.refusal(f"the counts of {split.shown}", error) from None
 
 
 def _state(split: Split) -> tuple[object, ...] | None:
@@ -133,29 +135,13 @@ def key_of(split: Split, content: tuple[str, ...], task: CountTask) -> str:
 
     Stopping at the first bad record or not does not change the counts of a split without any.
     """
-    counter, tokenizer = None, task.tokenizer
-    if tokenizer is not None:
-        counter = (
-            tokenizer.name,
-            tokenizer.digest,
-            tokenizer.library,
-            tokenizer.max_length,
-            tokenizer.special_tokens_per_sample,
-            tokenizer.special_tokens_per_pair,
-        )
+    tokenizer = TokenizerFacts.of(task.tokenizer, task.options)
     options = replace(task.options, on_error="fail")
     span = (asdict(split.source), split.first, split.stop)
     way = {"shortcuts": task.shortcuts}
+    counter = None if tokenizer is None else asdict(tokenizer)
     facts = (SCHEMA, __version__, span, content, asdict(options), counter, way)
     return hashlib.sha256(json.dumps(facts).encode()).hexdigest()
-
-
-def _cached(task: CountTask, key: str) -> SplitCounts | None:
-    counts = task.cache.get(key)
-    # An earlier run skipped bad records, of which this one has to name the first.
-    if counts and task.options.on_error == "fail" and counts.profile.corpus.unreadable:
-        return None
-    return counts
 
 
 def _counted(task: CountTask, split: Split, digests: tuple[str, ...]) -> SplitCounts:

@@ -6,7 +6,7 @@ import shutil
 import signal
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager, suppress
-from itertools import chain
+from itertools import chain, takewhile
 from pathlib import Path
 from signal import SIGINT, SIGTERM
 from typing import BinaryIO, cast
@@ -34,7 +34,8 @@ def check_writable(folder: Path, remedy: str = "pass another folder with -o") ->
         if is_remote(folder):
             try_writing(folder)
             return
-        nearest = _nearest(folder.absolute())
+        whole = folder.absolute()
+        nearest = next((each for each in (whole, *whole.parents) if each.exists()), whole)
         if not nearest.is_dir():
             raise InputError(_refusal(folder, f"{nearest.as_posix()} is not a folder", remedy))
         if not os.access(nearest, os.W_OK | os.X_OK):
@@ -54,13 +55,6 @@ def check_results(folder: Path) -> None:
             raise InputError(_refusal(path, "it is a folder"))
         if os.path.lexists(path.parent) and not path.parent.is_dir():
             raise InputError(_refusal(path.parent, "it is not a folder"))
-
-
-def _nearest(folder: Path) -> Path:
-    """Return the folder, or the nearest parent that exists."""
-    while not folder.exists() and folder.parent != folder:
-        folder = folder.parent
-    return folder
 
 
 @contextmanager
@@ -226,13 +220,12 @@ def _make(folder: Path, remedy: str) -> list[Path]:
     if is_remote(folder):
         folder.mkdir(parents=True, exist_ok=True)
         return []
-    nearest = _nearest(folder)
-    missing = [each for each in (folder, *folder.parents) if each.is_relative_to(nearest)]
+    missing = list(takewhile(lambda each: not each.exists(), (folder, *folder.parents)))
     try:
         folder.mkdir(parents=True, exist_ok=True)
     except (FileExistsError, NotADirectoryError):
         raise InputError(_refusal(folder, "it is not a folder", remedy)) from None
-    return [each for each in reversed(missing) if each != nearest]
+    return missing[::-1]
 
 
 def _remove_empty(made: list[Path]) -> None:

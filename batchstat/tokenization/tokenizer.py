@@ -213,7 +213,7 @@ class Tokenizer:
             samples, counted = content.slice(first, last), None
             if encoder.engine is not None:
                 with counting_after(first):
-                    counted = encoder.engine.count_completions(samples.prompts, samples.joined())
+                    counted = encoder.engine.count_completions(samples.first, samples.joined())
             if counted is None:
                 measure = partial(count_completions, encoder.encode)
                 self._measure(measure, samples, found[first:last], first, on_error)

@@ -8,7 +8,6 @@ from contextlib import contextmanager
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
-import pyarrow.parquet as pq
 
 from batchstat.corpus.arrow_values import decoded, decoded_bytes, decoded_type, holds_text, ranges
 from batchstat.corpus.bad_records import BadRecord
@@ -37,14 +36,14 @@ def read_parquet(opened: OpenSource, options: CorpusOptions) -> Iterator[Chunk]:
     with seekable(opened) as unpacked, _readable(opened.path, "Parquet"):
         parquet = open_parquet(unpacked, opened.path)
         file = parquet.file
-        columns = _columns(opened.path, file.schema_arrow, options)
+        columns = columns_of(opened.path, file.schema_arrow, options)
         groups = [i for i, _, _ in groups_of(parquet, opened.split)]
-        every = sum(file.metadata.row_group(i).num_rows for i in groups)
-        before = _records_before(file, groups)
-        records = 0
+        rows_of_groups = [file.metadata.row_group(i).num_rows for i in range(file.num_row_groups)]
+        before = sum(rows_of_groups[: groups[0]]) if groups else 0
+        records, every = 0, sum(rows_of_groups[i] for i in groups)
         for batch in read_groups(parquet, unpacked, groups, columns.all):
             position = opened.split.bytes * (records + len(batch)) // max(every, 1)
-            yield from as_chunks(batch, columns, position, before)
+            yield from as_chunks(batch, columns, position, lambda: before)
             records += len(batch)
         # Where a footer claims too many records, pyarrow reads fewer without an error.
         if records != every:
@@ -59,7 +58,7 @@ def read_arrow(opened: OpenSource, options: CorpusOptions) -> Iterator[Chunk]:
     """
     with seekable(opened) as file, _readable(opened.path, "Arrow"):
         schema, batches = open_batches(file, opened.path)
-        columns = _columns(opened.path, schema, options)
+        columns = columns_of(opened.path, schema, options)
         for batch in batches:
             position = min(file.tell(), opened.size)
             yield from as_chunks(batch, columns, position)
@@ -81,7 +80,11 @@ def as_chunks(
     for start, stop in ranges(sizes, CHUNK_BYTES, MOST_RECORDS):
         values = {name: each.slice(start, stop - start) for name, each in checked.items()}
         if names := _class_names(batch.schema, columns.label):
-            values[str(columns.label)] = _named(decoded(values[str(columns.label)]), names)
+            numbers = decoded(values[str(columns.label)])
+            # Numbers without a name, such as -1, become null.
+            has_name = pc.and_(pc.greater_equal(numbers, 0), pc.less(numbers, len(names)))
+            named = pa.array(names, pa.large_string()).take(pc.if_else(has_name, numbers, None))
+            values[str(columns.label)] = named
         bad: dict[int, BadRecord] = {}
         for name in broken:
             values[name] = _decoded(decoded(values[name]), name, bad)
@@ -126,12 +129,6 @@ def _class_names(schema: pa.Schema, label: str | None) -> list[str]:
     return names if numbered and named else []
 
 
-def _named(values: pa.Array, names: list[str]) -> pa.Array:
-    """Return class names for numbers; null for numbers without a name, such as -1."""
-    has_name = pc.and_(pc.greater_equal(values, 0), pc.less(values, len(names)))
-    return pa.array(names, pa.large_string()).take(pc.if_else(has_name, values, None))
-
-
 def _decoded(values: pa.LargeBinaryArray, name: str, bad: dict[int, BadRecord]) -> pa.Array:
     """Return the texts of a column; what is not UTF-8 is added to `bad`."""
     texts: list[str | None] = []
@@ -145,7 +142,8 @@ def _decoded(values: pa.LargeBinaryArray, name: str, bad: dict[int, BadRecord]) 
     return pa.array(texts, pa.large_string())
 
 
-def _columns(path: str, schema: pa.Schema, options: CorpusOptions) -> Columns:
+def columns_of(path: str, schema: pa.Schema, options: CorpusOptions) -> Columns:
+    """Choose the columns that are read of a table with a schema."""
     texts = [field.name for field in schema if holds_text(field.type)]
     return choose_columns(path, schema.names, texts, options)
 
@@ -159,11 +157,6 @@ def groups_of(parquet: CheckedParquet, split: Split) -> list[tuple[int, int, int
         if split.first <= begin < stop:
             groups.append((i, end, begin))
     return groups
-
-
-def _records_before(file: pq.ParquetFile, groups: list[int]) -> Callable[[], int]:
-    first = groups[0] if groups else 0
-    return lambda: sum(file.metadata.row_group(i).num_rows for i in range(first))
 
 
 @contextmanager

@@ -67,43 +67,42 @@ class _Streams(io.RawIOBase):
 
     def batches(self) -> Iterator[pa.RecordBatch]:
         count = 0
-        while self._goes_on():
+        while self._reader is not None:
             while self._has_batch():
                 try:
                     yield self._reader.read_next_batch()
                 except StopIteration:
                     raise self._damage("a record batch is missing") from None
                 count += 1
+            self._reader = self._next_stream()
         if self._expected not in (None, count):
             raise self._damage(
                 f"it has {count:,} record batches, but its footer says {self._expected:,}"
             )
 
-    def _goes_on(self) -> bool:
-        """Return whether a stream begins here; the first one has begun already."""
-        if self._reader is not None:
-            return True
+    def _next_stream(self) -> Any:
+        """Return the reader of the stream that begins here; None if there are no more."""
         at = self._file.tell()
         if at == self._stop:
-            return False
+            return None
         if self._expected is not None:
             # Zeros may pad the stream of a file up to its footer.
             if self.read().strip(b"\0"):
                 raise self._damage(f"something follows the end of its stream at byte {at:,}")
-            return False
+            return None
         try:
-            self._reader = pa.ipc.open_stream(self)
+            reader = pa.ipc.open_stream(self)
         except pa.ArrowException:
             raise self._damage(
                 f"what follows the stream that ends at byte {at:,} is not an Arrow stream: remove "
                 "it, or write the file again"
             ) from None
-        if not self._reader.schema.equals(self.schema):
+        if not reader.schema.equals(self.schema):
             raise self._damage(
                 f"the stream that begins at byte {at:,} has different columns from the first: "
                 "pass them as separate files"
             )
-        return True
+        return reader
 
     def _has_batch(self) -> bool:
         """Return whether a record batch follows; if not, skip the end of the stream."""
@@ -121,7 +120,6 @@ class _Streams(io.RawIOBase):
                 self._file.seek(message.end)
         except (struct.error, IndexError, ValueError, OverflowError):
             raise self._damage(f"the message at byte {begin:,} cannot be read") from None
-        self._reader = None
         return False
 
     def _message(self) -> "_Message | None":

@@ -3,11 +3,11 @@
 import codecs
 import json
 import re
-from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Iterator
+from typing import TypeAlias
 
 from batchstat.corpus.bad_records import MOST_RECORD_BYTES, BadRecord, Location, too_long
-from batchstat.corpus.chunk import Chunk, grouped
+from batchstat.corpus.chunk import Chunk
 from batchstat.corpus.formats.json_records import RecordCollector, reason_of
 from batchstat.corpus.lines import not_utf8
 from batchstat.corpus.opening import OpenSource
@@ -19,6 +19,8 @@ _CHUNK_CHARS = 8 << 20
 _RECORD_CHARS = 400
 """Characters counted per record beside its text."""
 _PIECE_BYTES = 1 << 18
+Element: TypeAlias = tuple[object, int]
+"""An element of the array, and how many characters it has."""
 _STRUCTURE = re.compile(r'[\\"{}\[\],]')
 
 
@@ -36,22 +38,35 @@ def read_json(
             not UTF-8, after which the start of the next record cannot be found.
     """
     collector = RecordCollector(opened, options)
-    for some in grouped(_elements(opened), lambda each: each.chars + _RECORD_CHARS, _CHUNK_CHARS):
+    for part in _grouped(_elements(opened)):
         yield from collector.chunks(
-            convert(each.value)
-            if each.chars <= MOST_RECORD_BYTES
-            else BadRecord("too_long", too_long("record", each.chars))
-            for each in some
+            convert(value)
+            if chars <= MOST_RECORD_BYTES
+            else BadRecord("too_long", too_long("record", chars))
+            for value, chars in part
         )
 
 
-@dataclass(frozen=True)
-class _Element:
-    value: object
-    chars: int
+def _grouped(elements: Iterable[Element]) -> Iterator[list[Element]]:
+    """Yield the elements of a chunk at a time; those before an error come before it."""
+    part: list[Element] = []
+    chars = 0
+    try:
+        for element in elements:
+            part.append(element)
+            chars += element[1] + _RECORD_CHARS
+            if chars >= _CHUNK_CHARS:
+                yield part
+                part, chars = [], 0
+    except InputError:
+        if part:
+            yield part
+        raise
+    if part:
+        yield part
 
 
-def _elements(opened: OpenSource) -> Iterator[_Element]:
+def _elements(opened: OpenSource) -> Iterator[Element]:
     """Yield the elements of the array in a file, parsed one at a time."""
     decoder = json.JSONDecoder(object_pairs_hook=unique_keys)
     pieces = _decoded(opened)
@@ -80,7 +95,7 @@ def _elements(opened: OpenSource) -> Iterator[_Element]:
             if _may_go_on(error, text) and len(text) - at > MOST_RECORD_BYTES:
                 rest, end, size = _without_element(text, at, pieces)
                 if end < len(rest):
-                    yield _Element(None, size)
+                    yield None, size
                     number += 1
                     passed += at + size - end
                     after_comma = rest[end] == ","
@@ -95,7 +110,7 @@ def _elements(opened: OpenSource) -> Iterator[_Element]:
             passed += at
             text, at = text[at:] + fresh, 0
             continue
-        yield _Element(element, end - at)
+        yield element, end - at
         number += 1
         after_comma = text[end] == ","
         at = end + after_comma

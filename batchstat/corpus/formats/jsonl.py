@@ -31,7 +31,9 @@ def read_jsonl(
     """
     collector = RecordCollector(opened, options)
     if opened.split.first:
-        _decide_by_head(collector, opened)
+        # The columns are those of the first split of the file: by its first good record.
+        head = (record for lines in read_lines(opened.head()) for record in _parsed(lines))
+        next(filter(collector.decide, head), None)
     for lines in read_lines(opened):
         yield from collector.chunks(map(convert, _parsed(lines)), lines.numbers)
 
@@ -99,10 +101,3 @@ def _strings(values: Iterable[object]) -> int:
         nested = (each for each in lists if each and not isinstance(each[0], int | float))
         values = chain.from_iterable(chain(map(dict.values, objects), nested))
     return strings
-
-
-def _decide_by_head(collector: RecordCollector, opened: OpenSource) -> None:
-    """Choose the columns as the first split of the file does: by its first good record."""
-    for lines in read_lines(opened.head()):
-        if any(collector.decide(record) for record in _parsed(lines)):
-            return

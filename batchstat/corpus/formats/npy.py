@@ -9,7 +9,6 @@ import pyarrow as pa
 from batchstat.corpus.chunk import Chunk, Columns
 from batchstat.corpus.opening import OpenSource, seekable
 from batchstat.corpus.options import CorpusOptions
-from batchstat.corpus.splits import Split
 from batchstat.errors import InputError, SourceError
 from batchstat.storage.shown import one_line
 
@@ -35,7 +34,10 @@ def read_npy(opened: OpenSource, options: CorpusOptions) -> Iterator[Chunk]:
                 )
             begin, size = file.tell(), kind.itemsize
             stop = begin + shape[0] * size
-            first, last = _numbers_of(opened.split, begin, size, stop)
+            split = opened.split
+            ends = (split.first, stop if split.stop is None else min(split.stop, stop))
+            # The numbers that begin in the split.
+            first, last = (max(-(-(end - begin) // size), 0) for end in ends)
             file.seek(stop)
             # np.load would leave it unread, such as a second array.
             if file.read(1):
@@ -50,7 +52,7 @@ def read_npy(opened: OpenSource, options: CorpusOptions) -> Iterator[Chunk]:
                 yield Chunk(
                     size=len(numbers),
                     columns={"length": pa.array(numbers)},
-                    position=min(file.tell() - opened.split.first, opened.size),
+                    position=min(file.tell() - split.first, opened.size),
                     read=Columns(("length",)),
                     counted=True,
                     before=lambda: first,
@@ -70,10 +72,3 @@ def _header(file: BinaryIO) -> tuple[tuple[int, ...], np.dtype[Any]]:
     except Exception as error:  # the header is parsed as Python, in more than one way
         raise ValueError(f"its header cannot be read: {one_line(error)}") from None
     return shape, kind
-
-
-def _numbers_of(split: Split, begin: int, size: int, stop: int) -> tuple[int, int]:
-    """Return the range of numbers that begin in a split of the file."""
-    ends = (split.first, stop if split.stop is None else min(split.stop, stop))
-    first, last = (max(-(-(end - begin) // size), 0) for end in ends)
-    return first, last

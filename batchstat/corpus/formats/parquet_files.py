@@ -98,7 +98,10 @@ def read_groups(
     A dictionary of a few bytes may stand for gigabytes of text: where that is possible, fewer
     records are read at once, and combined afterwards.
     """
-    usual = _usual_records(parquet.file)
+    meta = parquet.file.metadata
+    total: int = sum(meta.row_group(i).total_byte_size for i in range(meta.num_row_groups))
+    # By the average size of a record in the file.
+    usual = max(1, min(MOST_RECORDS, CHUNK_BYTES * int(meta.num_rows) // max(total, 1)))
     for most, some in groupby(groups, lambda i: _most(parquet.chunks[i], file, columns, usual)):
         held: list[pa.RecordBatch] = []
         room = CHUNK_BYTES
@@ -116,13 +119,6 @@ def _joined(held: list[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         yield from held
     else:
         yield from pa.Table.from_batches(held).combine_chunks().to_batches()
-
-
-def _usual_records(parquet: pq.ParquetFile) -> int:
-    """Return how many records fill a chunk, by their average size in the file."""
-    meta = parquet.metadata
-    total: int = sum(meta.row_group(i).total_byte_size for i in range(meta.num_row_groups))
-    return max(1, min(MOST_RECORDS, CHUNK_BYTES * int(meta.num_rows) // max(total, 1)))
 
 
 def _most(chunks: Sequence[ColumnChunk], file: BinaryIO, columns: Sequence[str], usual: int) -> int:

@@ -207,8 +207,10 @@ def holds_text(profile: Profile) -> bool:
 
 def holds_chats(profile: Profile) -> bool:
     """Return whether a script renders chats. Raises InputError if the corpus cannot be read."""
-    content = profile.corpus.options.content
-    return content == "messages" or (content == "completion" and begins_with_chats(profile))
+    corpus, content = profile.corpus, profile.corpus.options.content
+    return content == "messages" or (
+        content == "completion" and begins_with_chats(corpus.sources[0], corpus.options)
+    )
 
 
 def refusal(framework: str, request: RowRequest) -> str | None:

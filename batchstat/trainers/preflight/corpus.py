@@ -5,8 +5,9 @@ from pathlib import Path
 from typing import Any
 
 from batchstat.corpus.options import CorpusOptions
+from batchstat.corpus.sources import find_sources
 from batchstat.errors import InputError, short
-from batchstat.profiling.inputs import column_names, has_columns, is_plain_text, path_holds_chats
+from batchstat.profiling.inputs import begins_with_chats, column_names, has_columns, is_plain_text
 from batchstat.tokenization.builtin import NAME as BUILTIN
 from batchstat.tokenization.chats.chat import template_of
 from batchstat.tokenization.chats.chat_template import ChatTemplate
@@ -166,7 +167,9 @@ def _has_chat_pairs(found: Mapping[str, Any]) -> bool:
     """Whether prompts and completions are chats."""
     names = ("prompt_column", "completion_column", "chat_format", "input_format")
     options = CorpusOptions(**{name: found[name] for name in names if name in found})
-    return options.content == "completion" and path_holds_chats(found["corpus"][0], options)
+    if options.content != "completion":
+        return False
+    return begins_with_chats(find_sources(found["corpus"][:1], options.input_format)[0], options)
 
 
 def _check_turns(setup: TrainingSetup, found: Mapping[str, Any]) -> None:
