@@ -17,9 +17,9 @@ import batchstat
 from batchstat.render.plots.balance import balance_plots
 from batchstat.render.plots.batches import Panel, draw_batches
 from batchstat.render.plots.buckets import bucket_plots
+from batchstat.render.plots.comparison import comparison_plots
 from batchstat.render.plots.profile import profile_plots
 from batchstat.render.plots.style import Picture
-from batchstat.render.plots.tradeoff import tradeoff_plots
 from batchstat.render.text import percent
 
 BATCH_SIZE = 8
@@ -55,7 +55,7 @@ def plots() -> Iterator[tuple[str, Picture]]:
     profile = batchstat.profile(SAMPLE_DATA / "corpus.txt")
     yield "lengths", profile_plots(profile)["lengths"]
     comparison = batchstat.compare(profile, strategies=WINDOWS, current="hf-trainer")
-    yield "tradeoff", tradeoff_plots(comparison)["tradeoff"]
+    yield "tradeoff", comparison_plots(comparison)["tradeoff"]
     buckets = batchstat.find_buckets(profile, buckets=6, tokens_per_batch=4096)
     yield "buckets", bucket_plots(buckets)["buckets"]
     reviews = batchstat.profile(

@@ -13,7 +13,7 @@ ROOM = Box(0, 0, 600, 300)
 
 @given(places)
 def test_kept_labels_on_a_line_are_apart_and_the_first_is_kept(middles):
-    kept = apart(middles, [0.1] * len(middles))
+    kept = apart(middles, 0.1)
     chosen = [middle for middle, keep in zip(middles, kept, strict=True) if keep]
     assert kept[0]
     assert all(abs(a - b) >= 0.1 for a, b in combinations(chosen, 2))

@@ -14,10 +14,10 @@ from batchstat.render.plots import style
 from batchstat.render.plots.labels import spread
 from batchstat.render.plots.style import Picture
 from batchstat.render.plots.subtitles import subtitle
+from batchstat.render.screens.balance_details import by_size
 from batchstat.render.text import class_name, one_line, percent
 from batchstat.simulation.balance.report import BalanceReport, SamplerResult
 
-_MOST_ROWS, _LARGEST, _SMALLEST = 24, 15, 5
 _MARKERS = "osD^vP*X"
 _LONG_KEY = 75
 _SAME_LINE = 0.005
@@ -29,7 +29,8 @@ _WIDE = 8
 
 def balance_plots(report: BalanceReport) -> dict[str, Picture]:
     """Return `balance` and `coverage`."""
-    places = _places(report)
+    largest_first = by_size(report)
+    places = {at: largest_first[i] for at, i in style.row_places(len(largest_first)).items()}
     height = 1.75 + 0.3 * (max(places) + 1)
     return {
         "balance": Picture(lambda figure: _balance(figure, report, places), height),
@@ -37,33 +38,21 @@ def balance_plots(report: BalanceReport) -> dict[str, Picture]:
     }
 
 
-def _whose(report: BalanceReport, *more: str) -> str:
-    samples = counted(report.samples, "sample")
-    return subtitle(report.corpus, report.tokenizer, samples, *more)
-
-
-def _places(report: BalanceReport) -> dict[float, int]:
-    """Return the rows of the plot: the class at each place, by its index, largest first."""
-    classes = report.samplers[0].classes
-    order = sorted(range(len(classes)), key=lambda i: -classes[i].before)
-    if len(order) <= _MOST_ROWS:
-        return dict(enumerate(order))
-    places: dict[float, int] = dict(enumerate(order[:_LARGEST]))
-    return places | {_LARGEST + 1 + i: each for i, each in enumerate(order[-_SMALLEST:])}
-
-
 def _seen(each: ClassDraw) -> float:
     """Return how often each sample of a class is seen per epoch, on average."""
     return each.after / each.before
 
 
-def _together(report: BalanceReport) -> list[tuple[list[str], SamplerResult]]:
-    """Return the samplers, those that draw each class equally often named together."""
-    found: dict[tuple[int, ...], tuple[list[str], SamplerResult]] = {}
-    for row in report.samplers:
-        drawn = tuple(each.after for each in row.classes)
-        found.setdefault(drawn, ([], row))[0].append(one_line(row.spec, 32))
-    return list(found.values())
+def _together(report: BalanceReport) -> dict[int, list[str]]:
+    """Return the samplers to draw, by their places, each with the names of all that draw every
+    class equally often.
+    """
+    first: dict[tuple[int, ...], int] = {}
+    names: dict[int, list[str]] = {}
+    for i, row in enumerate(report.samplers):
+        place = first.setdefault(tuple(each.after for each in row.classes), i)
+        names.setdefault(place, []).append(one_line(row.spec, 32))
+    return names
 
 
 def _title(report: BalanceReport) -> str:
@@ -77,7 +66,8 @@ def _title(report: BalanceReport) -> str:
 
 
 def _balance(figure: Figure, report: BalanceReport, places: dict[float, int]) -> None:
-    style.titled(figure, _title(report), _whose(report, "1x: each sample once per epoch"))
+    words = counted(report.samples, "sample"), "1x: each sample once per epoch"
+    style.titled(figure, _title(report), subtitle(report.corpus, report.tokenizer, *words))
     axes = figure.subplots()
     classes = report.samplers[0].classes
     every = [_seen(each) for row in report.samplers for each in row.classes]
@@ -86,8 +76,9 @@ def _balance(figure: Figure, report: BalanceReport, places: dict[float, int]) ->
         own = [max(_seen(row.classes[i]), floor) for row in report.samplers]
         axes.plot([min(own), max(own)], [place, place], color=style.PALE_GREY, zorder=1)
     axes.axvline(1, color=style.PALE_GREY, linewidth=0.8, zorder=0)
-    for names, row in _together(report):
-        number = _number(row, report)
+    together = _together(report)
+    for number, names in together.items():
+        row = report.samplers[number]
         axes.plot(
             [max(_seen(row.classes[i]), floor) for i in places.values()],
             list(places),
@@ -98,26 +89,17 @@ def _balance(figure: Figure, report: BalanceReport, places: dict[float, int]) ->
             zorder=3,
             **_look(row, number),
         )
-    axes.set_yticks(
-        list(places),
-        [f"{class_name(classes[i].label, 24)} ({classes[i].before:,})" for i in places.values()],
-    )
-    axes.tick_params(axis="y", length=0, labelcolor=style.INK)
-    axes.set_ylim(max(places) + 0.6, -0.6)
-    hidden = len(classes) - len(places)
-    if hidden:
-        axes.text(
-            *(0.01, _LARGEST, f"{hidden:,} more classes"),
-            transform=axes.get_yaxis_transform(),
-            va="center",
-            fontsize=8,
-            fontstyle="italic",
-            color=style.GREY,
-        )
-    axes.grid(axis="x")
+    labels = {
+        at: f"{class_name(classes[i].label, 24)} ({classes[i].before:,})"
+        for at, i in places.items()
+    }
+    style.row_axis(axes, labels)
+    if hidden := len(classes) - len(places):
+        across: dict[str, Any] = {"transform": axes.get_yaxis_transform(), "fontstyle": "italic"}
+        style.note(axes, 0.01, style.LARGEST, f"{hidden:,} more classes", **across)
     axes.set_xlabel("times that each sample is seen per epoch, on average")
-    names = [name for names, _ in _together(report) for name in names]
-    style.key(axes, columns=5 if sum(map(len, names)) < _LONG_KEY else 3)
+    width = sum(len(name) for names in together.values() for name in names)
+    style.key(axes, columns=5 if width < _LONG_KEY else 3)
 
 
 def _look(row: SamplerResult, number: int) -> dict[str, Any]:
@@ -178,40 +160,40 @@ def _coverage_title(report: BalanceReport) -> str:
     return f"{words}, of {one_line(best.spec, 32)} {percent(best.coverage_after)}"
 
 
-def _number(row: SamplerResult, report: BalanceReport) -> int:
-    """Return the place of a sampler, which has one colour and one marker in all plots."""
-    return next(i for i, each in enumerate(report.samplers) if each is row)
-
-
-def _coinciding(report: BalanceReport) -> list[tuple[list[str], tuple[float, ...], int]]:
-    """Return the lines, each with the names of all samplers that it stands for, and the place of
-    the first.
+def _coinciding(report: BalanceReport) -> dict[int, list[str]]:
+    """Return the lines to draw, by the places of their samplers, each with the names of all
+    samplers that it stands for.
     """
-    lines: list[tuple[list[str], tuple[float, ...], int]] = []
+    lines: dict[int, list[str]] = {}
+    shares = [_shares(row) for row in report.samplers]
     for i, row in enumerate(report.samplers):
-        shares, name = _shares(row), one_line(row.spec, 28)
-        for names, others, _ in lines:
-            if max(abs(a - b) for a, b in zip(shares, others, strict=True)) < _SAME_LINE:
-                names.append(name)
-                break
-        else:
-            lines.append(([name], shares, i))
+        same = (
+            place
+            for place in lines
+            if max(abs(a - b) for a, b in zip(shares[i], shares[place], strict=True)) < _SAME_LINE
+        )
+        lines.setdefault(next(same, i), []).append(one_line(row.spec, 28))
     return lines
 
 
 def _coverage(figure: Figure, report: BalanceReport) -> None:
-    style.titled(figure, _coverage_title(report), _whose(report))
+    samples = counted(report.samples, "sample")
+    style.titled(
+        figure, _coverage_title(report), subtitle(report.corpus, report.tokenizer, samples)
+    )
     axes = figure.subplots()
     lines = _coinciding(report)
-    texts = [textwrap.fill(", ".join(names), 30, break_on_hyphens=False) for names, *_ in lines]
+    texts = [
+        textwrap.fill(", ".join(names), 30, break_on_hyphens=False) for names in lines.values()
+    ]
     heights = [_LABEL_HEIGHT * (text.count("\n") + 1) for text in texts]
-    ends = spread([shares[-1] for _, shares, _ in lines], heights)
-    epochs = range(1, report.epochs + 1)
-    for (_, shares, number), text, end in zip(lines, texts, ends, strict=True):
+    shares = [_shares(report.samplers[place]) for place in lines]
+    ends = spread([each[-1] for each in shares], heights)
+    for number, values, text, end in zip(lines, shares, texts, ends, strict=True):
         colour = style.SERIES[number % len(style.SERIES)]
         axes.plot(
-            epochs,
-            shares,
+            range(1, report.epochs + 1),
+            values,
             color=colour,
             marker=_MARKERS[number % len(_MARKERS)],
             markersize=5,
@@ -219,17 +201,7 @@ def _coverage(figure: Figure, report: BalanceReport) -> None:
             zorder=3,
             label=text.replace("\n", " "),
         )
-        axes.annotate(
-            text,
-            (1, end),
-            xycoords=axes.get_yaxis_transform(),
-            xytext=(10, 0),
-            textcoords="offset points",
-            va="center",
-            color=colour,
-            fontweight="bold",
-            annotation_clip=False,
-        )
+        style.beside_row(axes, end, text, (10, 0), end=1, color=colour, fontweight="bold")
     axes.set_ylim(0, 1)
     axes.set_xlim(*((1, report.epochs) if report.epochs > 1 else (0.5, 1.5)))
     style.percent_axis(axes.yaxis)

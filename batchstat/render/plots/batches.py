@@ -4,6 +4,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
+from matplotlib.artist import Artist
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.patches import Patch
@@ -41,20 +42,15 @@ class Panel:
     plan: BatchPlan
 
 
-def batch_plots(comparison: Comparison) -> dict[str, Picture]:
-    """Return `batches`."""
+def batches_picture(comparison: Comparison) -> Picture:
+    """Return the first batches of the current setup and of the rows to compare it to."""
     panels = [
         Panel(_title(row, comparison), row.first_batches)
         for row in _drawn(comparison)
         if row.first_batches is not None
     ]
-    title = _result(comparison)
-    return {
-        "batches": Picture(
-            lambda figure: draw_batches(figure, panels, title, compared(comparison)),
-            1.15 + 1.35 * len(panels),
-        )
-    }
+    title, height = _result(comparison), 1.15 + 1.35 * len(panels)
+    return Picture(lambda figure: draw_batches(figure, panels, title, compared(comparison)), height)
 
 
 def _result(comparison: Comparison) -> str:
@@ -114,18 +110,12 @@ def draw_batches(figure: Figure, panels: Sequence[Panel], title: str, subtitle: 
     every[0].set_ylim(0, top)
     every[0].yaxis.set_major_locator(MaxNLocator(4, integer=True))
     every[0].yaxis.set_major_formatter(FuncFormatter(style.plain))
-    figure.legend(
-        handles=[
-            Patch(color=style.BLUE, label="real tokens"),
-            Patch(color=style.ORANGE, label="padding"),
-            Patch(color="none", label=_EXPLANATION),
-        ],
-        loc="outside lower left",
-        ncols=3,
-        fontsize=8.5,
-        labelcolor=style.GREY,
-        handlelength=1.2,
-    )
+    handles: list[Artist] = [
+        Patch(color=style.BLUE, label="real tokens"),
+        Patch(color=style.ORANGE, label="padding"),
+        Patch(color="none", label=_EXPLANATION),
+    ]
+    style.key_below(figure, handles, columns=3)
 
 
 _EXPLANATION = "Each block is a batch, each column one of its rows, padded to the longest."

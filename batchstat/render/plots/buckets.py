@@ -3,13 +3,11 @@
 from itertools import pairwise
 from typing import Any
 
-import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.colors import LinearSegmentedColormap, Normalize
 from matplotlib.figure import Figure
 from matplotlib.ticker import MaxNLocator
 
-from batchstat.documents.buckets import Bucket
 from batchstat.errors import counted
 from batchstat.render.plots import style
 from batchstat.render.plots.labels import apart
@@ -50,18 +48,10 @@ def _buckets(figure: Figure, report: BucketReport) -> None:
     multiple = report.basis.pad_to_multiple_of
     more = [f"edges are multiples of {multiple}"] if multiple > 1 else []
     more.append("rows are as wide as the edge of their bucket")
-    style.titled(
-        figure,
-        _title(report),
-        subtitle(report.corpus, report.tokenizer, samples, *more),
-    )
+    style.titled(figure, _title(report), subtitle(report.corpus, report.tokenizer, samples, *more))
     lengths, numbers = figure.subplots(2, 1, height_ratios=(3, 2))
     _histogram(lengths, report)
     _numbers(numbers, report)
-
-
-def _padding_of(bucket: Bucket) -> float:
-    return bucket.padding_tokens / bucket.total_tokens if bucket.total_tokens else 0.0
 
 
 def _histogram(axes: Axes, report: BucketReport) -> None:
@@ -72,7 +62,7 @@ def _histogram(axes: Axes, report: BucketReport) -> None:
         first, last = report.lengths.max / 2, 1.5 * last
     position = style.length_axis(axes, first, last)
     draw_bars(axes, bins, _BARS)
-    padding = [_padding_of(bucket) for bucket in report.buckets]
+    padding = [bucket.padding_tokens / max(bucket.total_tokens, 1) for bucket in report.buckets]
     norm = Normalize(0, max(*padding, _DARKEST))
     # The edges are inclusive: a bucket ends where the next length begins.
     ends = [float(position(each)) for each in (first, *(edge + 1 for edge in edges))]
@@ -84,24 +74,20 @@ def _histogram(axes: Axes, report: BucketReport) -> None:
 
 def _label(axes: Axes, ends: list[float], edges: list[int], padding: list[float]) -> None:
     """Write each bucket's padding and edge above it, where there is room."""
-    low, high = axes.get_xlim()
-    scale = axes.xaxis.get_transform()
-    places = scale.transform(np.array([low, high, *ends]))
-    shares = ((places - places[0]) / (places[1] - places[0]))[2:].tolist()
+    shares = style.shares_of_axis(axes, ends)
     middles = [(left + right) / 2 for left, right in pairwise(shares)]
-    common: dict[str, Any] = {"transform": axes.transAxes, "fontsize": 8}
+    look: dict[str, Any] = {"transform": axes.transAxes, "va": "baseline"}
     for y, words in ((1.075, "padding"), (1.02, "edge")):
-        axes.text(-0.012, y, words, ha="right", color=style.GREY, **common)
-    for middle, ratio, keep in zip(
-        middles, padding, apart(middles, [_LABEL_WIDTH] * len(middles)), strict=True
-    ):
-        if keep:
-            axes.text(middle, 1.075, percent(ratio), ha="center", **common)
+        style.note(axes, -0.012, y, words, ha="right", **look)
+    has_room = apart(middles, _LABEL_WIDTH)
+    for middle, ratio, is_kept in zip(middles, padding, has_room, strict=True):
+        if is_kept:
+            style.note(axes, middle, 1.075, percent(ratio), ha="center", color=style.INK, **look)
     # From the right, so that the longest length is always named.
-    rightmost = apart(shares[:0:-1], [_LABEL_WIDTH] * len(edges))[::-1]
-    for share, edge, keep in zip(shares[1:], edges, rightmost, strict=True):
-        if keep:
-            axes.text(share, 1.02, f"{edge:,}", ha="center", color=style.GREY, **common)
+    has_room = apart(shares[:0:-1], _LABEL_WIDTH)[::-1]
+    for share, edge, is_kept in zip(shares[1:], edges, has_room, strict=True):
+        if is_kept:
+            style.note(axes, share, 1.02, f"{edge:,}", ha="center", **look)
 
 
 def _numbers(axes: Axes, report: BucketReport) -> None:

@@ -1,6 +1,6 @@
 """The plot of classes: the lengths of each, and how many samples it has."""
 
-from typing import NamedTuple
+from typing import Any
 
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
@@ -15,38 +15,29 @@ from batchstat.render.plots.style import Picture
 from batchstat.render.plots.subtitles import subtitle
 from batchstat.render.text import class_name, percent
 
-_MOST_ROWS, _LARGEST, _SMALLEST = 24, 15, 5
 _DRAWN = {"whislo": 10, "q1": 250, "med": 500, "q3": 750, "whishi": 990}
 """What a box shows, in thousandths."""
 
-
-class _Rows(NamedTuple):
-    """The classes that are drawn, at their places, and those between them that are not."""
-
-    shown: dict[float, ClassCount]
-    between: tuple[ClassCount, ...]
-
-    @property
-    def height(self) -> float:
-        """Number of rows."""
-        return max(self.shown) + 1
+_BOX: dict[str, Any] = {"facecolor": style.PALE_BLUE, "edgecolor": style.BLUE}
+_WHISKER: dict[str, Any] = {"color": style.BLUE, "linewidth": 0.8}
+_MEDIAN: dict[str, Any] = {"color": style.INK, "linewidth": 1.6}
+_MEAN: dict[str, Any] = {
+    "marker": "D",
+    "markersize": 4.5,
+    "markerfacecolor": style.ORANGE,
+    "markeredgecolor": style.INK,
+    "markeredgewidth": 0.6,
+}
 
 
 def class_plots(profile: Profile) -> dict[str, Picture]:
     """Return `lengths_by_class` if the corpus has labels."""
     if profile.labels is None:
         return {}
-    rows = _rows(profile.classes)
-    height = 1.65 + 0.3 * rows.height
-    return {"lengths_by_class": Picture(lambda figure: _classes(figure, profile, rows), height)}
-
-
-def _rows(classes: tuple[ClassCount, ...]) -> _Rows:
-    if len(classes) <= _MOST_ROWS:
-        return _Rows(dict(enumerate(classes)), ())
-    shown: dict[float, ClassCount] = dict(enumerate(classes[:_LARGEST]))
-    shown |= {_LARGEST + 1 + i: each for i, each in enumerate(classes[-_SMALLEST:])}
-    return _Rows(shown, classes[_LARGEST:-_SMALLEST])
+    places = style.row_places(len(profile.classes))
+    shown = {place: profile.classes[i] for place, i in places.items()}
+    height = 1.65 + 0.3 * (max(shown) + 1)
+    return {"lengths_by_class": Picture(lambda figure: _classes(figure, profile, shown), height)}
 
 
 def _title(profile: Profile) -> str:
@@ -71,66 +62,46 @@ def _title(profile: Profile) -> str:
     return f"{words}; mean length: {', '.join(both)}"
 
 
-def _classes(figure: Figure, profile: Profile, rows: _Rows) -> None:
+def _classes(figure: Figure, profile: Profile, shown: dict[float, ClassCount]) -> None:
+    """Draw the classes at their places: a box of the lengths, and a bar of the samples, of each."""
     sizes = counted(len(profile), "sample"), counted(len(profile.classes), "class", "classes")
     style.titled(figure, _title(profile), subtitle(profile.corpus, profile.tokenizer, *sizes))
     lengths, counts = figure.subplots(1, 2, sharey=True, width_ratios=(3, 1.25))
-    stats = {
-        place: LengthStats.of(profile.lengths_of(each.label)) for place, each in rows.shown.items()
-    }
+    _boxes(lengths, {at: LengthStats.of(profile.lengths_of(c.label)) for at, c in shown.items()})
+    style.row_axis(lengths, {place: class_name(each.label, 28) for place, each in shown.items()})
+    handles = [
+        Patch(label="p25 to p75", **_BOX),
+        Line2D([], [], label="median", **_MEDIAN),
+        Line2D([], [], label="mean", linestyle="none", **_MEAN),
+        Line2D([], [], label="p1 to p99", **_WHISKER),
+    ]
+    style.key(lengths, handles=handles)
+    _counts(counts, profile, shown)
+
+
+def _boxes(axes: Axes, stats: dict[float, LengthStats]) -> None:
     low = min(each.percentile(_DRAWN["whislo"]) for each in stats.values())
     high = max(each.percentile(_DRAWN["whishi"]) for each in stats.values())
-    position = style.length_axis(lengths, *_range(low, high))
-    lengths.bxp(
+    position = style.length_axis(axes, *_range(low, high))
+    axes.bxp(
         [
-            {name: float(position(found.percentile(at))) for name, at in _DRAWN.items()}
-            | {"mean": float(position(found.mean))}
-            for found in stats.values()
+            {name: float(position(each.percentile(at))) for name, at in _DRAWN.items()}
+            | {"mean": float(position(each.mean))}
+            for each in stats.values()
         ],
         positions=list(stats),
         widths=0.52,
         orientation="horizontal",
         showfliers=False,
         patch_artist=True,
-        boxprops={"facecolor": style.PALE_BLUE, "edgecolor": style.BLUE, "linewidth": 0.8},
-        whiskerprops={"color": style.BLUE, "linewidth": 0.8},
-        capprops={"color": style.BLUE, "linewidth": 0.8},
-        medianprops={"color": style.INK, "linewidth": 1.6},
+        boxprops={**_BOX, "linewidth": 0.8},
+        whiskerprops=_WHISKER,
+        capprops=_WHISKER,
+        medianprops=_MEDIAN,
         showmeans=True,
-        meanprops={
-            "marker": "D",
-            "markersize": 4.5,
-            "markerfacecolor": style.ORANGE,
-            "markeredgecolor": style.INK,
-            "markeredgewidth": 0.6,
-        },
+        meanprops=_MEAN,
         manage_ticks=False,
     )
-    lengths.set_yticks(
-        list(rows.shown), [class_name(each.label, 28) for each in rows.shown.values()]
-    )
-    lengths.set_ylim(rows.height - 0.4, -0.6)
-    lengths.tick_params(axis="y", length=0, labelcolor=style.INK)
-    lengths.grid(axis="x")
-    style.key(
-        lengths,
-        handles=[
-            Patch(facecolor=style.PALE_BLUE, edgecolor=style.BLUE, label="p25 to p75"),
-            Line2D([], [], color=style.INK, linewidth=1.6, label="median"),
-            Line2D(
-                *([], []),
-                linestyle="none",
-                marker="D",
-                markersize=4.5,
-                markerfacecolor=style.ORANGE,
-                markeredgecolor=style.INK,
-                markeredgewidth=0.6,
-                label="mean",
-            ),
-            Line2D([], [], color=style.BLUE, linewidth=0.8, label="p1 to p99"),
-        ],
-    )
-    _counts(counts, rows)
 
 
 def _range(low: int, high: int) -> tuple[float, float]:
@@ -141,30 +112,17 @@ def _range(low: int, high: int) -> tuple[float, float]:
     return low / 1.1, high * 1.1
 
 
-def _counts(axes: Axes, rows: _Rows) -> None:
-    largest = max(each.count for each in rows.shown.values())
-    axes.barh(
-        list(rows.shown),
-        [each.count for each in rows.shown.values()],
-        height=0.52,
-        color=style.BLUE,
-    )
-    for place, each in rows.shown.items():
-        axes.text(
-            *(each.count, place, f" {each.count:,}  {percent(each.share)}"),
-            va="center",
-            fontsize=8,
-        )
-    if rows.between:
-        samples = sum(each.count for each in rows.between)
-        axes.text(
-            *(0, _LARGEST, f" {len(rows.between):,} more classes: {counted(samples, 'sample')}"),
-            va="center",
-            fontsize=8,
-            fontstyle="italic",
-            color=style.GREY,
-        )
-    axes.set_xlim(0, largest * 1.7)
+def _counts(axes: Axes, profile: Profile, shown: dict[float, ClassCount]) -> None:
+    counts = [each.count for each in shown.values()]
+    axes.barh(list(shown), counts, height=0.52, color=style.BLUE)
+    for place, each in shown.items():
+        words = f" {each.count:,}  {percent(each.share)}"
+        style.note(axes, each.count, place, words, color=style.INK)
+    if hidden := len(profile.classes) - len(shown):
+        samples = sum(each.count for each in profile.classes) - sum(counts)
+        words = f" {hidden:,} more classes: {counted(samples, 'sample')}"
+        style.note(axes, 0, style.LARGEST, words, fontstyle="italic")
+    axes.set_xlim(0, max(counts) * 1.7)
     axes.set_xticks([])
     axes.spines["bottom"].set_visible(False)
     axes.tick_params(axis="y", length=0)

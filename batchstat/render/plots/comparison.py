@@ -8,19 +8,17 @@ from matplotlib.figure import Figure
 from matplotlib.patches import Patch
 
 from batchstat.render.plots import style
-from batchstat.render.plots.batches import batch_plots
+from batchstat.render.plots.batches import batches_picture
 from batchstat.render.plots.read_ahead import read_ahead_plots
 from batchstat.render.plots.style import Picture
 from batchstat.render.plots.subtitles import compared, estimated, marks, measure
-from batchstat.render.plots.tradeoff import tradeoff_plots
+from batchstat.render.plots.tradeoff import draw_tradeoff
 from batchstat.render.text import one_line, percent
 from batchstat.simulation.compare.changes import MOST_LOST
 from batchstat.simulation.compare.comparison import Comparison
 from batchstat.simulation.results import StrategyResult
 
 _LABEL_WIDTH = 40
-_FAR_ABOVE = 2
-"""A bar is cut if it is longer than this times the next."""
 
 
 def comparison_plots(comparison: Comparison) -> dict[str, Picture]:
@@ -30,8 +28,8 @@ def comparison_plots(comparison: Comparison) -> dict[str, Picture]:
     height = 1.7 + len(rows) * (0.4 + 0.13 * most_lines)
     return {
         "padding": Picture(lambda figure: _padding(figure, comparison, rows), height),
-        **batch_plots(comparison),
-        **tradeoff_plots(comparison),
+        "batches": batches_picture(comparison),
+        "tradeoff": Picture(lambda figure: draw_tradeoff(figure, comparison), 4.9),
         **read_ahead_plots(comparison),
     }
 
@@ -66,7 +64,8 @@ def saving(comparison: Comparison, row: StrategyResult) -> str:
 def _padding(figure: Figure, comparison: Comparison, rows: list[StrategyResult]) -> None:
     style.titled(figure, spends(comparison), compared(comparison))
     axes = figure.subplots()
-    limit = _limit(rows, comparison.current)
+    lengths = [_length(row) for row in rows]
+    limit = style.end_of_axis(lengths, max(_length(comparison.current), min(lengths)))
     for place, row in enumerate(rows):
         _bar(axes, place, row, limit, strong=row in (comparison.current, comparison.best))
         _words(axes, place, row, comparison)
@@ -92,17 +91,6 @@ def _padding(figure: Figure, comparison: Comparison, rows: list[StrategyResult])
     style.key(axes, handles=[Patch(color=colour, label=label) for label, colour in parts.items()])
 
 
-def _limit(rows: list[StrategyResult], current: StrategyResult) -> float:
-    """Return the end of the axis: bars that are far longer than all others are cut there."""
-    lengths = sorted(map(_length, rows))
-    end = max(_length(current), lengths[0])
-    for length in lengths:
-        if length > _FAR_ABOVE * end:
-            break
-        end = max(end, length)
-    return end
-
-
 def _loses(row: StrategyResult) -> bool:
     """Return whether a row loses enough of the corpus to be seen."""
     return row.counts.lost_ratio >= MOST_LOST
@@ -114,16 +102,12 @@ def _length(row: StrategyResult) -> int:
 
 def _bar(axes: Axes, place: int, row: StrategyResult, limit: float, *, strong: bool) -> None:
     counts = row.counts
-    colours = (
-        (style.BLUE, style.ORANGE, style.VERMILION)
-        if strong
-        else (style.PALE_BLUE, style.PALE_ORANGE, style.PALE_VERMILION)
-    )
+    colours = (style.PALE_BLUE, style.PALE_ORANGE, style.PALE_VERMILION)
+    if strong:
+        colours = (style.BLUE, style.ORANGE, style.VERMILION)
     start = 0
-    lost = counts.lost_tokens if _loses(row) else 0
-    for tokens, colour in zip(
-        (counts.real_tokens, counts.padding_tokens, lost), colours, strict=True
-    ):
+    parts = counts.real_tokens, counts.padding_tokens, counts.lost_tokens if _loses(row) else 0
+    for tokens, colour in zip(parts, colours, strict=True):
         if tokens:
             axes.barh(place, tokens, left=start, height=0.56, color=colour, label="_")
         start += tokens
@@ -131,12 +115,8 @@ def _bar(axes: Axes, place: int, row: StrategyResult, limit: float, *, strong: b
         for at in (0.955, 0.97):
             xs = [limit * (at - 0.004), limit * (at + 0.004)]
             axes.plot(xs, [place + 0.36, place - 0.36], color="white", linewidth=2.5)
-        axes.text(
-            *(0.94 * limit, place, f"{style.short(start)} tokens "),
-            ha="right",
-            va="center",
-            fontsize=8.5,
-        )
+        look: dict[str, Any] = {"ha": "right", "fontsize": 8.5, "color": style.INK}
+        style.note(axes, 0.94 * limit, place, f"{style.short(start)} tokens ", **look)
 
 
 def _words(axes: Axes, place: int, row: StrategyResult, comparison: Comparison) -> None:
@@ -151,40 +131,18 @@ def _words(axes: Axes, place: int, row: StrategyResult, comparison: Comparison) 
         beside.append(f"{percent(row.counts.lost_ratio)} lost")
     weight = "bold" if is_best or is_current else "normal"
     name = _wrapped(row.label)
-    _beside(
-        *(axes, place, name, (-6, 5 if beside else 0)),
-        ha="right",
-        fontweight=weight,
-        fontsize=8 if "\n" in name else 9,
-    )
+    look: dict[str, Any] = {"ha": "right", "fontweight": weight}
+    size = 8 if "\n" in name else 9
+    style.beside_row(axes, place, name, (-6, 5 if beside else 0), fontsize=size, **look)
     if beside:
-        _beside(
-            *(axes, place, ", ".join(beside), (-6, -6 - 5.5 * name.count("\n"))),
-            ha="right",
-            fontsize=7.5,
-            color=style.BLUE if is_best else style.GREY,
-        )
+        below, colour = -6 - 5.5 * name.count("\n"), style.BLUE if is_best else style.GREY
+        words = ", ".join(beside)
+        style.beside_row(axes, place, words, (-6, below), ha="right", fontsize=7.5, color=colour)
     padding = f"{percent(row.counts.padding_ratio)} padding"
-    _beside(axes, place, padding, (90, 0), end=1, ha="right", fontweight=weight)
+    style.beside_row(axes, place, padding, (90, 0), end=1, **look)
     if not is_current:
         words = saving(comparison, row)
-        _beside(axes, place, words, (100, 0), end=1, ha="left", fontweight=weight)
-
-
-def _beside(
-    axes: Axes, place: float, text: str, offset: tuple[float, float], end: int = 0, **look: Any
-) -> None:
-    """Write beside a row, at an offset in points from the left (0) or the right (1) end."""
-    axes.annotate(
-        text,
-        (end, place),
-        xytext=offset,
-        xycoords=axes.get_yaxis_transform(),
-        textcoords="offset points",
-        va="center",
-        annotation_clip=False,
-        **look,
-    )
+        style.beside_row(axes, place, words, (100, 0), end=1, ha="left", fontweight=weight)
 
 
 def _wrapped(spec: str) -> str:

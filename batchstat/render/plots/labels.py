@@ -133,20 +133,18 @@ def label_dots(
         )
 
 
-def apart(places: Sequence[float], widths: Sequence[float]) -> list[bool]:
+def apart(places: Sequence[float], width: float) -> list[bool]:
     """Return which labels on a line are kept so that none overlaps; the first ones choose first.
 
     Args:
         places: middle of each label.
-        widths: of the labels, with the space between them.
+        width: of a label, with the space to the next.
     """
-    kept: list[tuple[float, float]] = []
+    kept: list[float] = []
     chosen = []
-    for place, width in zip(places, widths, strict=True):
-        fits = all(abs(place - other) >= (width + its) / 2 for other, its in kept)
-        chosen.append(fits)
-        if fits:
-            kept.append((place, width))
+    for place in places:
+        chosen.append(all(abs(place - other) >= width for other in kept))
+        kept += [place] if chosen[-1] else []
     return chosen
 
 

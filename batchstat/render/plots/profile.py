@@ -98,23 +98,9 @@ def _lengths(figure: Figure, profile: Profile) -> None:
     _candidates(axes, profile, position)
 
 
-def _share(axes: Axes, place: float) -> float:
-    """Return where a position is, as a share of the axis."""
-    to = axes.xaxis.get_transform().transform
-    low, high, at = (float(to(np.array([x]))[0]) for x in (*axes.get_xlim(), place))
-    return (at - low) / (high - low)
-
-
 def _left_of(axes: Axes, y: float, words: str) -> None:
     """Name a line of numbers below the chart."""
-    axes.text(
-        *(-0.03, y, words),
-        transform=axes.transAxes,
-        ha="right",
-        va="center",
-        fontsize=8,
-        color=style.GREY,
-    )
+    style.note(axes, -0.03, y, words, transform=axes.transAxes, ha="right")
 
 
 def _percentiles(axes: Axes, stats: LengthStats, position: Callable[..., Any]) -> None:
@@ -125,7 +111,8 @@ def _percentiles(axes: Axes, stats: LengthStats, position: Callable[..., Any]) -
     ends = [-1.0] * len(_PERCENTILES)
     for at, those in names.items():
         place = float(position(at))
-        share, label = _share(axes, place), f"{', '.join(those)} {at:,}"
+        [share] = style.shares_of_axis(axes, [place])
+        label = f"{', '.join(those)} {at:,}"
         half = 0.0045 * len(label)
         line = next((i for i, end in enumerate(ends) if share - half > end), len(ends) - 1)
         ends[line] = share + half + 0.01
@@ -138,40 +125,30 @@ def _percentiles(axes: Axes, stats: LengthStats, position: Callable[..., Any]) -
             clip_on=False,
             label="_percentile",
         )
-        axes.text(
-            *(place, 1.012 + 0.05 * line, label),
-            transform=axes.get_xaxis_transform(),
-            ha="center" if 0.06 < share < 0.94 else "left" if share < 0.5 else "right",
-            fontsize=8,
-            color=style.GREY,
-        )
+        side = "center" if 0.06 < share < 0.94 else "left" if share < 0.5 else "right"
+        look = {"transform": axes.get_xaxis_transform(), "ha": side, "va": "baseline"}
+        style.note(axes, place, 1.012 + 0.05 * line, label, **look)
 
 
 def _candidates(axes: Axes, profile: Profile, position: Callable[..., Any]) -> None:
     """Write below the axis what each `max_length` truncates, and mark the suggested one."""
     chosen = profile.suggested_max_length
-    every = sorted(profile.truncation, key=lambda each: each.max_length != chosen)
+    candidates = sorted(profile.truncation, key=lambda each: each.max_length != chosen)
+    places = {each: float(position(each.max_length)) for each in candidates}
     low, high = axes.get_xlim()
-    every = [each for each in every if low <= float(position(each.max_length)) <= high]
-    places = [_share(axes, float(position(each.max_length))) for each in every]
-    kept = apart(places, [_CANDIDATE_WIDTH] * len(places))
+    within = [each for each in candidates if low <= places[each] <= high]
+    shares = style.shares_of_axis(axes, [places[each] for each in within])
     _left_of(axes, -0.12, "max_length")
     _left_of(axes, -0.172, "truncated samples")
-    for each, keep in zip(every, kept, strict=True):
-        is_chosen = each.max_length == chosen
-        if not keep:
+    for each, is_kept in zip(within, apart(shares, _CANDIDATE_WIDTH), strict=True):
+        if not is_kept:
             continue
-        share = percent(each.samples / len(profile), 2 if is_chosen else 1)
-        for y, words in ((-0.12, f"{each.max_length:,}"), (-0.172, share)):
-            axes.text(
-                *(float(position(each.max_length)), y, words),
-                transform=axes.get_xaxis_transform(),
-                ha="center",
-                va="center",
-                fontsize=8,
-                color=style.VERMILION if is_chosen else style.GREY,
-                fontweight="bold" if is_chosen else "normal",
-            )
+        look = {"transform": axes.get_xaxis_transform(), "ha": "center"}
+        if each.max_length == chosen:
+            look |= {"color": style.VERMILION, "fontweight": "bold"}
+        share = percent(each.samples / len(profile), 2 if each.max_length == chosen else 1)
+        style.note(axes, places[each], -0.12, f"{each.max_length:,}", **look)
+        style.note(axes, places[each], -0.172, share, **look)
     _suggest(axes, chosen, float(position(chosen)))
 
 
@@ -185,7 +162,7 @@ def _suggest(axes: Axes, max_length: int, place: float) -> None:
         zorder=0.5,
         label="suggested max_length",
     )
-    is_right = _share(axes, place) > 0.6
+    is_right = style.shares_of_axis(axes, [place])[0] > 0.6
     axes.annotate(
         f"suggested max_length {max_length:,}",
         (place, 0.93),

@@ -1,5 +1,6 @@
 """The plot of ranks: the slowest rank and the mean rank of each step, current setup and best."""
 
+from matplotlib.artist import Artist
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
@@ -49,19 +50,13 @@ def _ranks(figure: Figure, comparison: Comparison) -> None:
     every[0].set_ylim(0, 1.05 * highest)
     every[0].set_ylabel("tokens per rank and step")
     style.count_axis(every[0].yaxis, style.short)
-    figure.legend(
-        handles=[
-            Patch(color=style.VERMILION, label=f"slowest rank{of_each[0]}"),
-            Patch(color=style.PALE_BLUE, label=f"mean rank{of_each[1]}"),
-            Patch(color=style.PALE_ORANGE, label="what the others wait for"),
-            Line2D([], [], color=style.INK, marker="v", linestyle="none", label="longest wait"),
-        ],
-        loc="outside lower left",
-        ncols=4,
-        fontsize=8.5,
-        labelcolor=style.GREY,
-        handlelength=1.2,
-    )
+    handles: list[Artist] = [
+        Patch(color=style.VERMILION, label=f"slowest rank{of_each[0]}"),
+        Patch(color=style.PALE_BLUE, label=f"mean rank{of_each[1]}"),
+        Patch(color=style.PALE_ORANGE, label="what the others wait for"),
+        Line2D([], [], color=style.INK, marker="v", linestyle="none", label="longest wait"),
+    ]
+    style.key_below(figure, handles, columns=4)
 
 
 def _steps(axes: Axes, row: StrategyResult, steps: Ints) -> None:

@@ -96,14 +96,9 @@ def _size_axis(axes: Axes, sizes: list[int]) -> None:
     if len(sizes) == 1:  # else matplotlib warns that it has to widen the axis itself
         axes.set_xlim(sizes[0] / 2, sizes[0] * 2)
     axes.set_xscale("log")
-    low, high = axes.get_xlim()
-    span = [axes.transScale.transform((size, 1))[0] for size in (low, high)]
-    places = [
-        (axes.transScale.transform((size, 1))[0] - span[0]) / (span[1] - span[0])
-        for size in reversed(sizes)
-    ]
-    kept = apart(places, [_TICK_WIDTH] * len(sizes))
-    ticks = [size for size, keep in zip(reversed(sizes), kept, strict=True) if keep]
+    from_last = sizes[::-1]
+    has_room = apart(style.shares_of_axis(axes, from_last), _TICK_WIDTH)
+    ticks = [size for size, is_kept in zip(from_last, has_room, strict=True) if is_kept]
     axes.xaxis.set_major_locator(FixedLocator(sorted(ticks)))
     axes.xaxis.set_major_formatter(FuncFormatter(_size))
     axes.xaxis.set_minor_locator(NullLocator())

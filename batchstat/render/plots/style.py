@@ -5,13 +5,14 @@ lightness too.
 import io
 import textwrap
 import warnings
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
 import matplotlib.style
 import numpy as np
 import numpy.typing as npt
+from matplotlib.artist import Artist
 from matplotlib.axes import Axes
 from matplotlib.axis import Axis
 from matplotlib.figure import Figure
@@ -37,6 +38,12 @@ WIDTH = 9.0
 
 NARROW = 16
 """A linear axis shows lengths whose longest is less than this times the shortest."""
+
+_MOST_ROWS, LARGEST, _SMALLEST = 24, 15, 5
+"""Rows of a chart; of more classes, so many of the largest and of the smallest."""
+
+_FAR_ABOVE = 2
+"""A value is drawn at the end of the axis if it is more than this times the next lower one."""
 
 _STYLE = {
     "font.size": 9,
@@ -149,6 +156,57 @@ def key(axes: Axes, columns: int = 5, **more: Any) -> None:
     )
 
 
+def key_below(figure: Figure, handles: list[Artist], columns: int) -> None:
+    """Put one legend below all charts of a figure."""
+    figure.legend(
+        handles=handles,
+        loc="outside lower left",
+        ncols=columns,
+        fontsize=8.5,
+        labelcolor=GREY,
+        handlelength=1.2,
+    )
+
+
+def row_places(number: int) -> dict[float, int]:
+    """Return the places of rows on a chart, each with its index: of many rows, the first ones and,
+    after a gap at `LARGEST`, the last ones.
+    """
+    if number <= _MOST_ROWS:
+        return dict(enumerate(range(number)))
+    last = range(number - _SMALLEST, number)
+    return {**dict(enumerate(range(LARGEST))), **dict(enumerate(last, start=LARGEST + 1))}
+
+
+def row_axis(axes: Axes, names: Mapping[float, str]) -> None:
+    """Format a y axis of named rows, by their places, the first at the top."""
+    axes.set_yticks(list(names), list(names.values()))
+    axes.tick_params(axis="y", length=0, labelcolor=INK)
+    axes.set_ylim(max(names) + 0.6, -0.6)
+    axes.grid(axis="x")
+
+
+def note(axes: Axes, x: float, y: float, text: str, **look: Any) -> None:
+    """Write small grey text at a place of a chart."""
+    axes.text(x, y, text, **{"va": "center", "fontsize": 8, "color": GREY, **look})
+
+
+def beside_row(
+    axes: Axes, place: float, text: str, offset: tuple[float, float], end: int = 0, **look: Any
+) -> None:
+    """Write beside a row, at an offset in points from the left (0) or the right (1) end."""
+    axes.annotate(
+        text,
+        (end, place),
+        xytext=offset,
+        xycoords=axes.get_yaxis_transform(),
+        textcoords="offset points",
+        va="center",
+        annotation_clip=False,
+        **look,
+    )
+
+
 def plain(value: float, _: object = None) -> str:
     """Return an axis label in full."""
     return f"{value:,.0f}"
@@ -186,6 +244,25 @@ def on_log_scale(lengths: npt.ArrayLike) -> npt.NDArray[np.float64]:
     half.
     """
     return np.maximum(np.asarray(lengths, dtype=np.float64), 0.5)
+
+
+def shares_of_axis(axes: Axes, positions: Iterable[float]) -> list[float]:
+    """Return where positions are on the x axis, as shares of its length."""
+    scaled = axes.xaxis.get_transform().transform(np.array([*axes.get_xlim(), *positions]))
+    low, high, *places = scaled.tolist()
+    return [(place - low) / (high - low) for place in places]
+
+
+def end_of_axis(values: Iterable[float], least: float) -> float:
+    """Return the end of an axis that has at least `least`, and the values up to the first that is
+    far above those below it: one outlier would squeeze all others.
+    """
+    end = least
+    for value in sorted(values):
+        if value > _FAR_ABOVE * end:
+            break
+        end = max(end, value)
+    return end
 
 
 def is_narrow(low: float, high: float) -> bool:

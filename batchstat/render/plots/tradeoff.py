@@ -8,7 +8,6 @@ from matplotlib.ticker import FuncFormatter
 
 from batchstat.render.plots import style
 from batchstat.render.plots.labels import label_dots
-from batchstat.render.plots.style import Picture
 from batchstat.render.plots.subtitles import compared, estimated, marked, marks, measure
 from batchstat.render.text import one_line
 from batchstat.simulation.compare.comparison import Comparison
@@ -16,13 +15,7 @@ from batchstat.simulation.results import StrategyResult
 
 HOMOGENEITY = "length homogeneity: 0 if batches are random, 1 if every batch holds one length"
 
-_FAR_ABOVE = 2
 _ABOUT_AS_RANDOM = 0.2
-
-
-def tradeoff_plots(comparison: Comparison) -> dict[str, Picture]:
-    """Return `tradeoff`."""
-    return {"tradeoff": Picture(lambda figure: _tradeoff(figure, comparison), 4.9)}
 
 
 def _title(comparison: Comparison) -> str:
@@ -45,7 +38,8 @@ def _homogeneity(row: StrategyResult) -> float:
     return row.counts.grouping.length_homogeneity or 0.0
 
 
-def _tradeoff(figure: Figure, comparison: Comparison) -> None:
+def draw_tradeoff(figure: Figure, comparison: Comparison) -> None:
+    """Draw a dot for each strategy: its compute, against how alike its batches' lengths are."""
     style.titled(figure, _title(comparison), compared(comparison))
     axes = figure.subplots()
     rows = sorted(
@@ -53,7 +47,8 @@ def _tradeoff(figure: Figure, comparison: Comparison) -> None:
         key=lambda row: (row is not comparison.best, row is not comparison.current),
     )
     relative = [1 / comparison.speed_up(row) for row in rows]
-    low, top = min(relative), _top(relative)
+    low = min(relative)
+    top = style.end_of_axis(relative, max(1.0, low))
     space = max(top - low, 0.2)
     shown = [min(each, top + 0.1 * space) for each in relative]
     texts = []
@@ -98,13 +93,3 @@ def _named_together(
     return list(found), [
         textwrap.fill(", ".join(names), 44, break_on_hyphens=False) for names in found.values()
     ]
-
-
-def _top(relative: list[float]) -> float:
-    """Return the end of the axis; what is far above all others is drawn there."""
-    end = max(1.0, min(relative))
-    for each in sorted(relative):
-        if each > _FAR_ABOVE * end:
-            break
-        end = max(end, each)
-    return end

@@ -8,7 +8,7 @@ from rich.text import Text
 from batchstat.documents.balance import ClassDraw
 from batchstat.errors import counted
 from batchstat.render.device import EXTRAPOLATED, TOO_LARGE, device_columns
-from batchstat.render.screens.balance_details import balance_details
+from batchstat.render.screens.balance_details import balance_details, by_size
 from batchstat.render.screens.layout import (
     Fitting,
     Line,
@@ -60,12 +60,12 @@ def sampler_table(report: BalanceReport) -> Fitting:
 
 
 def _samplers(report: BalanceReport) -> Rows:
-    chosen, shown = report.recommended, _shown_classes(report)
+    chosen, shown = report.recommended, by_size(report)
     on_device = device_columns([each.row for each in report.samplers], report.device)
     classes = report.samplers[0].classes
     names = [f"each {class_name(classes[i].label, 12)}" for i in shown]
     if len(classes) > _MOST_SHOWN:
-        names = ["largest class", "smallest class"]
+        shown, names = [shown[0], shown[-1]], ["largest class", "smallest class"]
     rows = Rows(
         *("  sampler", "epoch size", "compute", *on_device),
         *("seen", f"in {report.epochs} epochs"),
@@ -103,14 +103,6 @@ def _why(chosen: SamplerResult | None) -> str:
     if (chosen.relative_compute or 0) > MOST_COMPUTE:
         return "★ recommended: the least compute of those that balance the classes"
     return f"★ recommended: the most seen for at most {MOST_COMPUTE}x the compute"
-
-
-def _shown_classes(report: BalanceReport) -> list[int]:
-    classes = report.samplers[0].classes
-    largest_first = sorted(range(len(classes)), key=lambda i: -classes[i].before)
-    if len(classes) <= _MOST_SHOWN:
-        return largest_first
-    return [largest_first[0], largest_first[-1]]
 
 
 def _times(drawn: ClassDraw) -> str:

@@ -104,9 +104,14 @@ def _which_classes(report: BalanceReport) -> str:
     return "samples of each" + (f"; {more:,} smaller ones are in balance.json" if more else "")
 
 
+def by_size(report: BalanceReport) -> list[int]:
+    """Return the places of the classes, those with the most samples first."""
+    classes = report.samplers[0].classes
+    return sorted(range(len(classes)), key=lambda i: -classes[i].before)
+
+
 def _classes(report: BalanceReport) -> Rows:
-    first = report.samplers[0].classes
-    order = sorted(range(len(first)), key=lambda i: -first[i].before)[:_MOST_CLASSES]
+    first, order = report.samplers[0].classes, by_size(report)[:_MOST_CLASSES]
     rows = Rows("sampler", *(class_name(first[i].label, 24) for i in order))
     total = sum(each.before for each in first)
     rows.add(Text("the corpus"), *(_share(first[i].before, total) for i in order))
