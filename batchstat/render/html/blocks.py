@@ -1,38 +1,15 @@
-"""What a page is made of: the parts of screens as plain records, and charts beside them."""
+"""What a page is made of: lines and tables of screens, and charts beside them."""
 
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from dataclasses import dataclass, replace
+from typing import ClassVar
 
-from rich.console import Group, RenderableType
+from rich.console import RenderableType
 from rich.table import Table as RichTable
 from rich.text import Text
 
-from batchstat.render.screens.layout import Caption, Fitting, Line, Pasted, PlainTable, Rows
-
-
-@dataclass(frozen=True)
-class Words:
-    """A paragraph with a word before it.
-
-    Attributes:
-        word: empty for none.
-        text: the paragraph.
-        standing: a word for what the text says: best, over, or nothing.
-    """
-
-    word: str
-    text: str
-    standing: str = ""
-    kind: str = "words"
-
-
-@dataclass(frozen=True)
-class Code:
-    """A line to paste."""
-
-    text: str
-    kind: str = "code"
+from batchstat.render.screens.layout import Caption, Fitting, Line, Pasted, Rows
 
 
 @dataclass(frozen=True)
@@ -50,7 +27,7 @@ class Table:
     columns: tuple[str, ...]
     rows: tuple[tuple[str, tuple[str, ...]], ...]
     note: str = ""
-    kind: str = "table"
+    kind: ClassVar[str] = "table"
 
     @property
     def words(self) -> list[bool]:
@@ -70,7 +47,7 @@ class Chart:
 
     name: str
     title: str
-    kind: str = "chart"
+    kind: ClassVar[str] = "chart"
 
 
 @dataclass(frozen=True)
@@ -79,10 +56,10 @@ class Folded:
 
     title: str
     blocks: "tuple[Block, ...]"
-    kind: str = "folded"
+    kind: ClassVar[str] = "folded"
 
 
-Block = Words | Code | Table | Chart | Folded
+Block = Line | Pasted | Table | Chart | Folded
 
 _NUMBER = re.compile(r"\W*\d\S*( ±? ?\S+)?")
 
@@ -91,63 +68,46 @@ def blocks(*parts: RenderableType | Block) -> tuple[Block, ...]:
     """Return the parts of a screen as blocks, tables with their captions."""
     found: list[Block] = []
     caption = ""
-    for part in _flat(parts):
-        if isinstance(part, Caption):
-            caption = f"{part.word}: {part.text}"
-            continue
-        if caption and isinstance(part, Table):
-            part, caption = replace(part, caption=caption), ""
-        found.append(part)
+    for part in parts:
+        match part:
+            case Caption():
+                caption = f"{part.word}: {part.text}"
+            case Line() | Pasted() | Chart() | Folded():
+                found.append(part)
+            case Text():
+                found += [Line("", part.plain)] if part.plain else []
+            case _:
+                table = _table(part)
+                found.append(replace(table, caption=caption or table.caption))
+                caption = ""
     return tuple(found)
 
 
-def _flat(parts: Iterable[RenderableType | Block]) -> Iterator[Block | Caption]:
-    for part in parts:
-        match part:
-            case Group():
-                yield from _flat(part.renderables)
-            case Pasted():
-                yield from ([Words(part.word, "")] if part.word else [])
-                yield Code(part.line)
-            case Text() if not part.plain:
-                pass
-            case Words() | Code() | Table() | Chart() | Folded() | Caption():
-                yield part
-            case _:
-                yield _block(part)
-
-
-def _block(part: RenderableType) -> Block:
+def _table(part: RenderableType | Block) -> Table:
     match part:
-        case Line():
-            return Words(part.word, part.text, part.standing)
-        case Text():
-            return Words("", part.plain)
+        case Table():
+            return part
         case Fitting():
             # The widest: tables of a page scroll.
-            return _of_rows(part.forms[0])
+            return _table(part.forms[0])
         case Rows():
-            return _of_rows(part)
+            cells = (tuple(map(_plain, row)) for row in part.rows)
+            rows = tuple(zip(part.standings, cells, strict=True))
+            return Table("", tuple(map(_plain, part.columns)), rows, part.note)
         case RichTable():
-            return _of_table(part)
+            columns = tuple(_plain(column.header) for column in part.columns)
+            by_column = (map(_plain, column.cells) for column in part.columns)
+            return table_of(columns, zip(*by_column, strict=True))
     raise TypeError(f"a page has no block for {type(part).__name__}")
 
 
-def _of_rows(rows: Rows) -> Table:
-    made = tuple(
-        (standing, tuple(" ".join(cell.plain.split()) for cell in cells))
-        for standing, cells in zip(rows.standings, rows.rows, strict=True)
-    )
-    return Table("", tuple(" ".join(each.split()) for each in rows.columns), made, rows.note)
-
-
-def _of_table(table: RichTable) -> Table:
-    columns = tuple(_plain(column.header) for column in table.columns)
-    cells = zip(*(column.cells for column in table.columns), strict=True)
-    standings = (isinstance(table, PlainTable) and table.standings) or [""] * table.row_count
-    rows = zip(standings, (tuple(map(_plain, row)) for row in cells), strict=True)
-    return Table("", columns, tuple(rows))
+def table_of(
+    columns: tuple[str, ...], rows: Iterable[tuple[str, ...]], caption: str = "", note: str = ""
+) -> Table:
+    """Return a table of rows that stand for nothing more."""
+    return Table(caption, columns, tuple(("", cells) for cells in rows), note)
 
 
 def _plain(cell: RenderableType) -> str:
+    """Return a heading or a cell on one line."""
     return " ".join((cell.plain if isinstance(cell, Text) else str(cell)).split())

@@ -14,7 +14,7 @@ from batchstat.documents.strategy import MOST_BATCHES
 from batchstat.errors import counted
 from batchstat.planning.batch_table import BatchTable
 from batchstat.profiling.profile import Profile
-from batchstat.render.html.blocks import Block, Chart, Folded, Table, blocks
+from batchstat.render.html.blocks import Block, Chart, Folded, Table, blocks, table_of
 from batchstat.render.html.embedding import MOST_ENTRIES
 from batchstat.render.html.page import Page, Section
 from batchstat.render.html.what_if import WhatIf
@@ -47,14 +47,15 @@ from batchstat.render.screens.profile import (
     trained_line,
     trained_table,
     truncation_table,
+    usual_padding,
 )
 from batchstat.render.screens.trained_details import trained_details
-from batchstat.render.text import class_name, corpus_name, decimal, one_line, percent
+from batchstat.render.text import class_name, corpus_name, decimal, one_line, percent, span
 from batchstat.simulation.balance.report import BalanceReport
 from batchstat.simulation.buckets.report import BucketReport
 from batchstat.simulation.compare.changes import Change
 from batchstat.simulation.compare.comparison import Comparison
-from batchstat.simulation.results import StrategyResult
+from batchstat.simulation.results import ReportWarning, StrategyResult
 
 
 def profile_page(profile: Profile, padding: float | None, next_command: str) -> str:
@@ -65,17 +66,10 @@ def profile_page(profile: Profile, padding: float | None, next_command: str) -> 
         padding: padding ratio of batches of 8 samples, padded to the longest; None if unknown.
         next_command: the command that shows how to avoid it.
     """
-    result: list[RenderableType] = []
-    if padding is not None:
-        words = "of what is computed, with random batches of 8 padded to their longest sample"
-        result.append(Line("padding", f"{percent(padding)} {words}"))
-    return _page(
-        "profile",
-        profile,
-        missing_lines(profile),
-        [Section("result", "Result", blocks(*result, Pasted("next", next_command)))],
-        profile_document(profile),
-    )
+    result = blocks(*usual_padding(padding), Pasted("next", next_command))
+    sections = [Section("result", "Result", result)]
+    facts = missing_lines(profile)
+    return _page("profile", profile, facts, sections, profile_document(profile))
 
 
 def comparison_page(
@@ -92,10 +86,10 @@ def comparison_page(
         command: returns the line to paste for a change, with the same settings.
         panel: the rows near these.
     """
-    chart = Chart("padding", "Real tokens and padding of an epoch")
     result = (
-        *blocks(*comparison_advice(comparison, command)),
-        *blocks(strategy_table(comparison), chart),
+        *comparison_advice(comparison, command),
+        strategy_table(comparison),
+        Chart("padding", "Real tokens and padding of an epoch"),
     )
     shown = [comparison.current]
     if comparison.best is not comparison.current:
@@ -106,12 +100,11 @@ def comparison_page(
         *(_first_batches(row) for row in shown),
     )
     tradeoff = Chart("tradeoff", "Compute against how alike the lengths in a batch are")
+    shuffling = (tradeoff, *cost_details(comparison))
     sections = [
-        Section("result", "Result", result),
+        Section("result", "Result", blocks(*result)),
         Section("batches", "Batches", blocks(*batches)),
-        Section(
-            *("shuffling", "Compute and shuffling"), blocks(tradeoff, *cost_details(comparison))
-        ),
+        Section("shuffling", "Compute and shuffling", blocks(*shuffling)),
         Section("read-ahead", "Read-ahead and learning rate", blocks(*_sweep(comparison))),
     ]
     if comparison.basis.world_size > 1:
@@ -120,15 +113,8 @@ def comparison_page(
     if comparison.current.trained is not None:
         title = "Trained tokens and their weights"
         sections.append(Section("weights", title, blocks(*trained_details(comparison))))
-    return _page(
-        "compare",
-        profile,
-        comparison_facts(comparison),
-        sections,
-        comparison_document(comparison),
-        [warning.message for warning in comparison.warnings],
-        panel,
-    )
+    facts, document = comparison_facts(comparison), comparison_document(comparison)
+    return _page("compare", profile, facts, sections, document, comparison.warnings, panel)
 
 
 def balance_page(
@@ -141,20 +127,19 @@ def balance_page(
         profile: the corpus; None if lengths were given.
         command: returns the command that batches a sampler's samples with the same settings.
     """
-    tables = (
+    result = (
+        *recommendation(report, command),
         sampler_table(report),
         Chart("samplers", "Samples of each class that an epoch draws"),
         Chart("coverage", "How much of the corpus is seen over the epochs"),
         _coverage(report),
     )
-    result = (*blocks(*recommendation(report, command)), *blocks(*tables))
     sections = [
-        Section("result", "Result", result),
+        Section("result", "Result", blocks(*result)),
         Section("numbers", "All numbers", blocks(*balance_details(report))),
     ]
-    warnings = [warning.message for warning in report.warnings]
-    document = balance_document(report)
-    return _page("balance", profile, balance_facts(report), sections, document, warnings)
+    facts, document = balance_facts(report), balance_document(report)
+    return _page("balance", profile, facts, sections, document, report.warnings)
 
 
 def buckets_page(
@@ -167,21 +152,19 @@ def buckets_page(
         profile: the corpus; None if lengths were given.
         command: returns the command that simulates a strategy with the same settings.
     """
-    result = [
+    result = (
         *bucket_advice(report, command),
         Chart("buckets", "Lengths, and the edges of the buckets"),
         bucket_table(report),
-    ]
-    if report.times:
-        result.append(time_table(report))
+        *([time_table(report)] if report.times else []),
+    )
     rules = (Chart("rules", "What each rule gives"), *rule_details(report))
     sections = [
         Section("result", "Result", blocks(*result)),
         Section("rules", "Rules", blocks(*rules)),
     ]
-    warnings = [warning.message for warning in report.warnings]
-    document = buckets_document(report)
-    return _page("buckets", profile, bucket_facts(report), sections, document, warnings)
+    facts, document = bucket_facts(report), buckets_document(report)
+    return _page("buckets", profile, facts, sections, document, report.warnings)
 
 
 def _page(
@@ -190,7 +173,7 @@ def _page(
     facts: Iterable[RenderableType],
     sections: Sequence[Section],
     document: dict[str, Any],
-    warnings: Sequence[str] = (),
+    warnings: Sequence[ReportWarning] = (),
     panel: WhatIf | None = None,
 ) -> str:
     lines = [(each.word, each.text) for each in facts if isinstance(each, Line)]
@@ -210,7 +193,7 @@ def _page(
         profile=profile_document(profile) if profile is not None and has_own else None,
         lengths=None if profile is None else profile.stats,
         what_if=panel,
-        warnings=tuple(warnings),
+        warnings=tuple(warning.message for warning in warnings),
     ).html()
 
 
@@ -221,7 +204,7 @@ def _corpus_sections(profile: Profile) -> Iterator[Section]:
         percentile_table(profile),
         Caption("max_length", "what each candidate truncates"),
         truncation_table(profile, "←"),
-        Folded("Histogram as a table", blocks(_histogram(profile))),
+        Folded("Histogram as a table", (_histogram(profile),)),
     )
     yield Section("lengths", "Lengths", blocks(*lengths))
     if profile.trained is not None:
@@ -236,14 +219,10 @@ def _corpus_sections(profile: Profile) -> Iterator[Section]:
 def _histogram(profile: Profile) -> Table:
     bins = profile.octaves
     rows = [
-        (_span(low, end), f"{count:,}", percent(count / len(profile)))
+        (span(low, end - 1), f"{count:,}", percent(count / len(profile)))
         for (low, end), count in zip(pairwise(bins.edges), bins.counts, strict=True)
     ]
-    return _table("", ("tokens per sample", "samples", "share"), rows)
-
-
-def _span(low: int, end: int) -> str:
-    return f"{low:,}" if end == low + 1 else f"{low:,}-{end - 1:,}"
+    return table_of(("tokens per sample", "samples", "share"), rows)
 
 
 def _classes(profile: Profile) -> Table:
@@ -259,7 +238,7 @@ def _classes(profile: Profile) -> Table:
         for each in shown
     ]
     note = f"{counted(left, 'smaller class', 'smaller classes')} left out" if left else ""
-    return _table("", ("class", "samples", "share", "mean length"), rows, note)
+    return table_of(("class", "samples", "share", "mean length"), rows, note=note)
 
 
 def _first_batches(row: StrategyResult) -> Folded:
@@ -274,7 +253,7 @@ def _first_batches(row: StrategyResult) -> Folded:
             for i, (n, width, tokens) in enumerate(numbers)
         ]
     title = f"First batches of {row.label} as a table"
-    return Folded(title, blocks(_table("", ("batch", "rows", "width", "padding"), rows)))
+    return Folded(title, (table_of(("batch", "rows", "width", "padding"), rows),))
 
 
 def _sweep(comparison: Comparison) -> Iterator[RenderableType | Block]:
@@ -289,7 +268,7 @@ def _sweep(comparison: Comparison) -> Iterator[RenderableType | Block]:
             )
             for point in sweep.points
         ]
-        yield _table("", ("read_ahead", "padding", "batches", "length homogeneity"), rows)
+        yield table_of(("read_ahead", "padding", "batches", "length homogeneity"), rows)
     yield from sorting_details(comparison)
 
 
@@ -299,10 +278,4 @@ def _coverage(report: BalanceReport) -> Table:
         (f"{i + 1:,}", *(percent(row.seen[i] / row.corpus_samples) for row in report.samplers))
         for i in range(report.epochs)
     ]
-    return _table("Share of the corpus that is seen", columns, rows)
-
-
-def _table(
-    caption: str, columns: tuple[str, ...], rows: Iterable[tuple[str, ...]], note: str = ""
-) -> Table:
-    return Table(caption, columns, tuple(("", cells) for cells in rows), note)
+    return table_of(columns, rows, "Share of the corpus that is seen")

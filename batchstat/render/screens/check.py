@@ -7,7 +7,7 @@ from rich.text import Text
 
 from batchstat.gate.outcome import Check, worst
 from batchstat.render.checks import verdicts
-from batchstat.render.screens.layout import Line, table
+from batchstat.render.screens.layout import STANDINGS, Line, table
 from batchstat.render.text import one_line
 
 _STANDINGS = {"pass": "good", "warn": "warn", "fail": "over", "error": "over"}
@@ -35,7 +35,7 @@ def _check(check: Check, *, named: bool) -> list[RenderableType]:
     columns, *rows = verdicts.rows(check)
     limits = table(*columns)
     for *cells, status in rows:
-        limits.add(*cells, status, standing=_STANDINGS[status])
+        limits.add_row(*map(Text, cells), Text(status, style=STANDINGS[_STANDINGS[status]]))
     parts += [Text(), limits]
     for failure in verdicts.failures(check):
         word = "FAIL" if failure.is_error else "WARN"

@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, fields
+from typing import ClassVar
 
 from rich.console import Console, ConsoleOptions, RenderResult
 from rich.table import Table
@@ -39,6 +40,7 @@ class Line:
     word: str
     text: str
     standing: str = ""
+    kind: ClassVar[str] = "line"  # by which a page's template knows it
 
     def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
         """Yield the word, and the text beside it."""
@@ -60,6 +62,7 @@ class Pasted:
 
     word: str
     line: str
+    kind: ClassVar[str] = "pasted"
 
     def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
         """Yield the word and the line."""
@@ -153,24 +156,9 @@ class Fitting:
         yield next((rows for rows in made if rows.width <= options.max_width), self.forms[-1])
 
 
-class PlainTable(Table):
-    """A table of rich without lines, whose rows have a standing."""
-
-    def __init__(self) -> None:
-        """Start without columns and rows."""
-        super().__init__(box=None, padding=(0, 2, 0, 0), header_style="dim")
-        self.standings: list[str] = []
-
-    def add(self, *cells: str, standing: str = "") -> None:
-        """Add a row whose last cell shows its standing."""
-        *others, last = cells
-        self.add_row(*map(Text, others), Text(last, style=STANDINGS.get(standing, "")))
-        self.standings.append(standing)
-
-
-def table(*columns: str) -> PlainTable:
+def table(*columns: str) -> Table:
     """Return a table whose first column may fold, but whose numbers never do."""
-    made = PlainTable()
+    made = Table(box=None, padding=(0, 2, 0, 0), header_style="dim")
     # As Text, since a heading may be a name from the user's data that contains markup.
     made.add_column(Text(columns[0]), overflow="fold", min_width=12)
     for column in columns[1:]:

@@ -9,7 +9,7 @@ from rich.text import Text
 from batchstat.errors import counted
 from batchstat.profiling.profile import ClassCount, Profile
 from batchstat.render.screens.layout import Line, Pasted, table, whose
-from batchstat.render.text import age, class_name, one_line, percent, shown_classes
+from batchstat.render.text import age, class_name, one_line, percent, shown_classes, span
 
 _LONGEST_BAR = 40
 _BESIDE_BAR = 48
@@ -56,11 +56,15 @@ def profile_screen(
         parts += [Text(), Line("trained", trained_line(profile)), trained_table(profile)]
     if profile.labels is not None:
         parts += [Text(), *_classes(profile, console)]
-    parts.append(Text())
-    if padding is not None:
-        words = "of what is computed, with random batches of 8 padded to their longest sample"
-        parts.append(Line("padding", f"{percent(padding)} {words}"))
-    return Group(*parts, Pasted("next", next_command))
+    return Group(*parts, Text(), *usual_padding(padding), Pasted("next", next_command))
+
+
+def usual_padding(padding: float | None) -> list[RenderableType]:
+    """Return the line on the padding of usual batches; nothing where it is not known."""
+    if padding is None:
+        return []
+    words = "of what is computed, with random batches of 8 padded to their longest sample"
+    return [Line("padding", f"{percent(padding)} {words}")]
 
 
 def identity(profile: Profile, now: datetime) -> RenderableType:
@@ -129,9 +133,8 @@ def _histogram(profile: Profile, console: Console) -> Table:
     table.add_column(justify="right", no_wrap=True)
     bins = profile.octaves
     for low, end, count in zip(bins.edges[:-1], bins.edges[1:], bins.counts, strict=True):
-        span = f"{low:,}" if end == low + 1 else f"{low:,}-{end - 1:,}"
         bar = _bar(count, max(bins.counts), console)
-        table.add_row(span, bar, f"{count:,}", percent(count / len(profile)))
+        table.add_row(span(low, end - 1), bar, f"{count:,}", percent(count / len(profile)))
     return table
 
 
