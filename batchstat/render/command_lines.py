@@ -9,6 +9,8 @@ from typing import TYPE_CHECKING, Any
 from batchstat.errors import LEFT_OUT, is_shortened, printable
 
 if TYPE_CHECKING:
+    from _typeshed import DataclassInstance
+
     from batchstat.profiling.profile import Profile
 
 _MOST_NAMED = 8
@@ -37,6 +39,14 @@ def flags(values: Mapping[str, Any]) -> Iterator[str]:
             yield _json(value) if isinstance(value, tuple) else str(value)
 
 
+def changed(record: "DataclassInstance", kind: "type[DataclassInstance]") -> dict[str, Any]:
+    """Return the fields of a kind that a record has with another value than their default."""
+    values = {each.name: getattr(record, each.name) for each in fields(kind)}
+    return {
+        each.name: values[each.name] for each in fields(kind) if values[each.name] != each.default
+    }
+
+
 def corpus_words(profile: "Profile", chat_template: str | None = None) -> list[str]:
     """Return the words that name the corpus of a profile, with how it is read and counted: none
     where it cannot be named.
@@ -51,9 +61,8 @@ def corpus_words(profile: "Profile", chat_template: str | None = None) -> list[s
     if not 0 < len(paths) <= _MOST_NAMED or "-" in paths or (is_chats and chat_template is None):
         return []
     given = {
-        each.name: list(value) if isinstance(value, tuple) else value
-        for each in fields(options)
-        if (value := getattr(options, each.name)) != each.default
+        name: list(value) if isinstance(value, tuple) else value
+        for name, value in changed(options, type(options)).items()
     }
     given["tokenizer"] = None if profile.tokenizer is None else profile.tokenizer.name
     given["chat_template"] = chat_template

@@ -3,7 +3,6 @@
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-from batchstat.documents.device import calibrated
 from batchstat.lengths.arrays import round_up
 from batchstat.render.text import one_line
 from batchstat.simulation.device import Device, OnDevice
@@ -81,12 +80,6 @@ def margin(residual: float | None) -> str:
 
 def _sign(row: OnDevice) -> str:
     return EXTRAPOLATED if row.is_extrapolated else ""
-
-
-def device_facts(device: Device | None, widest: int) -> dict[str, str]:
-    """Return what is to be known of a device, each with a word before it; see `described`."""
-    facts = calibrated(device, widest)
-    return {} if facts is None else described(facts, widest)
 
 
 def report_facts(report: Mapping[str, Any]) -> dict[str, str]:

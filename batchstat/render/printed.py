@@ -6,6 +6,7 @@ from rich.console import Console, RenderableType
 
 from batchstat.errors import OptionError, printable, short
 from batchstat.planning.settings import Settings
+from batchstat.render.command_lines import changed
 from batchstat.render.recipes.writing import literal, refusal
 from batchstat.render.screens.preflight import preflight_screen
 from batchstat.simulation.compare.changes import Change
@@ -69,12 +70,8 @@ def line_of(report: Preflight, change: Change) -> str:
         return change.line
     if not observed.is_indexed or refusal("trainer", request):
         return ""
-    defaults = Settings()
-    given = {
-        name: getattr(request.settings, name)
-        for name in _KEPT
-        if getattr(request.settings, name) != getattr(defaults, name)
-    }
+    own = changed(request.settings, Settings)
+    given = {name: own[name] for name in _KEPT if name in own}
     given |= {
         name: change.row.params[name]
         for name in _SIZES

@@ -1,12 +1,9 @@
 """Formatting of numbers, ages and names for people."""
 
-from collections.abc import Mapping, Sequence
 from datetime import datetime
-from typing import Any, TypeVar
+from typing import Any
 
 from batchstat.errors import counted, named_part, printable
-
-Class = TypeVar("Class")
 
 
 def percent(ratio: float, digits: int = 1) -> str:
@@ -73,25 +70,6 @@ def age(created: str, now: datetime) -> str:
             number = int(seconds // size)
             return f"{number} {unit}{'s' if number != 1 else ''} ago"
     return "just now"
-
-
-MOST_CLASSES, LARGEST_CLASSES, SMALLEST_CLASSES = 50, 20, 5
-
-
-def shown_classes(classes: Sequence[Class]) -> tuple[Sequence[Class], ...]:
-    """Split classes, sorted from large to small, into those shown first, summed, and shown last."""
-    if len(classes) <= MOST_CLASSES:
-        return classes, (), ()
-    return (
-        classes[:LARGEST_CLASSES],
-        classes[LARGEST_CLASSES:-SMALLEST_CLASSES],
-        classes[-SMALLEST_CLASSES:],
-    )
-
-
-def key_values(keys: Mapping[str, Any]) -> str:
-    """Return keys of a trainer's configuration with their values, as YAML has them."""
-    return ", ".join(f"{key}: {key_value(value)}" for key, value in keys.items())
 
 
 def key_value(value: Any) -> str:

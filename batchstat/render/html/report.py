@@ -1,17 +1,15 @@
 """A result as one HTML page, for programs and notebooks."""
 
 import shlex
-from dataclasses import fields
 
 from batchstat.errors import OptionError, arguments_named
 from batchstat.planning.settings import ResolvedSettings, Settings
 from batchstat.profiling.profile import Profile
-from batchstat.render.command_lines import corpus_words, flags
+from batchstat.render.command_lines import changed, corpus_words, flags
 from batchstat.render.html.pages import balance_page, buckets_page, comparison_page, profile_page
 from batchstat.render.html.what_if import what_if
 from batchstat.simulation.balance.report import BalanceReport
 from batchstat.simulation.buckets.report import BucketReport
-from batchstat.simulation.compare.changes import Change
 from batchstat.simulation.compare.comparison import Comparison
 from batchstat.simulation.compare.nearby import nearby
 
@@ -41,7 +39,12 @@ def to_html(result: Result, profile: Profile | None = None) -> str:
             basis = result.basis
             words = [] if profile is None else corpus_words(profile)
             panel = what_if(result, nearby(result), words, {})
-            return comparison_page(result, profile, lambda change: _to_use(basis, change), panel)
+            return comparison_page(
+                result,
+                profile,
+                lambda change: change.line or _command(basis, change.row.label),
+                panel,
+            )
         case BalanceReport():
             basis, strategy = result.basis, result.samplers[0].row.label
             return balance_page(
@@ -56,12 +59,7 @@ def to_html(result: Result, profile: Profile | None = None) -> str:
     )
 
 
-def _to_use(basis: ResolvedSettings, change: Change) -> str:
-    return change.line or _command(basis, change.row.label)
-
-
 def _command(basis: ResolvedSettings, strategy: str, **changes: str) -> str:
     """Return the command that simulates a strategy under these settings."""
-    usual = {each.name: each.default for each in fields(Settings)}
-    own = {key: getattr(basis, key) for key in usual if getattr(basis, key) != usual[key]}
-    return shlex.join(["batchstat", "compare", *flags({"strategy": strategy, **own, **changes})])
+    values = {"strategy": strategy, **changed(basis, Settings), **changes}
+    return shlex.join(["batchstat", "compare", *flags(values)])

@@ -1,13 +1,13 @@
 """The what-if panel of a page: rows near those of the comparison, and the command of each."""
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
 from typing import Any
 
 from batchstat.calibration.cost_model import CostModel
 from batchstat.errors import counted
 from batchstat.planning.settings import Settings
-from batchstat.render.command_lines import flags, joined
+from batchstat.render.command_lines import changed, flags, joined
 from batchstat.render.html.blocks import Table
 from batchstat.render.screens.comparison import strategy_columns
 from batchstat.render.text import percent
@@ -87,11 +87,7 @@ def _shared(comparison: Comparison, found: Nearby) -> dict[str, Any]:
     """
     basis, model, device = comparison.basis, comparison.model, comparison.device
     current = comparison.current.request
-    settings = {
-        each.name: getattr(basis, each.name)
-        for each in fields(Settings)
-        if getattr(basis, each.name) != each.default
-    }
+    settings = changed(basis, Settings)
     follows = basis.batch_size == max(1, basis.tokens_per_batch // basis.widest)
     if follows and (basis.given_batch_size is None or current.sets("batch_size")):
         del settings["batch_size"]  # given, it would replace the usual ones of frameworks
@@ -107,12 +103,8 @@ def _shared(comparison: Comparison, found: Nearby) -> dict[str, Any]:
 
 def _shape(model: CostModel) -> str:
     """Return a model as `--model` reads it."""
-    pairs = [
-        f"{each.name}={str(value).lower()}"
-        for each in fields(model)
-        if (value := getattr(model, each.name)) != each.default
-    ]
-    return ",".join(pairs)
+    shape = changed(model, CostModel)
+    return ",".join(f"{name}={str(value).lower()}" for name, value in shape.items())
 
 
 def _notes(comparison: Comparison, found: Nearby) -> Iterator[str]:

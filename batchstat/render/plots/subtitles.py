@@ -2,7 +2,6 @@
 
 from batchstat.errors import counted
 from batchstat.profiling.profile import CorpusFacts, TokenizerFacts
-from batchstat.render.screens.layout import sample_words
 from batchstat.render.text import corpus_name, one_line
 from batchstat.simulation.compare.comparison import Comparison
 from batchstat.simulation.results import StrategyResult
@@ -18,12 +17,16 @@ def subtitle(corpus: CorpusFacts | None, tokenizer: TokenizerFacts | None, *more
 
 def compared(comparison: Comparison) -> str:
     """Return the subtitle of the plots of a comparison."""
-    basis = comparison.basis
+    basis, subsample = comparison.basis, comparison.subsample
+    samples = counted(comparison.samples, "sample")
+    if subsample is not None:
+        whole = counted(subsample.corpus_samples, "sample")
+        samples = f"an ESTIMATE from {subsample.samples:,} of {whole}"
     ranks = [counted(basis.world_size, "rank")] if basis.world_size > 1 else []
     return subtitle(
         comparison.corpus,
         comparison.tokenizer,
-        sample_words(comparison),
+        samples,
         f"max_length {basis.max_length:,}",
         f"at most {basis.tokens_per_batch:,} tokens per batch",
         *ranks,

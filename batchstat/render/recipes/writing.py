@@ -2,7 +2,7 @@
 
 import json
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass, fields
+from dataclasses import dataclass
 from importlib.resources import files
 from textwrap import wrap
 from typing import Any
@@ -17,6 +17,7 @@ from batchstat.planning.strategies.base import Strategy
 from batchstat.planning.strategies.spec import RowRequest
 from batchstat.profiling.inputs import begins_with_chats
 from batchstat.profiling.profile import Profile
+from batchstat.render.command_lines import changed
 from batchstat.simulation.compare.learning_rate import LINEAR_SOURCE, SQUARE_ROOT_SOURCE
 from batchstat.tokenization.builtin import NAME as BUILTIN
 
@@ -238,10 +239,9 @@ def _changed(settings: Settings) -> Mapping[str, Any]:
     """Return the settings that are not at their defaults, except the ranks, which the launcher
     sets, and the loss, which the script has.
     """
-    defaults = {field.name: field.default for field in fields(Settings)}
-    ours = {key: value for key, value in asdict(settings).items() if value != defaults[key]}
     left = ("world_size", "epoch", "loss")
-    return {key: value for key, value in ours.items() if key not in left}
+    own = changed(settings, Settings)
+    return {key: value for key, value in own.items() if key not in left}
 
 
 def _template(name: str) -> Template:

@@ -5,9 +5,11 @@ from collections.abc import Iterator
 from rich.console import RenderableType
 from rich.text import Text
 
+from batchstat.render.screens.comparison_details import mixing_cells
 from batchstat.render.screens.layout import Caption, Line, Rows
 from batchstat.render.text import class_name, decimal, one_line, percent, span
 from batchstat.simulation.balance.report import BalanceReport, SamplerResult
+from batchstat.simulation.meters.counts import PlanCounts
 
 _MOST_CLASSES = 12
 _APART = 0.1
@@ -16,7 +18,10 @@ _APART = 0.1
 def balance_details(report: BalanceReport) -> Iterator[RenderableType]:
     """Yield the tables of what samplers draw, of its batches, of each class, and of the ranks."""
     strategy = one_line(report.samplers[0].row.label)
-    yield from (Caption("drawn", _what_is_drawn(report)), _drawn(report), Text())
+    words = "by the sampler, before truncation, batching and distribution"
+    if report.basis.distribute == "independent" and report.basis.world_size > 1:
+        words = "as if all ranks shared one seed, which they do not here: see ranks"
+    yield from (Caption("drawn", words), _drawn(report), Text())
     yield Caption("batches", f"by {strategy}; compute is relative to none")
     yield from (_batches(report), *_separated(report), Text())
     yield from (Caption("classes", _which_classes(report)), _classes(report))
@@ -39,63 +44,46 @@ def _separated(report: BalanceReport) -> Iterator[RenderableType]:
         yield Line("", f"{strategy} {words}: {', '.join(apart)}")
 
 
-def _what_is_drawn(report: BalanceReport) -> str:
-    basis = report.basis
-    if basis.distribute == "independent" and basis.world_size > 1:
-        return "as if all ranks shared one seed, which they do not here: see ranks"
-    return "by the sampler, before truncation, batching and distribution"
-
-
 def _drawn(report: BalanceReport) -> Rows:
-    rows = Rows(
-        *("sampler", "samples", "tokens", "mean length", "class ratio"),
-        *("coverage", f"after {report.epochs}", "unseen", "repeats"),
+    return Rows.of(
+        {
+            "sampler": _name(row),
+            "samples": f"{row.samples:,}",
+            "tokens": f"{row.lengths.sum:,}",
+            "mean length": f"{row.lengths.mean:,.1f}",
+            "class ratio": _class_ratio(row),
+            "coverage": percent(row.coverage),
+            f"after {report.epochs}": percent(row.coverage_after),
+            "unseen": f"{row.unseen:,}",
+            "repeats": f"{row.max_repeats:,}",
+        }
+        for row in report.samplers
     )
-    for row in report.samplers:
-        last = row.ratios[-1]
-        rows.add(
-            _name(row),
-            f"{row.samples:,}",
-            f"{row.lengths.sum:,}",
-            f"{row.lengths.mean:,.1f}",
-            f"{row.class_ratio:,.2f}" + (f" to {last:,.2f}" if _differ(row) else ""),
-            percent(row.coverage),
-            percent(row.coverage_after),
-            f"{row.unseen:,}",
-            f"{row.max_repeats:,}",
-        )
-    return rows
 
 
-def _name(row: SamplerResult) -> Text:
-    return Text(one_line(row.spec, 40))
+def _name(row: SamplerResult) -> str:
+    return one_line(row.spec, 40)
 
 
-def _differ(row: SamplerResult) -> bool:
-    """Return whether the class ratio changes over epochs, beyond chance."""
-    return row.name == "dynamic" and row.ratios[0] != row.ratios[-1]
+def _class_ratio(row: SamplerResult) -> str:
+    """Return the class ratio; of `dynamic` up to the last epoch: of others it differs by chance."""
+    is_changing = row.name == "dynamic" and row.ratios[0] != row.ratios[-1]
+    return f"{row.class_ratio:,.2f}" + (f" to {row.ratios[-1]:,.2f}" if is_changing else "")
 
 
 def _batches(report: BalanceReport) -> Rows:
-    rows = Rows(
-        *("sampler", "compute", "padding", "batches", "fill", "coverage"),
-        *("classes/batch", "single class", "class homogeneity"),
+    return Rows.of(
+        {
+            "sampler": _name(row),
+            "compute": decimal(row.relative_compute),
+            "padding": percent(row.row.counts.padding_ratio, 2),
+            "batches": f"{row.row.counts.batches:,}",
+            "fill": percent(row.row.counts.fill),
+            "coverage": percent(row.row.counts.sample_coverage.coverage),
+            **mixing_cells(row.row.counts.sample_coverage.mixing),
+        }
+        for row in report.samplers
     )
-    for row in report.samplers:
-        counts, mixing = row.row.counts, row.row.counts.sample_coverage.mixing
-        assert mixing is not None
-        rows.add(
-            _name(row),
-            decimal(row.relative_compute),
-            percent(counts.padding_ratio, 2),
-            f"{counts.batches:,}",
-            percent(counts.fill),
-            percent(counts.sample_coverage.coverage),
-            f"{mixing.classes_per_batch.mean:,.2f}",
-            percent(mixing.single_class_ratio),
-            decimal(mixing.homogeneity),
-        )
-    return rows
 
 
 def _which_classes(report: BalanceReport) -> str:
@@ -117,7 +105,7 @@ def _classes(report: BalanceReport) -> Rows:
     rows.add(Text("the corpus"), *(_share(first[i].before, total) for i in order))
     for row in report.samplers:
         total = sum(each.after for each in row.classes)
-        rows.add(_name(row), *(_share(row.classes[i].after, total) for i in order))
+        rows.add(Text(_name(row)), *(_share(row.classes[i].after, total) for i in order))
     return rows
 
 
@@ -126,25 +114,23 @@ def _share(count: int, total: int) -> str:
 
 
 def _ranks(report: BalanceReport) -> Rows:
-    rows = Rows(
-        *("sampler", "samples", "class ratio", "steps", "rank idle"),
-        *("shared", "unseen", "repeated", "dropped"),
-    )
-    for row in report.samplers:
-        counts, reach = row.row.counts, row.row.counts.sample_coverage
-        held = [each.samples for each in reach.ranks]
-        rows.add(
-            _name(row),
-            span(min(held), max(held)),
-            _ratios([each.classes for each in reach.ranks]),
-            span(counts.ranks.min_steps, counts.ranks.max_steps),
-            percent(counts.rank_idle),
-            f"{reach.shared_samples:,}",
-            f"{reach.unseen_samples:,}",
-            f"{counts.duplicated_samples:,}",
-            f"{counts.dropped_samples:,}",
-        )
-    return rows
+    return Rows.of(_rank_cells(_name(row), row.row.counts) for row in report.samplers)
+
+
+def _rank_cells(name: str, counts: PlanCounts) -> dict[str, str]:
+    coverage = counts.sample_coverage
+    samples = [each.samples for each in coverage.ranks]
+    return {
+        "sampler": name,
+        "samples": span(min(samples), max(samples)),
+        "class ratio": _ratios([each.classes for each in coverage.ranks]),
+        "steps": span(counts.ranks.min_steps, counts.ranks.max_steps),
+        "rank idle": percent(counts.rank_idle),
+        "shared": f"{coverage.shared_samples:,}",
+        "unseen": f"{coverage.unseen_samples:,}",
+        "repeated": f"{counts.duplicated_samples:,}",
+        "dropped": f"{counts.dropped_samples:,}",
+    }
 
 
 def _ratios(ranks: list[tuple[int, ...]]) -> str:

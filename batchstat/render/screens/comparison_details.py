@@ -1,6 +1,6 @@
 """What `compare --details` adds: every other number of the rows, and what to judge them by."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 
 from rich.console import RenderableType
 from rich.text import Text
@@ -17,6 +17,8 @@ from batchstat.simulation.compare.learning_rate import (
     SQUARE_ROOT_SOURCE,
     learning_rate_hint,
 )
+from batchstat.simulation.meters.counts import PlanCounts
+from batchstat.simulation.results import StrategyResult
 
 
 def comparison_details(comparison: Comparison) -> Iterator[RenderableType]:
@@ -71,19 +73,18 @@ def _learning_rate(comparison: Comparison) -> str:
 
 
 def _batches(comparison: Comparison) -> Rows:
-    rows = Rows("strategy", "batches", "samples/batch", "largest", "fill", "shapes", "lost")
-    for row in comparison.strategies:
-        counts = row.counts
-        rows.add(
-            Text(row.label),
-            f"{counts.batches:,}",
-            f"{counts.mean_samples_per_batch:,.1f}",
-            f"{counts.max_batch_tokens:,}",
-            percent(counts.fill),
-            f"{counts.distinct_shapes:,}",
-            percent(counts.lost_ratio, 2),
-        )
-    return rows
+    return Rows.of(
+        {
+            "strategy": row.label,
+            "batches": f"{row.counts.batches:,}",
+            "samples/batch": f"{row.counts.mean_samples_per_batch:,.1f}",
+            "largest": f"{row.counts.max_batch_tokens:,}",
+            "fill": percent(row.counts.fill),
+            "shapes": f"{row.counts.distinct_shapes:,}",
+            "lost": percent(row.counts.lost_ratio, 2),
+        }
+        for row in comparison.strategies
+    )
 
 
 def _sorted(comparison: Comparison) -> str:
@@ -128,64 +129,55 @@ def _own_settings(comparison: Comparison) -> Iterator[RenderableType]:
 
 
 def _cost(comparison: Comparison) -> Rows:
-    model = ["model"] if comparison.model is not None else []
-    labelled = comparison.current.counts.sample_coverage.mixing is not None
-    classes = ("classes/batch", "single class", "class homogeneity") if labelled else ()
-    rows = Rows(
-        *("strategy", "attention", *model, "packing efficiency"),
-        *("correlation", "length homogeneity", "batch size ±", "step tokens ±"),
-        *classes,
-    )
-    for row in comparison.strategies:
-        costs, grouping = comparison.costs(row), row.counts.grouping
-        efficiency = row.counts.packing_efficiency
-        rows.add(
-            Text(row.label),
-            f"{costs['quadratic']:.2f}",
-            *([f"{costs['model']:.2f}"] if model else []),
-            "-" if efficiency is None else percent(efficiency),
-            decimal(grouping.neighbour_correlation),
-            decimal(grouping.length_homogeneity),
-            percent(grouping.samples_per_batch_cv, 0),
-            percent(grouping.tokens_per_step_cv, 0),
-            *_mixing(row.counts.sample_coverage.mixing),
-        )
-    return rows
+    return Rows.of(_cost_cells(row, comparison.costs(row)) for row in comparison.strategies)
 
 
-def _mixing(mixing: Mixing | None) -> list[str]:
+def _cost_cells(row: StrategyResult, costs: Mapping[str, float]) -> dict[str, str]:
+    efficiency, grouping = row.counts.packing_efficiency, row.counts.grouping
+    return {
+        "strategy": row.label,
+        "attention": f"{costs['quadratic']:.2f}",
+        **({"model": f"{costs['model']:.2f}"} if "model" in costs else {}),
+        "packing efficiency": "-" if efficiency is None else percent(efficiency),
+        "correlation": decimal(grouping.neighbour_correlation),
+        "length homogeneity": decimal(grouping.length_homogeneity),
+        "batch size ±": percent(grouping.samples_per_batch_cv, 0),
+        "step tokens ±": percent(grouping.tokens_per_step_cv, 0),
+        **mixing_cells(row.counts.sample_coverage.mixing),
+    }
+
+
+def mixing_cells(mixing: Mixing | None) -> dict[str, str]:
+    """Return how classes mix within batches, under its headings; nothing without classes."""
     if mixing is None:
-        return []
-    return [
-        f"{mixing.classes_per_batch.mean:,.2f}",
-        percent(mixing.single_class_ratio),
-        decimal(mixing.homogeneity),
-    ]
+        return {}
+    return {
+        "classes/batch": f"{mixing.classes_per_batch.mean:,.2f}",
+        "single class": percent(mixing.single_class_ratio),
+        "class homogeneity": decimal(mixing.homogeneity),
+    }
 
 
 def _ranks(comparison: Comparison) -> Rows:
-    rows = Rows(
-        *("strategy", "steps/rank", "rank idle", "attention idle"),
-        *("repeated", "dropped", "shared", "accuracy ±", "step", "slowest", "mean", "because"),
-    )
-    for row in comparison.strategies:
-        counts = row.counts
-        ranks, worst = counts.ranks, counts.ranks.worst
-        rows.add(
-            Text(row.label),
-            span(ranks.min_steps, ranks.max_steps),
-            percent(counts.rank_idle),
-            percent(counts.rank_idle_quadratic),
-            f"{counts.duplicated_samples:,}",
-            f"{counts.dropped_samples:,}",
-            f"{counts.sample_coverage.shared_samples:,}",
-            percent(counts.sample_coverage.accuracy_bound, 2),
-            f"{worst.step:,}",
-            f"{worst.tokens:,}",
-            f"{worst.mean_tokens:,.0f}",
-            _because(worst),
-        )
-    return rows
+    return Rows.of(_rank_cells(row.label, row.counts) for row in comparison.strategies)
+
+
+def _rank_cells(label: str, counts: PlanCounts) -> dict[str, str]:
+    ranks, coverage = counts.ranks, counts.sample_coverage
+    return {
+        "strategy": label,
+        "steps/rank": span(ranks.min_steps, ranks.max_steps),
+        "rank idle": percent(counts.rank_idle),
+        "attention idle": percent(counts.rank_idle_quadratic),
+        "repeated": f"{counts.duplicated_samples:,}",
+        "dropped": f"{counts.dropped_samples:,}",
+        "shared": f"{coverage.shared_samples:,}",
+        "accuracy ±": percent(coverage.accuracy_bound, 2),
+        "step": f"{ranks.worst.step:,}",
+        "slowest": f"{ranks.worst.tokens:,}",
+        "mean": f"{ranks.worst.mean_tokens:,.0f}",
+        "because": _because(ranks.worst),
+    }
 
 
 def _because(worst: WorstStep) -> str:

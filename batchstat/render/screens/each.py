@@ -8,6 +8,7 @@ from rich.text import Text
 from batchstat.render.screens.layout import Fitting, Line, Pasted, Rows
 from batchstat.render.text import one_line, percent, tokenizer_name
 from batchstat.simulation.compare.comparison import Comparison
+from batchstat.simulation.meters.counts import PlanCounts
 
 Named = tuple[str, str, Comparison]
 """The name of a corpus, its results folder, and its comparison."""
@@ -32,23 +33,23 @@ def each_screen(rows: Sequence[Named]) -> RenderableType:
 def _table(rows: Sequence[Named], *, with_tokenizer: bool) -> Rows:
     tokenizers = {_tokenizer(comparison) for _, _, comparison in rows}
     shown = with_tokenizer and len(tokenizers) > 1
-    table = Rows(
-        *("corpus", *(["tokenizer"] if shown else []), "samples", "mean length"),
-        *("current padding", "best", "best padding", "speed-up"),
+    return Rows.of(
+        {
+            "corpus": name,
+            **({"tokenizer": _tokenizer(comparison)} if shown else {}),
+            "samples": f"{comparison.samples:,}",
+            "mean length": f"{_mean_length(comparison.current.counts):,.1f}",
+            "current padding": percent(comparison.current.counts.padding_ratio),
+            "best": comparison.best.label,
+            "best padding": percent(comparison.best.counts.padding_ratio),
+            "speed-up": f"{comparison.speed_up(comparison.best):.2f}x",
+        }
+        for name, _, comparison in rows
     )
-    for name, _, comparison in rows:
-        current, best = comparison.current.counts, comparison.best.counts
-        table.add(
-            Text(name),
-            *([_tokenizer(comparison)] if shown else []),
-            f"{comparison.samples:,}",
-            f"{current.visited_tokens / current.drawn_samples:,.1f}",
-            percent(current.padding_ratio),
-            comparison.best.label,
-            percent(best.padding_ratio),
-            f"{comparison.speed_up(comparison.best):.2f}x",
-        )
-    return table
+
+
+def _mean_length(counts: PlanCounts) -> float:
+    return counts.visited_tokens / counts.drawn_samples
 
 
 def _tokenizer(comparison: Comparison) -> str:

@@ -1,18 +1,19 @@
 """Building blocks of screens: headings, tables, and the lines above every table."""
 
-from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, fields
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
 from typing import ClassVar
 
 from rich.console import Console, ConsoleOptions, RenderResult
 from rich.table import Table
 from rich.text import Text
 
+from batchstat.documents.device import calibrated
 from batchstat.errors import counted, printable
 from batchstat.planning.settings import ResolvedSettings, Settings
-from batchstat.render.device import device_facts
+from batchstat.render.command_lines import changed
+from batchstat.render.device import described
 from batchstat.render.text import class_name, corpus_name, one_line, span, tokenizer_name
-from batchstat.simulation.compare.comparison import Comparison
 from batchstat.simulation.device import Device
 from batchstat.simulation.results import StrategyResult
 
@@ -82,6 +83,16 @@ class Rows:
         self.rows: list[tuple[Text, ...]] = []
         self.standings: list[str] = []
 
+    @classmethod
+    def of(cls, rows: Iterable[Mapping[str, str]]) -> "Rows":
+        """Return a table of at least one row: its cells by their headings, the name first."""
+        every = list(rows)
+        made = cls(*every[0])
+        for cells in every:
+            name, *others = cells.values()
+            made.add(Text(name), *others)
+        return made
+
     def add(self, name: Text, *cells: str, standing: str = "") -> None:
         """Add a row: its name, and a cell for each other column."""
         style = STANDINGS.get(standing, "")
@@ -96,15 +107,10 @@ class Rows:
         return rows
 
     @property
-    def width(self) -> int:
-        """Characters of a line that has all columns."""
-        return sum(self.widths)
-
-    @property
     def widths(self) -> list[int]:
         """Characters of each column, with the gap after it."""
         return [
-            max(_width(heading), *map(_longest_line, cells), 0) + _GAP
+            max(_width(_on_lines(heading)), *(_width(cell.plain) for cell in cells), 0) + _GAP
             for heading, *cells in zip(self.columns, *self.rows, strict=True)
         ]
 
@@ -153,7 +159,7 @@ class Fitting:
     def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
         """Yield the form that fits; else the last one, whose columns are then split."""
         made = [rows for form in self.forms for rows in (form, form.with_headings_on_lines())]
-        yield next((rows for rows in made if rows.width <= options.max_width), self.forms[-1])
+        yield next((rows for rows in made if sum(rows.widths) <= options.max_width), self.forms[-1])
 
 
 def table(*columns: str) -> Table:
@@ -181,12 +187,9 @@ def folded(label: str, width: int) -> str:
     return "\n  ".join([*lines, rest])
 
 
-def _longest_line(cell: Text) -> int:
-    return max(map(len, cell.plain.split("\n")))
-
-
-def _width(heading: str) -> int:
-    return max(map(len, _on_lines(heading).splitlines()))
+def _width(text: str) -> int:
+    """Return the characters of the longest line."""
+    return max(map(len, text.split("\n")))
 
 
 def whose(
@@ -220,8 +223,7 @@ def basis_line(
         overflows: whether to say what happens to samples longer than `max_length`.
         cuts: whether `max_length` is a setting, and not the longest sample that was seen.
     """
-    usual = {each.name: each.default for each in fields(Settings)}
-    own = {key for key, value in usual.items() if getattr(basis, key) != value}
+    own = changed(basis, Settings).keys()
     seed = "" if basis.order == "file" else f", seed {basis.seed}"
     epoch = f", epoch {basis.epoch}" if basis.epoch else ""
     overflow = f" ({basis.overflow})" if overflows else ""
@@ -257,7 +259,10 @@ def basis_line(
 
 def device_lines(device: Device | None, basis: ResolvedSettings) -> Iterator[Line]:
     """Yield what is to be known of a calibrated device; nothing without one."""
-    for word, text in device_facts(device, basis.widest).items():
+    facts = calibrated(device, basis.widest)
+    if facts is None:
+        return
+    for word, text in described(facts, basis.widest).items():
         is_apart = word == "device" and basis.world_size > 1 and device and device.is_timed
         yield Line(word, f"{text}; {_APART}" if is_apart else text)
 
@@ -277,13 +282,3 @@ def rank_idle(row: StrategyResult) -> float:
     """Return the share of the ranks' time that they wait; in tokens, where times are not known."""
     by_time = row.on_device.rank_idle_time
     return row.counts.rank_idle if by_time is None else by_time
-
-
-def sample_words(comparison: Comparison) -> str:
-    """Return the number of samples that a comparison's numbers describe, and whether they are an
-    estimate.
-    """
-    sample = comparison.subsample
-    if sample is None:
-        return counted(comparison.samples, "sample")
-    return f"an ESTIMATE from {sample.samples:,} of {counted(sample.corpus_samples, 'sample')}"

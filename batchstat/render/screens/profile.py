@@ -7,15 +7,17 @@ from rich.table import Table
 from rich.text import Text
 
 from batchstat.errors import counted
-from batchstat.profiling.profile import ClassCount, Profile
+from batchstat.profiling.profile import Profile
 from batchstat.render.screens.layout import Line, Pasted, table, whose
-from batchstat.render.text import age, class_name, one_line, percent, shown_classes, span
+from batchstat.render.text import age, class_name, one_line, percent, span
 
 _LONGEST_BAR = 40
 _BESIDE_BAR = 48
 """Width of a row without its bar: a label and its numbers."""
 _WORTH_A_FACTOR = 1.1
 _SHOWN_FAILED = 5
+_MOST_CLASSES, _LARGEST, _SMALLEST = 50, 20, 5
+"""Rows of classes; of more, so many of the largest and of the smallest."""
 _REASONS = {
     "blank": "blank",
     "not_utf8": "not UTF-8",
@@ -192,25 +194,21 @@ def trained_table(profile: Profile) -> Table:
 
 def _classes(profile: Profile, console: Console) -> list[RenderableType]:
     classes = profile.classes
-    largest, between, smallest = shown_classes(classes)
+    most = classes[0].count
+    shown = [
+        (class_name(each.label), each.count, each.tokens, _bar(each.count, most, console))
+        for each in classes
+    ]
+    if len(classes) > _MOST_CLASSES:
+        between = classes[_LARGEST:-_SMALLEST]
+        count, tokens = sum(each.count for each in between), sum(each.tokens for each in between)
+        name = f"({len(between):,} classes between)"
+        shown[_LARGEST:-_SMALLEST] = [(name, count, tokens, Text())]
     rows = table("", "", "samples", "share", "mean length")
     rows.columns[1].justify = "left"
-
-    def add(name: str, count: int, tokens: int, bar: Text) -> None:
+    for name, count, tokens, bar in shown:
         share = percent(count / len(profile))
         rows.add_row(Text(name), bar, f"{count:,}", share, f"{tokens / count:,.1f}")
-
-    def add_class(each: ClassCount) -> None:
-        bar = _bar(each.count, classes[0].count, console)
-        add(class_name(each.label), each.count, each.tokens, bar)
-
-    for each in largest:
-        add_class(each)
-    if between:
-        count, tokens = sum(c.count for c in between), sum(c.tokens for c in between)
-        add(f"({len(between):,} classes between)", count, tokens, Text())
-    for each in smallest:
-        add_class(each)
     column = profile.corpus.options.label_column or ""
     return [Line("classes", f"of {one_line(column)}"), rows, *class_notes(profile)]
 

@@ -1,11 +1,11 @@
 """What `compare --details` says of trained tokens: how many a step has, and what each weighs."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 
 from rich.console import RenderableType
 from rich.text import Text
 
-from batchstat.documents.trained import Amounts, TokenWeights, TrainedCounts
+from batchstat.documents.trained import Amounts, TrainedCounts
 from batchstat.render.screens.layout import Caption, Rows
 from batchstat.render.text import class_name, decimal
 from batchstat.simulation.compare.comparison import Comparison
@@ -30,43 +30,40 @@ def trained_details(comparison: Comparison) -> Iterator[RenderableType]:
 
 def _amounts(comparison: Comparison) -> Rows:
     known = [(row.label, row.trained) for row in comparison.strategies if row.trained is not None]
-    columns: dict[str, Callable[[TrainedCounts], str]] = {
-        "per step": lambda trained: f"{trained.per_step.mean:,.0f}",
-        "step ±": lambda trained: f"{trained.per_step.std:,.0f}",
-        "step min-max": lambda trained: _range(trained.per_step),
-    }
-    if comparison.basis.world_size > 1:
-        columns |= {
-            "per rank": lambda trained: f"{trained.per_rank.mean:,.0f}",
-            "rank ±": lambda trained: f"{trained.per_rank.std:,.0f}",
-            "rank min-max": lambda trained: _range(trained.per_rank),
+    has_untrained = any(trained.untrained_samples for _, trained in known)
+    return Rows.of(
+        {
+            "strategy": label,
+            **_amount_cells("step", trained.per_step),
+            **(_amount_cells("rank", trained.per_rank) if comparison.basis.world_size > 1 else {}),
+            **(_untrained_cells(trained) if has_untrained else {}),
         }
-    if any(trained.untrained_samples for _, trained in known):
-        columns["untrained samples"] = lambda trained: f"{trained.untrained_samples:,}"
-        columns["untrained batches"] = lambda trained: f"{trained.untrained_batches:,}"
-    rows = Rows("strategy", *columns)
-    for label, trained in known:
-        rows.add(Text(label), *(show(trained) for show in columns.values()))
-    return rows
+        for label, trained in known
+    )
 
 
-def _range(amounts: Amounts) -> str:
-    return f"{amounts.min:,}-{amounts.max:,}"
+def _amount_cells(of: str, amounts: Amounts) -> dict[str, str]:
+    return {
+        f"per {of}": f"{amounts.mean:,.0f}",
+        f"{of} ±": f"{amounts.std:,.0f}",
+        f"{of} min-max": f"{amounts.min:,}-{amounts.max:,}",
+    }
+
+
+def _untrained_cells(trained: TrainedCounts) -> dict[str, str]:
+    return {
+        "untrained samples": f"{trained.untrained_samples:,}",
+        "untrained batches": f"{trained.untrained_batches:,}",
+    }
 
 
 def _weights(comparison: Comparison) -> Rows:
     rows = Rows("strategy", "p5", "p95", "spread", "shortest tenth", "longest tenth")
     for row in comparison.strategies:
-        if row.trained is not None and (weights := row.trained.weights) is not None:
-            rows.add(Text(row.label), *map(decimal, _numbers(weights)))
+        if row.trained is not None and (found := row.trained.weights) is not None:
+            ends = found.p5, found.p95, found.spread, found.shortest_tenth, found.longest_tenth
+            rows.add(Text(row.label), *map(decimal, ends))
     return rows
-
-
-def _numbers(weights: TokenWeights) -> tuple[float | None, ...]:
-    return (
-        *(weights.p5, weights.p95, weights.spread),
-        *(weights.shortest_tenth, weights.longest_tenth),
-    )
 
 
 def _classes(comparison: Comparison) -> Rows:
