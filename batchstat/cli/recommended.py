@@ -4,7 +4,7 @@ from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import Any
 
-from batchstat.documents.comparison import SCHEMA, LearningRateHint
+from batchstat.documents.comparison import CompareFile, LearningRateHint
 from batchstat.documents.parts import parts
 from batchstat.documents.profile import of_corpus
 from batchstat.errors import InputError
@@ -53,7 +53,7 @@ def find_recommendation(folder: Path, profile: Profile) -> Recommendation | None
     try:
         check_regular(path)
         record = parse(read_bytes(path))
-        require_schema(record, SCHEMA)
+        require_schema(record, CompareFile.number)
         if not _is_of(record, profile):
             return None
         kept = record["corpus"]["samples"]

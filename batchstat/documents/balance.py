@@ -2,10 +2,9 @@
 
 from typing import Annotated, Any
 
-from batchstat.documents.base import Document, File, head
+from batchstat.documents.base import Document
 from batchstat.documents.comparison import Compared, Warned
-from batchstat.documents.corpus import corpus_of
-from batchstat.documents.device import Calibrated, calibrated
+from batchstat.documents.device import Calibrated
 from batchstat.documents.profile import percentiles
 from batchstat.documents.strategy import Strategy, strategy_of
 from batchstat.parameters import described
@@ -21,8 +20,6 @@ from batchstat.records import (
     told_of,
     untold,
 )
-
-SCHEMA = "batchstat.balance/3"
 
 
 @described("The lengths of what is drawn, whole.")
@@ -121,7 +118,7 @@ class Sampler(Document):
 @described(
     """Samplers that balance classes, on the same corpus. Keys may be added within this schema."""
 )
-class BalanceFile(Compared, File):
+class BalanceFile(Compared, number="batchstat.balance/3"):
     calibration: Calibrated | None = told("The calibration that --calibration names.")
     epochs: Positive = told("How many epochs coverage is followed over.")
     unlabelled_samples: Count = told(
@@ -148,13 +145,8 @@ class BalanceFile(Compared, File):
 
 def balance_document(report: Any) -> dict[str, Any]:
     """Return balance.json of a `batchstat.simulation.balance.report.BalanceReport`."""
-    made = {
-        **head(SCHEMA, report.created),
-        "corpus": corpus_of(report.corpus, report.samples),
-        "calibration": calibrated(report.device, report.basis.widest),
-        "samplers": [_sampler(row, report.basis.epoch) for row in report.samplers],
-    }
-    return BalanceFile.of(made, report)
+    rows = [_sampler(row, report.basis.epoch) for row in report.samplers]
+    return BalanceFile.of_report(report, {"samplers": rows})
 
 
 def _sampler(row: Any, epoch: int) -> dict[str, Any]:
@@ -167,17 +159,7 @@ def _sampler(row: Any, epoch: int) -> dict[str, Any]:
         }
         for i, seen in enumerate(row.seen)
     ]
-    made = {
-        "lengths": DrawnLengths.of(percentiles(row.lengths), row.lengths),
-        "epochs": epochs,
-        "ranks": _ranks(row),
-        "strategy": strategy_of(row.row),
-    }
-    return Sampler.of(made, row)
-
-
-def _ranks(row: Any) -> list[dict[str, Any]]:
-    return [
+    ranks = [
         {
             "rank": rank,
             "samples": each.samples,
@@ -188,3 +170,10 @@ def _ranks(row: Any) -> list[dict[str, Any]]:
         }
         for rank, each in enumerate(row.row.counts.sample_coverage.ranks)
     ]
+    made = {
+        "lengths": DrawnLengths.of(percentiles(row.lengths), row.lengths),
+        "epochs": epochs,
+        "ranks": ranks,
+        "strategy": strategy_of(row.row),
+    }
+    return Sampler.of(made, row)

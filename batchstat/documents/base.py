@@ -7,7 +7,7 @@ its JSON Schema, the paths of limits and the glossary follow from that: see `doc
 import json
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar
 
 from batchstat._version import __version__
 from batchstat.documents.parts import Sources, parts
@@ -43,6 +43,9 @@ class Tool(Document):
 
 @described("What every file begins with.")
 class File(Document):
+    number: ClassVar[str]
+    """Name and number of its schema."""
+
     schema: str = told(
         "Name and number of the file's schema: the number rises where a key is renamed or removed."
     )
@@ -50,6 +53,17 @@ class File(Document):
     created: Created = told(
         "When the work began, in UTC: the one value that differs between equal runs."
     )
+
+    def __init_subclass__(cls, number: str = "") -> None:
+        """Declare the fields, and the number of the schema."""
+        super().__init_subclass__()
+        cls.number = number
+
+    @classmethod
+    def written(cls, created: str, *sources: object) -> dict[str, Any]:
+        """Return the file, whose work began at a time, from sources as `of` takes them."""
+        tool = {"name": "batchstat", "version": __version__}
+        return cls.of({"schema": cls.number, "tool": tool, "created": created}, *sources)
 
 
 def rows_of(kind: type[Document], columns: Iterable[Any]) -> list[dict[str, Any]]:
@@ -75,12 +89,6 @@ def _numbers(part: Mapping[str, Any], name: str = "") -> Iterator[tuple[str, Any
             yield from _numbers(value, f"{name}{key}_") if key != "params" else ()
         elif value is None or (isinstance(value, int | float) and not isinstance(value, bool)):
             yield f"{name}{key}", value
-
-
-def head(schema: str, created: str) -> dict[str, Any]:
-    """Return the keys of `File`."""
-    tool = {"name": "batchstat", "version": __version__}
-    return {"schema": schema, "tool": tool, "created": created}
 
 
 def to_text(document: dict[str, Any] | list[dict[str, Any]]) -> str:

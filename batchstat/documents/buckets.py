@@ -2,10 +2,9 @@
 
 from typing import Annotated, Any
 
-from batchstat.documents.base import Document, File, head
+from batchstat.documents.base import Document
 from batchstat.documents.comparison import Compared, Model, Warned
-from batchstat.documents.corpus import corpus_of
-from batchstat.documents.device import Calibrated, calibrated
+from batchstat.documents.device import Calibrated
 from batchstat.documents.strategy import Strategy, strategy_of
 from batchstat.parameters import described
 from batchstat.planning.rules import COSTS
@@ -22,8 +21,6 @@ from batchstat.records import (
     told_of,
     untold,
 )
-
-SCHEMA = "batchstat.buckets/3"
 
 
 @described("One bucket of the optimal edges.")
@@ -89,7 +86,7 @@ class BucketTime(Record):
 
 
 @described("Upper edges of buckets. Keys may be added within this schema.")
-class BucketsFile(Compared, File):
+class BucketsFile(Compared, number="batchstat.buckets/3"):
     cost: Annotated[str, among(COSTS)] = told(
         "What the optimal edges minimise: linear is padding, quadratic is attention, model is a "
         "transformer's cost, time is by a calibration."
@@ -121,11 +118,8 @@ class BucketsFile(Compared, File):
 
 def buckets_document(report: Any) -> dict[str, Any]:
     """Return buckets.json of a `batchstat.simulation.buckets.search.BucketReport`."""
-    made = {
-        **head(SCHEMA, report.created),
-        "corpus": corpus_of(report.corpus, report.samples),
-        "calibration": calibrated(report.device, report.basis.widest),
+    composed = {
         "strategies": [strategy_of(row, report.model) for row in report.uses],
         "rules": [{"name": rule, "points": points} for rule, points in report.found.items()],
     }
-    return BucketsFile.of(made, report)
+    return BucketsFile.of_report(report, composed)

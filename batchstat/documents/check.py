@@ -3,12 +3,10 @@
 from collections.abc import Mapping, Sequence
 from typing import Annotated, Any
 
-from batchstat.documents.base import Document, File, head
+from batchstat.documents.base import Document, File
 from batchstat.documents.comparison import Report
 from batchstat.parameters import described
 from batchstat.records import Record, allowed, among, told
-
-SCHEMA = "batchstat.check/4"
 
 _Bound = Annotated[str, among(("max", "min", "max-increase", "max-decrease"))]
 _Number = Annotated[int | float, allowed(type="number")]
@@ -70,7 +68,7 @@ class CheckResult(Document):
     schema.
     """
 )
-class CheckFile(File):
+class CheckFile(File, number="batchstat.check/4"):
     status: _Status = told(
         "The worst of the checks'. A warning and a pass exit with 0, fail with 1 unless "
         "--warn-only, error with 3."
@@ -86,5 +84,4 @@ def check_document(checks: Sequence[object], status: str, created: str) -> dict[
         status: the worst of them.
         created: when the work began.
     """
-    made = {**head(SCHEMA, created), "status": status, "checks": checks}
-    return CheckFile.of(made)
+    return CheckFile.written(created, {"status": status, "checks": checks})

@@ -1,9 +1,10 @@
 """compare.json, and the report that limits are held against."""
 
+from collections.abc import Mapping
 from math import sqrt
 from typing import Annotated, Any
 
-from batchstat.documents.base import Document, File, head
+from batchstat.documents.base import Document, File
 from batchstat.documents.corpus import Corpus, corpus_of
 from batchstat.documents.device import Calibrated, calibrated
 from batchstat.documents.grouping import Sweep
@@ -26,9 +27,6 @@ from batchstat.records import (
     told,
     told_of,
 )
-
-SCHEMA = "batchstat.compare/5"
-
 
 Basis = Annotated[ResolvedSettings, allowed(description="The settings that all rows share.")]
 
@@ -137,16 +135,25 @@ class Warned(Document):
 
 
 @described("What several files say of the lengths that they are about.")
-class Compared(Document):
+class Compared(File):
     corpus: Corpus = told("Which corpus was read, and how.")
     tokenizer: TokenizerFacts | None = told(
         "The tokenizer that counted; null where lengths were given."
     )
     basis: Basis
 
+    @classmethod
+    def of_report(cls, report: Any, composed: Mapping[str, Any]) -> dict[str, Any]:
+        """Return the file of a report: what it is composed of, and all else as it has it."""
+        shared = {
+            "corpus": corpus_of(report.corpus, report.samples),
+            "calibration": calibrated(report.device, report.basis.widest),
+        }
+        return cls.written(report.created, {**shared, **composed}, report)
+
 
 @described("Batching strategies on the same lengths. Keys may be added within this schema.")
-class CompareFile(Compared, File):
+class CompareFile(Compared, number="batchstat.compare/5"):
     run: RunFacts | None = told("The recorded run that is the current setup; null where none is.")
     model: Model | None = told("The shape of the transformer that --model names.")
     calibration: Calibrated | None = told("The calibration that --calibration names.")
@@ -197,14 +204,8 @@ def comparison_document(comparison: Any) -> dict[str, Any]:
         strategy_of(row, comparison.model, comparison.speed_up(row))
         for row in comparison.strategies
     ]
-    made = {
-        **head(SCHEMA, comparison.created),
-        "corpus": corpus_of(comparison.corpus, comparison.samples),
-        "calibration": calibrated(comparison.device, comparison.basis.widest),
-        "strategies": rows,
-        "choice": choice_of(comparison.changes),
-    }
-    return CompareFile.of(made, comparison)
+    composed = {"strategies": rows, "choice": choice_of(comparison.changes)}
+    return CompareFile.of_report(comparison, composed)
 
 
 def choice_of(changes: Any) -> dict[str, str | None]:

@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from typing import Annotated, Any
 
-from batchstat.documents.base import Document, File, head
+from batchstat.documents.base import Document
 from batchstat.documents.comparison import Compared, Warned
 from batchstat.documents.corpus import corpus_of
 from batchstat.documents.device import Calibrated, calibrated
@@ -14,7 +14,6 @@ from batchstat.parameters import described
 from batchstat.recording.run_facts import RunFacts
 from batchstat.records import SAME, Amount, Count, Positive, Record, UnboundedRatio, among, told
 
-SCHEMA = "batchstat.preflight/3"
 ROLES = ("best", "fastest", "packed")
 
 
@@ -125,7 +124,7 @@ class SavedTime(Record):
     schema.
     """
 )
-class PreflightFile(Compared, File):
+class PreflightFile(Compared, number="batchstat.preflight/3"):
     config: TrainerConfig
     run: RunFacts | None = told(
         "The run that was recorded; null where none was.", of="observed.run"
@@ -169,7 +168,6 @@ def preflight_document(report: Any) -> dict[str, Any]:
         for role, change in roles(report.changes)
     ]
     made = {
-        **head(SCHEMA, report.created),
         "corpus": corpus_of(profile.corpus, len(profile)),
         "kept": len(report.samples.profile),
         "tokenizer": profile.tokenizer,
@@ -179,4 +177,4 @@ def preflight_document(report: Any) -> dict[str, Any]:
         "strategy": strategy_of(simulation.row),
         "changes": changes,
     }
-    return PreflightFile.of(made, report)
+    return PreflightFile.written(report.created, made, report)

@@ -2,15 +2,12 @@
 
 from typing import Any
 
-from batchstat.documents.base import Document, File, head
+from batchstat.documents.base import Document, File
 from batchstat.documents.corpus import Corpus, Histogram, corpus_of
 from batchstat.lengths.stats import PERCENTILES, LengthStats
 from batchstat.parameters import described
 from batchstat.profiling.profile import ClassCount, Profile, TokenizerFacts, Truncation
 from batchstat.records import Amount, AtLeastOne, Count, Positive, Ratio, told
-
-SCHEMA = "batchstat.profile/1"
-
 
 _NOT_EXCEEDED = "The smallest observed length that at least {} of the samples do not exceed."
 
@@ -58,34 +55,33 @@ class OfCorpus(Document):
 
 
 @described("Lengths and classes of a corpus, in tokens. Keys may be added within this schema.")
-class ProfileFile(OfCorpus, File):
+class ProfileFile(OfCorpus, File, number="batchstat.profile/1"):
     pass
 
 
 def profile_document(profile: Profile) -> dict[str, Any]:
     """Return profile.json."""
-    return {**head(SCHEMA, profile.created), **of_corpus(profile)}
+    return ProfileFile.written(profile.created, of_corpus(profile))
 
 
 def of_corpus(profile: Profile) -> dict[str, Any]:
     """Return what profile.json says of a corpus, which check.json says too."""
-    lengths = percentiles(profile.stats) | {"histogram": profile.histogram}
+    stats, trained = profile.stats, None
+    if profile.trained_tokens is not None:
+        trained = {
+            "tokens": profile.trained_tokens,
+            "share": profile.trained_tokens / max(stats.sum, 1),
+            "untrained_samples": profile.untrained_samples,
+        }
+    lengths = percentiles(stats) | {"histogram": profile.histogram}
     return OfCorpus.of(
         {
             "corpus": corpus_of(profile.corpus, len(profile)),
-            "lengths": Lengths.of(lengths, profile.stats),
-            "trained": _trained(profile),
+            "lengths": Lengths.of(lengths, stats),
+            "trained": trained,
         },
         profile,
     )
-
-
-def _trained(profile: Profile) -> dict[str, Any] | None:
-    tokens, untrained = profile.trained_tokens, profile.untrained_samples
-    if tokens is None:
-        return None
-    share = tokens / max(profile.stats.sum, 1)
-    return Trained.of({"tokens": tokens, "share": share, "untrained_samples": untrained})
 
 
 def percentiles(stats: LengthStats) -> dict[str, int]:

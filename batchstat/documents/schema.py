@@ -3,38 +3,31 @@
 from functools import cache
 from typing import Any
 
-from batchstat.documents.balance import SCHEMA as BALANCE
 from batchstat.documents.balance import BalanceFile
-from batchstat.documents.base import Document
-from batchstat.documents.buckets import SCHEMA as BUCKETS
+from batchstat.documents.base import File
 from batchstat.documents.buckets import BucketsFile
-from batchstat.documents.check import SCHEMA as CHECK
 from batchstat.documents.check import CheckFile
-from batchstat.documents.comparison import SCHEMA as COMPARE
 from batchstat.documents.comparison import CompareFile
 from batchstat.documents.parts import Part, parts
-from batchstat.documents.preflight import SCHEMA as PREFLIGHT
 from batchstat.documents.preflight import PreflightFile
-from batchstat.documents.profile import SCHEMA as PROFILE
 from batchstat.documents.profile import ProfileFile
 
-FILES: dict[str, tuple[str, type[Document]]] = {
-    "profile": (PROFILE, ProfileFile),
-    "compare": (COMPARE, CompareFile),
-    "buckets": (BUCKETS, BucketsFile),
-    "balance": (BALANCE, BalanceFile),
-    "check": (CHECK, CheckFile),
-    "preflight": (PREFLIGHT, PreflightFile),
+FILES: dict[str, type[File]] = {
+    "profile": ProfileFile,
+    "compare": CompareFile,
+    "buckets": BucketsFile,
+    "balance": BalanceFile,
+    "check": CheckFile,
+    "preflight": PreflightFile,
 }
-"""The name of each file's schema, and its document."""
 
 
 @cache
 def schema(name: str) -> dict[str, Any]:
     """Return the JSON Schema of a file such as `profile.json`, by the word before the dot."""
-    number, document = FILES[name]
+    document = FILES[name]
     found = schema_of(parts(document))
-    found["properties"]["schema"]["const"] = number
+    found["properties"]["schema"]["const"] = document.number
     return {
         "$schema": "https://json-schema.org/draft/2020-12/schema",
         "title": f"{name}.json",

@@ -197,6 +197,11 @@ def strategy_of(row: Any, model: Any = None, speed_up: float | None = None) -> d
         speed_up: over the current setup, in a comparison.
     """
     counts = row.counts
+    first_batches = None
+    if row.first_batches is not None:
+        table = BatchTable.of([row.first_batches])
+        columns = (table.rows, table.widths, table.tokens)
+        first_batches = rows_of(FirstBatch, [column[:MOST_BATCHES] for column in columns])
     held = [each.samples for each in counts.sample_coverage.ranks]
     composed = {
         "speed_up": speed_up,
@@ -209,12 +214,6 @@ def strategy_of(row: Any, model: Any = None, speed_up: float | None = None) -> d
         "max_samples": max(held),
         "timeline": None if speed_up is None else timeline_of(row.timeline),
         "seeds": row.seeds and seeds_of(row.seeds),
-        "first_batches": None if row.first_batches is None else _batches(row.first_batches),
+        "first_batches": first_batches,
     }
     return Strategy.of(composed, counts, counts.sample_coverage, row.on_device, row)
-
-
-def _batches(plan: Any) -> list[dict[str, Any]]:
-    table = BatchTable.of([plan])
-    columns = (table.rows, table.widths, table.tokens)
-    return rows_of(FirstBatch, [column[:MOST_BATCHES] for column in columns])
