@@ -3,7 +3,6 @@
 import os
 from dataclasses import asdict, replace
 from datetime import UTC, datetime, timedelta
-from typing import TYPE_CHECKING
 
 from batchstat.cli.current import current_of
 from batchstat.cli.device import device_keywords, read_device
@@ -13,7 +12,7 @@ from batchstat.cli.pasted import written
 from batchstat.cli.profiles import count, refuse_counting
 from batchstat.cli.records import Checks
 from batchstat.cli.results import warn_of_ignored
-from batchstat.cli.streams import say
+from batchstat.cli.streams import say, warn
 from batchstat.errors import InputError
 from batchstat.gate.check import DEFAULT_CURRENT, check, measure_report
 from batchstat.gate.outcome import Check, CheckedReport
@@ -22,9 +21,6 @@ from batchstat.profiling.parquet import load_profile
 from batchstat.profiling.profile import Profile
 from batchstat.profiling.staleness import changes
 from batchstat.render.text import age
-
-if TYPE_CHECKING:
-    from batchstat.trainers.preflight.observed import Observed
 
 _NOT_NAMED = (
     f"the limits are held against {DEFAULT_CURRENT}, as nothing names what you train with: add "
@@ -101,26 +97,21 @@ def _profile(inputs: Inputs) -> Profile:
     """Return the profile of a check's corpus, or of its recording, or the one in the results
     folder.
     """
-    if inputs.observed is not None:
-        return _of_recording(inputs.observed)
+    if inputs.observed is not None and (run := inputs.observed.run) is not None:
+        now = datetime.now(UTC)
+        made = age(run.created, now)
+        say(f"recording of {run.command or run.program}, {made}, in {run.folder}")
+        is_old = now - datetime.fromisoformat(run.created) > timedelta(days=1)
+        # The workflow that init writes records the command again, before it checks.
+        if is_old and not os.environ.get("CI"):
+            warn(
+                f"{run.folder} was recorded {made}: what has changed since is not in it; record it "
+                "again with batchstat run"
+            )
+        return inputs.observed.profile
     profile = count(inputs)[0] if inputs.corpus else _stored_profile(inputs)
     warn_of_ignored(profile)
     return profile
-
-
-def _of_recording(observed: "Observed") -> Profile:
-    """Return the samples of a recording, and say which run it is of."""
-    assert observed.run is not None
-    now, run = datetime.now(UTC), observed.run
-    made = age(run.created, now)
-    say(f"recording of {run.command or run.program}, {made}, in {run.folder}")
-    is_old = now - datetime.fromisoformat(run.created) > timedelta(days=1)
-    if is_old and not os.environ.get("CI"):
-        say(
-            f"warning: {run.folder} was recorded {made}: what has changed since is not in it; "
-            "record it again with batchstat run"
-        )
-    return observed.profile
 
 
 def _stored_profile(inputs: Inputs) -> Profile:

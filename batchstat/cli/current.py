@@ -92,23 +92,17 @@ def current_of(inputs: "Inputs", profile: "Profile") -> "Trained":
     from batchstat.trainers.preflight import current
     from batchstat.trainers.preflight.changes import Trainer
 
-    given = _given(inputs)
+    settings, own = inputs.settings, inputs.setup_origins
+    # What stands above the current setup, which decides the rest itself.
+    given = {
+        each.name: getattr(settings, each.name)
+        for each in fields(Settings)
+        if each.name in inputs.values and inputs.values[each.name].origin not in own
+    }
     if inputs.observed is not None:
-        found = current.of_recording(inputs.observed, given)
-        return found.warned(inputs.observed.warnings)
+        return current.of_recording(inputs.observed, given).warned(inputs.observed.warnings)
     found = current.current_of(Trainer(setup=inputs.setup, profile=profile, settings=given))
     return found.warned(_warnings(inputs, found))
-
-
-def _given(inputs: "Inputs") -> dict[str, object]:
-    """Return the settings that are not of the current setup."""
-    own = {each.name for each in fields(Settings)}
-    read = inputs.settings
-    return {
-        key: getattr(read, key)
-        for key, each in inputs.values.items()
-        if key in own and each.origin not in inputs.setup_origins
-    }
 
 
 def _warnings(inputs: "Inputs", now: "CurrentSetup") -> list[str]:

@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, TypedDict
+from typing import TYPE_CHECKING, Any
 
 from batchstat.parameters import option
 
@@ -29,19 +29,9 @@ class Calibrated:
     )
 
 
-class DeviceKeywords(TypedDict):
-    """The keywords of library functions that take a calibration."""
-
-    calibration: Path | None
-    cost_per_hour: float | None
-
-
-def device_keywords(inputs: "Inputs") -> DeviceKeywords:
-    """Return the calibration and the cost in force."""
-    return {
-        "calibration": inputs.get("calibration"),
-        "cost_per_hour": inputs.get("cost_per_hour"),
-    }
+def device_keywords(inputs: "Inputs") -> dict[str, Any]:
+    """Return the calibration and the cost in force, as library functions take them."""
+    return {key: inputs.get(key) for key in ("calibration", "cost_per_hour")}
 
 
 def read_device(inputs: "Inputs", model: "CostModel | None" = None) -> "Device | None":

@@ -183,13 +183,10 @@ def read_inputs(
     """
     if check is None:
         check = read_configuration(options).shared
-    flags = _flags(options)
-    kept = dict(check.values)
-    is_flag = setup is not None or "current" in flags
-    observed = _recorded({**kept, **flags})
-    if observed is not None:
-        setup = observed.setup
-    setup = setup or _current_setup({**kept, **flags})
+    flags, kept = _flags(options), dict(check.values)
+    is_flag, observed = setup is not None or "current" in flags, None
+    if setup is None:
+        setup, observed = _current_setup({**kept, **flags})
     if setup is not None:
         above, below = (flags, kept) if is_flag else ({**kept, **flags}, {})
         own = (
@@ -197,7 +194,7 @@ def read_inputs(
             if observed is None
             else settings_of_recording(observed, above)
         )
-        kept = {**below, **own, **(kept if not is_flag else {})}
+        kept = {**kept, **own} if is_flag else {**own, **kept}
     for content, others in _ONLY_FOR_OTHERS.items():
         if content in flags:
             for key in others:
@@ -218,28 +215,28 @@ def read_inputs(
     )
 
 
-def _current_setup(values: Mapping[str, Setting]) -> "TrainingSetup | None":
-    """Return what the trainer's configuration means that is the current setup, if one is."""
-    if "current" not in values or not names_configuration(values["current"].value):
-        return None
-    from batchstat.trainers.base.files import read_setup
-
-    framework, ignored = (
-        values[key].value if key in values else None for key in ("framework", "ignore_keys")
+def _current_setup(
+    values: Mapping[str, Setting],
+) -> "tuple[TrainingSetup | None, Observed | None]":
+    """Return what the trainer's configuration means that is the current setup, or what was recorded
+    in the folder that is, if one is.
+    """
+    current, framework, ignored = (
+        values[key].value if key in values else None
+        for key in ("current", "framework", "ignore_keys")
     )
-    return read_setup(values["current"].value, framework, ignored or ())
+    if current is None:
+        return None, None
+    if names_configuration(current):
+        from batchstat.trainers.base.files import read_setup
 
+        return read_setup(current, framework, ignored or ()), None
+    if names_recording(current):
+        from batchstat.trainers.preflight.current import recorded
 
-def _recorded(values: Mapping[str, Setting]) -> "Observed | None":
-    """Return what was recorded in the folder that is the current setup, if one is."""
-    if "current" not in values:
-        return None
-    named = values["current"].value
-    if names_configuration(named) or not names_recording(named):
-        return None
-    from batchstat.trainers.preflight.current import recorded
-
-    return recorded(local_path(named))
+        observed = recorded(local_path(current))
+        return observed.setup, observed
+    return None, None
 
 
 def _flags(options: Options) -> dict[str, Setting]:

@@ -64,9 +64,9 @@ class _Taking:
         self.__doc__ = inspect.cleandoc(command.__doc__ or "")
         self.__name__ = command.__name__
         self.__annotations__: dict[str, Any] = {}
-        self.rare = {name for name, each in declared.items() if not _is_common(each)}
-        takers = (name for name, each in declared.items() if each.metadata["option"].takes_rest)
-        self.rest = next(takers, "")
+        options = {name: each.metadata["option"] for name, each in declared.items()}
+        self.rare = {name for name, each in options.items() if not each.is_common}
+        self.rest = next((name for name, each in options.items() if each.takes_rest), "")
 
     @property
     def __signature__(self) -> inspect.Signature:
@@ -88,11 +88,6 @@ _HELP = [
     inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, default=None, annotation=kind)
     for name, kind in {"help": Help, "help_all": HelpAll}.items()
 ]
-
-
-def _is_common(declared: "Field[Any]") -> bool:
-    option: Option = declared.metadata["option"]
-    return option.is_common
 
 
 def _parameter(declared: "Field[Any]") -> inspect.Parameter:

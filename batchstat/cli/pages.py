@@ -35,13 +35,9 @@ def write_page(output: Output, page: Callable[[], str]) -> None:
         return
     write_file(path, page().encode("utf-8", "backslashreplace"), remedy=_REMEDY)
     say(f"wrote {path.as_posix()}")
-    if output.open_page and not _is_opened(str(path) if is_remote(path) else _address(output)):
+    address = str(path) if is_remote(path) else path.resolve().as_uri()
+    if output.open_page and not _is_opened(address):
         warn(f"no browser to open {printable(path.as_posix())} with: open it by hand")
-
-
-def _address(output: Output) -> str:
-    assert output.html is not None
-    return output.html.resolve().as_uri()
 
 
 def _is_opened(address: str) -> bool:

@@ -2,7 +2,6 @@
 configuration.
 """
 
-from collections.abc import Mapping
 from dataclasses import fields
 from typing import TYPE_CHECKING, Any
 
@@ -135,13 +134,12 @@ def written(given: Inputs, profile: "Profile", trial: "Trial", is_whole: bool) -
         origins = given.setup_origins
         kept = {key: each.value for key, each in given.values.items() if each.origin in origins}
         changes = kept | changes
-    return change, _described(given, changes)
-
-
-def _described(given: Inputs, changes: Mapping[str, Any]) -> str:
-    """Return how the check is to say what is trained then."""
-    origins = [given.values[key].origin for key in ("corpus", *changes) if key in given.values]
-    if given.table is None or any(origin.endswith(COMMAND_LINE) for origin in origins):
-        return f"pass {joined(flags(changes))}"
+    is_flag = any(
+        given.values[key].origin.endswith(COMMAND_LINE)
+        for key in ("corpus", *changes)
+        if key in given.values
+    )
+    if given.table is None or is_flag:
+        return change, f"pass {joined(flags(changes))}"
     lines = [setting(key.replace("_", "-"), value) for key, value in changes.items()]
-    return f"set {' and '.join(lines)} in {given.table}"
+    return change, f"set {' and '.join(lines)} in {given.table}"

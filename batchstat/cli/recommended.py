@@ -9,7 +9,7 @@ from batchstat.documents.parts import parts
 from batchstat.documents.profile import of_corpus
 from batchstat.errors import InputError
 from batchstat.planning.settings import ResolvedSettings, Settings
-from batchstat.planning.strategies.spec import RowRequest, StrategySpec
+from batchstat.planning.strategies.spec import StrategySpec
 from batchstat.profiling.profile import Profile
 from batchstat.render.recipes.writing import Origin
 from batchstat.storage.addresses import check_regular, read_bytes
@@ -37,10 +37,6 @@ class Recommendation:
     argument: str = ""
 
 
-class _FewerSamplesError(Exception):
-    """A comparison of fewer samples than its profile has."""
-
-
 def find_recommendation(folder: Path, profile: Profile) -> Recommendation | None:
     """Return what the comparison in a results folder recommends; None if there is none of this
     profile.
@@ -56,31 +52,39 @@ def find_recommendation(folder: Path, profile: Profile) -> Recommendation | None
         require_schema(record, CompareFile.number)
         if not _is_of(record, profile):
             return None
-        kept = record["corpus"]["samples"]
-        best, current = record["choice"]["best"], record["choice"]["current"]
-        if best is not None:
+        kept, choice = record["corpus"]["samples"], record["choice"]
+        found = None
+        if choice["best"] is not None:
             basis = ResolvedSettings(**parts(ResolvedSettings).json(record["basis"]))
-            strategy = StrategySpec.parse(best)
-            settings = _settings(strategy.request(basis), basis)
-            StrategySpec.parse(current).request(basis)
-            if kept != len(profile):
-                raise _FewerSamplesError(kept)
+            strategy = StrategySpec.parse(choice["best"])
+            request = strategy.request(basis)
+            # A batch size that the strategy does not use is none of its settings.
+            size = None if request.sets("batch_size") else request.params.get("batch_size")
+            values = {each.name: getattr(basis, each.name) for each in fields(Settings)}
+            StrategySpec.parse(choice["current"]).request(basis)
             hint = LearningRateHint(float(record["learning_rate"]["batch_ratio"]))
-            argument = record["choice"]["argument"] or ""
-            return Recommendation(strategy, settings, Origin(shown, current, hint), argument)
+            found = Recommendation(
+                strategy,
+                Settings(**values | {"batch_size": size}),
+                Origin(shown, choice["current"], hint),
+                choice["argument"] or "",
+            )
     except FileNotFoundError:
         return None
-    except _FewerSamplesError as error:
-        raise InputError(
-            f"{shown} is of the {error.args[0]:,} samples that a trainer's configuration keeps, "
-            f"but a recipe trains on all {len(profile):,}: pass a corpus of those alone, or name "
-            "a strategy with --strategy"
-        ) from None
     except (OSError, ValueError, LookupError, TypeError) as error:
         raise InputError(f"{shown} cannot be used ({one_line(error)}): {_REMEDY}") from None
-    raise InputError(
-        f"{shown} recommends no strategy, as each exceeds the budget or loses too much: {_REMEDY}"
-    )
+    if found is None:
+        raise InputError(
+            f"{shown} recommends no strategy, as each exceeds the budget or loses too much: "
+            f"{_REMEDY}"
+        )
+    if kept != len(profile):
+        raise InputError(
+            f"{shown} is of the {kept:,} samples that a trainer's configuration keeps, but a "
+            f"recipe trains on all {len(profile):,}: pass a corpus of those alone, or name a "
+            "strategy with --strategy"
+        )
+    return found
 
 
 def _is_of(record: Any, profile: Profile) -> bool:
@@ -89,10 +93,3 @@ def _is_of(record: Any, profile: Profile) -> bool:
     # A comparison may be of fewer samples than its profile has.
     corpora = [{**each["corpus"], "samples": None} for each in (record, own)]
     return corpora[0] == corpora[1] and bool(record["tokenizer"] == own["tokenizer"])
-
-
-def _settings(request: RowRequest, basis: ResolvedSettings) -> Settings:
-    """Return the settings of a comparison, without a batch size that the strategy does not use."""
-    size = None if request.sets("batch_size") else request.params.get("batch_size")
-    values = {each.name: getattr(basis, each.name) for each in fields(Settings)}
-    return Settings(**values | {"batch_size": size})

@@ -4,7 +4,7 @@ import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Annotated, Any, NamedTuple
 
-from typer import Context, Exit, Option, Typer, TyperException
+from typer import CallbackParam, Context, Exit, Option, Typer, TyperException
 from typer.core import TyperCommand, TyperGroup
 from typer.main import get_command
 
@@ -15,30 +15,23 @@ from batchstat.errors import OptionError, nearest, unknown
 _WRONG_USAGE = 2
 
 
-def _print_help(context: Context, wanted: bool) -> None:
-    _print_page(context, wanted, everything=False)
-
-
-def _print_all(context: Context, wanted: bool) -> None:
-    _print_page(context, wanted, everything=True)
-
-
-def _print_page(context: Context, wanted: bool, *, everything: bool) -> None:
+def _print_help(context: Context, parameter: CallbackParam, wanted: bool) -> None:
     if wanted and not context.resilient_parsing:
-        emit(help_page(context.command, context, everything=everything), sys.stdout.encoding)
+        page = help_page(context.command, context, everything=parameter.name == "help_all")
+        emit(page, sys.stdout.encoding)
         raise Exit(0)
 
 
-def _help_option(*flags: str, text: str, callback: Any) -> Any:
-    made = Option(*flags, is_eager=True, expose_value=False, callback=callback, help=text)
+def _help_option(*flags: str, text: str) -> Any:
+    made = Option(*flags, is_eager=True, expose_value=False, callback=_print_help, help=text)
     return Annotated[bool | None, made]
 
 
-Help = _help_option("-h", "--help", text="Print help.", callback=_print_help)
-"""The parameter of a command or a group that prints its help."""
+Help = _help_option("-h", "--help", text="Print help.")
+"""The parameter `help` of a command or a group, which prints its help."""
 
-HelpAll = _help_option("--help-all", text="Print help with all options.", callback=_print_all)
-"""The parameter of a command that prints its help with every option."""
+HelpAll = _help_option("--help-all", text="Print help with all options.")
+"""The parameter `help_all` of a command, which prints its help with every option."""
 
 
 class _Usage:

@@ -122,8 +122,7 @@ def command(options: Options) -> None:
             "compare",
             sampler=spec,
             strategy=strategy.text,
-            calibration=inputs.get("calibration"),
-            cost_per_hour=inputs.get("cost_per_hour"),
+            **device_keywords(inputs),
         )
 
     result = CommandResult(
