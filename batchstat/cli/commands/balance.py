@@ -1,8 +1,8 @@
 """batchstat balance"""
 
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass, replace
 
-from batchstat.cli.device import Calibrated
+from batchstat.cli.device import Calibrated, device_keywords, read_device
 from batchstat.cli.options import Options, takes
 from batchstat.cli.records import (
     READING,
@@ -74,10 +74,8 @@ class Strategy(Current):
     """
 )
 def command(options: Options) -> None:
-    from dataclasses import asdict, replace
 
     from batchstat.cli.current import current_of
-    from batchstat.cli.device import device_keywords, read_device
     from batchstat.cli.inputs import read_inputs
     from batchstat.cli.pasted import command_line
     from batchstat.cli.profiles import find_profile

@@ -8,7 +8,9 @@ import typer
 from batchstat.cli.device import Calibrated
 from batchstat.cli.options import Options, takes
 from batchstat.cli.records import READING, Checks, ConfigFile, Current, Folder, OptionalCorpus
+from batchstat.cli.streams import say
 from batchstat.cli.usage import Command, Group, Help
+from batchstat.errors import OptionError
 from batchstat.parameters import described, option
 from batchstat.planning.settings import Settings
 
@@ -60,8 +62,6 @@ class BaselineFile:
 def save(options: Options) -> None:
     from batchstat.cli.checks import chosen_checks, measure_inputs
     from batchstat.cli.pasted import repeated
-    from batchstat.cli.streams import say
-    from batchstat.errors import OptionError
     from batchstat.gate.baseline import DEFAULT_FILE
     from batchstat.gate.saving import write_baselines
 

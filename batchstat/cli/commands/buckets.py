@@ -1,9 +1,11 @@
 """batchstat buckets"""
 
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from batchstat.calibration.cost_model import as_model
+from batchstat.cli.device import read_device
 from batchstat.cli.options import Options, takes
 from batchstat.cli.records import READING, ConfigFile, Details, Model, OptionalCorpus, Output
 from batchstat.parameters import check_fields, described, option
@@ -70,10 +72,7 @@ class Buckets:
     """
 )
 def command(options: Options) -> None:
-    from dataclasses import asdict, replace
 
-    from batchstat.calibration.cost_model import as_model
-    from batchstat.cli.device import read_device
     from batchstat.cli.inputs import read_inputs
     from batchstat.cli.pasted import command_line
     from batchstat.cli.profiles import find_profile

@@ -10,7 +10,10 @@ from typing import TYPE_CHECKING, Any
 from batchstat.calibration.setup import Setup
 from batchstat.cli.options import Options, takes
 from batchstat.cli.records import Json
+from batchstat.cli.streams import KeptOnInterrupt, emit, say, show
+from batchstat.errors import OptionError, counted
 from batchstat.parameters import described, option, parse_bytes
+from batchstat.storage.shown import is_remote
 
 if TYPE_CHECKING:
     from batchstat.calibration.calibration import Calibration
@@ -94,11 +97,8 @@ class Measured:
 )
 def command(options: Options) -> None:
     from batchstat.calibration.calibration import save_calibration
-    from batchstat.cli.streams import KeptOnInterrupt, emit, say, show
-    from batchstat.errors import OptionError, counted
     from batchstat.render.screens.calibration import calibration_screen
     from batchstat.storage.results import check_file, write_file
-    from batchstat.storage.shown import is_remote
 
     setup, measured = options.read(Setup), options.read(Measured)
     if not setup.model:
@@ -124,7 +124,6 @@ def command(options: Options) -> None:
 
 def _measured(setup: Setup, measured: Measured) -> "Calibration":
     from batchstat.calibration.calibrate import calibrate
-    from batchstat.errors import OptionError
 
     if measured.memory is not None:
         raise OptionError("--memory goes with --estimate: a device knows its own")
@@ -141,7 +140,6 @@ def _measured(setup: Setup, measured: Measured) -> "Calibration":
 
 def _estimated(setup: Setup, measured: Measured) -> "Calibration":
     from batchstat.calibration.memory_estimate import estimate_memory
-    from batchstat.errors import OptionError
 
     asked = {
         "device": measured.device,
@@ -180,7 +178,6 @@ def _shown_progress() -> "Iterator[OnProgress]":
 
 
 def _lines() -> "OnProgress":
-    from batchstat.cli.streams import say
 
     stage = ""
 

@@ -1,6 +1,9 @@
 """batchstat check"""
 
 from dataclasses import dataclass
+from datetime import UTC, datetime
+
+from typer import Exit
 
 from batchstat.cli.device import Calibrated
 from batchstat.cli.options import Options, takes
@@ -13,6 +16,7 @@ from batchstat.cli.records import (
     Limits,
     OptionalCorpus,
 )
+from batchstat.cli.streams import say, warn
 from batchstat.errors import InputError
 from batchstat.parameters import described, names_in, option
 from batchstat.planning.settings import Settings
@@ -66,13 +70,9 @@ class Gate:
     """
 )
 def command(options: Options) -> None:
-    from datetime import UTC, datetime
-
-    from typer import Exit
 
     from batchstat.cli.checks import chosen_checks, run_check
     from batchstat.cli.formats import as_destinations, check_destinations, write
-    from batchstat.cli.streams import say, warn
     from batchstat.gate.check import require_limits
     from batchstat.gate.outcome import worst
 

@@ -1,10 +1,11 @@
 """batchstat compare"""
 
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from batchstat.cli.device import Calibrated
+from batchstat.calibration.cost_model import as_model
+from batchstat.cli.device import Calibrated, device_keywords, read_device
 from batchstat.cli.options import Options, takes
 from batchstat.cli.records import (
     READING,
@@ -16,8 +17,11 @@ from batchstat.cli.records import (
     OptionalCorpus,
     Output,
 )
+from batchstat.cli.streams import say
+from batchstat.errors import OptionError
 from batchstat.parameters import described, option
 from batchstat.planning.settings import Settings
+from batchstat.storage.result_files import COMPARE_FILE
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -121,14 +125,9 @@ def _compared(options: Options, check: "CheckSettings | None") -> "Compared":
         options: those given.
         check: the settings of one check of the configuration; None for what all checks share.
     """
-    from dataclasses import asdict, replace
-
-    from batchstat.calibration.cost_model import as_model
     from batchstat.cli.current import current_of
-    from batchstat.cli.device import device_keywords, read_device
     from batchstat.cli.inputs import read_inputs
     from batchstat.cli.profiles import find_profile
-    from batchstat.errors import OptionError
     from batchstat.planning.strategies.spec import StrategySpec
     from batchstat.simulation.compare.compare import check_seeds
     from batchstat.simulation.compare.estimate import check_share, read_share
@@ -176,7 +175,6 @@ def _result(
     from batchstat.cli.results import CommandResult
     from batchstat.documents.comparison import comparison_document
     from batchstat.render.screens.comparison import comparison_screen
-    from batchstat.storage.result_files import COMPARE_FILE
 
     def to_use(change: "Change") -> str:
         is_whole = len(profile) == len(whole)
@@ -225,7 +223,6 @@ def _export(profile: "Profile", comparison: "Comparison", path: Path) -> None:
     """Write the batches of the best row, and report which row and epoch they are from."""
     from io import BytesIO
 
-    from batchstat.cli.streams import say
     from batchstat.render.text import batches
     from batchstat.storage.results import write_file
     from batchstat.training.plan_file import export_plan
@@ -249,7 +246,6 @@ def _strategies(
     Raises:
         OptionError: some where no strategy plans such batches.
     """
-    from batchstat.errors import OptionError
     from batchstat.planning.strategies.registry import OWN_STRATEGIES
     from batchstat.simulation.compare.candidates import default_strategies
 

@@ -1,5 +1,6 @@
 """batchstat config"""
 
+from dataclasses import MISSING, fields
 from typing import TYPE_CHECKING, Any
 
 from batchstat.cli.options import Options, takes
@@ -11,6 +12,7 @@ from batchstat.cli.records import (
     OptionalCorpus,
     Tokenization,
 )
+from batchstat.cli.streams import show
 from batchstat.corpus.options import CorpusOptions
 from batchstat.parameters import described
 from batchstat.planning.settings import Settings
@@ -36,7 +38,6 @@ if TYPE_CHECKING:
 )
 def command(options: Options) -> None:
     from batchstat.cli.checks import chosen_checks
-    from batchstat.cli.streams import show
     from batchstat.render.screens.settings import settings_screen
 
     tables = {inputs.name: _rows(inputs) for inputs in chosen_checks(options)}
@@ -45,8 +46,6 @@ def command(options: Options) -> None:
 
 def _rows(inputs: "Inputs") -> list[tuple[str, str, str]]:
     """Return key, value and origin of every setting in force, including defaults."""
-    from dataclasses import MISSING, fields
-
     from batchstat.cli.configuration import KEYS
     from batchstat.tokenization.builtin import NAME
 

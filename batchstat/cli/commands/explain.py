@@ -5,6 +5,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 
 from batchstat.cli.options import Options, takes
+from batchstat.cli.streams import console, emit, render, show
 from batchstat.parameters import described, option
 
 
@@ -42,7 +43,6 @@ class Names:
     """
 )
 def command(options: Options) -> None:
-    from batchstat.cli.streams import console, emit, render, show
     from batchstat.render.glossary import COLUMNS, entries, explain_all
     from batchstat.render.screens.definitions import definition_screen, names_screen
 

@@ -7,6 +7,8 @@ from typing import TYPE_CHECKING
 
 from batchstat.cli.options import Options, takes
 from batchstat.cli.records import READING, Current, corpus_argument
+from batchstat.cli.streams import emit, say, warn
+from batchstat.errors import InputError, OptionError
 from batchstat.parameters import described
 from batchstat.planning.settings import Settings
 
@@ -56,10 +58,8 @@ def command(options: Options) -> None:
     from batchstat.cli.current import current_of
     from batchstat.cli.inputs import read_inputs
     from batchstat.cli.profiles import count
-    from batchstat.cli.streams import emit, say, warn
     from batchstat.corpus.sources import STANDARD_INPUT
     from batchstat.documents.comparison import report_document
-    from batchstat.errors import OptionError
     from batchstat.gate.check import DEFAULT_CURRENT
     from batchstat.gate.proposal import propose_limits
     from batchstat.planning.inputs import resolve_inputs
@@ -112,8 +112,6 @@ def _to_record(inputs: "Inputs") -> str:
     Raises:
         InputError: a part of a program was recorded.
     """
-    from batchstat.errors import InputError
-
     run = None if inputs.observed is None else inputs.observed.run
     if run is None:
         return ""
@@ -130,8 +128,6 @@ def _to_record(inputs: "Inputs") -> str:
 
 def _check_truncation(inputs: "Inputs", row: "StrategyResult") -> None:
     """Raise InputError if much of the corpus is truncated to a length that nobody named."""
-    from batchstat.errors import InputError
-
     ratio, longest = row.counts.truncated_ratio, row.request.settings.max_length
     if "max_length" in inputs.values or ratio <= _MUCH_TRUNCATED:
         return
@@ -158,7 +154,6 @@ def _decided(inputs: "Inputs", profile: "Profile", row: "StrategyResult") -> dic
 
 def _say_current(inputs: "Inputs", changes: "Changes") -> None:
     """Say what is limited, and what would help it."""
-    from batchstat.cli.streams import say
     from batchstat.render.text import percent
 
     counts, label = changes.current.counts, changes.current.label
@@ -184,7 +179,6 @@ def _target() -> tuple[Path, str]:
         InputError: a configuration exists already, or cannot be read.
     """
     from batchstat.cli.configuration import OWN_FILE, SHARED_FILE, find_here
-    from batchstat.errors import InputError
 
     if (found := find_here(Path())) is not None:
         raise InputError(f"{found} already has settings for batchstat: edit or remove them")
@@ -206,7 +200,6 @@ def _write(
     import tomllib
 
     from batchstat.cli.configuration import SHARED_FILE
-    from batchstat.errors import InputError
     from batchstat.render.toml import configuration_toml
     from batchstat.storage.results import encoded, write_file
 

@@ -5,6 +5,7 @@ from pathlib import Path
 
 from batchstat.cli.options import Options, takes
 from batchstat.cli.records import Report
+from batchstat.cli.streams import emit, show, warn
 from batchstat.parameters import described, option
 
 
@@ -37,7 +38,6 @@ class Recorded:
     """
 )
 def command(options: Options) -> None:
-    from batchstat.cli.streams import emit, show, warn
     from batchstat.documents.base import to_text
     from batchstat.documents.preflight import preflight_document
     from batchstat.render.printed import screen_of

@@ -1,14 +1,16 @@
 """batchstat preflight"""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from batchstat.cli.device import Calibrated
+from batchstat.cli.device import Calibrated, read_device
 from batchstat.cli.options import Options, takes
 from batchstat.cli.records import READING, Current, Details, Folder, Output, corpus_argument
+from batchstat.errors import InputError, OptionError
 from batchstat.parameters import described, option, options_of
 from batchstat.planning.settings import Settings
+from batchstat.storage.result_files import PREFLIGHT_FILE, profile_version
 
 if TYPE_CHECKING:
     from batchstat.simulation.compare.changes import Change
@@ -64,19 +66,15 @@ _DECIDED = (
     """
 )
 def command(options: Options) -> None:
-    from dataclasses import fields
 
     from batchstat.cli.configuration import DEFAULT_CHECK, CheckSettings
-    from batchstat.cli.device import read_device
     from batchstat.cli.inputs import read_inputs
     from batchstat.cli.pages import check_outputs
     from batchstat.cli.pasted import line_of, repeated
     from batchstat.cli.profiles import FoundProfile, count
     from batchstat.cli.results import CommandResult, publish
     from batchstat.documents.preflight import preflight_document
-    from batchstat.errors import InputError, OptionError
     from batchstat.render.screens.preflight import preflight_screen
-    from batchstat.storage.result_files import PREFLIGHT_FILE, profile_version
     from batchstat.trainers.base.files import read_setup
     from batchstat.trainers.preflight.preflight import report_on_setup
 

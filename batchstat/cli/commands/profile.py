@@ -5,6 +5,8 @@ from typing import TYPE_CHECKING
 
 from batchstat.cli.options import Options, takes
 from batchstat.cli.records import READING, ConfigFile, Corpus, Output, Partial
+from batchstat.cli.streams import emit, say, show, written
+from batchstat.errors import InputError, OptionError, counted
 from batchstat.parameters import described, option
 
 if TYPE_CHECKING:
@@ -51,7 +53,6 @@ def command(options: Options) -> None:
     from batchstat.cli.inputs import read_inputs
     from batchstat.cli.pages import check_outputs
     from batchstat.cli.results import publish_profile
-    from batchstat.errors import OptionError
     from batchstat.profiling.shards import ShardSpec
 
     output = options.read(Output)
@@ -69,9 +70,7 @@ def command(options: Options) -> None:
 
 def _publish_shard(shard: "Shard", output: Output, *, allow_partial: bool) -> None:
     """Write the counts of a shard, and report what failed."""
-    from batchstat.cli.streams import emit, say, show, written
     from batchstat.documents.base import to_text
-    from batchstat.errors import InputError, counted
     from batchstat.profiling.shards import SHARD_FILE
     from batchstat.render.screens.shard import shard_screen
     from batchstat.storage.results import encoded, only_writer, write_files

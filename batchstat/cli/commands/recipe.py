@@ -6,8 +6,11 @@ from typing import TYPE_CHECKING
 
 from batchstat.cli.options import Options, takes
 from batchstat.cli.records import STRATEGY_NAMES, ConfigFile, Folder, Template
-from batchstat.parameters import described, names_in, option
+from batchstat.cli.streams import emit, say, warn
+from batchstat.errors import InputError
+from batchstat.parameters import described, names_in, one_of, option
 from batchstat.planning.settings import Settings
+from batchstat.storage.result_files import LENGTHS_FILE
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -71,9 +74,6 @@ class Script:
 )
 def command(options: Options) -> None:
     from batchstat.cli.inputs import read_inputs
-    from batchstat.cli.streams import emit
-    from batchstat.errors import InputError
-    from batchstat.parameters import one_of
     from batchstat.planning.inputs import resolve_inputs
     from batchstat.profiling.parquet import load_profile
     from batchstat.render.recipes.writing import (
@@ -83,7 +83,6 @@ def command(options: Options) -> None:
         refusal,
         snippet,
     )
-    from batchstat.storage.result_files import LENGTHS_FILE
 
     script = options.read(Script)
     framework = one_of("framework", script.framework, FRAMEWORKS)
@@ -112,7 +111,6 @@ def command(options: Options) -> None:
 
 def _check_template(profile: "Profile", template: "Path | None") -> None:
     """Raise InputError if chats were counted with another template than the script renders."""
-    from batchstat.errors import InputError
     from batchstat.profiling.inputs import tokenizer_for
     from batchstat.render.recipes.writing import holds_chats
 
@@ -134,7 +132,6 @@ def _chosen(inputs: "Inputs", profile: "Profile") -> "tuple[StrategySpec, Settin
     folder recommends; report which, and where options differ from those that were compared.
     """
     from batchstat.cli.recommended import find_recommendation
-    from batchstat.cli.streams import say, warn
     from batchstat.planning.strategies.spec import StrategySpec
 
     settings = inputs.settings

@@ -9,7 +9,10 @@ from typing import TYPE_CHECKING
 
 from batchstat.cli.options import Options, takes
 from batchstat.cli.records import Report
+from batchstat.cli.streams import console, emit, render, say, warn
+from batchstat.errors import BatchstatError
 from batchstat.parameters import described, option
+from batchstat.storage.result_files import PREFLIGHT_FILE
 
 if TYPE_CHECKING:
     from batchstat.trainers.preflight.recorded import Run as Recording
@@ -91,8 +94,6 @@ class Recorded:
     """
 )
 def command(options: Options) -> None:
-    from batchstat.cli.streams import say
-    from batchstat.errors import BatchstatError
     from batchstat.trainers.preflight.recorded import run
 
     asked = options.read(Recorded)
@@ -116,11 +117,9 @@ def command(options: Options) -> None:
 
 def _report(ended: "Recording", as_json: bool) -> None:
     """Print the report on a command, and write it beside the recording."""
-    from batchstat.cli.streams import console, emit, render, warn
     from batchstat.documents.base import to_text
     from batchstat.documents.preflight import preflight_document
     from batchstat.render.printed import screen_of
-    from batchstat.storage.result_files import PREFLIGHT_FILE
     from batchstat.storage.results import write_files
 
     report = ended.report
