@@ -54,46 +54,33 @@ class BatchTable:
 
     @classmethod
     def of(cls, plans: Iterable[BatchPlan], trained_in: Samples | None = None) -> "BatchTable":
-        """Return the batches of the plans of all windows of an epoch.
+        """Return the batches of the plans of all windows of an epoch, which may be none.
 
         Args:
             plans: the plans.
             trained_in: the samples that know which tokens are trained, where that is needed.
         """
-        parts: list[tuple[Ints, ...]] = []
-        trained: list[Ints] = []
-        for plan in plans:
-            edges = plan.row_offsets[plan.batch_offsets]
-            entries = edges[1:] - edges[:-1]
-            samples: Ints = entries
-            if plan.starts is not None:
-                samples = sums((plan.starts == 0).astype(np.int64), edges)
-            if trained_in is not None:
-                known = trained_in.trained_tokens(plan.samples, plan.starts, plan.lengths)
-                assert known is not None
-                trained.append(sums(known, edges))
-            tokens, squares = moments(plan.lengths, edges)
-            padded = squares
-            if plan.document_multiple > 1:
-                padded = moments(plan.padded_lengths, edges)[1]
-            parts.append(
-                (
-                    np.diff(plan.batch_offsets),
-                    plan.widths,
-                    entries,
-                    samples,
-                    *(tokens, squares, padded),
-                    np.diff(plan.unit_offsets),
-                )
-            )
-        columns = [np.concatenate(part) for part in zip(*parts, strict=True)]
-        if not columns:
-            columns = [np.zeros(0, dtype=np.int64)] * 8
-        return cls(
-            **dict(zip(_NUMBERS, columns, strict=False)),
-            unit_offsets=offsets_from_sizes(columns[-1]),
-            trained=np.concatenate(trained) if trained else None,
-        )
+        return cls.concatenate([cls._of_plan(plan, trained_in) for plan in plans])
+
+    @classmethod
+    def _of_plan(cls, plan: BatchPlan, trained_in: Samples | None) -> "BatchTable":
+        edges = plan.row_offsets[plan.batch_offsets]
+        entries: Ints = np.diff(edges)
+        samples = entries
+        if plan.starts is not None:
+            samples = sums((plan.starts == 0).astype(np.int64), edges)
+        tokens, squares = moments(plan.lengths, edges)
+        padded_squares = squares
+        if plan.document_multiple > 1:
+            padded_squares = moments(plan.padded_lengths, edges)[1]
+        trained = None
+        if trained_in is not None:
+            known = trained_in.trained_tokens(plan.samples, plan.starts, plan.lengths)
+            assert known is not None
+            trained = sums(known, edges)
+        rows = np.diff(plan.batch_offsets)
+        numbers = (rows, plan.widths, entries, samples, tokens, squares, padded_squares)
+        return cls(*numbers, plan.unit_offsets, trained)
 
     @classmethod
     def of_whole_samples(
@@ -108,9 +95,12 @@ class BatchTable:
     @classmethod
     def concatenate(cls, every: Sequence["BatchTable"]) -> "BatchTable":
         """Concatenate batches; the units of the first come before those of the next."""
-        sizes = np.concatenate([np.diff(each.unit_offsets) for each in every])
+        if not every:
+            none = np.zeros(0, dtype=np.int64)
+            return cls(**dict.fromkeys(_NUMBERS, none), unit_offsets=np.zeros(1, dtype=np.int64))
+        sizes = np.concatenate([np.diff(table.unit_offsets) for table in every])
         columns = {
-            name: np.concatenate([getattr(each, name) for each in every])
+            name: np.concatenate([getattr(table, name) for table in every])
             for name in every[0]._columns
         }
         return cls(**columns, unit_offsets=offsets_from_sizes(sizes))

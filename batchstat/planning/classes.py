@@ -35,13 +35,10 @@ class Classes:
         return np.bincount(self.codes[self.codes >= 0], minlength=len(self.names))
 
     @cached_property
-    def _members(self) -> list[Ints]:
+    def members(self) -> list[Ints]:
+        """(n_members,) the samples of each class, ascending."""
         order = np.argsort(self.codes, kind="stable")
         return np.split(order[np.count_nonzero(self.codes < 0) :], np.cumsum(self.sizes)[:-1])
-
-    def members(self, code: int) -> Ints:
-        """Return (n_members,) the samples of a class, ascending."""
-        return self._members[code]
 
     @cached_property
     def all_members(self) -> Ints:

@@ -12,6 +12,7 @@ from batchstat.lengths.exact import total
 from batchstat.lengths.lost import Lost
 from batchstat.lengths.stats import LengthStats
 from batchstat.parameters import one_of
+from batchstat.planning.plan import concatenate_starts
 from batchstat.planning.rules import OVERFLOWS
 from batchstat.planning.samples import Samples
 from batchstat.planning.settings import ResolvedSettings
@@ -69,8 +70,9 @@ class InMemoryEpoch:
         for first in range(0, len(self.lengths), size):
             yield self.take(slice(first, first + size))
 
+    @property
     def whole(self) -> "InMemoryEpoch":
-        """Return itself."""
+        """Itself."""
         return self
 
     def take(self, positions: Ints | slice) -> "InMemoryEpoch":
@@ -83,15 +85,10 @@ def concatenate_epochs(parts: Sequence[InMemoryEpoch]) -> InMemoryEpoch:
     """Concatenate parts of an epoch; nothing counts as lost."""
     if len(parts) == 1:
         return parts[0]
-    starts = None
-    if any(part.starts is not None for part in parts):
-        starts = np.concatenate(
-            [np.zeros_like(p.samples) if p.starts is None else p.starts for p in parts]
-        )
     return InMemoryEpoch(
         np.concatenate([part.samples for part in parts]),
         np.concatenate([part.lengths for part in parts]),
-        starts,
+        concatenate_starts([(part.samples, part.starts) for part in parts]),
     )
 
 

@@ -134,11 +134,6 @@ class BatchPlan:
     @staticmethod
     def concatenate(plans: Sequence["BatchPlan"]) -> "BatchPlan":
         """Concatenate `plans` of one strategy, at least one."""
-        starts: Ints | None = None
-        if any(plan.starts is not None for plan in plans):
-            starts = np.concatenate(
-                [np.zeros_like(p.samples) if p.starts is None else p.starts for p in plans]
-            )
         return BatchPlan(
             samples=np.concatenate([plan.samples for plan in plans]),
             lengths=np.concatenate([plan.lengths for plan in plans]),
@@ -146,9 +141,21 @@ class BatchPlan:
             batch_offsets=_chain([plan.batch_offsets for plan in plans]),
             unit_offsets=_chain([plan.unit_offsets for plan in plans]),
             widths=np.concatenate([plan.widths for plan in plans]),
-            starts=starts,
+            starts=concatenate_starts([(plan.samples, plan.starts) for plan in plans]),
             document_multiple=plans[0].document_multiple,
         )
+
+
+def concatenate_starts(parts: Sequence[tuple[Ints, Ints | None]]) -> Ints | None:
+    """Return the first tokens of all parts, which are 0 for samples of which none is split; None if
+    that is so in every part.
+
+    Args:
+        parts: (n,) the samples of each part, and (n,) their first tokens if any is split.
+    """
+    if all(starts is None for _, starts in parts):
+        return None
+    return np.concatenate([np.zeros_like(of) if starts is None else starts for of, starts in parts])
 
 
 def _chain(offsets: Sequence[Ints]) -> Ints:

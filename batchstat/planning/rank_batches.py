@@ -299,7 +299,7 @@ def _repeated(records: Ints, starts: Ints | None, shares: EpochShares) -> npt.ND
     the sampler draws.
     """
     samples = shares.samples.places(records)
-    drawn_samples = shares.samples.places(shares.epoch.whole().first_parts)
+    drawn_samples = shares.samples.places(shares.epoch.whole.first_parts)
     times_drawn = np.bincount(drawn_samples, minlength=len(shares.samples))
     # Both sorts are stable: of equal entries, those that are computed first come first.
     if starts is None:

@@ -93,9 +93,9 @@ def distribute(
         (tables,) = planned
         yield from distribute_stream(tables, settings)
         return
-    own = [BatchTable.concatenate([BatchTable.of([]), *tables]) for tables in planned]
-    turns = side_by_side([table.n_units for table in own])
-    every = BatchTable.concatenate(own)
+    of_ranks = [BatchTable.concatenate(list(tables)) for tables in planned]
+    turns = side_by_side([table.n_units for table in of_ranks])
+    every = BatchTable.concatenate(of_ranks)
     yield RankRound(every, turns, np.arange(every.n_units))
 
 

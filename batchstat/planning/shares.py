@@ -44,11 +44,13 @@ def make_shares(samples: Samples, settings: ResolvedSettings) -> EpochShares:
     """
     if settings.distribute == "independent":
         return _independent(samples, settings)
-    if _is_streamed(settings):
+    # Every sample comes once, in an order that can be produced in pieces.
+    is_one_plan = settings.distribute in FROM_ONE_PLAN
+    if is_one_plan and settings.draws_all and settings.order in STREAMED:
         streamed = StreamedEpoch(samples, settings)
         check_any(streamed.count, settings.max_length)
         return EpochShares(samples, streamed, (streamed,))
-    order = "file" if settings.distribute in ("samples", "chunks") else settings.order
+    order = settings.order if is_one_plan else "file"  # the shares are put in order
     drawn = _ordered(draw_samples(samples, settings), order, settings)
     epoch = _epoch_of(samples, drawn, settings)
     if settings.distribute == "samples":
@@ -61,12 +63,6 @@ def make_shares(samples: Samples, settings: ResolvedSettings) -> EpochShares:
     else:
         return EpochShares(samples, epoch, (epoch,))
     return EpochShares(samples, epoch, tuple(epoch.take(share) for share in shares))
-
-
-def _is_streamed(settings: ResolvedSettings) -> bool:
-    """Return whether every sample comes once, in an order that can be produced in pieces."""
-    in_turn = settings.distribute in FROM_ONE_PLAN
-    return settings.draws_all and settings.order in STREAMED and in_turn
 
 
 def draw_samples(samples: Samples, settings: ResolvedSettings) -> Ints:
@@ -86,23 +82,14 @@ def draw_samples(samples: Samples, settings: ResolvedSettings) -> Ints:
     return sampler.draw(samples.classes, seed=settings.seed, epoch=settings.epoch)
 
 
-def in_sequence(drawn: Ints, settings: ResolvedSettings) -> tuple[Ints, str]:
-    """Return the drawn samples, and the order that applies to them: `file` if the sampler defines
-    their sequence.
-    """
-    if not settings.class_sampler.has_sequence:
-        return drawn, settings.order
-    is_shuffled = settings.order in SHUFFLED
-    return (drawn, "file") if is_shuffled else (np.sort(drawn), settings.order)
-
-
 def _ordered(drawn: Ints, order: str, settings: ResolvedSettings) -> Ints:
     """Return the drawn samples in the given order, unless the sampler defines their sequence."""
-    sequence, own = in_sequence(drawn, settings)
-    if own == "file":
-        return sequence
+    if settings.class_sampler.has_sequence:
+        if settings.order in SHUFFLED:
+            return drawn
+        drawn = np.sort(drawn)
     places = make_order(len(drawn), order, seed=settings.seed, epoch=settings.epoch)
-    return places if settings.draws_all else sequence[places]
+    return places if settings.draws_all else drawn[places]
 
 
 def _epoch_of(samples: Samples, drawn: Ints, settings: ResolvedSettings) -> InMemoryEpoch:

@@ -79,12 +79,9 @@ class StreamedEpoch:
             InMemoryEpoch.take,
         )
 
-    def whole(self) -> InMemoryEpoch:
-        """Return the whole epoch, held in memory."""
-        return self._whole
-
     @cached_property
-    def _whole(self) -> InMemoryEpoch:
+    def whole(self) -> InMemoryEpoch:
+        """The whole epoch, held in memory."""
         return concatenate_epochs(list(self._chunks()))
 
     def _chunks(self) -> Iterator[InMemoryEpoch]:

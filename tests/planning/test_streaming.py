@@ -66,7 +66,7 @@ def test_an_epoch_in_pieces(lengths, kind, overflow, max_length, size, at_once, 
         streamed = StreamedEpoch(samples, basis)
         pieces = list(streamed.pieces(size))
         whole = [each for piece in pieces for each in entries(piece)]
-        assert whole == entries(expected) == entries(streamed.whole())
+        assert whole == entries(expected) == entries(streamed.whole)
         assert [each.count for each in pieces] == [each.count for each in expected.pieces(size)]
     for name in ("count", "tokens", "sample_count", "is_split", "lost"):
         assert getattr(streamed, name) == getattr(expected, name), name

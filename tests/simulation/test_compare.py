@@ -360,7 +360,7 @@ def test_a_part_computed_again_makes_up_for_no_other(lengths, batch_size, world_
     ).resolve(longest=60, stated_max=None)
     request = StrategySpec.of("static").request(settings)
     shares = make_shares(Samples(np.array(lengths), np.arange(len(lengths))), settings)
-    plan = plan_epoch(request.strategy, shares.epoch.whole(), seed=seed, epoch=0)
+    plan = plan_epoch(request.strategy, shares.epoch.whole, seed=seed, epoch=0)
     try:
         counts = measure(request, shares).counts
     except NoBatchError:

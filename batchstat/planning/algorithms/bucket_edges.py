@@ -12,15 +12,6 @@ from batchstat.parameters import MAX_INT, described, one_of, whole_number
 Cost = Callable[[int], float]
 
 
-def check_edges(name: str, edges: Sequence[int]) -> None:
-    """Raise OptionError if edges given by a user are not above 0, do not rise, or are too large."""
-    for edge in edges[-1:]:
-        whole_number(name, edge, min_value=-MAX_INT)
-    if any(low >= high for low, high in pairwise((0, *edges))):
-        written = ",".join(map(str, edges))
-        raise OptionError(f"{name}={written}: must be above 0 and strictly rising")
-
-
 def above_last_edge(strategy: str, edges: Sequence[int], longest: int) -> InputError:
     """Return the error for a sample longer than the last bucket edge, with edges that would hold
     it.
@@ -161,15 +152,25 @@ def find_edges(
 
 
 def check_choice(
-    rule: str, edges: tuple[str, tuple[int, ...]], number: tuple[str, int | None]
+    rule: str, given_edges: tuple[str, tuple[int, ...]], wanted: tuple[str, int | None]
 ) -> None:
-    """Raise OptionError for an unknown rule, edges that do not rise, or edges given with their
-    number.
+    """Raise OptionError for an unknown rule, edges that are not above 0, do not rise or are too
+    large, or edges given with their number.
+
+    Args:
+        rule: name of the rule.
+        given_edges: the parameter for edges, and its value.
+        wanted: the parameter for the number of buckets, and its value.
     """
     one_of("rule", rule, RULES)
-    check_edges(*edges)
-    if edges[1] and number[1] is not None:
-        raise OptionError(f"{edges[0]} and {number[0]} are mutually exclusive; give one")
+    name, edges = given_edges
+    if edges:
+        whole_number(name, edges[-1], min_value=-MAX_INT)
+    if any(low >= high for low, high in pairwise((0, *edges))):
+        written = ",".join(map(str, edges))
+        raise OptionError(f"{name}={written}: must be above 0 and strictly rising")
+    if edges and wanted[1] is not None:
+        raise OptionError(f"{name} and {wanted[0]} are mutually exclusive; give one")
 
 
 def check_buckets(name: str, buckets: int | None, different: int) -> None:

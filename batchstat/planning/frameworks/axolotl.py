@@ -116,8 +116,8 @@ class Axolotl(PackedRows, PacksDocuments):
         """Return the rows of all batches, and (n_batches + 1,) which of them each batch has."""
         del window
         size = self.batch_size if self.real_batches else 1
-        kept = n_rows - n_rows % size
-        return np.arange(kept), cut_every(kept, size)
+        offsets = cut_every(n_rows, size, keep_short=False)
+        return np.arange(offsets[-1]), offsets
 
     def plan(self, window: Window) -> BatchPlan:
         """Shuffle, pack, and leave out what the counted orders have no room for.

@@ -78,8 +78,8 @@ class Grain(PackedRows):
 
     def divided(self, n_rows: int, window: Window) -> tuple[Ints, Ints]:
         """Return the rows of all batches, and (n_batches + 1,) which of them each batch has."""
-        kept = n_rows if self.keeps_short(window) else n_rows - n_rows % self.batch_size
-        return np.arange(kept), cut_every(kept, self.batch_size)
+        offsets = cut_every(n_rows, self.batch_size, keep_short=self.keeps_short(window))
+        return np.arange(offsets[-1]), offsets
 
     def _filled(self, lengths: Ints) -> tuple[Ints, Ints]:
         """Return the row of each sample, and how many it had before, up to the first sample that

@@ -128,7 +128,12 @@ class ShuffledRows(PackedRows):
             rows = rows[: len(rows) - len(rows) % of_turn]
         elif self.world_size > 1:
             # It begins again with the first rows, as accelerate's BatchSamplerShard does.
-            rows = np.resize(rows, self.room_for(round_up(n_rows, of_turn)))
+            wanted, asks = (
+                round_up(n_rows, of_turn),
+                f"{self.name} with batch_size={self.batch_size}",
+            )
+            check_room(f"{asks} makes", wanted, "lower batch_size")
+            rows = np.resize(rows, wanted)
         return rows, cut_every(len(rows), self.batch_size)
 
     def count_rows(self, lengths: Ints, starts: Ints | None) -> int:
@@ -140,11 +145,6 @@ class ShuffledRows(PackedRows):
     def sequence(self, n_rows: int, window: Window) -> Ints:
         """Return (n_rows,) the rows as they are shuffled."""
         return torch_permutation(n_rows, window.torch_seed)
-
-    def room_for(self, rows: int) -> int:
-        """Return `rows`. Raises InputError: more than fit into memory."""
-        check_room(f"{self.name} with batch_size={self.batch_size} makes", rows, "lower batch_size")
-        return rows
 
 
 def _begins(lengths: Ints, starts: Ints | None) -> Ints:

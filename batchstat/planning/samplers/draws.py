@@ -21,10 +21,10 @@ def draw_counts(
     drawn as often as any other, or once more.
     """
     check_total(sum(counts))
-    parts = [
-        _drawn(classes.members(code), count, rng, even=even) for code, count in enumerate(counts)
-    ]
-    drawn = np.concatenate(parts)
+    each_class = zip(classes.members, counts, strict=True)
+    drawn = np.concatenate(
+        [_drawn(members, count, rng, even=even) for members, count in each_class]
+    )
     drawn.sort()
     return drawn
 

@@ -60,7 +60,7 @@ class PerBatch(Sampler):
         chosen = draw_distinct(np.full(batches, there), self.classes, rng).ravel()
         within = draw_distinct(classes.sizes[chosen], self.samples, rng)
         first = np.cumsum(classes.sizes) - classes.sizes
-        by_class = np.concatenate([classes.members(code) for code in range(there)])
+        by_class = np.concatenate(classes.members)
         drawn = by_class[first[chosen][:, None] + within].reshape(batches, self.batch_size)
         sequence: Ints = rng.permuted(drawn, axis=1).ravel()
         return sequence

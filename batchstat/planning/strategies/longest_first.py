@@ -71,7 +71,7 @@ class LongestFirst(Strategy):
         """Return offsets and widths of batches as they are cut, and their shuffled sequence."""
         offsets = self.cut(falling, windows.size)
         widths = round_up(falling.at(offsets[:-1]), self.pad_to_multiple_of)
-        sequence = _shuffled(offsets, windows) if self._shuffles else None
+        sequence = _shuffled(offsets, windows) if self._parameter("shuffle_batches") else None
         if self.keeps_short(windows) or not self.holds_more(falling, offsets):
             return offsets, widths, sequence
         if sequence is not None:  # the last one of a random sequence is a random one
@@ -79,10 +79,6 @@ class LongestFirst(Strategy):
         last = (len(falling) - 1) // windows.size
         first = int(np.searchsorted(offsets[:-1], last * windows.size))
         return offsets, widths, one_left_out(np.arange(len(widths)), windows.rng(last), first)
-
-    @property
-    def _shuffles(self) -> bool:
-        return bool(self._parameter("shuffle_batches"))
 
 
 def _shuffled(offsets: Ints, windows: Windows) -> Ints:

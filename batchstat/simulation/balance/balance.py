@@ -173,7 +173,7 @@ def _classes(
     samples: Samples, classes: Classes, often: Ints, epochs: list[_Epoch]
 ) -> Iterator[ClassDraw]:
     for code, label in enumerate(classes.names):
-        members = classes.members(code)
+        members = classes.members[code]
         times, tokens = often[members], samples.lengths[members]
         yield ClassDraw(
             label=label,

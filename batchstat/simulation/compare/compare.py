@@ -147,7 +147,7 @@ def _bounds(best: Strategy, shares: EpochShares, basis: ResolvedSettings) -> Bou
     epoch = shares.epoch
     # Ranks that plan their own shares are compared with one sort of all that they draw.
     if not shares.is_distributed:
-        epoch = concatenate_epochs([share.whole() for share in shares.shares])
+        epoch = concatenate_epochs([share.whole for share in shares.shares])
     size, budget = best.batch_capacity, best.budget or basis.tokens_per_batch
     own = {"tokens_per_batch": budget} if size is None else {"batch_size": size}
     name = "token-budget" if size is None else "bucketed"

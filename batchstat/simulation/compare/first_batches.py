@@ -22,7 +22,7 @@ def first_batches(request: RowRequest, shares: EpochShares) -> BatchPlan:
     strategy, settings = request.strategy, request.settings
     size = min(strategy.window_size or _MOST_SAMPLES, _MOST_SAMPLES)
     share = shares.shares[0]
-    begin = share.whole() if strategy.is_given else next(share.pieces(size))
+    begin = share.whole if strategy.is_given else next(share.pieces(size))
     plan = next(plan_windows(strategy, begin, seed=settings.seed, epoch=settings.epoch))
     within = int(np.searchsorted(plan.unit_offsets, MOST_BATCHES, side="right")) - 1
     units = min(max(within, 1), len(plan.unit_offsets) - 1)

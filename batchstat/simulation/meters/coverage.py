@@ -169,7 +169,7 @@ def trace_samples(
         units: (n_turns, world_size) the unit of each rank; −1 where it has none.
         shares: the epoch.
     """
-    samples, epoch = shares.samples, shares.epoch.whole()
+    samples, epoch = shares.samples, shares.epoch.whole
     n, world_size = len(samples), units.shape[1]
     held = units >= 0
     rank, unit = np.nonzero(held)[1], units[held]

@@ -36,5 +36,5 @@ def _dropped(request: RowRequest, shares: EpochShares) -> Ints:
         trained = distinct(plan_ranks(shares, request).records)
     except NoBatchError:
         trained = np.empty(0, dtype=np.int64)
-    drawn = distinct(shares.epoch.whole().samples)
+    drawn = distinct(shares.epoch.whole.samples)
     return np.setdiff1d(drawn, trained, assume_unique=True)

@@ -348,7 +348,7 @@ def _simulated(setup: TrainingSetup, now: CurrentSetup, device: Device | None) -
 
 def _num_examples(request: RowRequest, shares: EpochShares) -> int | None:
     """Return how many rows a trainer packs whose examples these are."""
-    strategy, epoch = request.strategy, shares.epoch.whole()
+    strategy, epoch = request.strategy, shares.epoch.whole
     if isinstance(strategy, GivenBatches) and strategy.packs_rows:
         return len(strategy.row_offsets) - 1
     if not isinstance(strategy, ShuffledRows):

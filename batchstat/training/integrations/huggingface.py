@@ -105,8 +105,8 @@ class _PlannedTraining:
         args, dataset = self._trainer.args, self._trainer.train_dataset
         check_setup(
             self._sampler,
-            rank=args.process_index,
             world_size=args.world_size,
+            rank=args.process_index,
             gradient_accumulation_steps=args.gradient_accumulation_steps,
         )
         if not (hasattr(dataset, "__len__") and hasattr(dataset, "__getitem__")):

@@ -117,7 +117,7 @@ class BatchLoader:
             )
         check_setup(
             self._sampler,
-            rank=trainer.global_rank,
             world_size=trainer.world_size,
+            rank=trainer.global_rank,
             gradient_accumulation_steps=trainer.accumulate_grad_batches,
         )
