@@ -1,7 +1,5 @@
 """Building blocks of strategies: sort a window, cut it into batches, shuffle them."""
 
-from dataclasses import dataclass
-
 import numpy as np
 
 from batchstat.lengths.arrays import Ints, offsets_from_sizes
@@ -35,32 +33,6 @@ def longest_first(lengths: Ints, window: int | None = None) -> Ints:
     rest = np.argsort(shortness[whole:], kind="stable")
     rest += whole
     return np.concatenate([order.reshape(-1), rest])
-
-
-@dataclass(frozen=True, eq=False, slots=True)
-class Falling:
-    """Lengths sorted longest first, taken from where they are when they are needed.
-
-    Attributes:
-        lengths: (n,) the lengths.
-        order: (n,) positions of the lengths, longest first; None if they are sorted.
-    """
-
-    lengths: Ints
-    order: Ints | None = None
-
-    def __len__(self) -> int:
-        """Return the number of lengths."""
-        return len(self.lengths)
-
-    def all(self) -> Ints:
-        """Return (n,) all of them, in the bits that they have."""
-        return self.lengths if self.order is None else self.lengths.take(self.order)
-
-    def at(self, places: Ints) -> Ints:
-        """Return those at some places, in 64 bits."""
-        positions = places if self.order is None else self.order.take(places)
-        return self.lengths.take(positions).astype(np.int64, copy=False)
 
 
 def falling_lengths(lengths: Ints, window: int) -> Ints:

@@ -8,7 +8,7 @@ import numpy as np
 from batchstat.lengths.arrays import Ints
 from batchstat.lengths.stats import LengthStats
 from batchstat.parameters import described, parameter
-from batchstat.planning.algorithms.cutting import Falling, cut_every
+from batchstat.planning.algorithms.cutting import cut_every
 from batchstat.planning.algorithms.histogram import RowRuns
 from batchstat.planning.batch_table import BatchTable
 from batchstat.planning.plan import Windows
@@ -35,7 +35,7 @@ class Bucketed(LongestFirst):
         "Whether the batches of a window are shuffled, or come as they were cut.", True
     )
 
-    def cut(self, falling: Falling, window: int) -> Ints:
+    def cut(self, falling: Ints, window: int) -> Ints:
         """Cut every `batch_size`."""
         return cut_every(len(falling), self.batch_size, window)
 

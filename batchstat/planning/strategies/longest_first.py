@@ -8,7 +8,6 @@ import numpy as np
 from batchstat.lengths.arrays import Ints, round_up
 from batchstat.lengths.exact import moments
 from batchstat.planning.algorithms.cutting import (
-    Falling,
     falling_lengths,
     longest_first,
     narrowed,
@@ -28,11 +27,11 @@ class LongestFirst(Strategy):
     """
 
     @abstractmethod
-    def cut(self, falling: Falling, window: int) -> Ints:
+    def cut(self, falling: Ints, window: int) -> Ints:
         """Return offsets of batches.
 
         Args:
-            falling: n lengths; every `window` of them descend, and no batch spans two windows.
+            falling: (n,) lengths; every `window` of them descend, and no batch spans two windows.
             window: samples per window; the last may be short.
         """
 
@@ -40,7 +39,7 @@ class LongestFirst(Strategy):
         """Return the windows without what `drop_last` drops before they are sorted."""
         return windows
 
-    def holds_more(self, falling: Falling, offsets: Ints) -> bool:
+    def holds_more(self, falling: Ints, offsets: Ints) -> bool:
         """Return whether the last batch could hold more, so that `drop_last` drops one."""
         del falling, offsets
         return False
@@ -56,21 +55,22 @@ class LongestFirst(Strategy):
         windows = self.kept(windows)
         lengths = narrowed(windows.lengths)
         order = longest_first(lengths, windows.size)
-        return one_sample_a_row(lengths, order, *self._batches(Falling(lengths, order), windows))
+        return one_sample_a_row(lengths, order, *self._batches(lengths.take(order), windows))
 
     def summary_together(self, windows: Windows) -> BatchTable:
         """Sort, cut and shuffle lengths alone."""
         windows = self.kept(windows)
         falling = falling_lengths(windows.lengths, windows.size)
-        offsets, widths, sequence = self._batches(Falling(falling), windows)
+        offsets, widths, sequence = self._batches(falling, windows)
         rows = np.diff(offsets)
         table = BatchTable.of_whole_samples(rows, widths, rows, *moments(falling, offsets))
         return table if sequence is None else table.take(sequence)
 
-    def _batches(self, falling: Falling, windows: Windows) -> tuple[Ints, Ints, Ints | None]:
+    def _batches(self, falling: Ints, windows: Windows) -> tuple[Ints, Ints, Ints | None]:
         """Return offsets and widths of batches as they are cut, and their shuffled sequence."""
         offsets = self.cut(falling, windows.size)
-        widths = round_up(falling.at(offsets[:-1]), self.pad_to_multiple_of)
+        longest = falling[offsets[:-1]].astype(np.int64, copy=False)
+        widths = round_up(longest, self.pad_to_multiple_of)
         sequence = _shuffled(offsets, windows) if self._parameter("shuffle_batches") else None
         if self.keeps_short(windows) or not self.holds_more(falling, offsets):
             return offsets, widths, sequence

@@ -8,7 +8,7 @@ import numpy as np
 from batchstat.lengths.arrays import Ints, round_up
 from batchstat.lengths.stats import LengthStats
 from batchstat.parameters import described
-from batchstat.planning.algorithms.cutting import Falling, cut_by_budget, holds_more
+from batchstat.planning.algorithms.cutting import cut_by_budget, holds_more
 from batchstat.planning.algorithms.histogram import RowRuns
 from batchstat.planning.batch_table import BatchTable
 from batchstat.planning.strategies.longest_first import LongestFirst
@@ -33,20 +33,19 @@ class TokenBudget(LongestFirst):
     max_samples: int | None = None
     shuffle_batches: bool = True
 
-    def cut(self, falling: Falling, window: int) -> Ints:
+    def cut(self, falling: Ints, window: int) -> Ints:
         """Cut by the budget."""
         padded = self._padded(falling)
         return cut_by_budget(padded, self.tokens_per_batch, self.max_samples, window)
 
-    def holds_more(self, falling: Falling, offsets: Ints) -> bool:
+    def holds_more(self, falling: Ints, offsets: Ints) -> bool:
         """Return whether the last batch could hold more."""
         return holds_more(self._padded(falling), offsets, self.tokens_per_batch, self.max_samples)
 
-    def _padded(self, falling: Falling) -> Ints:
-        padded = falling.all()
-        if self.pad_to_multiple_of > 1:
-            padded = round_up(padded.astype(np.int64), self.pad_to_multiple_of)
-        return padded
+    def _padded(self, falling: Ints) -> Ints:
+        # Lengths may have 16 bits, which a multiple can exceed.
+        multiple = self.pad_to_multiple_of
+        return falling if multiple == 1 else round_up(falling.astype(np.int64), multiple)
 
     def summary(self, stats: LengthStats, rng: np.random.Generator) -> BatchTable | None:
         """Return the batches of all lengths sorted together."""
