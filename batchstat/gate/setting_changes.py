@@ -8,7 +8,7 @@ from typing import Any
 from batchstat.gate.limits import Limit
 from batchstat.lengths.arrays import round_up
 from batchstat.parameters import with_parameter
-from batchstat.planning.samplers.spec import sampler_name
+from batchstat.planning.samplers.spec import name_and_parameters
 from batchstat.planning.settings import ResolvedSettings, Settings
 from batchstat.planning.strategies.base import Strategy
 from batchstat.planning.strategies.spec import RowRequest, StrategySpec
@@ -162,7 +162,7 @@ class _Now:
     def seeing_more(self) -> Iterator[Changes]:
         """Yield samplers that skip less of the corpus."""
         sampler = self.settings.sampler
-        name = sampler_name(sampler)
+        name, _ = name_and_parameters(sampler)
         if name == "upsampling":
             yield {"sampler": with_parameter(sampler, "even", "true")}
         elif name != "none":

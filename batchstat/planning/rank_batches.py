@@ -8,7 +8,7 @@ import numpy as np
 import numpy.typing as npt
 
 from batchstat.errors import NoBatchError
-from batchstat.lengths.arrays import Ints, expand_ranges, gather_groups
+from batchstat.lengths.arrays import Ints, gather_groups
 from batchstat.lengths.exact import sums_at, total
 from batchstat.planning.batch_table import BatchTable
 from batchstat.planning.plan import BatchPlan
@@ -234,10 +234,9 @@ def plan_ranks(shares: EpochShares, request: RowRequest) -> RankBatches:
         raise NoBatchError()
     plan = BatchPlan.concatenate([plan for plans in planned for plan in plans])
     distributed = _distributed(plan, units, keep_empty=settings.remainder == "dummy")
-    # A round without a batch has an empty group.
-    first = np.where(distributed.batches < 0, 0, plan.batch_offsets[distributed.batches])
-    sizes = np.where(distributed.batches < 0, 0, np.diff(plan.batch_offsets)[distributed.batches])
-    batch_offsets, rows = expand_ranges(first, sizes)
+    # One more batch than the plan has, without rows, is that of a rank that gets none.
+    with_empty = np.append(plan.batch_offsets, plan.batch_offsets[-1])
+    batch_offsets, rows = gather_groups(with_empty, distributed.batches)
     row_offsets, entries = gather_groups(plan.row_offsets, rows)
     lengths = plan.lengths[entries]
     starts = None if plan.starts is None else plan.starts[entries]
@@ -261,7 +260,7 @@ def plan_ranks(shares: EpochShares, request: RowRequest) -> RankBatches:
         repeated=repeated,
         row_offsets=row_offsets,
         batch_offsets=batch_offsets,
-        widths=np.where(distributed.batches < 0, 0, plan.widths[distributed.batches]),
+        widths=np.append(plan.widths, 0)[distributed.batches],
         steps=distributed.turns // settings.gradient_accumulation_steps,
         ranks=distributed.ranks,
         world_size=settings.world_size,
@@ -270,8 +269,8 @@ def plan_ranks(shares: EpochShares, request: RowRequest) -> RankBatches:
 
 
 class _Distributed(NamedTuple):
-    """(n,) batches of all ranks in sequence, −1 for an empty one; the round and rank of each, and
-    whether its unit was distributed before.
+    """(n,) batches of all ranks in sequence, the number of batches of the plan for an empty one;
+    the round and rank of each, and whether its unit was distributed before.
     """
 
     batches: Ints
@@ -281,15 +280,13 @@ class _Distributed(NamedTuple):
 
 
 def _distributed(plan: BatchPlan, turns: Ints, *, keep_empty: bool) -> _Distributed:
-    units = turns.ravel()
-    held = units >= 0
-    sizes = np.where(held, np.diff(plan.unit_offsets)[units], 1)
-    offsets, batches = expand_ranges(np.where(held, plan.unit_offsets[units], 0), sizes)
-    batches[offsets[:-1][~held]] = -1
-    place = np.repeat(np.arange(len(units)), sizes)
-    kept = (batches >= 0) | keep_empty
+    # A rank without a unit gets one more than the plan has, of one empty batch.
+    units = np.where(turns < 0, len(plan.unit_offsets) - 1, turns).ravel()
+    offsets, batches = gather_groups(np.append(plan.unit_offsets, len(plan) + 1), units)
+    place = np.repeat(np.arange(len(units)), np.diff(offsets))
+    kept = (batches < len(plan)) | keep_empty
     turn, rank = np.divmod(place[kept], turns.shape[1])
-    again = held.copy()
+    again = np.ones(len(units), dtype=np.bool_)
     again[np.unique(units, return_index=True)[1]] = False
     return _Distributed(batches[kept], turn, rank, again[place[kept]])
 

@@ -5,7 +5,7 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from io import BytesIO
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, BinaryIO
+from typing import Any, BinaryIO
 
 import numpy as np
 
@@ -20,9 +20,6 @@ from batchstat.storage.addresses import check_regular, read_bytes
 from batchstat.storage.sealed_records import decoded, digest_of_numbers, fault_of, seal
 from batchstat.storage.shown import is_remote
 from batchstat.training.state import fingerprint
-
-if TYPE_CHECKING:
-    from batchstat.storage.sealed_tables import SealedTable
 
 SCHEMA = "batchstat.plan/5"
 
@@ -142,14 +139,20 @@ def load_plan(path: Path) -> tuple[RankBatches, int, dict[str, Any]]:
     Raises:
         InputError: the file is missing, damaged or edited, or written with another schema.
     """
-    from batchstat.storage.sealed_tables import UNREADABLE, opened
+    from batchstat.storage.sealed_tables import UNREADABLE, numbers_in, opened
 
     try:
         check_regular(path)
         file = BytesIO(read_bytes(path)) if is_remote(path) else path
         with opened(file, SCHEMA, _TYPES, optional=("trained",)) as table:
             facts: _Facts = decoded(_Facts, table.record)
-            columns = _columns(table)
+            if not facts.rows:
+                raise ValueError("it has no rows")
+            blocks = list(table.blocks())
+            columns = {
+                name: np.concatenate([numbers_in(block, name) for block in blocks])
+                for name in table.names
+            }
             _check(columns, facts)
             return _batches(columns, facts), facts.epoch, dict(facts.fingerprint)
     except UNREADABLE as error:
@@ -159,23 +162,10 @@ def load_plan(path: Path) -> tuple[RankBatches, int, dict[str, Any]]:
         ) from None
 
 
-def _columns(table: "SealedTable") -> dict[str, Any]:
-    """Return (n_entries,) numbers for each column name."""
-    from batchstat.storage.sealed_tables import numbers_in
-
-    found: dict[str, list[Any]] = {name: [] for name in table.names}
-    for block in table.blocks():
-        for name, parts in found.items():
-            parts.append(numbers_in(block, name))
-    return {name: np.concatenate(parts) if parts else np.array([]) for name, parts in found.items()}
-
-
 def _check(columns: Mapping[str, Any], facts: _Facts) -> None:
     """Raise ValueError if the columns were changed since writing or cannot come from any plan."""
     from batchstat.storage.sealed_tables import check_range
 
-    if not facts.rows:
-        raise ValueError("it has no rows")
     for name, found in _digests(columns).items():
         if found != facts.columns.get(name):
             raise ValueError(f"column {name} was damaged, edited or sorted: its digest differs")

@@ -20,7 +20,7 @@ def parse_sampler(spec: str) -> Sampler:
     Raises:
         OptionError: an unknown name or parameter, a value of the wrong type or out of range.
     """
-    name, rest = _named(spec)
+    name, rest = name_and_parameters(spec)
     known = {field.name: field for field in fields(SAMPLERS[name])}
     found: dict[str, Any] = {}
     if SAMPLERS[name] is Weights:
@@ -42,13 +42,12 @@ def weights_file(spec: str) -> str | None:
     return text if text.endswith(".json") and not text.startswith("{") else None
 
 
-def sampler_name(spec: str) -> str:
-    """Return the bare name of a sampler."""
-    return _named(spec)[0]
+def name_and_parameters(spec: str) -> tuple[str, str]:
+    """Return the name of a sampler, and its parameters as they are written.
 
-
-def _named(spec: str) -> tuple[str, str]:
-    """Return the name and its parameters."""
+    Raises:
+        OptionError: an unknown name.
+    """
     colon, equals = spec.find(":"), spec.find("=")
     if equals >= 0 and (colon < 0 or equals < colon):
         name, rest = spec[:equals], spec

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 from batchstat.documents.balance import ClassDraw
 from batchstat.lengths.stats import LengthStats
 from batchstat.planning.samplers.base import Sampler
-from batchstat.planning.samplers.spec import sampler_name
+from batchstat.planning.samplers.spec import name_and_parameters
 from batchstat.planning.settings import ResolvedSettings
 from batchstat.profiling.profile import CorpusFacts, TokenizerFacts
 from batchstat.simulation.device import Device
@@ -70,7 +70,7 @@ class SamplerResult:
     @property
     def name(self) -> str:
         """The sampler's name, without parameters."""
-        return sampler_name(self.spec)
+        return name_and_parameters(self.spec)[0]
 
     @property
     def params(self) -> dict[str, Any]:
