@@ -1,8 +1,6 @@
 """`Device`: a device that was calibrated, and what an epoch takes on it."""
 
-from collections.abc import Iterator
 from dataclasses import dataclass, replace
-from itertools import islice
 from math import isfinite
 from pathlib import Path
 
@@ -195,10 +193,15 @@ def as_device(
         )
     own = found.setup.shape
     if model is not None and own is not None and not _same(own, model):
-        differing = ", ".join(islice(_differing(own, model), _MOST_DIFFERING))
+        differing = [
+            f"{name} {value}, not {getattr(model, name)}"
+            for name, value in vars(own).items()
+            if getattr(model, name) != value
+        ]
         raise InputError(
-            f"{named} is of another model, {found.setup.model}, than the one named ({differing}): "
-            "remove --model, or run batchstat calibrate for it"
+            f"{named} is of another model, {found.setup.model}, than the one named "
+            f"({', '.join(differing[:_MOST_DIFFERING])}): remove --model, or run batchstat "
+            "calibrate for it"
         )
     device = Device(calibration=found, file=file, cost_per_hour=cost_per_hour)
     if cost_per_hour is not None and device.is_noisy:
@@ -227,9 +230,3 @@ def _same(own: CostModel, other: CostModel) -> bool:
 _OF_MEMORY = ("total_experts", "tied", "positions", "norms", "head_norms", "activation")
 """Sizes that decide about memory only. A shape that is written by hand has them at their defaults.
 """
-
-
-def _differing(own: CostModel, other: CostModel) -> Iterator[str]:
-    for name, value in vars(own).items():
-        if getattr(other, name) != value:
-            yield f"{name} {value}, not {getattr(other, name)}"

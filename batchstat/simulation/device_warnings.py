@@ -46,9 +46,15 @@ def device_warnings(
     if beyond:
         unknown = [row for row in rows if row.on_device.fits_memory is None]
         calibration = device.calibration
+        packed = "" if calibration.has_packed else ", and no packed rows"
         is_held = calibration.memory is not None and calibration.hardware.memory is not None
         whether = ", and whether they fit is not known" if is_held and unknown else ""
-        yield ReportWarning("extrapolated", f"{_range(calibration)}{whether}: {', '.join(beyond)}")
+        yield ReportWarning(
+            "extrapolated",
+            "time and memory are extrapolated, since the calibration has batches of at most "
+            f"{calibration.most_tokens:,} tokens and rows of at most {calibration.widest:,}"
+            f"{packed}{whether}: {', '.join(beyond)}",
+        )
 
 
 def unfitting(rows: Sequence[StrategyResult], device: Device) -> str:
@@ -89,14 +95,6 @@ def fixed_excess(calibration: Calibration) -> str | None:
     return (
         f"weights, gradients and optimizer state alone need {_gib(memory.fixed)}, so that no batch "
         f"fits: run batchstat calibrate {other}for a device with more memory"
-    )
-
-
-def _range(calibration: Calibration) -> str:
-    packed = "" if calibration.has_packed else ", and no packed rows"
-    return (
-        f"time and memory are extrapolated, since the calibration has batches of at most "
-        f"{calibration.most_tokens:,} tokens and rows of at most {calibration.widest:,}{packed}"
     )
 
 

@@ -14,7 +14,8 @@ from batchstat.parameters import checks_keywords
 from batchstat.planning.inputs import resolve_inputs
 from batchstat.planning.settings import Settings, SettingsOptions
 from batchstat.profiling.profile import Profile
-from batchstat.simulation.compare.compare import make_comparison
+from batchstat.simulation.compare.candidates import simulate_candidates
+from batchstat.simulation.compare.compare import comparison_of
 from batchstat.simulation.compare.comparison import Comparison
 from batchstat.simulation.compare.named_rows import Row
 from batchstat.simulation.device import as_device
@@ -87,16 +88,20 @@ def compare(
     if now.strategies is not None:
         strategies = now.strategies
     observed = None if now.trainer is None else now.trainer.observed
-    made = make_comparison(
-        resolve_inputs(now.lengths, labels, now.settings.keep_labels),
+    inputs = resolve_inputs(now.lengths, labels, now.settings.keep_labels)
+    device = as_device(calibration, cost_per_hour, shape, now.settings)
+    found = simulate_candidates(
+        inputs,
         now.settings,
         strategies=(strategies,) if isinstance(strategies, str) else strategies,
         current=now.row,
         trainer=changes_of_name if now.trainer is None else now.trainer.changes,
         model=shape,
-        device=as_device(calibration, cost_per_hour, shape, now.settings),
+        device=device,
         seeds=seeds,
         subsample=subsample,
-        run=None if observed is None else observed.run,
+        with_batches=True,
     )
+    run = None if observed is None else observed.run
+    made = comparison_of(inputs, found, model=shape, device=device, seeds=seeds, run=run)
     return replace(made, warnings=(*now.warnings, *made.warnings))

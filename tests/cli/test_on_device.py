@@ -316,12 +316,16 @@ def test_what_the_trainer_says_of_itself(run, device, own, values, words):
     ],
 )
 def test_what_the_keys_of_a_framework_say(framework, values, dtype, checkpointing):
+    from pathlib import Path
+
+    from batchstat.trainers.base.files import setup_of
     from batchstat.trainers.registry import CONFIGURATIONS
 
     found = CONFIGURATIONS[framework]
     assert all(key in found.unused for key in values)
-    assert found.dtype(values) == dtype
-    assert found.gradient_checkpointing(values) is checkpointing
+    setup = setup_of({**found.needed, **values}, framework, Path("config.yaml"))
+    assert setup.dtype == dtype
+    assert setup.gradient_checkpointing is checkpointing
 
 
 def test_the_library_takes_a_check_too():

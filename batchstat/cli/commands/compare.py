@@ -129,7 +129,7 @@ def _compared(options: Options, check: "CheckSettings | None") -> "Compared":
     from batchstat.cli.inputs import read_inputs
     from batchstat.cli.profiles import find_profile
     from batchstat.planning.strategies.spec import StrategySpec
-    from batchstat.simulation.compare.compare import check_seeds
+    from batchstat.simulation.compare.candidates import check_seeds
     from batchstat.simulation.compare.estimate import check_share, read_share
     from batchstat.trainers.compare import compare
 

@@ -191,9 +191,10 @@ class BalanceReport:
             return None
         cheap = [row for row in seen if (row.relative_compute or 0) <= MOST_COMPUTE]
         if not cheap:
-            return min(seen, key=_of_row)
+            return min(seen, key=lambda row: _computed(row.row))
         most = max(row.coverage_after for row in cheap)
-        return min((r for r in cheap if r.coverage_after >= most - AS_MUCH_SEEN), key=_of_row)
+        widest = [row for row in cheap if row.coverage_after >= most - AS_MUCH_SEEN]
+        return min(widest, key=lambda row: _computed(row.row))
 
     def plot(self, name: str = "balance") -> Any:
         """Return a plot by name: balance or coverage."""
@@ -218,7 +219,3 @@ class BalanceReport:
 def _computed(row: StrategyResult) -> float:
     seconds = row.on_device.seconds
     return row.counts.total_tokens if seconds is None else seconds
-
-
-def _of_row(row: SamplerResult) -> float:
-    return _computed(row.row)

@@ -174,6 +174,7 @@ def _uses(
 
 
 def _price(cost: str, model: CostModel | None) -> Cost:
+    """Return what a sample costs in a row of a width."""
     if model is not None:
         return lambda width: model.linear * width + model.quadratic * width**2
     return int if cost == "linear" else lambda width: width * width

@@ -6,7 +6,8 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 
 from batchstat.calibration.cost_model import CostModel
-from batchstat.errors import BatchstatError, InputError
+from batchstat.errors import BatchstatError, InputError, OptionError
+from batchstat.parameters import MOST_SEED, whole_number
 from batchstat.planning.inputs import PlanInputs
 from batchstat.planning.settings import ResolvedSettings, Settings
 from batchstat.planning.shares import make_shares
@@ -82,6 +83,7 @@ def simulate_candidates(
         OptionError: a strategy that is wrong by itself.
         InputError: no row has a batch, or the current setup has none.
     """
+    check_seeds(settings, seeds)
     rows_of = NamedRows(inputs, settings, strategies, current)
     named, settings = rows_of.current, rows_of.settings
     if callable(trainer):
@@ -130,6 +132,15 @@ def simulate_candidates(
         epochs=epochs,
         drawn=drawn,
     )
+
+
+def check_seeds(settings: Settings, seeds: int) -> int:
+    """Return the number of seeds. Raises OptionError if it is not a positive integer, or the last
+    seed is too large.
+    """
+    if settings.seed + whole_number("seeds", seeds) - 1 > MOST_SEED:
+        raise OptionError(f"seed={settings.seed}, seeds={seeds}: the last is above {MOST_SEED:,}")
+    return seeds
 
 
 def default_strategies(
@@ -222,7 +233,9 @@ def _of_own_samples(
         own = each.inputs(inputs)
         try:
             request = each.request(own)
-            if not (request.strategy.packs_rows or _differ(own, inputs)):
+            lengths, before = own.samples.lengths, inputs.samples.lengths
+            is_other = len(lengths) == len(before) and bool((lengths != before).any())
+            if not (request.strategy.packs_rows or is_other):
                 continue
             # It accumulates as many batches, whose gradients take memory.
             steps = request.settings.gradient_accumulation_steps
@@ -232,8 +245,3 @@ def _of_own_samples(
         except BatchstatError:  # this corpus does not go with it
             continue
         yield Change(row=row, current=current, keys=each.keys, line=each.line)
-
-
-def _differ(some: PlanInputs, others: PlanInputs) -> bool:
-    lengths, before = some.samples.lengths, others.samples.lengths
-    return some is not others and len(lengths) == len(before) and bool((lengths != before).any())

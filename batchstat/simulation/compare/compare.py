@@ -1,13 +1,10 @@
 """Batching strategies side by side on the same epoch."""
 
-from collections.abc import Sequence
 from dataclasses import replace
 from datetime import UTC, datetime
 
 from batchstat.calibration.cost_model import CostModel
 from batchstat.documents.comparison import Bounds, SortedEpoch
-from batchstat.errors import OptionError
-from batchstat.parameters import MOST_SEED, whole_number
 from batchstat.planning.epoch import concatenate_epochs
 from batchstat.planning.inputs import PlanInputs, resolve_inputs
 from batchstat.planning.settings import ResolvedSettings, Settings
@@ -18,11 +15,10 @@ from batchstat.planning.strategies.spec import StrategySpec
 from batchstat.profiling.profile import Profile
 from batchstat.recording.run_facts import RunFacts
 from batchstat.simulation.compare.bounds import min_packed_rows
-from batchstat.simulation.compare.candidates import simulate_candidates
+from batchstat.simulation.compare.candidates import Candidates
 from batchstat.simulation.compare.comparison import Comparison
 from batchstat.simulation.compare.named_rows import Row, request_of
 from batchstat.simulation.compare.sweep import sweep
-from batchstat.simulation.compare.trainer_change import ChangesOfName, TrainerChange
 from batchstat.simulation.device import Device, batch_cost
 from batchstat.simulation.meters.measure import measure
 from batchstat.simulation.results import Simulation
@@ -30,50 +26,25 @@ from batchstat.simulation.rows import make_row
 from batchstat.simulation.warnings import simulation_warnings
 
 
-def make_comparison(
+def comparison_of(
     inputs: PlanInputs,
-    settings: Settings,
+    found: Candidates,
     *,
-    strategies: Sequence[Row] | None,
-    current: Row | None,
-    trainer: Sequence[TrainerChange] | ChangesOfName,
-    model: CostModel | None = None,
-    device: Device | None = None,
-    seeds: int = 1,
-    subsample: float | None = None,
-    run: RunFacts | None = None,
+    model: CostModel | None,
+    device: Device | None,
+    seeds: int,
+    run: RunFacts | None,
 ) -> Comparison:
-    """Compare the current setup with what could replace it.
+    """Return what was simulated of the current setup and what could replace it, side by side.
 
     Args:
         inputs: the corpus.
-        settings: the settings, as given.
-        strategies: as `simulate_candidates` takes them.
-        current: the current setup, as `simulate_candidates` takes it.
-        trainer: the changes of the user's own trainer, as `simulate_candidates` takes them.
-        model: the transformer whose compute is estimated, if any.
+        found: the rows, with their first batches.
+        model: the transformer whose compute was estimated, if any.
         device: the calibrated device that trains, if there is one.
-        seeds: number of seeds to try, counting up from that of the settings.
-        subsample: the share of the corpus to simulate.
+        seeds: number of seeds that were tried.
         run: the recorded run that is the current setup, if one is.
-
-    Raises:
-        OptionError: a setting, strategy or parameter that is wrong by itself.
-        InputError: no row has a batch, or the current setup has none.
     """
-    check_seeds(settings, seeds)
-    found = simulate_candidates(
-        inputs,
-        settings,
-        strategies=strategies,
-        current=current,
-        trainer=trainer,
-        model=model,
-        device=device,
-        seeds=seeds,
-        subsample=subsample,
-        with_batches=True,
-    )
     basis, epochs, changes = found.basis, found.epochs, found.changes
     best = changes.best or changes.current
     shares = epochs.of(basis)
@@ -129,15 +100,6 @@ def simulate(
     made = make_row(request, shares, batch_cost(model, device), device)
     warnings = simulation_warnings([made], shares.epoch, request.settings, profile.stats, device)
     return Simulation(request.settings, made, warnings, device)
-
-
-def check_seeds(settings: Settings, seeds: int) -> int:
-    """Return the number of seeds. Raises OptionError if it is not a positive integer, or the last
-    seed is too large.
-    """
-    if settings.seed + whole_number("seeds", seeds) - 1 > MOST_SEED:
-        raise OptionError(f"seed={settings.seed}, seeds={seeds}: the last is above {MOST_SEED:,}")
-    return seeds
 
 
 def _bounds(best: Strategy, shares: EpochShares, basis: ResolvedSettings) -> Bounds:

@@ -185,7 +185,11 @@ class EpochMeter:
             raise NoBatchError()
         if self._sums["real_tokens"] == 0:
             raise InputError(f"no tokens in {self._samples:,} samples: nothing to batch")
-        unique, coverage = self._from_units(epoch) if traced is None else traced
+        if traced is None:  # each sample is in one unit
+            computed = DistinctCounts(self._samples, self._sums["real_tokens"])
+            of_corpus = epoch.lost.dropped_samples + epoch.sample_count
+            traced = (self._planned if self._repeats else computed), self._units.coverage(of_corpus)
+        unique, coverage = traced
         samples, lost = self._samples + unique.headless, epoch.lost + lost_before
         ranks = self._ranks.counts(len(self._shapes))
         packs_within = self._strategy.attends_within_samples
@@ -220,13 +224,6 @@ class EpochMeter:
         assert self._widths is not None
         steps = np.concatenate(self._steps) if self._steps else np.empty((0, 0), dtype=np.int64)
         return Measurement(counts, self._widths, steps)
-
-    def _from_units(self, epoch: Epoch) -> tuple[DistinctCounts, Coverage]:
-        """Return which samples are computed if each of them is in one unit."""
-        unique = self._planned
-        if not self._repeats:
-            unique = DistinctCounts(self._samples, self._sums["real_tokens"])
-        return unique, self._units.coverage(epoch.lost.dropped_samples + epoch.sample_count)
 
 
 def _shapes(batches: BatchTable) -> Ints:

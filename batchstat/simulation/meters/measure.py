@@ -71,7 +71,7 @@ def measure(
         if by_sample:
             rounds.append(each)
     traced = None
-    if rounds:
+    if rounds and noted:  # else there is no batch
         units = np.concatenate([each.units for each in rounds])
         traced = trace_samples(BatchPlan.concatenate(noted), units, shares)
     return meter.measurement(shares.epoch, traced, shares.samples.lost)

@@ -102,7 +102,9 @@ class RankMeter:
             compute_of_ranks=linear.size * self._cost.per_step
             + self._computed(total(held), total(linear), total(quadratic)),
         )
-        self._held += _steps_with_units(turns, accumulation)
+        # Of a recording, some ranks may have a unit in fewer steps than others.
+        units = steps_of(turns, np.ones(batches.n_units, dtype=np.int64), accumulation)
+        self._held += np.count_nonzero(units, axis=0)
         waited = slowest - linear.mean(axis=1, dtype=np.float64)
         worst = int(np.argmax(waited))
         if waited[worst] > self._waited:
@@ -163,18 +165,6 @@ class RankMeter:
             max_steps=int(self._held.max()),
             worst=self._worst,
         )
-
-
-def _steps_with_units(turns: Ints, gradient_accumulation_steps: int) -> Ints:
-    """Return (world_size,) the steps in which each rank has a unit: of a recording, some may have
-    fewer than others.
-    """
-    held = turns >= 0
-    if gradient_accumulation_steps > 1:
-        firsts = np.arange(0, len(held), gradient_accumulation_steps)
-        held = np.logical_or.reduceat(held, firsts, axis=0)
-    steps: Ints = held.sum(axis=0)
-    return steps
 
 
 def steps_of(turns: Ints, numbers: Ints, gradient_accumulation_steps: int) -> Ints:

@@ -30,12 +30,17 @@ def measure_trained(batches: RankBatches, request: RowRequest, samples: Samples)
     trained = batches.loss_tokens
     of_batch = _sums(trained, batches.entry_offsets)
     filled = np.diff(batches.entry_offsets) > 0
+    of_sample = trained
+    # The parts of a split sample are one sample: any of them may have the trained tokens.
+    if batches.starts is not None:
+        _, sample = np.unique(batches.records, return_inverse=True)
+        of_sample = np.bincount(sample, weights=trained)
     weights = None
     if trained.any() and request.settings.loss != UNKNOWN:
         weights = _weights(batches, samples, *token_weights(batches, request))
     return TrainedCounts(
         tokens=total(trained),
-        untrained_samples=_untrained(batches),
+        untrained_samples=int(np.count_nonzero(of_sample == 0)),
         untrained_batches=int(np.count_nonzero(of_batch[filled] == 0)),
         per_step=_amounts(batches.step_totals.tokens),
         per_rank=_amounts(_of_ranks(batches)),
@@ -51,16 +56,6 @@ def _amounts(numbers: Ints) -> Amounts:
         min=int(numbers.min()),
         max=int(numbers.max()),
     )
-
-
-def _untrained(batches: RankBatches) -> int:
-    """Return how many samples have no trained token, in whichever part of them."""
-    trained = batches.loss_tokens
-    # The parts of a split sample are one sample: any of them may have the trained tokens.
-    if batches.starts is not None:
-        _, sample = np.unique(batches.records, return_inverse=True)
-        trained = np.bincount(sample, weights=trained)
-    return int(np.count_nonzero(trained == 0))
 
 
 def token_weights(batches: RankBatches, request: RowRequest) -> tuple[Floats, Ints]:

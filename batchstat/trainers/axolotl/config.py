@@ -19,6 +19,7 @@ from batchstat.trainers.axolotl.samples import prepare
 from batchstat.trainers.axolotl.schedule import AxolotlSchedule
 from batchstat.trainers.base.rules import Batching, TrainingRules
 from batchstat.trainers.base.setup import Framework
+from batchstat.trainers.transformers.config import AUTO_FIND_WARNING, GROUPED_WARNING
 
 _PAD_TO = 64
 _SEED = 42
@@ -218,14 +219,11 @@ def _warnings(config: AxolotlConfig) -> Iterator[str]:
             "batch is micro_batch_size rows"
         )
     if config.group_by_length and not config.sample_packing:
-        yield (
-            "group_by_length draws unseeded random numbers: which samples meet differs between "
-            "runs; the numbers of batches and steps do not"
-        )
+        yield GROUPED_WARNING
     if set(config.special_tokens or {}) - {"pad_token"}:
         yield "chat templates are rendered with the tokenizer's own special tokens"
     if config.auto_find_batch_size:
-        yield "auto_find_batch_size may halve the batch size when memory runs out"
+        yield AUTO_FIND_WARNING
 
 
 def alternatives(config: AxolotlConfig) -> Iterator[dict[str, Any]]:

@@ -14,8 +14,6 @@ from batchstat.errors import OptionError, short
 from batchstat.parameters import MAX_INT
 from batchstat.trainers.base.known_keys import KEYS_FILE, KnownKeys, known_keys
 
-_ANY = object()
-
 
 @dataclass(frozen=True)
 class Key:
@@ -30,7 +28,7 @@ class Key:
         values: the names that are allowed, if not any text; for a number, those that stand for its
             default.
         refused: the remedy, where any value but false or an empty one is not modelled.
-        only: the one value that is modelled.
+        only: the one value that is modelled; None where there are others.
     """
 
     kind: type[Any]
@@ -39,12 +37,7 @@ class Key:
     most: float = MAX_INT
     values: tuple[str, ...] = ()
     refused: str = ""
-    only: Any = _ANY
-
-    @property
-    def is_fixed(self) -> bool:
-        """Whether only one value is modelled."""
-        return self.only is not _ANY
+    only: Any = None
 
 
 def key(default: Any, **more: Any) -> Any:
@@ -134,8 +127,7 @@ class TrainerConfig:
                 raise OptionError(
                     f"{self.where}: {name}={short(value)} is not modelled: {declared.refused}"
                 )
-            if declared.is_fixed and value != declared.only:
-                only = declared.only
+            if (only := declared.only) is not None and value != only:
                 shown = str(only).lower() if isinstance(only, bool) else only
                 raise OptionError(
                     f"{self.where}: {name}={short(value)} is not modelled: only {shown} is"

@@ -1,7 +1,7 @@
 """The samples that a trainer batches: which it drops, holds out or truncates, in which sequence."""
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 
 import numpy as np
 
@@ -64,8 +64,3 @@ def keep_some(profile: Profile, kept: Ints, reason: str) -> TrainedSamples:
     found = profile.take(kept)
     lost = Lost(dropped_samples=left, dropped_tokens=profile.stats.sum - found.stats.sum)
     return TrainedSamples(profile=found, dropped={reason: left}, lost=lost)
-
-
-def train_all(profile: Profile, max_length: int) -> TrainedSamples:
-    """Train on every token, also on those of prompts."""
-    return keep_all(replace(profile, kinds={}), max_length)

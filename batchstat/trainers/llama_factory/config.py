@@ -9,24 +9,21 @@ data/collator.py, which pads to multiples of 8. What `TrainingArguments` decide 
 
 from collections.abc import Iterator
 from dataclasses import replace
+from functools import partial
 from typing import Any
 
 from batchstat.errors import short
 from batchstat.planning.strategies.spec import StrategySpec
-from batchstat.trainers.base.rules import CorpusRules, TrainingRules
+from batchstat.trainers.base.rules import TrainingRules
 from batchstat.trainers.base.setup import Framework
-from batchstat.trainers.llama_factory.corpus import (
-    TEXTS,
-    named_template,
-    with_data,
-)
+from batchstat.trainers.llama_factory.corpus import TEXTS, corpus_of_chats, with_data
 from batchstat.trainers.llama_factory.keys import LlamaFactoryArguments
-from batchstat.trainers.llama_factory.samples import preparation
+from batchstat.trainers.llama_factory.samples import prepare_chats
 from batchstat.trainers.llama_factory.texts import (
     check_texts,
     corpus_of_texts,
     packs,
-    preparation_of_texts,
+    prepare_texts,
     row_length,
 )
 from batchstat.trainers.transformers import config as base
@@ -61,20 +58,15 @@ def read_config(config: LlamaFactoryArguments) -> TrainingRules:
         settings["loss"] = None
     return replace(
         rules,
-        corpus=with_data(config, corpus_of_texts(config) if of_texts else _corpus_of_chats(config)),
+        corpus=with_data(config, corpus_of_texts(config) if of_texts else corpus_of_chats(config)),
         batching=replace(
             rules.batching,
             strategy=strategy,
             settings=settings,
-            prepare=preparation_of_texts(config) if of_texts else preparation(config),
+            prepare=partial(prepare_texts if of_texts else prepare_chats, config),
         ),
         warnings=tuple(_warnings(config)),
     )
-
-
-def _corpus_of_chats(config: LlamaFactoryArguments) -> CorpusRules:
-    template, turns = named_template(config)
-    return CorpusRules(reading=template, turns=turns)
 
 
 def _packing(config: LlamaFactoryArguments) -> StrategySpec:
@@ -133,7 +125,7 @@ def _check_packing(config: LlamaFactoryArguments) -> None:
 def _warnings(config: LlamaFactoryArguments) -> Iterator[str]:
     # LLaMA-Factory itself has the keys of transformers 4 that others are warned of.
     as_its_own = replace(config, given=frozenset())
-    yield from base.warnings_of(as_its_own, base.sampling_strategy(config))
+    yield from base.warnings_of(as_its_own)
     for key in config.own_losses:
         yield f"{key} gives each token a weight of its own, which is not reported"
 

@@ -71,14 +71,13 @@ _AS_TEXTS = "pass the texts as CORPUS, with --text-column"
 _IN_SYSTEM_MESSAGES = {"system", "tools"}
 """Keys for columns with which LLaMA-Factory begins chats."""
 _ALPACA_COLUMNS = {"prompt": "instruction", "query": "input", "response": "output"}
-_TAGS = (
-    {"role_tag": "from", "content_tag": "value", "user_tag": "human", "assistant_tag": "gpt"},
-    {
-        "role_tag": "role",
-        "content_tag": "content",
-        "user_tag": "user",
-        "assistant_tag": "assistant",
-    },
+_TAG_NAMES = ("role_tag", "content_tag", "user_tag", "assistant_tag", "system_tag")
+_TAGS = tuple(
+    dict(zip(_TAG_NAMES, tags, strict=True))
+    for tags in (
+        ("from", "value", "human", "gpt", "system"),
+        ("role", "content", "user", "assistant", "system"),
+    )
 )
 _NO_SYSTEM_TAGS = ("observation_tag", "function_tag")
 """Tags of messages that are refused where they occur."""
@@ -89,8 +88,8 @@ TEXTS = "pt"
 """The stage that trains on texts, in the column that is the prompt of a data set."""
 
 
-def named_template(config: LlamaFactoryArguments) -> tuple[dict[str, Any], TurnRules]:
-    """Return the chat template, as keywords of `profile`, and how turns are tokenized.
+def corpus_of_chats(config: LlamaFactoryArguments) -> CorpusRules:
+    """Return how chats are read: their template, and how turns are tokenized.
 
     Raises:
         OptionError: a template that is unknown, or whose batches are not modelled.
@@ -120,15 +119,17 @@ def named_template(config: LlamaFactoryArguments) -> tuple[dict[str, Any], TurnR
     thought = _THOUGHT if name in _WITH_THOUGHTS else ""
     if config.default_system is not None:
         why = f"has default_system={short(config.default_system)}: {passed}"
-        return {}, TurnRules(begin=begin, thought=thought, unknown_template=why)
+        return CorpusRules(turns=TurnRules(begin=begin, thought=thought, unknown_template=why))
     if name is None:
-        return {}, TurnRules(reads_slots=True)
+        return CorpusRules(turns=TurnRules(reads_slots=True))
     if name in _NEEDS_TEMPLATE:
         why = f"has template={name}, which is LLaMA-Factory's own and not known here: {passed}"
-        return {}, TurnRules(unknown_template=why)
+        return CorpusRules(turns=TurnRules(unknown_template=why))
     file, tokens = _TEMPLATES[name]
-    path = Path(__file__).parent / "templates" / f"{file}.jinja"
-    return {"chat_template": path}, TurnRules(special_tokens=tokens, begin=begin, thought=thought)
+    return CorpusRules(
+        reading={"chat_template": Path(__file__).parent / "templates" / f"{file}.jinja"},
+        turns=TurnRules(special_tokens=tokens, begin=begin, thought=thought),
+    )
 
 
 def with_data(config: LlamaFactoryArguments, rules: CorpusRules) -> CorpusRules:
@@ -139,8 +140,8 @@ def with_data(config: LlamaFactoryArguments, rules: CorpusRules) -> CorpusRules:
     reading = {**corpus, **rules.reading}
     if config.model_name_or_path is not None:
         reading["tokenizer"] = config.model_name_or_path
-    passed = replace(rules, reading=reading, unreadable=unreadable)
-    return _with_passed_columns(config, passed)
+    rules = replace(rules, reading=reading, unreadable=unreadable)
+    return _with_passed_columns(config, rules)
 
 
 def _named_data(config: LlamaFactoryArguments) -> tuple[dict[str, Any], str]:
@@ -152,7 +153,8 @@ def _named_data(config: LlamaFactoryArguments) -> tuple[dict[str, Any], str]:
         return {}, "names no dataset: set dataset, or pass its files as CORPUS"
     of_texts = config.stage == TEXTS
     info, why = _info(folder)
-    files, found = list[str](), list[dict[str, Any]]()
+    files, readings = list[str](), list[dict[str, Any]]()
+    reading: dict[str, Any] | str
     # `_get_merged_dataset` keeps data sets by their names, so that one named twice is read once.
     for name in dict.fromkeys(names) if not why else ():
         entry = info.get(name)
@@ -160,19 +162,20 @@ def _named_data(config: LlamaFactoryArguments) -> tuple[dict[str, Any], str]:
             why = f"has the dataset {name!r}, which is not in dataset_info.json"
             break
         file = Path(str(folder), str(entry.get("file_name")))
-        problem = _no_texts(entry) if of_texts else _problem(entry)
-        if not problem and not file.is_file():
-            problem = f"is {file.as_posix()}, which is not a file"
-        if problem:
-            why = f"has the dataset {name!r}, which {problem}"
+        given = {key: value for key, value in entry.items() if value not in (None, False)}
+        reading = _not_a_file(given) or (_texts(given) if of_texts else _chats(given))
+        if not isinstance(reading, str) and not file.is_file():
+            reading = f"is {file.as_posix()}, which is not a file"
+        if isinstance(reading, str):
+            why = f"has the dataset {name!r}, which {reading}"
             break
         files.append(file.as_posix())
-        found.append(_texts(entry) if of_texts else _reading(entry))
-    if not why and any(each != found[0] for each in found):
+        readings.append(reading)
+    if not why and any(each != readings[0] for each in readings):
         why = "has datasets of several formats or columns"
     if why:
         return {}, f"{why}: {_AS_TEXTS if of_texts else _AS_CHATS}"
-    return {"corpus": tuple(files), **found[0]}, ""
+    return {"corpus": tuple(files), **readings[0]}, ""
 
 
 def _with_passed_columns(config: LlamaFactoryArguments, rules: CorpusRules) -> CorpusRules:
@@ -224,84 +227,62 @@ def _info(folder: Any) -> tuple[dict[str, Any], str]:
     return (found, "") if isinstance(found, dict) else ({}, f"needs a table in {path.as_posix()}")
 
 
-def _no_file(entry: Mapping[str, Any]) -> tuple[dict[str, Any], str]:
-    """Return what of an entry has a value, and why it is not one file; empty if it is."""
-    given = {key: value for key, value in entry.items() if value not in (None, False)}
+def _not_a_file(given: Mapping[str, Any]) -> str:
+    """Return why a data set is not one file; empty if it is."""
     more = set(given) - {"file_name", "formatting", "columns", "tags"}
     # DatasetAttr has it by default.
     if given.get("split") == "train":
         more -= {"split"}
     if more or "file_name" not in given:
-        return given, f"is not a file alone (it has {', '.join(sorted(more)) or 'no file_name'})"
-    return given, ""
-
-
-def _no_texts(entry: Mapping[str, Any]) -> str:
-    """Return why a data set is not read as texts; empty if it is."""
-    given, why = _no_file(entry)
-    if why:
-        return why
-    if given.get("formatting", "alpaca") != "alpaca":
-        return f"has formatting={short(given['formatting'])}, with stage=pt"
-    named = _named(given.get("columns", _ALPACA_COLUMNS))
-    if set(named) - {"response"} != {"prompt"}:
-        return f"has texts of several columns ({', '.join(named)}), with stage=pt"
-    if not str(given["file_name"]).endswith(_TEXT_ENDINGS):
-        return f"does not end in {', '.join(_TEXT_ENDINGS)}"
-    if str(given["file_name"]).endswith(".txt") and named["prompt"] != "text":
-        return f"is plain text and has no column {named['prompt']}, but text"
+        return f"is not a file alone (it has {', '.join(sorted(more)) or 'no file_name'})"
     return ""
 
 
-def _texts(entry: Mapping[str, Any]) -> dict[str, Any]:
-    if str(entry["file_name"]).endswith(".txt"):  # lines, which have no column to name
-        return {}
-    return {"text_column": (str(entry["columns"]["prompt"]),)}
+def _texts(given: Mapping[str, Any]) -> dict[str, Any] | str:
+    """Return how a data set is read as texts, in keywords of `profile`; or why it is not read."""
+    if given.get("formatting", "alpaca") != "alpaca":
+        return f"has formatting={short(given['formatting'])}, with stage=pt"
+    file, named = str(given["file_name"]), _named(given.get("columns", _ALPACA_COLUMNS))
+    if set(named) - {"response"} != {"prompt"}:
+        return f"has texts of several columns ({', '.join(named)}), with stage=pt"
+    if not file.endswith(_TEXT_ENDINGS):
+        return f"does not end in {', '.join(_TEXT_ENDINGS)}"
+    if not file.endswith(".txt"):
+        return {"text_column": (str(named["prompt"]),)}
+    if named["prompt"] != "text":
+        return f"is plain text and has no column {named['prompt']}, but text"
+    return {}  # lines, which have no column to name
 
 
-def _problem(entry: Mapping[str, Any]) -> str:
-    """Return why a data set is not read; empty if it is."""
-    given, why = _no_file(entry)
-    if why:
-        return why
-    formatting, columns = given.get("formatting", "alpaca"), given.get("columns")
-    if formatting == "alpaca":
+def _chats(given: Mapping[str, Any]) -> dict[str, Any] | str:
+    """Return how a data set is read as chats, in keywords of `profile`; or why it is not read."""
+    formatting, columns, tags = given.get("formatting"), given.get("columns"), given.get("tags")
+    named = _named(columns)
+    if formatting in (None, "alpaca"):
         if not str(given["file_name"]).endswith(_ALPACA_ENDINGS):
             return f"is in alpaca format, but does not end in {' or '.join(_ALPACA_ENDINGS)}"
-        if columns is not None and _named(columns) != _ALPACA_COLUMNS:
+        if columns is not None and named != _ALPACA_COLUMNS:
             return f"has other columns than {', '.join(_ALPACA_COLUMNS.values())}"
-        return ""
+        return ALPACA
     if formatting != "sharegpt":
         return f"has formatting={short(formatting)}, to which LLaMA-Factory adds a system message"
-    if columns is not None and set(_named(columns)) != {"messages"}:
+    if columns is not None and set(named) != {"messages"}:
         return "has other columns than messages"
-    tags = given.get("tags")
-    if _knows_tags({"system_tag": "system", **tags} if isinstance(tags, dict) else tags):
+    if tags is not None:
+        completed = {"system_tag": "system", **tags} if isinstance(tags, dict) else {}
+        read = {key: tag for key, tag in _named(completed).items() if key not in _NO_SYSTEM_TAGS}
+        if read not in _TAGS:
+            return "has tags that are not read here"
         # `DatasetAttr.join` leaves a tag unset that is not among those given.
-        if tags is None or tags.get("system_tag"):
-            return ""
-        return (
-            "has tags without system_tag, so that LLaMA-Factory drops chats that begin with a "
-            "system message (set system_tag, or leave these chats out)"
-        )
-    return "has tags that are not read here"
+        if not tags.get("system_tag"):
+            return (
+                "has tags without system_tag, so that LLaMA-Factory drops chats that begin with a "
+                "system message (set system_tag, or leave these chats out)"
+            )
+    return {"messages_column": named.get("messages", "conversations"), **_CHATS}
 
 
 def _named(table: Any) -> dict[str, Any]:
     """Return the keys of a table that have a value."""
     items = table.items() if isinstance(table, dict) else ()
     return {key: value for key, value in items if value is not None}
-
-
-def _knows_tags(tags: Any) -> bool:
-    if tags is None:
-        return True
-    named = {key: value for key, value in _named(tags).items() if key not in _NO_SYSTEM_TAGS}
-    return any(named == {**known, "system_tag": "system"} for known in _TAGS)
-
-
-def _reading(entry: Mapping[str, Any]) -> dict[str, Any]:
-    if entry.get("formatting", "alpaca") == "alpaca":
-        return dict(ALPACA)
-    column = _named(entry.get("columns")).get("messages", "conversations")
-    return {"messages_column": column, **_CHATS}

@@ -18,49 +18,51 @@ from batchstat.lengths.turns import Turns
 from batchstat.profiling.chat_rows import ChatRows, chat_rows
 from batchstat.profiling.inputs import has_columns
 from batchstat.profiling.profile import Profile
-from batchstat.trainers.base.samples import Preparation, TrainedSamples, keep_some
+from batchstat.trainers.base.samples import TrainedSamples, keep_some
 from batchstat.trainers.llama_factory.corpus import EFFICIENT_EOS
 from batchstat.trainers.llama_factory.keys import LlamaFactoryArguments
 
 _IN_TURN = "whose turns are not user and assistant"
 
 
-def preparation(config: LlamaFactoryArguments) -> Preparation:
-    """Return what prepares the samples by a configuration."""
-
-    def prepare(profile: Profile, max_length: int) -> TrainedSamples:
-        _check_input(profile)
-        rows = rows_of(profile)
-        if rows.empty_system and config.template is None:
-            raise InputError(
-                f"{rows.empty_system}: a chat begins with an empty system message, which "
-                "LLaMA-Factory leaves out: remove it"
-            )
-        chosen, order, held, beyond = chosen_rows(profile, rows, config)
-        is_in_turn = ~np.isin(profile.records, rows.out_of_turn)
-        in_turn = np.flatnonzero(is_in_turn[chosen])
-        if len(held) and not is_in_turn[held[held >= 0]].any():
-            raise InputError(
-                f"val_size holds out {counted(len(held), 'chat')} {_IN_TURN}: LLaMA-Factory stops "
-                "at an evaluation set without a chat: raise val_size, or remove those"
-            )
-        if len(in_turn) == 0:
-            raise InputError("no sample is left to train on: raise max_samples, or lower val_size")
-        if config.packing and len(in_turn) < len(order):
-            _check_packed_together(len(order), config)
-        whole = keep_some(profile.take(chosen), in_turn, _IN_TURN)
-        # With packing, DataArguments makes cutoff_len one less.
-        kept = _truncated(whole.profile, max_length - bool(config.packing), config)
-        excess = np.maximum(whole.profile.lengths - kept.lengths, 0)
-        return TrainedSamples(
-            profile=kept,
-            dropped=({"beyond max_samples": beyond} if beyond else {}) | dict(whole.dropped),
-            held_out=len(held),
-            lost=whole.lost + Lost.of_excess(excess),
-            warnings=_warnings(rows),
+def prepare_chats(
+    config: LlamaFactoryArguments, profile: Profile, max_length: int
+) -> TrainedSamples:
+    """Return what LLaMA-Factory keeps of chats. Raises InputError for what is not modelled."""
+    _check_input(profile)
+    rows = rows_of(profile)
+    if rows.empty_system and config.template is None:
+        raise InputError(
+            f"{rows.empty_system}: a chat begins with an empty system message, which "
+            "LLaMA-Factory leaves out: remove it"
         )
-
-    return prepare
+    chosen, order, held, beyond = chosen_rows(profile, rows, config)
+    is_in_turn = ~np.isin(profile.records, rows.out_of_turn)
+    in_turn = np.flatnonzero(is_in_turn[chosen])
+    if len(held) and not is_in_turn[held[held >= 0]].any():
+        raise InputError(
+            f"val_size holds out {counted(len(held), 'chat')} {_IN_TURN}: LLaMA-Factory stops "
+            "at an evaluation set without a chat: raise val_size, or remove those"
+        )
+    if len(in_turn) == 0:
+        raise InputError("no sample is left to train on: raise max_samples, or lower val_size")
+    if config.packing and len(in_turn) < len(order):
+        _check_packed_together(len(order), config)
+    whole = keep_some(profile.take(chosen), in_turn, _IN_TURN)
+    # With packing, DataArguments makes cutoff_len one less.
+    kept = _truncated(whole.profile, max_length - bool(config.packing), config)
+    excess = np.maximum(whole.profile.lengths - kept.lengths, 0)
+    indented = (
+        f"{counted(rows.indented, 'chat')} with an answer that begins with whitespace: "
+        "LLaMA-Factory tokenizes answers by themselves, which may give these another token"
+    )
+    return TrainedSamples(
+        profile=kept,
+        dropped=({"beyond max_samples": beyond} if beyond else {}) | dict(whole.dropped),
+        held_out=len(held),
+        lost=whole.lost + Lost.of_excess(excess),
+        warnings=(indented,) if rows.indented else (),
+    )
 
 
 def _check_input(profile: Profile) -> None:
@@ -73,15 +75,6 @@ def _check_input(profile: Profile) -> None:
                 f"{source.shown} has no column 'input', at which LLaMA-Factory stops: add it, "
                 "empty, or name the columns of the data set in dataset_info.json"
             )
-
-
-def _warnings(rows: ChatRows) -> tuple[str, ...]:
-    if not rows.indented:
-        return ()
-    return (
-        f"{counted(rows.indented, 'chat')} with an answer that begins with whitespace: "
-        "LLaMA-Factory tokenizes answers by themselves, which may give these another token",
-    )
 
 
 def chosen_rows(

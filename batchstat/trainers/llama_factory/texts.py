@@ -7,13 +7,12 @@ train/pt/workflow.py, whose collator takes every token that pads for padding.
 """
 
 from dataclasses import replace
-from typing import Any
 
 from batchstat.errors import InputError, counted, short
 from batchstat.profiling.counted_by import tokenizer_of, tokens_other_than
 from batchstat.profiling.profile import Profile
 from batchstat.trainers.base.rules import CorpusRules, TokenizerRules
-from batchstat.trainers.base.samples import Preparation, TrainedSamples
+from batchstat.trainers.base.samples import TrainedSamples
 from batchstat.trainers.llama_factory.keys import LlamaFactoryArguments
 from batchstat.trainers.llama_factory.samples import chosen_rows, rows_of
 
@@ -28,6 +27,11 @@ _ENDS = {
 """Templates, and what each makes the tokenizer's end-of-sequence token; None: as it is."""
 _APPENDED = {"llama3": "<|end_of_text|>"}
 """What ends texts instead, by template."""
+_UNKNOWN_PADDING = (
+    "which of the token ids pad is unknown, which LLaMA-Factory does not train inside texts "
+    "either (often the token that ends them): trained tokens include them; pass "
+    "--trained-column, or the texts"
+)
 
 
 def check_texts(config: LlamaFactoryArguments) -> None:
@@ -68,49 +72,30 @@ def corpus_of_texts(config: LlamaFactoryArguments) -> CorpusRules:
     )
 
 
-def preparation_of_texts(config: LlamaFactoryArguments) -> Preparation:
-    """Return what prepares texts by a configuration."""
-
-    def prepare(profile: Profile, max_length: int) -> TrainedSamples:
-        chosen, order, held, beyond = chosen_rows(profile, rows_of(profile), config)
-        if len(chosen) == 0:
-            raise InputError("no text is left to train on: raise max_samples, or lower val_size")
-        if len(chosen) < len(order) or (held < 0).any():
-            raise InputError(
-                "the corpus has records that cannot be read, each of which is a text to "
-                "LLaMA-Factory: remove them there"
-            )
-        found = _ended(profile, config)
-        if len(held) and packs(config) and found.lengths[held].sum() < max_length:
-            raise InputError(
-                f"val_size holds out {counted(len(held), 'text')}, which are less than a row of "
-                f"{max_length} tokens: LLaMA-Factory stops: raise val_size"
-            )
-        dropped = {"beyond max_samples": beyond} if beyond else {}
-        return TrainedSamples(
-            profile=found.take(chosen),
-            dropped=dropped,
-            held_out=len(held),
-            warnings=() if profile.corpus.options.content == "text" else _warnings(profile),
+def prepare_texts(
+    config: LlamaFactoryArguments, profile: Profile, max_length: int
+) -> TrainedSamples:
+    """Return what LLaMA-Factory keeps of texts. Raises InputError for what is not modelled."""
+    chosen, order, held, beyond = chosen_rows(profile, rows_of(profile), config)
+    if len(chosen) == 0:
+        raise InputError("no text is left to train on: raise max_samples, or lower val_size")
+    if len(chosen) < len(order) or (held < 0).any():
+        raise InputError(
+            "the corpus has records that cannot be read, each of which is a text to "
+            "LLaMA-Factory: remove them there"
         )
-
-    return prepare
-
-
-def _ends(own: Any, name: str | None) -> tuple[str, str]:
-    """Return what ends texts, and what pads, which is then no token that is trained."""
-    end = _ENDS.get(name or "") or own.eos_token
-    return _APPENDED.get(name or "", end), own.pad_token or end
-
-
-def _warnings(profile: Profile) -> tuple[str, ...]:
-    """Return what is not known of a corpus that came without texts."""
-    if profile.trained is not None:
-        return ()
-    return (
-        "which of the token ids pad is unknown, which LLaMA-Factory does not train inside texts "
-        "either (often the token that ends them): trained tokens include them; pass "
-        "--trained-column, or the texts",
+    ended = _ended(profile, config)
+    if len(held) and packs(config) and ended.lengths[held].sum() < max_length:
+        raise InputError(
+            f"val_size holds out {counted(len(held), 'text')}, which are less than a row of "
+            f"{max_length} tokens: LLaMA-Factory stops: raise val_size"
+        )
+    may_pad = profile.corpus.options.content != "text" and profile.trained is None
+    return TrainedSamples(
+        profile=ended.take(chosen),
+        dropped={"beyond max_samples": beyond} if beyond else {},
+        held_out=len(held),
+        warnings=(_UNKNOWN_PADDING,) if may_pad else (),
     )
 
 
@@ -127,7 +112,10 @@ def _ended(profile: Profile, config: LlamaFactoryArguments) -> Profile:
     if options.content != "text" or facts is None:
         raise InputError("stage=pt trains on texts: pass --text-column or --tokens-column")
     own = tokenizer_of(profile)
-    appended, pad = _ends(own, config.template)
+    name = config.template or ""
+    end = _ENDS.get(name) or own.eos_token
+    # What pads is no token that is trained.
+    appended, pad = _APPENDED.get(name, end), own.pad_token or end
     if not (appended and options.append == appended and options.always_append):
         raise InputError(
             f"LLaMA-Factory ends each text with {short(appended)}, but this corpus was counted "

@@ -15,7 +15,6 @@ from batchstat.tokenization.chats.template_slots import check_slots
 from batchstat.tokenization.chats.turns_apart import check_turns
 from batchstat.tokenization.loading.load import load_tokenizer
 from batchstat.tokenization.loading.loaded_alike import check_added, check_class, check_eos
-from batchstat.tokenization.tokenizer import Tokenizer
 from batchstat.trainers.base.files import check_files
 from batchstat.trainers.base.rules import TokenizerRules
 from batchstat.trainers.base.setup import TrainingSetup
@@ -64,11 +63,11 @@ def profile_keywords(setup: TrainingSetup, **given: Any) -> dict[str, Any]:
         found["corpus"] = (found["corpus"],)
     path, columns = found["corpus"][0], _named_columns(found)
     found = {**_columns(setup, path, found.get("input_format"), columns), **found}
-    for name in _without_effect(found) - set(given):
+    for name in {name for each in found for name in _WITHOUT_EFFECT.get(each, ())} - set(given):
         found.pop(name, None)
-    is_text = not {"messages_column", "tokens_column", "length_column", "append"} & set(found)
     if "tokenizer" in found and "tokenizer" not in given:
         _check_loading(setup, found["tokenizer"])
+    is_text = not {"messages_column", "tokens_column", "length_column", "append"} & set(found)
     if is_text and _appends_eos(setup, found):
         found["append"] = _end_of_sequence(found["tokenizer"])
     if "messages_column" in found:
@@ -78,14 +77,8 @@ def profile_keywords(setup: TrainingSetup, **given: Any) -> dict[str, Any]:
     _check_columns(setup, found)
     if "chat_template" not in given:
         _settle_template(setup, found)
-    _mark_answers(setup, found)
-    _find_contents(setup, found, given)
+    _find_answers(setup, found, given)
     return found
-
-
-def _without_effect(found: Mapping[str, Any]) -> set[str]:
-    """Return the keywords that have no effect on the content of a corpus."""
-    return set[str]().union(*(_WITHOUT_EFFECT.get(name, ()) for name in found))
 
 
 def _settle_template(setup: TrainingSetup, found: dict[str, Any]) -> None:
@@ -98,52 +91,46 @@ def _settle_template(setup: TrainingSetup, found: dict[str, Any]) -> None:
         _check_tokens(setup.corpus.template_of, found.get("tokenizer"))
 
 
-def _mark_answers(setup: TrainingSetup, found: dict[str, Any]) -> None:
-    """Put the template in place with which a trainer finds the answers of chats, if it has one."""
-    if setup.corpus.answers_template is None or not found.get("assistant_only_loss"):
-        return
-    tokenizer = load_tokenizer(found.get("tokenizer") or BUILTIN)
-    source = _source(tokenizer, found)
-    if source and (marked := setup.corpus.answers_template(source)) is not None:
-        found["chat_template"] = marked
-
-
-def _find_contents(setup: TrainingSetup, found: dict[str, Any], given: Mapping[str, Any]) -> None:
-    """Name the tokens that end turns where a trainer finds the contents of assistants itself; a
-    template that is passed with marks says what carries loss.
+def _find_answers(setup: TrainingSetup, found: dict[str, Any], given: Mapping[str, Any]) -> None:
+    """Put the template in place with which a trainer finds the answers of chats, if it has one; and
+    name the tokens that end turns where it finds the contents of assistants itself: a template that
+    is passed with marks says what carries loss.
     """
-    if setup.corpus.turn_ends is None or not found.get("assistant_only_loss"):
+    rules, tokenizer = setup.corpus, found.get("tokenizer") or BUILTIN
+    is_known = rules.answers_template is None and rules.turn_ends is None
+    if is_known or not found.get("assistant_only_loss"):
         return
-    tokenizer = found.get("tokenizer") or BUILTIN
-    loaded = load_tokenizer(tokenizer)
+    loaded, template = load_tokenizer(tokenizer), found.get("chat_template")
+    file = None if template is None else Path(template)
+    if rules.answers_template is not None and (source := template_of(loaded, file)):
+        marked = rules.answers_template(source)
+        found |= {} if marked is None else {"chat_template": marked}
+    if rules.turn_ends is None:
+        return
     own = loaded.encoder.as_transformers()
-    if given.get("chat_template") and ChatTemplate(own, _source(loaded, found)).has_marks:
+    if given.get("chat_template") and ChatTemplate(own, template_of(loaded, file)).has_marks:
         return
     eos = str(own.eos_token or "")
-    if (set_eos := setup.corpus.loads.set_eos_token) not in ("", eos):
+    if (set_eos := rules.loads.set_eos_token) not in ("", eos):
         raise InputError(
             f"the trainer makes {set_eos} the eos_token of tokenizer {tokenizer!r}, which has "
             f"{eos or 'none'}: save the tokenizer with it, and pass --tokenizer FOLDER"
         )
-    if not (setup.corpus.turn_ends or eos):
+    if not (rules.turn_ends or eos):
         raise InputError(
             f"tokenizer {tokenizer!r} has no end-of-sequence token, with which turns would end: "
             "add eot_tokens, with the token that ends a turn"
         )
-    found["turn_ends"] = setup.corpus.turn_ends or (eos,)
-
-
-def _source(tokenizer: Tokenizer, found: Mapping[str, Any]) -> str:
-    file = found.get("chat_template")
-    return template_of(tokenizer, None if file is None else Path(file))
+    found["turn_ends"] = rules.turn_ends or (eos,)
 
 
 def _check_loading(setup: TrainingSetup, tokenizer: str) -> None:
     """Raise InputError if a trainer loads another tokenizer than the one that is counted with."""
-    if setup.corpus.loads.kind != TokenizerRules.kind or setup.corpus.loads.options:
-        check_class(tokenizer, setup.corpus.loads.kind, setup.corpus.loads.options)
-    if setup.corpus.loads.added:
-        check_added(tokenizer, setup.corpus.loads.added)
+    rules = setup.corpus.loads
+    if rules.kind != TokenizerRules.kind or rules.options:
+        check_class(tokenizer, rules.kind, rules.options)
+    if rules.added:
+        check_added(tokenizer, rules.added)
 
 
 def _check_tokens(path: Path, tokenizer: str | None) -> None:
@@ -174,16 +161,15 @@ def _has_chat_pairs(found: Mapping[str, Any]) -> bool:
 
 def _check_turns(setup: TrainingSetup, found: Mapping[str, Any]) -> None:
     """Raise InputError if a trainer tokenizes turns of chats otherwise than the whole."""
-    if setup.corpus.turns is None:
+    if (rules := setup.corpus.turns) is None:
         return
-    template = found.get("chat_template")
-    if setup.corpus.turns.unknown_template and template is None:
-        raise InputError(f"{setup.path.as_posix()} {setup.corpus.turns.unknown_template}")
+    tokenizer, template = found.get("tokenizer"), found.get("chat_template")
+    if template is None and rules.unknown_template:
+        raise InputError(f"{setup.path.as_posix()} {rules.unknown_template}")
+    if template is None and rules.reads_slots:
+        check_slots(tokenizer)
     file = None if template is None else Path(template)
-    rules = setup.corpus.turns
-    if rules.reads_slots and template is None:
-        check_slots(found.get("tokenizer"))
-    check_turns(found.get("tokenizer"), file, rules.special_tokens, rules.begin, rules.thought)
+    check_turns(tokenizer, file, rules.special_tokens, rules.begin, rules.thought)
 
 
 def _check_columns(setup: TrainingSetup, found: Mapping[str, Any]) -> None:

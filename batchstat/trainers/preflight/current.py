@@ -68,22 +68,16 @@ def of_recording(observed: Observed, settings: Mapping[str, Any]) -> CurrentSetu
     Raises:
         OptionError: a setting that the recording decides, or settings that contradict each other.
     """
-    own = vars(Settings(**{**observed.setup.batching.settings, **observed.settings}))
+    setup, profile = observed.setup, observed.profile
+    decided = vars(Settings(**{**setup.batching.settings, **observed.settings}))
     for key in _DECIDED:
-        if key in settings and settings[key] != own[key]:
-            folder, had = observed.profile.corpus.sources[0].path, short(own[key])
+        if key in settings and settings[key] != decided[key]:
             raise OptionError(
-                f"{key}={short(settings[key])}: {folder} was recorded with {had}: leave it out, or "
-                "record a run that has it"
+                f"{key}={short(settings[key])}: {profile.corpus.sources[0].path} was recorded with "
+                f"{short(decided[key])}: leave it out, or record a run that has it"
             )
-    return current_of(
-        Trainer(
-            setup=observed.setup,
-            profile=observed.profile,
-            settings={**observed.settings, **settings},
-            observed=observed,
-        )
-    )
+    wanted = {**observed.settings, **settings}
+    return current_of(Trainer(setup=setup, profile=profile, settings=wanted, observed=observed))
 
 
 def recorded(folder: Path) -> Observed:

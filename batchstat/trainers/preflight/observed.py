@@ -1,6 +1,6 @@
 """What a trainer's object or a loader trains on: its samples, and its batches."""
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -150,10 +150,11 @@ def observe(
             "batches: pass the file, the object or the DataLoader"
         )
     kind, wanted = type(target).__name__, Settings(**settings)
-    per_step = wanted.gradient_accumulation_steps * wanted.world_size
-    found = _read(kind, target, steps and steps * per_step, pad_token_id)
+    limit = steps and steps * wanted.gradient_accumulation_steps * wanted.world_size
+    with unchanged_random_state(target):
+        batches = collated_batches(kind, target, limit=limit, pad_token_id=pad_token_id)
     return of_batches(
-        found,
+        batches,
         kind=kind,
         setup=replace(LOADER, path=Path(kind)),
         settings={"loss": UNKNOWN, **settings},
@@ -182,8 +183,14 @@ def _of_trainer(
     most = setup.schedule.max_steps if steps is None else steps
     with unchanged_random_state():
         loader = target.get_train_dataloader()
-        limit = most and most * accumulation
-        found = _read(trainer.kind, loader, limit, pad_token_id, trainer.has_decoder)
+        with unchanged_random_state(loader):
+            found = collated_batches(
+                trainer.kind,
+                loader,
+                limit=most and most * accumulation,
+                pad_token_id=pad_token_id,
+                has_decoder=trainer.has_decoder,
+            )
     warnings = [*_of_part(steps)]
     if own["world_size"] > 1:
         warnings.append(
@@ -234,19 +241,6 @@ def setup_of_trainer(trainer: TrainerObject) -> TrainingSetup:
     # Samples are prepared: truncated, dropped and shuffled already. Its arguments are those of its
     # own version, whatever keys that has.
     return replace(setup.with_batching(prepare=keep_all), warnings=())
-
-
-def _read(
-    name: str,
-    loader: Iterable[Any],
-    limit: int | None,
-    pad_token_id: int | None,
-    has_decoder: bool = False,
-) -> CollatedBatches:
-    with unchanged_random_state(loader):
-        return collated_batches(
-            name, loader, limit=limit, pad_token_id=pad_token_id, has_decoder=has_decoder
-        )
 
 
 def _of_part(steps: int | None) -> tuple[str, ...]:

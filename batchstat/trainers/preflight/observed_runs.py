@@ -81,8 +81,24 @@ def _loss_of(recording: Recording, trainer: TrainerObject | None) -> str:
 
 def _of_recording(recording: Recording, found: RecordedBatches) -> Iterator[str]:
     """Yield what of a run is not in its report."""
-    yield from _beside(recording)
+    first = recording.ranks[0]
+    if recording.others:
+        yield (
+            f"{counted(recording.others + 1, 'training')} recorded: this is the one with the most "
+            "batches"
+        )
+    if recording.of_other_runs:
+        yield (
+            f"{counted(recording.of_other_runs, 'file')} of another run in the same folder: left "
+            "out"
+        )
+    if later := first.later_trainings:
+        yield f"train() was called {later + 1:,} times: this is the first"
     yield from _of_ranks(recording)
+    if recording.is_dry and first.trainer and "compute_loss" in first.trainer["own_loss"]:
+        yield "a dry run has each batch once, whatever the script's own compute_loss does with it"
+    if first.why_partly:
+        yield f"this is less than an epoch: {first.why_partly}"
     if found.epochs > 1:
         yield f"{found.epochs:,} epochs were recorded: this is the first"
     rows = len(found.collated.samples.lengths)
@@ -95,26 +111,9 @@ def _of_recording(recording: Recording, found: RecordedBatches) -> Iterator[str]
         )
 
 
-def _beside(recording: Recording) -> Iterator[str]:
-    """Yield what else is in the folder."""
-    if recording.others:
-        yield (
-            f"{counted(recording.others + 1, 'training')} recorded: this is the one with the most "
-            "batches"
-        )
-    if recording.of_other_runs:
-        yield (
-            f"{counted(recording.of_other_runs, 'file')} of another run in the same folder: left "
-            "out"
-        )
-    if later := recording.ranks[0].later_trainings:
-        yield f"train() was called {later + 1:,} times: this is the first"
-
-
 def _of_ranks(recording: Recording) -> Iterator[str]:
     """Yield what is not known of the ranks."""
-    world, trainer = recording.ranks[0].world_size, recording.ranks[0].trainer
-    if len(recording.ranks) < world:
+    if len(recording.ranks) < (world := recording.ranks[0].world_size):
         yield (
             f"{len(recording.ranks):,} of {world:,} ranks were recorded: what ranks wait is not "
             "known of the others"
@@ -125,7 +124,3 @@ def _of_ranks(recording: Recording) -> Iterator[str]:
             f"{which} {', '.join(unended)} did not come to an end: still running or killed, so "
             "that the last steps may be missing"
         )
-    if recording.is_dry and trainer and "compute_loss" in trainer["own_loss"]:
-        yield "a dry run has each batch once, whatever the script's own compute_loss does with it"
-    if partly := recording.ranks[0].why_partly:
-        yield f"this is less than an epoch: {partly}"

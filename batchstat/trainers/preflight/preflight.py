@@ -35,13 +35,7 @@ from batchstat.trainers.preflight.device import device_of
 from batchstat.trainers.preflight.observed import Observed, observe
 from batchstat.trainers.preflight.proof import prove
 from batchstat.trainers.preflight.samples import epoch_size
-from batchstat.trainers.preflight.warnings import (
-    configuration_warnings,
-    epoch_warnings,
-    observed_warnings,
-    own_warnings,
-    schedule_warnings,
-)
+from batchstat.trainers.preflight.warnings import preflight_warnings
 
 
 @dataclass(frozen=True, kw_only=True, repr=False)
@@ -162,13 +156,7 @@ class Preflight:
     @property
     def warnings(self) -> tuple[ReportWarning, ...]:
         """What the report may not be true of, and what else to know about its numbers."""
-        return (
-            *configuration_warnings(self.setup, self.samples, self.profile.tokenizer),
-            *observed_warnings(self.observed),
-            *schedule_warnings(self.warmup_steps, self.total_steps),
-            *epoch_warnings(self.epochs, self.trained_samples, len(self.samples.profile)),
-            *own_warnings(self.setup, self.simulation),
-        )
+        return tuple(preflight_warnings(self))
 
 
 @checks_keywords(Settings)

@@ -186,12 +186,11 @@ def _begin(
         "python": "".join(found),
         "dry_run": dry_run,
         "steps": most,
+        "no_weights": no_weights,
     }
-    facts["no_weights"] = no_weights
     prepare(folder, facts)
-    key = secrets.token_bytes(16)
     where = str(folder.path.resolve())  # a script may change its folder
-    return Orders(where, folder.run_id, key, most, dry_run, no_weights)
+    return Orders(where, folder.run_id, secrets.token_bytes(16), most, dry_run, no_weights)
 
 
 def _is_together() -> bool:

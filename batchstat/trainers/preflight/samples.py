@@ -40,21 +40,14 @@ def as_trained(
         OptionError: settings that contradict each other.
         InputError: it keeps no sample.
     """
-    wanted = Settings(**_settings(setup, profile, settings))
+    batching = setup.batching
+    of_corpus = {"max_length": profile.stats.max} if batching.max_length_of_corpus else {}
+    wanted = Settings(**{**batching.settings, **of_corpus, **settings})
     limit = wanted.resolve(longest=profile.stats.max, stated_max=profile.stated_max).max_length
-    samples = setup.batching.prepare(profile, limit)
+    samples = batching.prepare(profile, limit)
     if samples.profile.trained is None and profile.corpus.options.content in _UNMARKED:
         samples = replace(samples, warnings=(*samples.warnings, all_trained))
     return replace(samples, profile=replace(samples.profile, lost=samples.lost)), wanted
-
-
-def _settings(
-    setup: TrainingSetup, profile: Profile, settings: Mapping[str, Any]
-) -> dict[str, Any]:
-    found = {**setup.batching.settings, **settings}
-    if setup.batching.max_length_of_corpus and "max_length" not in settings:
-        found["max_length"] = profile.stats.max
-    return found
 
 
 def epoch_size(samples: TrainedSamples, simulation: Simulation) -> EpochSize:

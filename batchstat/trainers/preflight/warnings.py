@@ -2,66 +2,67 @@
 
 from collections.abc import Iterator
 from dataclasses import replace
+from typing import TYPE_CHECKING
 
 from batchstat.errors import counted
-from batchstat.profiling.profile import TokenizerFacts
 from batchstat.recording.collated import UNMARKED
 from batchstat.recording.recorder.reading import GUESS
 from batchstat.simulation.device import Device
 from batchstat.simulation.device_warnings import DOES_NOT_FIT, fixed_excess, unfitting
 from batchstat.simulation.results import ReportWarning, Simulation
 from batchstat.tokenization.builtin import NAME as BUILTIN
-from batchstat.trainers.base.samples import TrainedSamples
 from batchstat.trainers.base.setup import TrainingSetup
 from batchstat.trainers.preflight.observed import Observed
 
+if TYPE_CHECKING:
+    from batchstat.trainers.preflight.preflight import Preflight
 
-def configuration_warnings(
-    setup: TrainingSetup, samples: TrainedSamples, counter: TokenizerFacts | None
-) -> Iterator[ReportWarning]:
-    """Yield what a report may not be true of.
 
-    Args:
-        setup: what the configuration means.
-        samples: what the trainer keeps of the corpus.
-        counter: the tokenizer that counted; None if there was none.
-    """
-    found = [*setup.warnings, *samples.warnings]
+def preflight_warnings(report: "Preflight") -> Iterator[ReportWarning]:
+    """Yield what a report may not be true of, and what else to know about its numbers."""
+    yield from _of_configuration(report)
+    if report.observed is not None:
+        yield from _of_observed(report.observed)
+    yield from _of_schedule(report)
+    yield from _of_epoch(report.setup, report.simulation)
+
+
+def _of_configuration(report: "Preflight") -> Iterator[ReportWarning]:
+    """Yield what follows from a configuration, or from the tokenizer that counted."""
+    setup, counter = report.setup, report.profile.tokenizer
+    messages = [*setup.warnings, *report.samples.warnings]
     if counter is not None and counter.name == BUILTIN:
         named = setup.corpus.reading.get("tokenizer")
         why = "names no tokenizer" if named is None else f"trains with {named}"
-        found.append(
+        messages.append(
             f"the configuration {why}, but the built-in one counted: pass the one that you "
             "train with, --tokenizer"
         )
-    for message in found:
+    for message in messages:
         yield ReportWarning("configuration", message)
 
 
-def observed_warnings(observed: Observed | None) -> Iterator[ReportWarning]:
+def _of_observed(observed: Observed) -> Iterator[ReportWarning]:
     """Yield what a trainer's object or a loader does wrong, and what was not read of it."""
-    if observed is None:
-        return
-    for message in observed.warnings:
-        yield ReportWarning("observed", message)
-    facts = observed.loader
-    if facts is None:
-        return
-    guess = next((by for by in facts.by if by.startswith(GUESS)), "")
-    if guess:
+    messages = [*observed.warnings]
+    if (facts := observed.loader) is not None:
         remedy = ": pass pad_token_id" if observed.run is None else ""
-        yield ReportWarning("observed", f"what is padding is {guess}{remedy}")
-    if UNMARKED in facts.by:
-        yield ReportWarning("observed", UNMARKED)
-    if facts.trained_padding:
-        yield ReportWarning(
-            "observed",
-            f"{facts.trained_padding:,} tokens of padding carry loss: set their labels to -100",
-        )
+        guesses = [by for by in facts.by if by.startswith(GUESS)]
+        messages += [f"what is padding is {guess}{remedy}" for guess in guesses[:1]]
+        messages += [UNMARKED] if UNMARKED in facts.by else []
+        if facts.trained_padding:
+            messages.append(
+                f"{facts.trained_padding:,} tokens of padding carry loss: set their labels to -100"
+            )
+    for message in messages:
+        yield ReportWarning("observed", message)
 
 
-def schedule_warnings(warmup: int, steps: int) -> Iterator[ReportWarning]:
-    """Yield a warning about a training of no steps, or with a warm-up that is longer than it."""
+def _of_schedule(report: "Preflight") -> Iterator[ReportWarning]:
+    """Yield warnings about a training of no steps, one with a warm-up that is longer than it, and
+    one that does not see all samples.
+    """
+    warmup, steps, epochs = report.warmup_steps, report.total_steps, report.epochs
     if not steps:
         yield ReportWarning(
             "no_steps",
@@ -76,19 +77,16 @@ def schedule_warnings(warmup: int, steps: int) -> Iterator[ReportWarning]:
             f"{counted(steps, 'step')}, so the learning rate never reaches its full value: lower "
             "the warm-up",
         )
-
-
-def epoch_warnings(epochs: float, trained: int, samples: int) -> Iterator[ReportWarning]:
-    """Yield a warning about a training that does not see all samples."""
     if 0 < epochs < 1:
         yield ReportWarning(
             "less_than_an_epoch",
-            f"the training is {epochs:.2f} epochs: it computes {trained:,} of "
-            f"{counted(samples, 'sample')}, and never the others: raise the steps for all of them",
+            f"the training is {epochs:.2f} epochs: it computes {report.trained_samples:,} of "
+            f"{counted(len(report.samples.profile), 'sample')}, and never the others: raise the "
+            "steps for all of them",
         )
 
 
-def own_warnings(setup: TrainingSetup, simulation: Simulation) -> Iterator[ReportWarning]:
+def _of_epoch(setup: TrainingSetup, simulation: Simulation) -> Iterator[ReportWarning]:
     """Yield the warnings of a simulation, in the words of the configuration's own keys.
 
     The remedy for unequal weights is a setting that a trainer does not have.

@@ -9,7 +9,7 @@ accelerate's `BatchSamplerShard` distributes batches in src/accelerate/data_load
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from batchstat.errors import OptionError, short
+from batchstat.errors import short
 from batchstat.planning.strategies.spec import StrategySpec
 from batchstat.trainers.base.rules import Batching, Schedule, TrainingRules
 from batchstat.trainers.base.setup import Framework
@@ -21,6 +21,11 @@ from batchstat.trainers.transformers.keys import (
     keys_of_version_4,
 )
 
+GROUPED_WARNING = (
+    "group_by_length draws unseeded random numbers: which samples meet differs between runs; the "
+    "numbers of batches and steps do not"
+)
+AUTO_FIND_WARNING = "auto_find_batch_size may halve the batch size when memory runs out"
 _NOW = {
     "group_by_length": " in favour of train_sampling_strategy: group_by_length",
     "warmup_ratio": " in favour of warmup_steps, which may be a share",
@@ -46,7 +51,13 @@ def read_arguments(config: TrainingArguments) -> TrainingRules:
     """Return what `TrainingArguments` mean."""
     config.check_modelled()
     sampling = sampling_strategy(config)
-    settings = shared_settings(config)
+    across = config.average_tokens_across_devices
+    settings: dict[str, Any] = {
+        "gradient_accumulation_steps": config.gradient_accumulation_steps,
+        "seed": config.seed if config.data_seed is None else config.data_seed,
+        "drop_last": config.dataloader_drop_last,
+        "loss": "num-items-in-batch" if across else "num-items-per-rank",
+    }
     is_even = evens_batches(config)
     if not is_even and sampling == GROUPED:
         raise config.error(
@@ -69,7 +80,7 @@ def read_arguments(config: TrainingArguments) -> TrainingRules:
             settings=settings,
         ),
         schedule=schedule_of(config),
-        warnings=tuple(warnings_of(config, sampling)),
+        warnings=tuple(warnings_of(config)),
     )
 
 
@@ -78,20 +89,6 @@ def evens_batches(config: TrainingArguments) -> bool:
     accelerator = config.accelerator_config or {}
     # By truth, as accelerate reads it: 0 is false.
     return bool(config.dataloader_drop_last or accelerator.get("even_batches", True))
-
-
-def _check_accumulation(accelerator: Mapping[str, Any], where: str) -> None:
-    kwargs = accelerator.get("gradient_accumulation_kwargs") or {}
-    if not isinstance(kwargs, Mapping):
-        raise OptionError(
-            f"{where}: accelerator_config.gradient_accumulation_kwargs={short(kwargs)}: must be a "
-            "table of keys"
-        )
-    if "num_steps" in kwargs:
-        raise OptionError(
-            f"{where}: accelerator_config.gradient_accumulation_kwargs.num_steps="
-            f"{short(kwargs['num_steps'])} is not modelled: set gradient_accumulation_steps instead"
-        )
 
 
 def check_even(config: TrainingArguments) -> None:
@@ -105,9 +102,7 @@ def check_even(config: TrainingArguments) -> None:
 
 def sampling_strategy(config: TrainingArguments) -> str:
     """Return how samples are drawn. Raises OptionError for what is not modelled."""
-    accelerator = config.accelerator_config or {}
-    _check_accelerator(accelerator, config.where)
-    _check_accumulation(accelerator, config.where)
+    _check_accelerator(config)
     if config.parallelism_config:
         raise config.error(
             "parallelism_config is not modelled: remove it, and pass the number of "
@@ -128,26 +123,24 @@ def sampling_strategy(config: TrainingArguments) -> str:
     return sampling
 
 
-def _check_accelerator(accelerator: Mapping[str, Any], where: str) -> None:
+def _check_accelerator(config: TrainingArguments) -> None:
+    """Raise OptionError for what of `accelerator_config` is unknown or not modelled."""
+    accelerator = config.accelerator_config or {}
     for key, value in accelerator.items():
         if key not in _ACCELERATOR:
-            raise OptionError(f"{where}: accelerator_config has an unknown key {key!r}: remove it")
+            raise config.error(f"accelerator_config has an unknown key {key!r}: remove it")
         modelled, remedy = _ACCELERATOR[key]
         if modelled and value not in modelled:
-            raise OptionError(
-                f"{where}: accelerator_config.{key}={short(value)} is not modelled: {remedy}"
-            )
-
-
-def shared_settings(config: TrainingArguments) -> dict[str, Any]:
-    """Return the settings that all trainers of transformers have in common."""
-    across = config.average_tokens_across_devices
-    return {
-        "gradient_accumulation_steps": config.gradient_accumulation_steps,
-        "seed": config.seed if config.data_seed is None else config.data_seed,
-        "drop_last": config.dataloader_drop_last,
-        "loss": "num-items-in-batch" if across else "num-items-per-rank",
-    }
+            raise config.error(f"accelerator_config.{key}={short(value)} is not modelled: {remedy}")
+    name = "accelerator_config.gradient_accumulation_kwargs"
+    kwargs = accelerator.get("gradient_accumulation_kwargs") or {}
+    if not isinstance(kwargs, Mapping):
+        raise config.error(f"{name}={short(kwargs)}: must be a table of keys")
+    if "num_steps" in kwargs:
+        raise config.error(
+            f"{name}.num_steps={short(kwargs['num_steps'])} is not modelled: set "
+            "gradient_accumulation_steps instead"
+        )
 
 
 def schedule_of(config: TrainingArguments) -> Schedule:
@@ -163,7 +156,7 @@ def schedule_of(config: TrainingArguments) -> Schedule:
     )
 
 
-def warnings_of(config: TrainingArguments, sampling: str) -> Iterator[str]:
+def warnings_of(config: TrainingArguments) -> Iterator[str]:
     """Yield what the report may not be true of."""
     old = sorted(config.given & keys_of_version_4())
     if old:
@@ -171,13 +164,10 @@ def warnings_of(config: TrainingArguments, sampling: str) -> Iterator[str]:
             f"{old[0]} is a key of transformers 4; these are the rules of transformers "
             f"{TRAINING_ARGUMENTS.version}, which refuses it{_NOW.get(old[0], '')}"
         )
-    if sampling == GROUPED:
-        yield (
-            "group_by_length draws unseeded random numbers: which samples meet differs between "
-            "runs; the numbers of batches and steps do not"
-        )
+    if sampling_strategy(config) == GROUPED:
+        yield GROUPED_WARNING
     if config.auto_find_batch_size:
-        yield "auto_find_batch_size may halve the batch size when memory runs out"
+        yield AUTO_FIND_WARNING
 
 
 def alternatives(config: TrainingArguments) -> Iterator[dict[str, Any]]:

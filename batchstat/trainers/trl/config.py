@@ -21,7 +21,7 @@ from batchstat.trainers.base.setup import Framework
 from batchstat.trainers.transformers import config as base
 from batchstat.trainers.transformers.keys import RANDOM
 from batchstat.trainers.trl.keys import SftConfig
-from batchstat.trainers.trl.samples import columns, preparation, refused_columns
+from batchstat.trainers.trl.samples import columns, prepare, refused_columns
 from batchstat.trainers.trl.templates import answers_template
 
 _ONLY_CHATS = (
@@ -75,21 +75,35 @@ def read_config(config: SftConfig) -> TrainingRules:
             strategy=strategy,
             settings=settings,
             max_length_of_corpus=config.max_length is None,
-            prepare=preparation(config),
+            prepare=partial(prepare, config),
         ),
         warnings=(*rules.warnings, *_warnings(config)),
     )
 
 
 def _corpus(config: SftConfig) -> CorpusRules:
+    """Return what is read."""
     files, unreadable = _named_files(config)
+    reading: dict[str, Any] = {"corpus": files} if files else {}
+    if config.model_name_or_path is not None:
+        reading["tokenizer"] = config.model_name_or_path
+    if config.eos_token is not None:
+        reading["append"] = config.eos_token
+    template = None if config.chat_template_path is None else Path(config.chat_template_path)
+    template_of = None
+    if template is not None:
+        inside = template / "chat_template.jinja"
+        reading["chat_template"] = inside if template.is_dir() and inside.is_file() else template
+        # It names the file of a template, or a tokenizer that has one.
+        is_file = template.is_file() or template.suffix in (".jinja", ".j2")
+        template_of = None if is_file else template
     return CorpusRules(
-        reading={**_reading(config), **({"corpus": files} if files else {})},
+        reading=reading,
         unreadable=unreadable,
         columns=columns(config),
         refused_columns=partial(refused_columns, config),
         no_columns=_ONLY_CHATS if config.assistant_only_loss else "",
-        template_of=_template_of(config),
+        template_of=template_of,
         answers_template=answers_template if config.assistant_only_loss else None,
         appends_eos=config.eos_token is None,
         eos_column=config.dataset_text_field,
@@ -132,32 +146,6 @@ def _check(config: SftConfig) -> None:
             "dataset_kwargs.skip_prepare_dataset=true trains on samples prepared "
             "elsewhere: pass their file as CORPUS, without this key"
         )
-
-
-def _reading(config: SftConfig) -> dict[str, Any]:
-    """Return how the samples are read, as keywords of `profile`."""
-    found: dict[str, Any] = {}
-    if config.model_name_or_path is not None:
-        found["tokenizer"] = config.model_name_or_path
-    if config.chat_template_path is not None:
-        found["chat_template"] = _template(Path(config.chat_template_path))
-    if config.eos_token is not None:
-        found["append"] = config.eos_token
-    return found
-
-
-def _template_of(config: SftConfig) -> Path | None:
-    """Return the tokenizer that `chat_template_path` names, if it is not a template."""
-    path = config.chat_template_path
-    if path is None or Path(path).is_file() or Path(path).suffix in (".jinja", ".j2"):
-        return None
-    return Path(path)
-
-
-def _template(path: Path) -> Path:
-    """Return the file of a chat template; where a tokenizer's folder is named, the one in it."""
-    inside = path / "chat_template.jinja"
-    return inside if path.is_dir() and inside.is_file() else path
 
 
 def _named_files(config: SftConfig) -> tuple[tuple[str, ...], str]:

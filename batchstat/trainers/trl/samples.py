@@ -15,12 +15,10 @@ from batchstat.errors import InputError, counted
 from batchstat.lengths.lost import Lost
 from batchstat.profiling.profile import Profile
 from batchstat.trainers.base.samples import (
-    Preparation,
     TrainedSamples,
     drop_untrained,
     keep_all,
     keep_some,
-    train_all,
 )
 from batchstat.trainers.trl.keys import KEEP_END, SftConfig
 
@@ -34,11 +32,8 @@ def columns(config: SftConfig) -> tuple[dict[str, Any], ...]:
     if config.assistant_only_loss:
         return ({**messages, "assistant_only_loss": True},)
     # A column labels is taken as it is, whatever masks stand beside it.
-    masks = ["labels", "assistant_masks"]
-    if config.completion_only_loss:
-        masks.append("completion_mask")
     return (
-        *({"tokens_column": "input_ids", "trained_column": mask} for mask in masks),
+        *({"tokens_column": "input_ids", "trained_column": mask} for mask in _masks(config)),
         {"tokens_column": "input_ids"},
         {"prompt_column": "prompt", "completion_column": "completion", "chat_format": "openai"},
         # `maybe_convert_to_chatml` makes messages of it, which replace a column of that name.
@@ -46,6 +41,12 @@ def columns(config: SftConfig) -> tuple[dict[str, Any], ...]:
         messages,
         {"text_column": (config.dataset_text_field,)},
     )
+
+
+def _masks(config: SftConfig) -> tuple[str, ...]:
+    """Return the columns that say which token ids carry loss, in sequence."""
+    masks = ("labels", "assistant_masks")
+    return (*masks, "completion_mask") if config.completion_only_loss else masks
 
 
 def refused_columns(config: SftConfig, content: Content) -> dict[str, str]:
@@ -58,10 +59,9 @@ def refused_columns(config: SftConfig, content: Content) -> dict[str, str]:
         )
     if content == "tokens":
         return refused
-    masks = ["labels", "assistant_masks"]
-    if config.completion_only_loss:
-        masks.append("completion_mask")
-    refused |= dict.fromkeys(masks, "TRL takes it for that of token ids: remove or rename it")
+    refused |= dict.fromkeys(
+        _masks(config), "TRL takes it for that of token ids: remove or rename it"
+    )
     if content != "completion":
         refused["prompt"] = (
             "TRL takes it for the beginning of samples with a column completion, and stops where "
@@ -80,34 +80,32 @@ def refused_columns(config: SftConfig, content: Content) -> dict[str, str]:
     return refused
 
 
-def preparation(config: SftConfig) -> Preparation:
-    """Return what prepares the samples by a configuration."""
-
-    def prepare(profile: Profile, max_length: int) -> TrainedSamples:
-        if config.assistant_only_loss:
-            _check_answers(profile)
-        is_pair = profile.corpus.options.content == "completion"
-        if is_pair and config.completion_only_loss is False:
-            profile = train_all(profile, max_length).profile
-        found = keep_all(profile, max_length)
-        if config.max_length is not None and profile.lengths.any():
-            # Of chats that a template does not render; rows that are packed lack them, too.
-            found = keep_some(profile, np.flatnonzero(profile.lengths), "without tokens")
-            profile = found.profile
-        if config.max_length is not None and not config.packing:
-            if config.truncation_mode == KEEP_END:
-                cut = _without_beginning(profile, max_length)
-                found = replace(cut, dropped=found.dropped, lost=found.lost + cut.lost)
-            kept = drop_untrained(found.profile, max_length)
-            dropped = {**found.dropped, **kept.dropped}
-            found = replace(kept, dropped=dropped, lost=found.lost + kept.lost)
-        if config.shuffle_dataset:
-            # As `Dataset.shuffle`; what is packed is shuffled again, in the strategy of its rows.
-            order = np.random.default_rng(config.seed).permutation(len(found.profile))
-            found = replace(found, profile=found.profile.take(order))
-        return found
-
-    return prepare
+def prepare(config: SftConfig, profile: Profile, max_length: int) -> TrainedSamples:
+    """Return what TRL keeps of a corpus. Raises InputError where it stops, or nothing is left."""
+    if config.assistant_only_loss:
+        _check_answers(profile)
+    is_pair = profile.corpus.options.content == "completion"
+    if is_pair and config.completion_only_loss is False:
+        profile = replace(profile, kinds={})  # prompts are trained, too
+    samples = keep_all(profile, max_length)
+    if config.max_length is not None and profile.lengths.any():
+        # Of chats that a template does not render; rows that are packed lack them, too.
+        samples = keep_some(profile, np.flatnonzero(profile.lengths), "without tokens")
+    if config.max_length is not None and not config.packing:
+        profile, lost = samples.profile, samples.lost
+        if config.truncation_mode == KEEP_END:
+            excess = np.maximum(profile.lengths - max_length, 0)
+            kinds = {kind: ranges.since(excess) for kind, ranges in profile.kinds.items()}
+            profile = replace(profile, lengths=profile.lengths - excess, kinds=kinds)
+            lost += Lost.of_excess(excess)
+        kept = drop_untrained(profile, max_length)
+        dropped = {**samples.dropped, **kept.dropped}
+        samples = replace(kept, dropped=dropped, lost=lost + kept.lost)
+    if config.shuffle_dataset:
+        # As `Dataset.shuffle`; what is packed is shuffled again, in the strategy of its rows.
+        order = np.random.default_rng(config.seed).permutation(len(samples.profile))
+        samples = replace(samples, profile=samples.profile.take(order))
+    return samples
 
 
 def _check_answers(profile: Profile) -> None:
@@ -121,13 +119,3 @@ def _check_answers(profile: Profile) -> None:
             "which TRL stops under assistant_only_loss=true: remove them, check their roles, or "
             "pass a template that marks answers with --chat-template"
         )
-
-
-def _without_beginning(profile: Profile, max_length: int) -> TrainedSamples:
-    """Return samples of which the last `max_length` tokens are left."""
-    excess = np.maximum(profile.lengths - max_length, 0)
-    kinds = {kind: ranges.since(excess) for kind, ranges in profile.kinds.items()}
-    return TrainedSamples(
-        profile=replace(profile, lengths=profile.lengths - excess, kinds=kinds),
-        lost=Lost.of_excess(excess),
-    )

@@ -107,7 +107,7 @@ def test_it_is_set_in_a_case_that_the_trainer_batched(name):
     where, cases = CASES[name]
     recorded = {key for values in cases for key in values}
     declared = CONFIGURATIONS[name].keys
-    refused = {key for key, each in declared.items() if each.refused or each.is_fixed}
+    refused = {key for key, each in declared.items() if each.refused or each.only is not None}
     can_be = own_keys(name) - refused
     missing = sorted(can_be - recorded - {*NOT_RECORDED[name]})
     assert not missing, (
