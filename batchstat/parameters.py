@@ -69,7 +69,8 @@ class Option:
     told: str = ""
 
 
-_UNBOUNDED = Option("", "")
+_PLAIN = Option("", "")
+"""What bounds a field that people do not set."""
 
 
 def option(default: Any, help: str, group: str, metavar: str | None = None, **more: Any) -> Any:
@@ -218,17 +219,17 @@ def check_fields(record: "DataclassInstance") -> None:
         if declared.values and value is not None:
             one_of(name, value, declared.values)
     for each in fields(record):
-        value = getattr(record, each.name)
-        if each.type is int or (each.type == (int | None) and value is not None):
-            declared = options.get(each.name, _UNBOUNDED)
+        value, kind = getattr(record, each.name), each.type
+        if value is None and kind in (int | None, str | None):
+            continue
+        if kind in (int, int | None):
+            declared = options.get(each.name, _PLAIN)
             value = _whole(each.name, value) if isinstance(value, str) else value
             number = whole_number(each.name, value, declared.least, declared.most)
             object.__setattr__(record, each.name, number)
-        elif each.type is bool and not isinstance(value, bool):
+        elif kind is bool and not isinstance(value, bool):
             raise OptionError(f"{each.name}={short(value)}: must be true or false")
-        elif (each.type is str or (each.type == (str | None) and value is not None)) and not (
-            isinstance(value, str)
-        ):
+        elif kind in (str, str | None) and not isinstance(value, str):
             raise OptionError(f"{each.name}={short(value)}: must be text")
 
 
@@ -276,11 +277,8 @@ def checks_keywords(
 
     def decorate(function: Callable[_Arguments, _Result]) -> Callable[_Arguments, _Result]:
         own = inspect.signature(function).parameters
-        known = {field.name for field in fields(settings)} | {*own} - {
-            "self",
-            "settings",
-            "options",
-        }
+        own_names = own.keys() - {"self", "settings", "options"}
+        known = {field.name for field in fields(settings)} | own_names
 
         @wraps(function)
         def checked(*args: _Arguments.args, **keywords: _Arguments.kwargs) -> _Result:
@@ -314,7 +312,10 @@ def _value(field: "Field[Any]", text: str) -> object:
     if isinstance(field.default, str):
         return text
     if field.type in (float, float | None):
-        return _number(field.name, text)
+        try:
+            return float(text)
+        except ValueError:
+            raise OptionError(f"{field.name}={text!r}: must be a number") from None
     if isinstance(field.default, tuple):
         return () if text == "auto" else tuple(_whole(field.name, part) for part in text.split(","))
     return _whole(field.name, text)
@@ -325,10 +326,3 @@ def _whole(name: str, text: str) -> int:
         return parse_whole(text)
     except ValueError as error:
         raise OptionError(f"{name}={text!r}: {error}") from None
-
-
-def _number(name: str, text: str) -> float:
-    try:
-        return float(text)
-    except ValueError:
-        raise OptionError(f"{name}={text!r}: must be a number") from None

@@ -93,14 +93,14 @@ def calibrate(
         raise InputError(
             f"calibrate needs torch, which is not installed: {install_extra('torch')}"
         ) from None
-    from batchstat.calibration.torch_device import TorchDevice, find_device
+    from batchstat.calibration.torch_device import Steps, TorchDevice, find_device
     from batchstat.calibration.torch_steps import FunctionSteps, ModelSteps, quiet_transformers
 
     created = datetime.now(UTC).isoformat()
     torch_device = find_device(device)
     with quiet_transformers():
         config = None if is_function else load_configuration(model, _OTHERWISE)
-        steps: Any
+        steps: Steps
         if config is None:
             steps = FunctionSteps(model)
         else:

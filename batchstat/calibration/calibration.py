@@ -279,7 +279,11 @@ class Calibration:
         """
         if self.memory is None:
             return None
-        ran = self._ran(tokens, longest, packed, accumulates)
+        ran = any(
+            point.shape.tokens >= tokens and point.shape.lengths[-1] >= longest
+            for point in self._that_fit(accumulates)
+            if packed or point.samples_per_row == 1  # packed rows take no more than others
+        )
         if (most := self.most_bytes) is None:
             if self.hardware.memory is None:
                 return None
@@ -288,16 +292,6 @@ class Calibration:
             return True if ran else None
         # The optimizer's own peak was measured, and has no margin.
         return peak <= max(most, self.memory.least) or ran
-
-    def _ran(self, tokens: int, longest: int, packed: bool, accumulates: bool) -> bool:
-        """Return whether a batch ran that has as many tokens, in samples as long. Packed rows take
-        no more than those of one sample.
-        """
-        return any(
-            point.shape.tokens >= tokens and point.shape.lengths[-1] >= longest
-            for point in self._that_fit(accumulates)
-            if packed or point.samples_per_row == 1
-        )
 
     def _that_fit(self, accumulates: bool) -> Iterator[Point]:
         """Yield the points that ran, or that did no more than another one with gradients kept."""

@@ -32,12 +32,12 @@ def load_configuration(written: str, otherwise: str, unreachable: str = "") -> A
         raise not_loaded(written, "no such file or folder", otherwise)
     offline = not is_local and not hub_answers()
     try:
-        found = import_quietly("AutoConfig").from_pretrained(
+        config = import_quietly("AutoConfig").from_pretrained(
             path if is_local else written,
             local_files_only=is_local or offline,
             trust_remote_code=False,
         )
-        found.get_text_config()
+        config.get_text_config()
     except Exception as error:  # transformers passes on anything that a file or the hub causes
         reason = " ".join(str(error).split())[:200]
         if "trust_remote_code" in str(error):
@@ -54,7 +54,7 @@ def load_configuration(written: str, otherwise: str, unreachable: str = "") -> A
         elif not is_local:
             otherwise = f"check the name, set HF_TOKEN for a gated one, or {otherwise}"
         raise not_loaded(written, reason, otherwise) from None
-    return found
+    return config
 
 
 def not_loaded(written: str, reason: str, otherwise: str) -> InputError:

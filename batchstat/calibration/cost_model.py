@@ -193,9 +193,9 @@ def shape_of(written: str, config: Any) -> CostModel:
         key: _size(written, text, names, needed=key in ("hidden", "layers"))
         for key, names in _NAMES.items()
     }
-    given: dict[str, Any] = {key: size for key, size in shape.items() if size is not None}
+    known: dict[str, Any] = {key: size for key, size in shape.items() if size is not None}
     try:
-        return CostModel(**given, gated=gated, **_of_memory(written, text))
+        return CostModel(**known, gated=gated, **_of_memory(written, text))
     except OptionError as error:
         raise _refusal(written, str(error)) from None
 

@@ -192,15 +192,15 @@ def measure_device(
 
 
 def _too_few(device: Device, count: int, too_large: int) -> InputError:
-    name, found = device.hardware.name, counted(count, "batch", "batches")
+    name, ran = device.hardware.name, counted(count, "batch", "batches")
     if too_large:
         return InputError(
             f"{name} ran out of memory in {counted(too_large, 'batch', 'batches')}, and only "
-            f"{found} of different shapes ran, of which {_LEAST_POINTS} are needed: lower "
+            f"{ran} of different shapes ran, of which {_LEAST_POINTS} are needed: lower "
             "--max-length or --tokens-per-batch, or pass --gradient-checkpointing"
         )
     return InputError(
-        f"only {found} of different shapes can be made, and {_LEAST_POINTS} are needed: raise "
+        f"only {ran} of different shapes can be made, and {_LEAST_POINTS} are needed: raise "
         "--tokens-per-batch or --max-length"
     )
 
@@ -250,10 +250,10 @@ class _Search:
 
     def first_run(self, shape: Shape) -> WarmUp:
         """Run a batch for the first time, and note its peak. Raises BatchTooLargeError."""
-        found = self._device.warm_up(shape)
-        if found.peak is not None:
-            self.peaks.append(found.peak)
-        return found
+        first = self._device.warm_up(shape)
+        if first.peak is not None:
+            self.peaks.append(first.peak)
+        return first
 
     def most_tokens(self, widest: int, wanted: int | None) -> int:
         """Return the most total tokens of a batch that fits: of rows of the widest, then of rows as

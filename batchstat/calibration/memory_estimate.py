@@ -103,24 +103,19 @@ def memory_of(setup: Setup) -> MemoryFit:
     else:
         kept, computed = shape.layers * layer.per_token, layer.gradients
         layers = shape.layers
+    # Cross-entropy keeps, for each entry of the vocabulary, the logarithm of its probability, the
+    # gradient of that and the gradient of the logit.
+    in_float32 = setup.mixed_precision or shape.float32_loss
+    loss = 3 * (4 if in_float32 else BYTES[setup.dtype]) * (shape.vocabulary or 0)
     return MemoryFit(
         fixed=fixed,
-        per_token=kept + layer.norm + max(_loss(setup), computed),
+        per_token=kept + layer.norm + max(loss, computed),
         per_pair=(layers + 1) * layer.per_pair + layer.mask,  # and the gradients of one layer
         least=fixed,
         gradients=0,
         residual=None,
         worst=None,
     )
-
-
-def _loss(setup: Setup) -> int:
-    """Return the bytes of cross-entropy per token: for each entry of the vocabulary, the logarithm
-    of its probability, the gradient of that and the gradient of the logit.
-    """
-    assert setup.shape is not None
-    in_float32 = setup.mixed_precision or setup.shape.float32_loss
-    return 3 * (4 if in_float32 else BYTES[setup.dtype]) * (setup.shape.vocabulary or 0)
 
 
 @dataclass(frozen=True)
@@ -162,7 +157,10 @@ class Layer:
     def per_token(self) -> int:
         """Bytes per token: norms, attention and feed-forward layers."""
         dropped = 2 * self.shape.hidden if self.shape.dropout else 0  # a byte for each number
-        norms = self.shape.norms * self.norm + self._copies
+        norms = self.shape.norms * self.norm
+        if self.setup.mixed_precision:
+            # Each matrix after a norm keeps a copy in `dtype`, of which `norm` counts one.
+            norms += (3 if self.shape.gated else 2) * self._number * self.shape.hidden
         return norms + self._attention + self._feed_forward + dropped
 
     @property
@@ -173,14 +171,6 @@ class Layer:
         """
         width = self.shape.feed_forward_width * self.shape.experts
         return self.input + self._number * width * (1 if self.shape.gated else 2)
-
-    @property
-    def _copies(self) -> int:
-        """Bytes of inputs under mixed precision: each matrix after a norm keeps a copy in `dtype`
-        of its own, of which `norm` counts one.
-        """
-        copies = 3 if self.shape.gated else 2
-        return copies * self._number * self.shape.hidden if self.setup.mixed_precision else 0
 
     @property
     def _attention(self) -> int:

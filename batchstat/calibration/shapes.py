@@ -1,6 +1,5 @@
 """The batches that a device is measured on."""
 
-from collections.abc import Iterator
 from dataclasses import dataclass
 
 _NARROWEST = 16
@@ -57,24 +56,18 @@ def design(most_tokens: int, widest: int, *, packed: bool = False) -> list[Shape
         widest: tokens of the widest row, at most `most_tokens`.
         packed: whether to measure rows of several samples, too.
     """
-    found = {
+    narrowest = max(1, min(_NARROWEST, widest // _SHARE))
+    ratio = (widest / narrowest) ** (1 / (_WIDTHS - 1))
+    shapes = {
         Shape(max(1, tokens // width), width)
-        for width in _widths(widest)
+        for width in (round(widest / ratio**i) for i in range(_WIDTHS))
         for tokens in (most_tokens // _SHARE**i for i in range(_PER_WIDTH))
     }
     if packed:
-        found |= set(_packed(most_tokens, widest))
-    return sorted(found, key=lambda shape: (-shape.tokens, -shape.width, shape.samples_per_row))
-
-
-def _widths(widest: int) -> list[int]:
-    narrowest = max(1, min(_NARROWEST, widest // _SHARE))
-    ratio = (widest / narrowest) ** (1 / (_WIDTHS - 1))
-    return sorted({round(widest / ratio**i) for i in range(_WIDTHS)}, reverse=True)
-
-
-def _packed(most_tokens: int, widest: int) -> Iterator[Shape]:
-    for width in (most_tokens, most_tokens // _SHARE):
-        for length in (widest, max(1, widest // _SHARE)):
-            if width >= 2 * length:
-                yield Shape(1, width, width // length)
+        shapes |= {
+            Shape(1, width, width // length)
+            for width in (most_tokens, most_tokens // _SHARE)
+            for length in (widest, max(1, widest // _SHARE))
+            if width >= 2 * length
+        }
+    return sorted(shapes, key=lambda shape: (-shape.tokens, -shape.width, shape.samples_per_row))

@@ -3,9 +3,10 @@
 import gc
 import platform
 import time
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
-from typing import NamedTuple, Protocol
+from typing import NamedTuple
 
 import torch
 
@@ -21,27 +22,32 @@ _FIRST_ID = 1
 """The padding of most vocabularies, 0, may be treated in another way."""
 
 
-class Steps(Protocol):
-    """What trains a model."""
+class Steps(ABC):
+    """What trains a model; without methods of its own, by a single call that does a whole step."""
 
     vocabulary: int
     """Token ids are below it."""
+    positions: int | None = None
+    """Tokens that it has embeddings of positions for; None where it has none."""
 
+    @abstractmethod
     def forward_backward(self, batch: Batch) -> None:
         """Compute the gradients of a batch."""
 
-    def update(self) -> None:
+    def update(self) -> None:  # noqa: B027
         """Update the weights, and drop the gradients."""
 
     def tensors(self) -> Iterable[torch.Tensor] | None:
         """Return weights, buffers and optimizer state; None where they are not known."""
+        return None
 
     def gradients(self) -> int | None:
         """Return the bytes of gradients between a backward pass and the update; None where they are
         not known.
         """
+        return None
 
-    def drop_gradients(self) -> None:
+    def drop_gradients(self) -> None:  # noqa: B027
         """Drop what a step left that failed halfway."""
 
 

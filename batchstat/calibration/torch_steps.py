@@ -13,7 +13,7 @@ import torch
 import transformers
 
 from batchstat.calibration.setup import Setup
-from batchstat.calibration.torch_device import Batch, is_out_of_memory
+from batchstat.calibration.torch_device import Batch, Steps, is_out_of_memory
 from batchstat.errors import InputError, OptionError
 from batchstat.parameters import whole_number
 
@@ -47,7 +47,7 @@ _SHAPES = 1_000
 """Compiled shapes that torch keeps; it has another default."""
 
 
-class ModelSteps:
+class ModelSteps(Steps):
     """The steps of a model with random weights."""
 
     def __init__(self, config: Any, setup: Setup, device: torch.device) -> None:
@@ -112,7 +112,7 @@ class ModelSteps:
         return sum(grad.nbytes for grad in found if grad is not None)
 
 
-class FunctionSteps:
+class FunctionSteps(Steps):
     """The steps of a user's function."""
 
     def __init__(self, name: str) -> None:
@@ -138,7 +138,6 @@ class FunctionSteps:
             sys.path.pop(0)
         if not callable(self._step):
             raise InputError(f"model {name!r} cannot be called with a batch: name a function")
-        self.positions = None
         stated = getattr(self._step, "vocabulary", _USUAL_VOCABULARY)
         try:
             self.vocabulary = whole_number("vocabulary", stated, _LEAST_VOCABULARY)
@@ -156,18 +155,6 @@ class FunctionSteps:
                 f"model {self._name!r} does nothing when it is called, since it has yield or "
                 "async: name a plain function that runs a whole step"
             )
-
-    def update(self) -> None:
-        """Do nothing: the function did it."""
-
-    def drop_gradients(self) -> None:
-        """Do nothing: only the function knows them."""
-
-    def tensors(self) -> None:
-        """Return None: only the function knows its model."""
-
-    def gradients(self) -> None:
-        """Return None: only the function knows them."""
 
 
 @contextmanager

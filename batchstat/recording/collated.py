@@ -91,14 +91,14 @@ def collated_batches(
         InputError: no batch, one without token ids, one whose padding is unknown, or no end.
     """
     try:
-        each = iter(batches)
+        iterator = iter(batches)
     except TypeError:
         raise InputError(
             f"{name}={short(batches)}: must be batches, such as a DataLoader, or sample numbers "
             "with their lengths"
         ) from None
-    found = []
-    for number, batch in enumerate(islice(each, limit)):
+    read_batches = []
+    for number, batch in enumerate(islice(iterator, limit)):
         # A DataLoader has a length only if its data set has one.
         if number >= _MOST_WITHOUT_LENGTH and not length_hint(batches):
             raise InputError(
@@ -111,20 +111,20 @@ def collated_batches(
                 "equal length: pass lists of sample numbers with their lengths instead"
             )
         read.ids = read.keep = None  # not kept for a whole epoch
-        found.append(read)
-    if not found:
+        read_batches.append(read)
+    if not read_batches:
         raise InputError(f"{name}: there is no batch")
-    return as_collated(name, found, has_decoder)
+    return as_collated(name, read_batches, has_decoder)
 
 
 def as_collated(
-    name: str, found: list[ReadBatch], has_decoder: bool = False, is_recorded: bool = False
+    name: str, batches: list[ReadBatch], has_decoder: bool = False, is_recorded: bool = False
 ) -> CollatedBatches:
     """Return batches that were read, as samples and as a plan of these.
 
     Args:
         name: what they are called, for messages.
-        found: the batches.
+        batches: the batches.
         has_decoder: whether the model is known to have an encoder and a decoder.
         is_recorded: whether a model has computed them, whatever they say of their padding. Where
             nothing says what is padding, and no token that rows end in, none is.
@@ -132,8 +132,8 @@ def as_collated(
     Raises:
         InputError: batches of several kinds, or one whose padding is unknown.
     """
-    settle(found, has_decoder)
-    for number, read in enumerate(found):
+    settle(batches, has_decoder)
+    for number, read in enumerate(batches):
         if is_recorded and read.real is None and read.by == NOTHING:
             read.by, read.real = UNMARKED, [[read.width] for _ in range(read.rows)]
         if read.real is None:
@@ -141,15 +141,15 @@ def as_collated(
                 f"{name}: padding unknown: batch {number} says nothing of it, as it has no "
                 "attention_mask, lengths or position_ids: pass pad_token_id, the tokenizer's"
             )
-    for number, read in enumerate(found):
-        kinds = [(each.by, len(each.widths)) for each in (found[0], read)]
+    for number, read in enumerate(batches):
+        kinds = [(each.by, len(each.widths)) for each in (batches[0], read)]
         if kinds[0] != kinds[1] and not is_recorded:  # their numbers have several meanings
             said = [by if widths == 1 else f"{by} and a decoder" for by, widths in kinds]
             raise InputError(
                 f"{name}: batches of several kinds: batch 0 has {said[0]}, batch {number} has "
                 f"{said[1]}: pass one kind at a time"
             )
-    return _as_plan(found)
+    return _as_plan(batches)
 
 
 def _as_arrays(batch: Any) -> Any:
@@ -169,27 +169,27 @@ def _as_arrays(batch: Any) -> Any:
     return [_as_arrays(each) for each in batch]
 
 
-def _as_plan(found: list[ReadBatch]) -> CollatedBatches:
-    rows = [row for batch in found for row in batch.real or ()]
+def _as_plan(read_batches: list[ReadBatch]) -> CollatedBatches:
+    rows = [row for batch in read_batches for row in batch.real or ()]
     lengths = np.array([n for row in rows for n in row], dtype=np.int64)
     per_row = np.array([len(row) for row in rows], dtype=np.int64)
     places = np.arange(len(lengths))
     trained = None
-    if all(each.trained is not None for each in found):
-        each_trained = [n for batch in found for row in batch.trained or () for n in row]
+    if all(each.trained is not None for each in read_batches):
+        each_trained = [n for batch in read_batches for row in batch.trained or () for n in row]
         trained = TokenRanges.of_counts(np.array(each_trained, dtype=np.int64))
     batches = GivenBatches(
         places=places,
         row_offsets=offsets_from_sizes(per_row),
-        batch_offsets=offsets_from_sizes(np.array([batch.rows for batch in found])),
-        widths=np.array([each.width for each in found], dtype=np.int64),
+        batch_offsets=offsets_from_sizes(np.array([batch.rows for batch in read_batches])),
+        widths=np.array([each.width for each in read_batches], dtype=np.int64),
         attends_within_samples=len(lengths) > len(per_row),
     )
-    both = [each.widths for each in found]
+    widths_of_both = [each.widths for each in read_batches]
     facts = LoaderFacts(
-        by=Counter(each.by for each in found),
-        loss=Counter(each.loss for each in found),
-        widths=np.array(both) if all(len(each) > 1 for each in both) else None,
-        trained_padding=sum(each.trained_padding for each in found),
+        by=Counter(each.by for each in read_batches),
+        loss=Counter(each.loss for each in read_batches),
+        widths=np.array(widths_of_both) if all(len(each) > 1 for each in widths_of_both) else None,
+        trained_padding=sum(each.trained_padding for each in read_batches),
     )
     return CollatedBatches(Samples(lengths, places, trained=trained), batches, facts)

@@ -66,8 +66,8 @@ def _python() -> str:
     """Return the Python for a script: this one if it has torch, else the one on the path."""
     if find_spec("torch") is not None:
         return sys.executable
-    found = shutil.which("python") or shutil.which("python3")
-    return found or sys.executable
+    on_path = shutil.which("python") or shutil.which("python3")
+    return on_path or sys.executable
 
 
 def folder_of(
@@ -83,8 +83,8 @@ def folder_of(
     launched = os.environ.get("TORCHELASTIC_RUN_ID")
     if not launched and os.environ.get("SLURM_STEP_ID"):
         launched = f"{os.environ.get('SLURM_JOB_ID')}.{os.environ.get('SLURM_STEP_ID')}"
-    named = run_id or launched or None
-    if named is None and _has_several_nodes(words):
+    run_name = run_id or launched or None
+    if run_name is None and _has_several_nodes(words):
         raise OptionError(
             "several nodes without an id of the run: pass --run-id NAME, the same on all of them, "
             "and a folder that all of them can write with -o"
@@ -93,12 +93,12 @@ def folder_of(
     # Not Path.exists, which raises OSError for a name that is too long.
     if given is not None and os.path.lexists(path / RUN_FILE):
         facts = read_facts(path / RUN_FILE)
-        if named is None or not isinstance(facts, dict) or facts.get("id") != named:
+        if run_name is None or not isinstance(facts, dict) or facts.get("id") != run_name:
             raise InputError(
                 f"{path.as_posix()}: holds the recording of another run: name another folder with "
                 "-o, or delete it"
             )
-    return RunFolder(path=path, run_id=named or secrets.token_hex(8), is_default=given is None)
+    return RunFolder(path=path, run_id=run_name or secrets.token_hex(8), is_default=given is None)
 
 
 def _has_several_nodes(words: Sequence[str]) -> bool:
@@ -125,12 +125,12 @@ def prepare(folder: RunFolder, facts: Mapping[str, Any]) -> None:
             # rmtree refuses a link, which the user may have made of the default folder.
             shutil.rmtree(path.resolve())
         path.mkdir(parents=True, exist_ok=True)
-        made = {"id": folder.run_id, "created": datetime.now(UTC).isoformat(), **facts}
+        content = {"id": folder.run_id, "created": datetime.now(UTC).isoformat(), **facts}
         # Else another node of the same run has written it.
         if not (path / RUN_FILE).exists():
             file = os.open(path / RUN_FILE, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
             with os.fdopen(file, "w", encoding="utf-8") as stream:
-                json.dump(made, stream, indent=2)
+                json.dump(content, stream, indent=2)
     except OSError as error:
         raise InputError(f"cannot write to {path.as_posix()}: {error.strerror}") from None
 
@@ -144,12 +144,12 @@ def run_command(
     Raises:
         InputError: it cannot be started.
     """
-    given = dict(os.environ if environment is None else environment)
-    given |= orders.as_environment()
-    path = [str(INJECT), *filter(None, [given.get("PYTHONPATH")])]
-    given["PYTHONPATH"] = os.pathsep.join(path)
+    variables = dict(os.environ if environment is None else environment)
+    variables |= orders.as_environment()
+    path = [str(INJECT), *filter(None, [variables.get("PYTHONPATH")])]
+    variables["PYTHONPATH"] = os.pathsep.join(path)
     try:
-        child = subprocess.Popen(command, env=given)
+        child = subprocess.Popen(command, env=variables)
     except OSError as error:
         raise InputError(f"cannot start {shlex.join(command)}: {error.strerror}") from None
     if threading.current_thread() is not threading.main_thread():

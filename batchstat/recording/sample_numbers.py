@@ -122,8 +122,8 @@ def _flattened(name: str, batches: list[Any]) -> tuple[Ints, Ints, Ints]:
     except ValueError:
         numbers = np.empty(0)
     if numbers.ndim != 1 or numbers.dtype.kind not in "iu":
-        odd = next((each for each in entries if not isinstance(each, int)), entries[0])
-        raise InputError(f"{name}: {short(odd)} is not a sample number")
+        wrong = next((each for each in entries if not isinstance(each, int)), entries[0])
+        raise InputError(f"{name}: {short(wrong)} is not a sample number")
     return numbers.astype(np.int64), row_offsets, batch_offsets
 
 

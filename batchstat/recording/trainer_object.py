@@ -105,8 +105,8 @@ def trainer_of(facts: Mapping[str, Any]) -> TrainerObject:
 
 def _why_loader(target: Any, collating: Collating | None) -> str:
     """Return why the batches are not those of the library's own rules; empty if they are."""
-    if own := own_loader(target):
-        return f"{type(target).__name__} has its own {own[0]}"
+    if overrides := own_loader(target):
+        return f"{type(target).__name__} has its own {overrides[0]}"
     if why := why_unreadable(target.train_dataset):
         return why
     if collating is None:
@@ -122,10 +122,10 @@ def unchanged_random_state(loader: Any = None) -> Iterator[None]:
     some, and training must not depend on whether it was looked at.
     """
     torch = sys.modules.get("torch")
-    own: Any = getattr(loader, "generator", None)
+    generator: Any = getattr(loader, "generator", None)
     python, numpy = random.getstate(), np.random.get_state()
     of_torch = None if torch is None else torch.get_rng_state()
-    of_loader = own.get_state() if hasattr(own, "get_state") else None
+    of_loader = generator.get_state() if hasattr(generator, "get_state") else None
     try:
         yield
     finally:
@@ -133,5 +133,5 @@ def unchanged_random_state(loader: Any = None) -> Iterator[None]:
         np.random.set_state(numpy)
         if torch is not None:
             torch.set_rng_state(of_torch)
-        if own is not None and of_loader is not None:
-            own.set_state(of_loader)
+        if generator is not None and of_loader is not None:
+            generator.set_state(of_loader)

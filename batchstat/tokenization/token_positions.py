@@ -6,12 +6,12 @@ they stand for all bytes of a text: whitespace that an added token takes is miss
 Only the normalizer, NFC, may leave the sum as it is and change the text.
 """
 
-import unicodedata
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import pairwise
-from typing import Any, Protocol
+from typing import Any
+from unicodedata import is_normalized
 
 import numpy as np
 import pyarrow as pa
@@ -32,32 +32,9 @@ _WHITESPACE = "".join(
 """What the library takes for whitespace: not the four separators that Python does."""
 
 
-class Tokens(Protocol):
-    """Tokens of one text, in sequence."""
-
-    @property
-    def offsets(self) -> Any:
-        """(n, 2) the first character of each token, and the one after its last."""
-
-    def __len__(self) -> int:
-        """Return the number of tokens."""
-
-    def position(self, char: int) -> int | None:
-        """Return the position of the first token that has a character; None if none has it.
-
-        Raises:
-            OverflowError: a character before the text, as the tokenizers library has it.
-        """
-
-    def overlapping(self, begin: int, end: int) -> tuple[int, int]:
-        """Return the position of the first token that has a character of a range, and the one after
-        the last; of an empty range, those of a token around it.
-        """
-
-
 @dataclass(frozen=True, eq=False)
 class Offsets:
-    """`Tokens` by their characters.
+    """Tokens of one text in sequence, by their characters.
 
     Attributes:
         offsets: (n, 2) the first character of each token, and the one after its last.
@@ -70,14 +47,20 @@ class Offsets:
         return len(self.offsets)
 
     def position(self, char: int) -> int | None:
-        """See `Tokens`."""
+        """Return the position of the first token that has a character; None if none has it.
+
+        Raises:
+            OverflowError: a character before the text, as the tokenizers library has it.
+        """
         if char < 0:
             raise OverflowError("no character is before the first")
         found = int(self.offsets[:, 1].searchsorted(char, side="right"))
         return found if found < len(self) and self.offsets[found, 0] <= char else None
 
     def overlapping(self, begin: int, end: int) -> tuple[int, int]:
-        """See `Tokens`."""
+        """Return the position of the first token that has a character of a range, and the one after
+        the last; of an empty range, those of a token around it.
+        """
         first = self.offsets[:, 1].searchsorted(begin, side="right")
         stop = self.offsets[:, 0].searchsorted(end, side="left")
         return int(first), max(int(first), int(stop))
@@ -85,7 +68,7 @@ class Offsets:
 
 @dataclass(frozen=True, eq=False)
 class Encoded:
-    """`Tokens` of the tokenizers library, most of which it is not asked for.
+    """The same as the tokenizers library has it, most of which it is not asked for.
 
     Attributes:
         encoding: what the library made of the text.
@@ -99,15 +82,15 @@ class Encoded:
 
     @property
     def offsets(self) -> list[tuple[int, int]]:
-        """See `Tokens`."""
+        """See `Offsets`."""
         return self.encoding.offsets
 
     def position(self, char: int) -> int | None:
-        """See `Tokens`."""
+        """See `Offsets`."""
         return self.encoding.char_to_token(char)
 
     def overlapping(self, begin: int, end: int) -> tuple[int, int]:
-        """See `Tokens`."""
+        """See `Offsets`."""
         if begin < end:
             first, stop = self.position(begin), self.position(end - 1)
             if first is not None and stop is not None:
@@ -116,6 +99,10 @@ class Encoded:
                 return first, stop
         known = np.array(self.offsets, dtype=np.int64).reshape(-1, 2)
         return Offsets(known).overlapping(begin, end)
+
+
+Tokens = Offsets | Encoded
+"""Tokens of one text, with their characters."""
 
 
 class TokenPositions(dict[str, Any]):
@@ -133,7 +120,7 @@ class TokenPositions(dict[str, Any]):
         self.encodings = encodings
 
     def char_to_token(self, text: int, char: int) -> int | None:
-        """See `Tokens.position`."""
+        """See `Offsets.position`."""
         return self.encodings[text].position(char)
 
 
@@ -165,18 +152,21 @@ class TokenLocator:
         Raises:
             MiscountError: see `EngineCounter.count`.
         """
-        found = None
+        counted = None
         if engine is not None and keeps_bytes(self.backend) and len(self._trims) <= 1:
-            found = engine.token_ids(pa.array(texts, pa.large_string()))
-        if found is None:
+            counted = engine.token_ids(pa.array(texts, pa.large_string()))
+        if counted is None:
             return TokenPositions([Encoded(each) for each in self._encoded(texts)])
-        ids, offsets, left = found
+        ids, offsets, left = counted
+        # Of the normalizers that the engine admits, NFC alone changes a text.
+        normalizes = self.backend.normalizer is not None
         tokens: list[Tokens] = []
         for i, (text, (begin, end)) in enumerate(
             zip(texts, pairwise(offsets.tolist()), strict=True)
         ):
-            own = None if i in left or self._normalizes(text) else self._fast(text, ids[begin:end])
-            tokens.append(Encoded(*self._encoded([text])) if own is None else own)
+            is_other = not text.isascii() and normalizes and not is_normalized("NFC", text)
+            fast = None if i in left or is_other else self._fast(text, ids[begin:end])
+            tokens.append(Encoded(*self._encoded([text])) if fast is None else fast)
         return TokenPositions(tokens)
 
     def _encoded(self, texts: Sequence[str]) -> list[tokenizers.Encoding]:
@@ -215,12 +205,6 @@ class TokenLocator:
         last: Ints = np.where(has_room, np.maximum(stops - trailing, first), stops)
         return first, last
 
-    def _normalizes(self, text: str) -> bool:
-        """Return whether the normalizer, which is NFC or none, changes a text."""
-        if self.backend.normalizer is None or text.isascii():
-            return False
-        return not unicodedata.is_normalized("NFC", text)
-
     @cached_property
     def _trims(self) -> list[Definition]:
         """The post-processors that take the spaces around a word out of its token."""
@@ -250,12 +234,13 @@ class TokenLocator:
     @cached_property
     def _spaces(self) -> Ints:
         """(2, largest id + 1) spaces before and after what each token stands for."""
-        named = {number: entry for entry, number in self._entries.items()} | self._added
-        texts = {number: token.replace(_SPACE, " ") for number, token in named.items()}
-        rests = [(number, len(text), text) for number, text in texts.items()]
-        leading = {number: size - len(text.lstrip(_WHITESPACE)) for number, size, text in rests}
-        trailing = {number: size - len(text.rstrip(_WHITESPACE)) for number, size, text in rests}
-        return np.stack([_table(leading), _table(trailing)])
+        entries = {number: entry for entry, number in self._entries.items()} | self._added
+        texts = {number: entry.replace(_SPACE, " ") for number, entry in entries.items()}
+        tables = [
+            {number: len(text) - len(strip(text, _WHITESPACE)) for number, text in texts.items()}
+            for strip in (str.lstrip, str.rstrip)
+        ]
+        return np.stack(list(map(_table, tables)))
 
     @cached_property
     def _added(self) -> dict[int, str]:

@@ -147,94 +147,70 @@ class Tokenizer:
         Raises:
             MiscountError: see `EngineCounter.count` and `PieceCounter.count`.
         """
-        if isinstance(content, Completions):
-            return self._count_completions(content, on_error)
-        if isinstance(content, Instructions):
-            return self._count_instructions(content, on_error)
         if isinstance(content, Chats):
             return self._count_chats(content, on_error, Counter() if left_out is None else left_out)
         encoder = self.encoder
-        counts: Ints = np.full(len(content), -1, dtype=np.int64)
-        for first, last in content.ranges(TOGETHER_BYTES, len(counts)):
-            texts = content.slice(first, last)
+        measure, has_prompts = encoder.count, isinstance(content, Completions | Instructions)
+        if isinstance(content, Instructions):
+            assert self.count_instructions is not None, "it was prepared for them before"
+            measure = partial(self.count_instructions, encoder.encode)
+        elif has_prompts:
+            measure = partial(count_completions, encoder.encode)
+        found: Ints = np.full((len(content), 2) if has_prompts else len(content), -1, np.int64)
+        for first, last in content.ranges(TOGETHER_BYTES, len(content)):
+            samples, counted = content.slice(first, last), None
             with counting_after(first):
-                counted = encoder.count_faster(texts.first, texts.second)
+                if isinstance(samples, Completions):
+                    counted = encoder.count_completions_faster(samples.first, samples.joined())
+                elif not has_prompts:
+                    counted = encoder.count_faster(samples.first, samples.second)
             if counted is None:
-                self._measure(encoder.count, texts, counts[first:last], first, on_error)
+                self._measure(measure, samples, found[first:last], first, on_error)
             else:
-                counts[first:last] = counted
-        return Counted(counts, np.flatnonzero(counts >= 0))
+                found[first:last] = counted
+        return _counted(found)
 
     def _count_chats(
         self, chats: Chats, on_error: OnError | None, left_out: Counter[str]
     ) -> "Counted":
         if isinstance(chats, AssistantChats):
             counted = self._count_marked(chats, on_error)
-        elif isinstance(chats, CompletionChats):
-            counted = self._count_split(chats, on_error)
         else:
-            counts: Ints = np.full(len(chats), -1, dtype=np.int64)
-            self._measure(self._count_rendered, chats, counts, 0, on_error)
-            counted = Counted(counts, np.flatnonzero(counts >= 0))
+            is_split = isinstance(chats, CompletionChats)
+            if is_split and self.split_chats is None:
+                raise InputError(
+                    "prompts are chats, but those that came first, or standard input, were taken "
+                    "for texts: pass files that have chats only"
+                )
+            measure = self._measure_split if is_split else self._measure_rendered
+            found: Ints = np.full((len(chats), 2) if is_split else len(chats), -1, np.int64)
+            self._measure(measure, chats, found, 0, on_error)
+            counted = _counted(found)
         if self.left_out is not None:
             for i in counted.samples.tolist():
                 left_out.update(self.left_out(chats.messages[i], chats.inputs[i]))
         return counted
 
-    def _count_rendered(self, chats: list[Any]) -> Ints:
+    def _measure_rendered(self, chats: list[Any]) -> Ints:
         assert self.render_chats is not None, "it was given its chat template before"
         texts = self.render_chats(chats)
         counted = self.encoder.rendered.count_faster(pa.array(texts, pa.large_string()))
         return self.encoder.rendered.count(texts) if counted is None else counted
 
-    def _count_split(self, chats: CompletionChats, on_error: OnError | None) -> "Counted":
-        if self.split_chats is None:
-            raise InputError(
-                "prompts are chats, but those that came first, or standard input, were taken for "
-                "texts: pass files that have chats only"
-            )
-        split, encoder = self.split_chats, self.encoder.rendered
-        found: Ints = np.full((len(chats), 2), -1, dtype=np.int64)
-
-        def measure(chats: list[Any]) -> Ints:
-            texts, counted = split(chats), None
-            if encoder.engine is not None:
-                sides = (pa.array(side, pa.large_string()) for side in zip(*texts, strict=True))
-                counted = encoder.engine.count_completions(*sides)
-            return count_completions(encoder.encode, texts) if counted is None else counted
-
-        self._measure(measure, chats, found, 0, on_error)
-        return _of_completions(found)
-
-    def _count_completions(self, content: Completions, on_error: OnError | None) -> "Counted":
-        encoder = self.encoder
-        found: Ints = np.full((len(content), 2), -1, dtype=np.int64)
-        for first, last in content.ranges(TOGETHER_BYTES, len(content)):
-            samples, counted = content.slice(first, last), None
-            if encoder.engine is not None:
-                with counting_after(first):
-                    counted = encoder.engine.count_completions(samples.first, samples.joined())
-            if counted is None:
-                measure = partial(count_completions, encoder.encode)
-                self._measure(measure, samples, found[first:last], first, on_error)
-            else:
-                found[first:last] = counted
-        return _of_completions(found)
-
-    def _count_instructions(self, content: Instructions, on_error: OnError | None) -> "Counted":
-        assert self.count_instructions is not None, "it was prepared for them before"
-        found: Ints = np.full((len(content), 2), -1, dtype=np.int64)
-        measure = partial(self.count_instructions, self.encoder.encode)
-        self._measure(measure, content, found, 0, on_error)
-        return _of_completions(found)
+    def _measure_split(self, chats: list[Any]) -> Ints:
+        assert self.split_chats is not None
+        texts, encoder = self.split_chats(chats), self.encoder.rendered
+        sides = (pa.array(side, pa.large_string()) for side in zip(*texts, strict=True))
+        counted = encoder.count_completions_faster(*sides)
+        return count_completions(encoder.encode, texts) if counted is None else counted
 
     def _count_marked(self, chats: AssistantChats, on_error: OnError | None) -> "Counted":
         assert self.mark_chats is not None, "it was given its chat template before"
-        found = np.full(len(chats), None, dtype=object)
+        masks = np.full(len(chats), None, dtype=object)
         mark, locate = self.mark_chats, self.encoder.locate
-        self._measure(lambda some: mark(some, locate), chats, found, 0, on_error)
-        tokens = np.array([-1 if mask is None else len(mask) for mask in found], dtype=np.int64)
-        together = np.frombuffer(b"".join(mask or b"" for mask in found), dtype=bool)
+        self._measure(lambda some: mark(some, locate), chats, masks, 0, on_error)
+        tokens = np.array([-1 if mask is None else len(mask) for mask in masks], dtype=np.int64)
+        together = np.frombuffer(b"".join(mask or b"" for mask in masks), dtype=bool)
         trained = TokenRanges.of_mask(together, offsets_from_sizes(np.maximum(tokens, 0)))
         return Counted(tokens, np.flatnonzero(tokens >= 0), {"trained": trained})
 
@@ -294,8 +270,10 @@ def _measured(measure: Callable[[list[Any]], Any], samples: list[Any]) -> Any:
     return found
 
 
-def _of_completions(found: Ints) -> Counted:
-    """Return the result for (n, 2) tokens, and those shared with a prompt; -1 for none."""
+def _counted(found: Ints) -> Counted:
+    """Return the result for (n,) tokens, or (n, 2) with those shared with a prompt; -1 for none."""
+    if found.ndim == 1:
+        return Counted(found, np.flatnonzero(found >= 0))
     tokens = found[:, 0]
     trained = TokenRanges.of_last(tokens, tokens - found[:, 1])
     return Counted(tokens, np.flatnonzero(tokens >= 0), {"trained": trained})

@@ -10,7 +10,7 @@ from typing import Any
 
 from .read_batches import ReadBatch
 
-_DEEPEST = 3
+DEEPEST = 3
 """Mappings in sequences in mappings that are looked into."""
 
 _DIGEST_BYTES = 8
@@ -38,16 +38,16 @@ def by_name(module: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> dict[
         except (TypeError, ValueError):
             names = []
         _names[kind] = names
-    found = {names[i] if i < len(names) else "?%d" % i: value for i, value in enumerate(args)}
-    found.update(kwargs)
-    return found
+    arguments = {names[i] if i < len(names) else "?%d" % i: value for i, value in enumerate(args)}
+    arguments.update(kwargs)
+    return arguments
 
 
 def unwrapped(module: Any) -> Any:
     """Return what a wrapper such as DistributedDataParallel or a compiled module takes arguments
     for: whatever they are.
     """
-    for _ in range(_DEEPEST):
+    for _ in range(DEEPEST):
         name = "_orig_mod" if type(module).__name__ == "OptimizedModule" else "module"
         # Not getattr, which OptimizedModule of torch.compile answers from the module inside.
         inner = module.__dict__.get("_modules", {}).get(name)
@@ -57,13 +57,13 @@ def unwrapped(module: Any) -> Any:
     return module
 
 
-def enters_graph(named: Mapping[str, Any]) -> bool:
+def enters_graph(arguments: Mapping[str, Any]) -> bool:
     """Return whether no argument is a float that has a gradient, as those of a loss or a head do;
     of a model that says that it takes tokens, some may, such as features of a picture.
     """
-    if "input_ids" in named or "inputs_embeds" in named:
+    if "input_ids" in arguments or "inputs_embeds" in arguments:
         return True
-    for value in named.values():
+    for value in arguments.values():
         nested = value if isinstance(value, (list, tuple)) else (value,)
         for each in nested:
             if getattr(each, "requires_grad", False):
@@ -97,9 +97,9 @@ class WholeNumbers:
             if not value.is_cpu:
                 self.are_here = False
             return value
-        if depth > _DEEPEST:
+        if depth > DEEPEST:
             return None
-        named = _named(value)
+        named = named_values(value)
         if named is not None:
             found = {}
             for key, each in named.items():
@@ -127,8 +127,8 @@ class WholeNumbers:
         return max((int(each.numel()) for each in self.tensors), default=0)
 
 
-def _named(value: Any) -> Mapping[Any, Any] | None:
-    """Return the values of a batch by their names; None if it has none."""
+def named_values(value: Any) -> Mapping[Any, Any] | None:
+    """Return the values of a mapping, a namedtuple or a data class by their names; else None."""
     if isinstance(value, Mapping):
         return value
     if hasattr(value, "_asdict"):
@@ -179,7 +179,7 @@ class Digests:
             return ""
         if hasattr(ids, "astype"):
             ids = ids.astype("<i4")  # as many bytes in all environments
-        found = []
+        digests = []
         for place, lengths in enumerate(read.real):
             row = ids[place] if keep is None else ids[place][keep[place]]
             stop = 0
@@ -187,8 +187,8 @@ class Digests:
                 start, stop = stop, stop + length
                 digest = self._keyed.copy()  # a third faster than to begin with the key
                 digest.update(_bytes_of(row[start:stop]))
-                found.append(digest.digest())
-        return b"".join(found).hex()
+                digests.append(digest.digest())
+        return b"".join(digests).hex()
 
 
 def split_digests(joined: str) -> list[str]:

@@ -23,20 +23,20 @@ def copied(tensor: Any) -> Any:
 class Copies:
     """Copies of tensors of a device, on their way to the processor."""
 
-    def __init__(self, found: WholeNumbers) -> None:
+    def __init__(self, numbers: WholeNumbers) -> None:
         """Begin to copy: on CUDA into pinned memory, on a stream of its own."""
         import torch
 
         self._event: Any = None
-        self._stream = _stream_of(torch, found)
+        self._stream = _stream_of(torch, numbers)
         if self._stream is None:
             # Devices without streams, such as that of a Mac, are waited for.
-            self._copies = found.converted(lambda tensor: tensor.detach().to("cpu"))
+            self._copies = numbers.converted(lambda tensor: tensor.detach().to("cpu"))
             return
         # The batch itself may still be on its way to the device.
         self._stream.wait_stream(torch.cuda.current_stream())
         with torch.cuda.stream(self._stream):
-            self._copies = found.converted(self._copy)
+            self._copies = numbers.converted(self._copy)
             self._event = torch.cuda.Event()
             self._event.record(self._stream)
 
@@ -67,9 +67,9 @@ class Copies:
 _streams: dict[int, Any] = {}
 
 
-def _stream_of(torch: Any, found: WholeNumbers) -> Any:
+def _stream_of(torch: Any, numbers: WholeNumbers) -> Any:
     """Return the stream on which tensors of a CUDA device are copied; None for other devices."""
-    device = next(each.device for each in found.tensors if each.device.type != "cpu")
+    device = next(each.device for each in numbers.tensors if each.device.type != "cpu")
     if device.type != "cuda":
         return None
     if device.index not in _streams:
@@ -107,12 +107,12 @@ class Clock:
         self._device: Any = None
         self._first: Moment | None = None
 
-    def see(self, found: WholeNumbers) -> None:
+    def see(self, numbers: WholeNumbers) -> None:
         """Take the times of the device of a batch, if it has events."""
-        if found.are_here:
+        if numbers.are_here:
             self.name = self.name or "cpu"
         elif self.name in ("", "cpu"):
-            device = next(each.device for each in found.tensors if each.device.type != "cpu")
+            device = next(each.device for each in numbers.tensors if each.device.type != "cpu")
             self.name = str(device.type)
             if device.type == "cuda":
                 self._device = device

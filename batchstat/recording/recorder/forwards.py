@@ -53,7 +53,10 @@ class Model:
         for each in embeddings:
             if self.pad_token_id is None and isinstance(each, torch.nn.Embedding):
                 self.pad_token_id = each.padding_idx
-        self.uses_count = any(map(_uses_count, _computing(inner)))
+        # An adapter, such as PEFT's, wraps a model of its own.
+        adapted = getattr(inner, "get_base_model", None)
+        computing = [inner] if adapted is None else [inner, adapted()]
+        self.uses_count = any(map(_uses_count, computing))
 
     def read(self, arrays: Any, pad_token_id: Any = None) -> list[ReadBatch]:
         """Return what it computes of its arguments; `pad_token_id` is what a loop pads with, where
@@ -61,12 +64,6 @@ class Model:
         """
         known = self.pad_token_id if pad_token_id is None else pad_token_id
         return read_parts(arrays, known, self.has_decoder)
-
-
-def _computing(module: Any) -> list[Any]:
-    """Return a model, and what an adapter such as PEFT's wraps."""
-    base = getattr(module, "get_base_model", None)
-    return [module] if base is None else [module, base()]
 
 
 def _uses_count(module: Any) -> bool:
@@ -96,7 +93,7 @@ class Forward:
         fetched: what a loader handed out, if that is what it was given.
     """
 
-    def __init__(self, model: Model, found: WholeNumbers, began: Moment) -> None:
+    def __init__(self, model: Model, numbers: WholeNumbers, began: Moment) -> None:
         """Copy its whole numbers, or read large ones, before anything changes them."""
         self.model, self.began = model, began
         self.fetched: Fetched | None = None
@@ -105,17 +102,24 @@ class Forward:
         self._copies: Copies | None = None
         self._parts: list[ReadBatch] | None = None
         self.arrays: Any = None
-        if not found.are_here:
-            self._copies = Copies(found)
-        elif found.size > _LARGEST_COPY:
-            self.arrays = found.converted(as_array)
+        if not numbers.are_here:
+            self._copies = Copies(numbers)
+        elif numbers.size > _LARGEST_COPY:
+            self.arrays = numbers.converted(as_array)
             self._parts = model.read(self.arrays)
         else:
-            self.arrays = found.converted(copied)
+            self.arrays = numbers.converted(copied)
 
     def on_gradient(self, _gradient: Any) -> None:
         """Note that one has come back."""
         self.came_back = True
+
+    @property
+    def is_trained(self) -> bool:
+        """Whether a gradient has come back; where none could be seen, as its outputs are hidden in
+        an object, whether its model says so.
+        """
+        return self.came_back or (self.training and not self.is_watched)
 
     @property
     def is_here(self) -> bool:
@@ -176,27 +180,27 @@ class Forwards:
         if _is_compiling(torch):
             return original(module, *args, **kwargs)
         try:
-            named = by_name(module, args, kwargs)
+            arguments = by_name(module, args, kwargs)
             # Trainer.compute_loss takes them out of its inputs where it smooths labels or has a
             # loss of its own.
-            if self.labels is not None and "labels" not in named:
-                named = {**named, "labels": self.labels}
-            found = self._batch_of(torch, module, named)
+            if self.labels is not None and "labels" not in arguments:
+                arguments = {**arguments, "labels": self.labels}
+            numbers = self._batch_of(torch, module, arguments)
             forward = None
             # Without it no gradient can come back: an evaluation, or the reference model of DPO.
-            if found is not None and torch.is_grad_enabled():
+            if numbers is not None and torch.is_grad_enabled():
                 model = self.model_of(module)
-                self.clock.see(found)
-                forward = Forward(model, found, self.clock.now())
-                forward.fetched = self.loaders.handed_out(found.tensors)
-                forward.has_ids = "inputs_embeds" not in named
-                given = named.get("num_items_in_batch") is not None
-                forward.is_counted = given and model.uses_count
+                self.clock.see(numbers)
+                forward = Forward(model, numbers, self.clock.now())
+                forward.fetched = self.loaders.handed_out(numbers.tensors)
+                forward.has_ids = "inputs_embeds" not in arguments
+                has_count = arguments.get("num_items_in_batch") is not None
+                forward.is_counted = has_count and model.uses_count
                 forward.training = bool(getattr(module, "training", True))
         except Exception as error:
             self.fail(error)
             return original(module, *args, **kwargs)
-        if found is None:
+        if numbers is None:
             # Preparing data may call many modules, and each look at one costs time.
             self.misses += 1
             if self.misses > _MOST_MISSES and not self.seen:
@@ -209,7 +213,7 @@ class Forwards:
             self.is_busy = self.has_failed
         if forward is None:
             self.unused[0] += 1
-            self.unused[1] += found.size
+            self.unused[1] += numbers.size
             return output
         outputs = _with_gradient(output)
         forward.is_watched = bool(outputs)
@@ -250,26 +254,34 @@ class Forwards:
 
     def done(self) -> list[Forward]:
         """Return those to which a gradient has come since the last call, and forget them."""
-        done = [each for each in self.pending if each.came_back or _is_presumed(each)]
+        done = [each for each in self.pending if each.is_trained]
         if done:
             self.seen += len(done)
             self.pending = [each for each in self.pending if each not in done]
         return done
 
-    def _batch_of(self, torch: Any, module: Any, named: Mapping[str, Any]) -> WholeNumbers | None:
+    def _batch_of(
+        self, torch: Any, module: Any, arguments: Mapping[str, Any]
+    ) -> WholeNumbers | None:
         """Return the whole numbers of a forward that takes token ids; None for any other module."""
         # Token ids enter it, but it is a layer that a loop calls by itself, and not the model.
-        if isinstance(module, torch.nn.Embedding) or not enters_graph(named):
+        if isinstance(module, torch.nn.Embedding) or not enters_graph(arguments):
             return None
-        found = WholeNumbers(named)
-        if not found.hold_ids or not ("input_ids" in named or self.model_of(module).takes_ids):
+        numbers = WholeNumbers(arguments)
+        if not numbers.hold_ids or not (
+            "input_ids" in arguments or self.model_of(module).takes_ids
+        ):
             return None
-        nested = found.nested
-        if "inputs_embeds" in named and "attention_mask" in nested and "input_ids" not in nested:
+        nested = numbers.nested
+        if (
+            "inputs_embeds" in arguments
+            and "attention_mask" in nested
+            and "input_ids" not in nested
+        ):
             # The ids are not known then, but where there are any.
             nested["input_ids"] = nested["attention_mask"]
-            found.tensors.append(nested["attention_mask"])
-        return found
+            numbers.tensors.append(nested["attention_mask"])
+        return numbers
 
 
 def _torch() -> Any:
@@ -287,28 +299,20 @@ def _is_compiling(torch: Any) -> bool:
     return bool(cuda.is_initialized() and cuda.is_current_stream_capturing())
 
 
-def _is_presumed(forward: Forward) -> bool:
-    """Return whether a forward is taken to be trained though no gradient can be seen, such as one
-    whose outputs are hidden in an object.
-    """
-    return not forward.is_watched and forward.training
-
-
 def _with_gradient(value: Any) -> list[Any]:
     """Return outputs that a gradient may come back to."""
     if hasattr(value, "requires_grad"):
         # A leaf is a parameter or an input that the model hands back: it was not computed.
         return [value] if value.requires_grad and not value.is_leaf else []
-    if isinstance(value, Mapping):
-        # ModelOutput of transformers is a mapping.
-        values = list(value.values())
-    elif isinstance(value, (list, tuple)):
+    if isinstance(value, (list, tuple)):
         values = list(value)
     else:
-        values = list(vars(value).values()) if hasattr(value, "__dict__") else []
-    found: list[Any] = []
+        # ModelOutput of transformers is a mapping.
+        named = value if isinstance(value, Mapping) else getattr(value, "__dict__", {})
+        values = list(named.values())
+    outputs: list[Any] = []
     for each in values[:8]:
-        found += _with_gradient(each)
-        if len(found) >= _OUTPUTS:
+        outputs += _with_gradient(each)
+        if len(outputs) >= _OUTPUTS:
             break
-    return found
+    return outputs

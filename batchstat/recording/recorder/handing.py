@@ -45,43 +45,38 @@ class Handing:
                 names.
             data: what the loader handed out.
         """
-        found = dict(_arrays(data))
+        handed_out = dict(_arrays(data))
         self._forwards = []
         forwards = []
         for parts, arguments in computed:
-            given = dict(_arrays(arguments))
-            places = dict(_places_of(given, found))
-            is_found = {id(given[name]) for name in places}
+            computed_arrays = dict(_arrays(arguments))
+            places = dict(_places_of(computed_arrays, handed_out))
+            is_found = {id(computed_arrays[name]) for name in places}
             if id(token_ids(arguments)) not in is_found:
                 return False
-            if len(places) < len(given):
-                self._learn_padding(parts)
+            # A mask that is found nowhere is the loop's own: what it leaves out is padding.
+            for read in parts if len(places) < len(computed_arrays) else ():
+                if read.keep is not None and read.ids is not None:
+                    padding = set(read.ids[~read.keep].reshape(-1).tolist())
+                    if len(padding) == 1:
+                        self._pad_token_id, self._by = padding.pop(), read.by
             forwards.append(places)
         self._forwards = forwards
         return True
 
-    def _learn_padding(self, parts: list[ReadBatch]) -> None:
-        """Learn the id that a mask of the loop's own leaves out."""
-        for read in parts:
-            if read.keep is None or read.ids is None:
-                continue
-            padding = set(read.ids[~read.keep].reshape(-1).tolist())
-            if len(padding) == 1:
-                self._pad_token_id, self._by = padding.pop(), read.by
-
     def read(self, data: Any, model: Any) -> list[ReadBatch]:
         """Return what the forwards of a batch would compute of what a loader hands out."""
-        found = dict(_arrays(data))
+        handed_out = dict(_arrays(data))
         parts: list[ReadBatch] = []
         for places in self._forwards:
             arguments: dict[Any, Any] = {}
             for name, (place, way, fewer) in places.items():
-                if place not in found:
+                if place not in handed_out:
                     continue
                 inner = arguments
                 for each in name[:-1]:
                     inner = inner.setdefault(each, {})
-                inner[name[-1]] = _WAYS[way](found[place], fewer)
+                inner[name[-1]] = _WAYS[way](handed_out[place], fewer)
             parts += model.read(arguments, self._pad_token_id)
         if self._by:
             for read in parts:
@@ -90,13 +85,13 @@ class Handing:
 
 
 def _places_of(
-    arguments: dict[tuple[Any, ...], Any], found: dict[tuple[Any, ...], Any]
+    arguments: dict[tuple[Any, ...], Any], handed_out: dict[tuple[Any, ...], Any]
 ) -> Iterator[tuple[tuple[Any, ...], tuple[Any, ...]]]:
     """Yield each argument that is found, with its place, and what of it is handed on."""
     for name, array in arguments.items():
         # Its own name first: labels of a causal model are often equal to its token ids.
-        for place in [name] * (name in found) + list(found):
-            way = _way_of(array, found[place])
+        for place in [name] * (name in handed_out) + list(handed_out):
+            way = _way_of(array, handed_out[place])
             if way is not None:
                 yield name, (place, *way)
                 break

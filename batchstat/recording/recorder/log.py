@@ -39,11 +39,7 @@ class Log:
         """Return a time of `perf_counter` as seconds since the process began to write."""
         return round(at - self.start, 6)
 
-    def write(self, *events: dict[str, Any]) -> None:
-        """Write events, all at once."""
-        self.write_all(events)
-
-    def write_all(self, events: Iterable[dict[str, Any]]) -> None:
+    def write(self, events: Iterable[dict[str, Any]]) -> None:
         """Write events, all at once; each is a line as soon as it is there, since a garbage
         collector looks through what is kept.
         """
@@ -76,19 +72,18 @@ class Log:
         self._file = os.open(os.path.join(self.folder, name), _FLAGS, 0o600)
         self._process, self.start = os.getpid(), time.perf_counter()
         torch = sys.modules["torch"]
-        self.write(
-            {
-                "k": "begin",
-                "format": FORMAT,
-                "id": self.run_id,
-                "rank": rank,
-                "world_size": world_size,
-                "program": os.path.basename(sys.argv[0]) if sys.argv else "",
-                "python": "%d.%d.%d" % sys.version_info[:3],
-                "torch": str(getattr(torch, "__version__", "")),
-                "at": time.time(),
-            }
-        )
+        begin = {
+            "k": "begin",
+            "format": FORMAT,
+            "id": self.run_id,
+            "rank": rank,
+            "world_size": world_size,
+            "program": os.path.basename(sys.argv[0]) if sys.argv else "",
+            "python": "%d.%d.%d" % sys.version_info[:3],
+            "torch": str(getattr(torch, "__version__", "")),
+            "at": time.time(),
+        }
+        self.write([begin])
 
 
 def ranks() -> tuple[int, int]:

@@ -9,14 +9,13 @@ from collections import Counter
 from collections.abc import Iterable, Mapping
 from typing import Any
 
+from .arguments import DEEPEST, named_values
 from .padding import at_ends, end_of, real_of
 from .read_batches import IGNORED, NOTHING, POSITIONS, ReadBatch, each_of, is_whole, shape_of
 
 GUESS = "a guess"
 """How what is said of a token that is taken for padding begins."""
 
-_DEEPEST = 3
-"""Mappings in sequences in mappings that are looked into."""
 GUESSED = 0.25
 """Share of the rows that must end in a token before that is taken for padding."""
 _NOT_TOKENS = ("label", "mask", "position", "type_ids", "len", "offset", "_index", "_idx", "target")
@@ -112,7 +111,7 @@ def _tokens_of(batch: Any, depth: int = 0) -> list[tuple[Any, Mapping[Any, Any],
     if _is_ids(batch):
         return [(batch, {}, "")]
     named = _named(batch)
-    if named is None or depth > _DEEPEST:
+    if named is None or depth > DEEPEST:
         return []
     ends = [key for key in named if isinstance(key, str) and key.endswith("input_ids")]
     # What a decoder is given are the labels moved by one, and no samples of their own.
@@ -134,11 +133,9 @@ def _tokens_of(batch: Any, depth: int = 0) -> list[tuple[Any, Mapping[Any, Any],
 
 
 def _named(batch: Any) -> Mapping[Any, Any] | None:
-    """Return the values of a batch by their names; None if it has none."""
-    if isinstance(batch, Mapping):
-        return batch
-    if hasattr(batch, "_asdict"):
-        named: Mapping[Any, Any] = batch._asdict()
+    """Return the values of a batch by their names or places; None if it has none."""
+    named = named_values(batch)
+    if named is not None:
         return named
     if isinstance(batch, (list, tuple)):
         return dict(enumerate(batch))

@@ -63,7 +63,7 @@ class Recorder:
     def begin(self, facts: dict[str, Any]) -> None:
         """Write what a Trainer says of itself, after all of the training before."""
         self._write_what_arrived(wait=True)
-        self.log.write({"k": "trainer", **facts})
+        self.log.write([{"k": "trainer", **facts}])
 
     def refuse(self, why: str) -> None:
         """End a dry run of what cannot be seen without training."""
@@ -160,7 +160,7 @@ class Recorder:
     # --- what is written -------------------------------------------------------------------------
     def _write_what_arrived(self, wait: bool = False) -> None:
         """Write events in their sequence, as far as their numbers have come from the device."""
-        self.log.write_all(itertools.chain(self._handed(), self._arrived(wait)))
+        self.log.write(itertools.chain(self._handed(), self._arrived(wait)))
 
     def _arrived(self, wait: bool) -> Iterator[dict[str, Any]]:
         while self._queue:
@@ -198,7 +198,6 @@ class Recorder:
 
     def _add(self, line: dict[str, Any], computed: list[tuple[list[ReadBatch], Forward]]) -> None:
         """Add to a line what its forwards compute, and which samples these are."""
-        line["parts"] = [part_of(part) for parts, _ in computed for part in parts]
         joined = [
             forward.fetched or self.loaders.join(parts[0], self._last)
             for parts, forward in computed
@@ -214,10 +213,15 @@ class Recorder:
         if known:
             self._last = known[-1]
             line["epoch"] = known[-1].epoch
+        self._add_parts(line, [part for parts, _ in computed for part in parts], numbers)
+
+    def _add_parts(self, line: dict[str, Any], parts: list[ReadBatch], numbers: list[Any]) -> None:
+        """Add what forwards compute, with the numbers of its samples, or digests without these."""
+        line["parts"] = [part_of(part) for part in parts]
         if all(each is not None for each in numbers):
             line["numbers"] = numbers
-        else:  # numbers tell samples apart, too
-            line["digests"] = [self._digests.of(part) for parts, _ in computed for part in parts]
+        else:
+            line["digests"] = [self._digests.of(part) for part in parts]
 
     def _learn(self, computed: list[tuple[list[ReadBatch], Forward]], known: list[Fetched]) -> None:
         """Learn how the loop hands a batch of its loader to its model."""
@@ -234,13 +238,9 @@ class Recorder:
         parts = self.loaders.handing.read(fetched.arrays, self._model)
         if not parts:
             return
-        line: dict[str, Any] = {"k": "rest", "parts": [part_of(part) for part in parts]}
-        line["epoch"] = fetched.epoch
-        if fetched.numbers is not None:
-            line["numbers"] = [fetched.numbers for _ in parts]
-        else:
-            line["digests"] = [self._digests.of(part) for part in parts]
-        self.log.write(line)
+        line: dict[str, Any] = {"k": "rest", "epoch": fetched.epoch}
+        self._add_parts(line, parts, [fetched.numbers for _ in parts])
+        self.log.write([line])
 
     # --- ends ------------------------------------------------------------------------------------
     def read_rest(self) -> str:
@@ -259,7 +259,7 @@ class Recorder:
                 break
             self._unread(fetched)
             read += 1
-        self.log.write_all(self._handed())
+        self.log.write(self._handed())
         if read == _MOST_READ:
             return "%d batches were read, and the loader had more" % read
         return ""
@@ -300,4 +300,4 @@ class Recorder:
                 line["planned"] = 1
             if self.why_partly:
                 line["partly"] = self.why_partly
-            self.log.write(line)
+            self.log.write([line])

@@ -31,25 +31,25 @@ def is_library(module: str) -> bool:
 
 def overridden(target: Any, names: tuple[str, ...]) -> list[str]:
     """Return the methods of an object that its libraries do not define, by their names."""
-    found = []
+    overrides = []
     for name in names:
         method = vars(target).get(name) or getattr(type(target), name, None)
         # A decorator of the library's may wrap it.
         module = getattr(method, "__module__", None) or ""
         if method is not None and not is_library(module):
-            found.append(name)
-    return found
+            overrides.append(name)
+    return overrides
 
 
 def own_loss(trainer: Any) -> list[str]:
     """Return what of the loss is not that of the Trainer or of SFTTrainer, by name."""
-    found = overridden(trainer, _LOSSES)
+    names = overridden(trainer, _LOSSES)
     module = getattr(type(trainer).compute_loss, "__module__", "")
     if module.startswith("trl.") and not module.endswith("sft_trainer"):
-        found.append(f"{type(trainer).__name__}'s")  # of preferences or rewards, not of tokens
+        names.append(f"{type(trainer).__name__}'s")  # of preferences or rewards, not of tokens
     if getattr(trainer, "compute_loss_func", None) is not None:
-        found.append("compute_loss_func")
-    return found
+        names.append("compute_loss_func")
+    return names
 
 
 def own_loader(trainer: Any) -> list[str]:
@@ -141,10 +141,10 @@ def _without_computing(trainer: Any, module: Any, recorder: Recorder, patches: P
     ) -> Any:
         count = given[0] if given else named.get("num_items_in_batch")
         known = recorder.forwards.model_of(model)
-        found = WholeNumbers(inputs)
-        if not found.hold_ids:
+        numbers = WholeNumbers(inputs)
+        if not numbers.hold_ids:
             recorder.refuse(_NO_IDS)
-        forward = Forward(known, found, recorder.forwards.clock.now())
+        forward = Forward(known, numbers, recorder.forwards.clock.now())
         recorder.is_step_counted = count is not None
         forward.is_counted = count is not None and known.uses_count
         recorder.note([forward])

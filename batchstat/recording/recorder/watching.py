@@ -35,7 +35,13 @@ def watch() -> None:
         recorder.log.note_process("torch")
         patch_torch(module, recorder, patches)
 
-    _close_at_end(recorder, patches)
+    def leave(original: Any, code: int) -> Any:
+        recorder.close()
+        return original(code)
+
+    atexit.register(recorder.close)
+    # A process that was forked, as by multiprocessing, runs no atexit.
+    patches.wrap(os, "_exit", leave)
     if hasattr(os, "register_at_fork"):
         os.register_at_fork(after_in_child=recorder.forget)
     # First, since the search ends at the finder that knows a module.
@@ -58,19 +64,6 @@ def record_here(orders: Orders) -> tuple[Recorder, Patches]:
     sys.meta_path.insert(0, watcher)
     patches.also(lambda: sys.meta_path.remove(watcher))
     return recorder, patches
-
-
-def _close_at_end(recorder: Recorder, patches: Patches) -> None:
-    """Write what is left when a process ends, also one that was forked, as by multiprocessing,
-    which runs no `atexit`.
-    """
-
-    def leave(original: Any, code: int) -> Any:
-        recorder.close()
-        return original(code)
-
-    atexit.register(recorder.close)
-    patches.wrap(os, "_exit", leave)
 
 
 def _patching(recorder: Recorder, patches: Patches) -> dict[str, Any]:
@@ -111,12 +104,7 @@ class _Watcher:
                 if then is not None:
                     then(module)
             except Exception as error:  # the command must go on as it would without
-                not_recording(error)
+                print("batchstat: not recording: %r" % error, file=sys.stderr)
 
         spec.loader.exec_module = exec_module  # type: ignore[method-assign]
         return spec
-
-
-def not_recording(error: Exception) -> None:
-    """Say why a process is not recorded."""
-    print("batchstat: not recording: %r" % error, file=sys.stderr)

@@ -24,8 +24,6 @@ one of them only.
 _NEAR = 3
 """Tokens that may stand between a content and the token that ends its turn."""
 
-_Found = tuple[int, int]
-
 
 @dataclass(frozen=True, eq=False)
 class ContentTurns:
@@ -64,15 +62,15 @@ class ContentTurns:
         masks = [bytearray(len(tokens_of(encoded, i))) for i in range(len(chats))]
         for at, (number, *_) in enumerate(places):
             text, tokens = texts[number], tokens_of(encoded, number)
-            found = _changed(text, others[len(_OTHERS) * at : len(_OTHERS) * (at + 1)])
-            first, stop = tokens.overlapping(*found) if found[0] < found[1] else (-1, -1)
+            begin, end = _changed(text, others[len(_OTHERS) * at : len(_OTHERS) * (at + 1)])
+            first, stop = tokens.overlapping(begin, end) if begin < end else (-1, -1)
             if first >= stop:
                 first = stop = -1  # where axolotl looks for the end of a turn that it did not find
             else:
                 masks[number][first:stop] = b"\1" * (stop - first)
             for ends in self._kinds_of_ends:
-                if (end := _end_after(stop, text, tokens, ends)) is not None:
-                    masks[number][end] = 1
+                if (position := _end_after(stop, text, tokens, ends)) is not None:
+                    masks[number][position] = 1
         return list(map(bytes, masks))
 
     @cached_property
@@ -92,7 +90,7 @@ class ContentTurns:
         return [frozenset(ends), frozenset([eos] if eos else [])]
 
 
-def _changed(text: str, others: list[str]) -> _Found:
+def _changed(text: str, others: list[str]) -> tuple[int, int]:
     """Return where a text differs from any of others."""
     begin, end = len(text), 0
     for other in others:

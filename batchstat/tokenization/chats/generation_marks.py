@@ -119,11 +119,12 @@ def parsed(source: str) -> nodes.Template:
 
 def _writes_at_once(tree: nodes.Template) -> bool:
     """Return whether all marked parts are written where they are rendered, and set nothing."""
-    buffers = [node for kind in _BUFFERS for node in tree.find_all(kind)]
     loops = [node for node in tree.find_all(nodes.For) if node.recursive]
-    if any(_has_parts(node) for node in (*buffers, *loops)):
+    if any(_parts(node) for node in (*tree.find_all(_BUFFERS), *loops)):
         return False
-    return not any(_sets(part) or _has_parts(part) for part in _parts(tree))
+    # Its tag keeps inside a part what that sets, and where it leaves a loop.
+    kept_inside = (nodes.Assign, nodes.AssignBlock, nodes.Break, nodes.Continue)
+    return not any(_parts(part) or list(part.find_all(kept_inside)) for part in _parts(tree))
 
 
 def _parts(tree: nodes.Node) -> list[nodes.Node]:
@@ -133,13 +134,3 @@ def _parts(tree: nodes.Node) -> list[nodes.Node]:
         for node in tree.find_all(nodes.If)
         if node.body and node.body[0] == nodes.Output([nodes.TemplateData(BEGIN)])
     ]
-
-
-def _has_parts(node: nodes.Node) -> bool:
-    return bool(_parts(node))
-
-
-def _sets(part: nodes.Node) -> bool:
-    """Return whether a part sets a variable, or leaves a loop: its tag keeps that inside."""
-    kinds = (nodes.Assign, nodes.AssignBlock, nodes.Break, nodes.Continue)
-    return any(True for kind in kinds for _ in part.find_all(kind))

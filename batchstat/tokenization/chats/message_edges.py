@@ -39,7 +39,8 @@ def with_edges(source: str) -> str | None:
         return None
     expected = parsed(source)
     ended = nodes.Output([nodes.TemplateData(EDGE)])
-    _loop_in(expected).body.append(nodes.If(nodes.Const(True), [ended], [], []))
+    expected_loop = next(filter(_is_loop, expected.body))
+    expected_loop.body.append(nodes.If(nodes.Const(True), [ended], [], []))
     for end in _END.finditer(source):
         # A block, so that the whitespace around it is treated as that around `endfor`.
         mark = f"{{%{end[1]} if true %}}{EDGE}{{% endif %}}"
@@ -49,20 +50,16 @@ def with_edges(source: str) -> str | None:
     return None
 
 
-def _loop_in(tree: nodes.Template) -> nodes.For:
-    return next(node for node in tree.body if _is_loop(node))
-
-
 def _is_loop(node: nodes.Node) -> TypeGuard[nodes.For]:
     return isinstance(node, nodes.For) and node.iter == nodes.Name(_MESSAGES, "load")
 
 
 def _loop_of_messages(tree: nodes.Template) -> nodes.For | None:
     """Return the loop over the messages; None unless later ones make no difference."""
-    if sum(map(_is_loop, tree.body)) != 1:
+    loops = [(i, node) for i, node in enumerate(tree.body) if _is_loop(node)]
+    if len(loops) != 1:
         return None
-    loop = _loop_in(tree)
-    at = next(i for i, node in enumerate(tree.body) if node is loop)
+    [(at, loop)] = loops
     before, after = tree.body[:at], tree.body[at + 1 :]
     if loop.else_ or loop.test is not None or loop.recursive or not all(map(_is_prompt, after)):
         return None
@@ -80,7 +77,7 @@ def _looks_back(node: nodes.Node, is_inner: bool = False) -> bool:
     if isinstance(node, _ELSEWHERE):
         return False
     if isinstance(node, nodes.Getitem | nodes.Getattr) and isinstance(node.node, nodes.Name):
-        key = node.attr if isinstance(node, nodes.Getattr) else _constant(node.arg)
+        key = node.attr if isinstance(node, nodes.Getattr) else getattr(node.arg, "value", None)
         if node.node.name == _MESSAGES:
             return key == 0 and not isinstance(key, bool)
         if node.node.name == "loop" and not is_inner:
@@ -94,10 +91,6 @@ def _looks_back(node: nodes.Node, is_inner: bool = False) -> bool:
             _looks_back(each, True) for each in inside
         )
     return all(_looks_back(each, is_inner) for each in node.iter_child_nodes())
-
-
-def _constant(node: nodes.Node) -> object:
-    return node.value if isinstance(node, nodes.Const) else None
 
 
 def _is_prompt(node: nodes.Node) -> bool:

@@ -25,10 +25,10 @@ def count_completions(
         samples: n prompts, each with the text that begins with it.
     """
     prompts, texts = (map(ids_of, encode(list(side))) for side in zip(*samples, strict=True))
-    found = [
+    counts = [
         (len(text), _shared(prompt, text)) for prompt, text in zip(prompts, texts, strict=True)
     ]
-    return np.array(found, dtype=np.int64).reshape(-1, 2)
+    return np.array(counts, dtype=np.int64).reshape(-1, 2)
 
 
 def _shared(prompt: Sequence[int], text: Sequence[int]) -> int:

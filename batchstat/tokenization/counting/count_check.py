@@ -103,7 +103,9 @@ class CountCheck:
         # Not every format knows at which byte a record begins; how many come before it, all do.
         offset = first_byte + record * bytes_ // max(1, len(counts))
         share = next((n for most, n in _SHARES if offset < most), _LAST_SHARE)
-        rng = np.random.default_rng((_seed(sides[0]), offset))
+        _, data = text_buffers(sides[0])
+        seed = zlib.crc32(data.slice(0, min(data.size, _SEED_BYTES)))
+        rng = np.random.default_rng((seed, offset))
         picked = _picked(sizes, bytes_ // share, rng)
         texts = [side.take(as_arrow(picked)).to_pylist() for side in sides]
         self._compare(texts, counts[picked], recount, rng)
@@ -152,11 +154,6 @@ def _excerpt(text: str, rng: np.random.Generator) -> str:
         return text
     start = int(rng.integers(len(text) - _EXCERPT))
     return text[start : start + _EXCERPT]
-
-
-def _seed(texts: pa.LargeStringArray) -> int:
-    _, data = text_buffers(texts)
-    return zlib.crc32(data.slice(0, min(data.size, _SEED_BYTES)))
 
 
 def text_buffers(texts: pa.LargeStringArray) -> tuple[Ints, pa.Buffer]:

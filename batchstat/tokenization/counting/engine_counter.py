@@ -96,9 +96,8 @@ class EngineCounter(Shortcut):
             found = np.stack([np.diff(second[1]) + special, shared], axis=1)
             again = {*np.flatnonzero(uncertain).tolist(), *chain(*map(texts_to_leave, texts))}
             if again:
-                encode = partial(
-                    encodings, self._backend, special_tokens=self._check.special_tokens
-                )
+                special_tokens = self._check.special_tokens
+                encode = partial(encodings, self._backend, special_tokens=special_tokens)
                 rows = sorted(again)
                 found[rows] = count_completions(encode, [(texts[0][i], texts[1][i]) for i in rows])
         except RefusedError:
@@ -161,11 +160,9 @@ class EngineCounter(Shortcut):
         counts = self._by_engine(texts)
         for i, (parts, repeated) in cut.items():
             counts[i] = self._by_engine(parts).sum() - self._by_engine(repeated).sum()
-        left = texts_to_leave(texts)
-        if left:
-            counts[left] = [
-                len(each) for each in encodings(self._backend, [texts[i] for i in left])
-            ]
+        if left := texts_to_leave(texts):
+            encoded = encodings(self._backend, [texts[i] for i in left])
+            counts[left] = list(map(len, encoded))
         return counts
 
     def _by_engine(self, texts: list[str]) -> Ints:

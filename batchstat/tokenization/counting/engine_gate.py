@@ -67,7 +67,10 @@ def engine_admits(backend: tokenizers.Tokenizer) -> bool:
         return False
     added = backend.get_added_tokens_decoder().values()
     if merges_over_spaces(backend):
-        return not any(token.lstrip or token.rstrip for token in added) and _knows_bytes(backend)
+        # Each byte has a token, and each character in the vocabulary an entry.
+        entries = backend.get_vocab(with_added_tokens=False).keys()
+        knows_bytes = model.byte_fallback and entries >= _BYTE_TOKENS | set("".join(entries))
+        return bool(knows_bytes) and not any(token.lstrip or token.rstrip for token in added)
     normalizer, splitter = _steps(backend)
     return (
         not model.byte_fallback
@@ -108,13 +111,6 @@ def texts_to_leave(texts: list[str]) -> list[int]:
 def _steps(backend: tokenizers.Tokenizer) -> tuple[Definition, Definition]:
     """Return the definitions of its normalizer and its pre-tokenizer."""
     return definition_of_part(backend.normalizer), definition_of_part(backend.pre_tokenizer)
-
-
-def _knows_bytes(backend: tokenizers.Tokenizer) -> bool:
-    """Return whether each byte has a token, and each character in the vocabulary an entry."""
-    vocabulary = backend.get_vocab(with_added_tokens=False).keys()
-    characters = set("".join(vocabulary))
-    return bool(backend.model.byte_fallback) and vocabulary >= _BYTE_TOKENS | characters
 
 
 def _is_known_splitter(splitter: Definition) -> bool:
@@ -171,7 +167,7 @@ def _are_known(
     # tokenizers looks for whole words in what is left beside tokens found in raw text, the engine
     # in the whole text: beside "12", a raw token, another token is a word of its own only there.
     is_word = any(token.normalized and token.single_word for token in added)
-    if is_word and any(_meets_words(token.content) for token in added if not token.normalized):
+    if is_word and any(re.match(r"\w|.*\w\Z", token.content, re.DOTALL) for token in raw):
         return False
     return not any(_is_unknown(token, is_normalizing, splits_special_tokens) for token in added)
 
@@ -186,11 +182,6 @@ def _may_lose(raw: Any, other: str) -> bool:
         or overlaps(other, own)
         or bool(raw.single_word and (other in own or overlaps(own, other)))
     )
-
-
-def _meets_words(content: str) -> bool:
-    """Return whether a letter, digit or underscore is at either end."""
-    return any(re.match(r"\w", sign) is not None for sign in (content[:1], content[-1:]))
 
 
 def _is_unknown(token: Any, is_normalizing: bool, splits_special_tokens: bool) -> bool:

@@ -5,9 +5,9 @@ their number is the same for all texts. It may also repeat a text, or omit it, e
 tokens are not asked for: nobody publishes such a template, and texts are counted whole by it.
 """
 
-from collections.abc import Sequence
 from contextlib import suppress
 from itertools import product
+from typing import Any
 
 import tokenizers
 
@@ -46,10 +46,11 @@ def _find(backend: tokenizers.Tokenizer, sides: int) -> int | None:
     probes = _probes(backend)
     if not probes:
         return None
-    special = _count(backend, ("",) * sides)
+    encode: Any = backend.encode  # a text, or the two of a pair
+    special = len(encode(*[""] * sides))
     probes[""] = 0
     holds = all(
-        _count(backend, texts) == special + sum(probes[text] for text in texts)
+        len(encode(*texts)) == special + sum(probes[text] for text in texts)
         for texts in product(probes, repeat=sides)
     )
     return special if holds else None
@@ -65,7 +66,3 @@ def _probes(backend: tokenizers.Tokenizer) -> dict[str, int]:
             tokens_of[text] = len(backend.encode(text, add_special_tokens=False))
     nothing = len(backend.encode("", add_special_tokens=False))
     return {} if nothing else {text: tokens for text, tokens in tokens_of.items() if tokens}
-
-
-def _count(backend: tokenizers.Tokenizer, texts: Sequence[str]) -> int:
-    return len(backend.encode(texts[0], texts[1] if len(texts) > 1 else None))

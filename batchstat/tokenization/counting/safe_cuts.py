@@ -87,7 +87,8 @@ def find_cuts(tokenizer: tokenizers.Tokenizer) -> Cuts | None:
     splitter = definition_of_part(tokenizer.pre_tokenizer)
     tokens = [token.content for token in added]
     no_spaces = not any(" " in token for token in tokens)
-    if _is_bert(normalizer, splitter):
+    kind = normalizer.get("type")
+    if splitter == {"type": "BertPreTokenizer"} and kind in (None, "BertNormalizer"):
         chinese = no_spaces and normalizer.get("handle_chinese_chars", False)
         return _cuts(
             (ALL_BUT_SPACE if no_spaces else VISIBLE, b" "),
@@ -156,34 +157,20 @@ def _plain(added: Iterable[tokenizers.AddedToken]) -> bool:
     )
 
 
-def _is_bert(normalizer: Definition, splitter: Definition) -> bool:
-    return splitter == {"type": "BertPreTokenizer"} and normalizer.get("type") in (
-        None,
-        "BertNormalizer",
-    )
-
-
 def _is_byte_level(normalizer: Definition, splitter: Definition) -> bool:
     if normalizer not in ({}, {"type": "NFC"}):
         return False
-    if splitter.get("type") == "ByteLevel":
-        return _is_bytes(splitter, use_regex=True)
-    parts = splitter.get("pretokenizers", [])
+    *splits, last = splitter.get("pretokenizers") or [splitter]
+    if last.get("type") != "ByteLevel" or last["add_prefix_space"]:
+        return False
+    if last["use_regex"]:  # by its own pattern, that of gpt2
+        return last is splitter
     return (
-        len(parts) == 2
-        and parts[0]["type"] == "Split"
-        and parts[0]["pattern"].get("Regex") in (CL100K, QWEN2)
-        and parts[0]["behavior"] == "Isolated"
-        and not parts[0]["invert"]
-        and _is_bytes(parts[1], use_regex=False)
-    )
-
-
-def _is_bytes(splitter: Definition, use_regex: bool) -> bool:
-    return (
-        splitter["type"] == "ByteLevel"
-        and not splitter["add_prefix_space"]
-        and splitter["use_regex"] is use_regex
+        len(splits) == 1
+        and splits[0]["type"] == "Split"
+        and splits[0]["pattern"].get("Regex") in (CL100K, QWEN2)
+        and splits[0]["behavior"] == "Isolated"
+        and not splits[0]["invert"]
     )
 
 

@@ -109,7 +109,6 @@ def _from_backend(
     backend.no_padding()
     with panics_as_errors():  # some post-processors make it panic
         special = len(backend.encode("").ids), len(backend.encode("", "").ids)
-    origin = (backend.encode_special_tokens, name, max_length, loaded)
     return Tokenizer(
         name=name,
         define=lambda: definition_of(backend),
@@ -118,7 +117,7 @@ def _from_backend(
         max_length=max_length,
         library=_LIBRARY,
         load=lambda: _encoder(backend, loaded, None),
-        made_by=(_again, (backend, *origin)),
+        made_by=(_again, (backend, backend.encode_special_tokens, name, max_length, loaded)),
     )
 
 
@@ -170,20 +169,19 @@ def _from_transformers(name: str) -> Tokenizer:
     auto_tokenizer = import_quietly("AutoTokenizer")
     local = Path(name).is_dir()
     offline = local or not hub_answers()
+    file = "tokenizer_config.json"
+    origin = (Path(name) / file).as_posix() if local else f"{file} of {name}"
     try:
         tokenizer = auto_tokenizer.from_pretrained(
             name, trust_remote_code=False, local_files_only=offline
         )
-    except Exception as error:  # transformers passes on anything that a file or the hub causes
-        raise not_loaded(name, offline, error) from None
-    check_complete(name, tokenizer)
-    file = "tokenizer_config.json"
-    origin = (Path(name) / file).as_posix() if local else f"{file} of {name}"
-    try:
+        check_complete(name, tokenizer)
         return _from_loaded(name, tokenizer, origin)
     except InputError:
         raise
-    except Exception as error:  # for example, a tokenizer that raises on an empty text
+    # transformers passes on anything that a file or the hub causes, and a tokenizer may raise on an
+    # empty text.
+    except Exception as error:
         raise not_loaded(name, offline, error) from None
 
 
@@ -219,13 +217,13 @@ def _from_loaded(name: str, tokenizer: Any, origin: str) -> Tokenizer:
     stated = getattr(tokenizer, "model_max_length", None)
     max_length = stated_maximum(stated, f"{origin}: model_max_length")
     backend = getattr(tokenizer, "backend_tokenizer", None)
-    own = None
+    copied = None
     if isinstance(backend, tokenizers.Tokenizer) and _encodes_by_backend(tokenizer):
         with suppress(Exception):  # tokenizers raises it for components written in Python
-            own = _copy(backend, getattr(tokenizer, "split_special_tokens", False))
-    if own is None:
+            copied = _copy(backend, getattr(tokenizer, "split_special_tokens", False))
+    if copied is None:
         return from_callable(name, tokenizer, max_length)
-    return _from_backend(name, own, max_length, tokenizer)
+    return _from_backend(name, copied, max_length, tokenizer)
 
 
 def _encodes_by_backend(tokenizer: Any) -> bool:
@@ -238,6 +236,6 @@ def _encodes_by_backend(tokenizer: Any) -> bool:
 
 def _copy(backend: tokenizers.Tokenizer, encode_special_tokens: bool) -> tokenizers.Tokenizer:
     """Return a copy that may be modified, with the one setting that its definition omits."""
-    own = tokenizers.Tokenizer.from_str(backend.to_str())
-    own.encode_special_tokens = encode_special_tokens
-    return own
+    copied = tokenizers.Tokenizer.from_str(backend.to_str())
+    copied.encode_special_tokens = encode_special_tokens
+    return copied

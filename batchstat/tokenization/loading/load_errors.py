@@ -86,8 +86,8 @@ def not_loaded(name: str, offline: bool, error: Exception) -> InputError:
 def _folder_below(name: str) -> Path | None:
     """Return a folder of this name, at most two levels below the working folder."""
     try:
-        found = (path for stars in ("*", "*/*") for path in Path().glob(f"{stars}/{name}"))
-        return next((path for path in found if (path / "tokenizer.json").is_file()), None)
+        paths = (path for stars in ("*", "*/*") for path in Path().glob(f"{stars}/{name}"))
+        return next((path for path in paths if (path / "tokenizer.json").is_file()), None)
     except OSError:
         return None
 

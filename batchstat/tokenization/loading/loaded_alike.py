@@ -33,13 +33,13 @@ def check_class(name: str, kind: str, options: Mapping[str, Any]) -> None:
             f"tokenizer {name!r} cannot be loaded by {kind}, as the trainer does: "
             f"{one_line(error)}: name another class, or none"
         ) from None
-    own = counted.encoder.as_transformers()
-    if is_same and made.chat_template == own.chat_template and _written(made) == _written(own):
+    saved = counted.encoder.as_transformers()
+    if is_same and made.chat_template == saved.chat_template and _written(made) == _written(saved):
         return
     call = "".join(f", {key}={value!r}" for key, value in options.items())
     raise InputError(
         f"the trainer loads tokenizer {name!r} by {kind}, which makes other tokens of it than "
-        f"{type(own).__name__}: save it with {kind}.from_pretrained({name!r}{call})"
+        f"{type(saved).__name__}: save it with {kind}.from_pretrained({name!r}{call})"
         ".save_pretrained('FOLDER') and pass --tokenizer FOLDER"
     )
 
@@ -63,12 +63,13 @@ def check_eos(name: str, token: str) -> None:
     """Raise InputError if chats end their turns with another token than the tokenizer's eos_token,
     so that axolotl does not train it.
     """
-    own = load_tokenizer(name).encoder.as_transformers().eos_token
-    if own != token:
+    eos_token = load_tokenizer(name).encoder.as_transformers().eos_token
+    if eos_token != token:
         raise InputError(
             f"axolotl trains {token}, which ends a turn, only where it is the eos_token of the "
-            f"tokenizer ({own} in {name!r}) or one of eot_tokens: add eot_tokens: ['{token}'], or "
-            "pass a template with {% generation %} around what is trained with --chat-template"
+            f"tokenizer ({eos_token} in {name!r}) or one of eot_tokens: add eot_tokens: "
+            f"['{token}'], or pass a template with {{% generation %}} around what is trained with "
+            "--chat-template"
         )
 
 
