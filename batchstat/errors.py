@@ -15,26 +15,14 @@ from reprlib import Repr
 from typing import ClassVar
 from urllib.parse import unquote, unquote_plus
 
+# --- words ---------------------------------------------------------------------------------------
 _CONTROLS = re.compile(r"[\x00-\x1f\x7f-\x9f\u2028\u2029\u202a-\u202e\u2066-\u2069\ud800-\udfff]")
-
-
 _COMMANDS = re.compile(r"##(?=\w*\[)")
 """What Azure Pipelines, TeamCity and older GitHub runners take for a command anywhere in a line."""
 _COMMAND_LINES = re.compile(r"(?m)^([^\S\n]*):(?=:)")
 """What GitHub Actions takes for a command: its runner trims the whitespace before it."""
-LEFT_OUT = "…"
-_SCHEME = re.compile(r"\s*[A-Za-z][\w+.\-]+://")
-_ADDRESS = re.compile(r"[A-Za-z][\w+.\-]+:/+[^\s'\"<>]*")
-_OF_OBJECTS = frozenset(
-    ("s3", "s3a", "gs", "gcs", "abfs", "abfss", "adl", "az", "wasb", "wasbs", "hf", "memory", "oss")
-)
-"""Schemes under which `?`, `#` and `;` may stand in patterns and in names of files."""
-_BEFORE_HOST = frozenset(("abfs", "abfss", "az", "wasb", "wasbs"))
-"""Schemes in which a container stands where others have a user."""
-_CONTAINER = re.compile(r"\$?[a-z0-9]+(-[a-z0-9]+)*@[^@:]+")
-_AFTER_NAME = re.compile(rf"[?#]|;(?=[^/=]*=|{LEFT_OUT})")
-_AFTER_OBJECT = re.compile(rf"[?#;](?=[^/?#;=]*=|{LEFT_OUT})")
-_SHOWN_QUERY = re.compile(r"(versionId|revision|format)=[\w.~\-]*")
+_LONG_WORDS = re.compile(r"(\S{80})\S{920,}")
+"""Values that are longer than any screen, of which the beginning is shown."""
 _short = Repr()
 _short.maxstring = _short.maxother = _short.maxlong = 80
 
@@ -57,6 +45,43 @@ def printable(text: str) -> str:
     moves a terminal's cursor or that a CI runner takes for a command.
     """
     return _without_marks(_CONTROLS.sub(lambda match: repr(match[0])[1:-1], text))
+
+
+def message(text: str) -> str:
+    """Return what is said to the user, on one line: see `printable` and `without_secrets`.
+
+    Any value that a message names may be longer than a screen: it is cut.
+    """
+    return printable(_LONG_WORDS.sub(r"\1…", without_secrets(text)))
+
+
+def without_commands(text: str) -> str:
+    """Return lines for a stream with everything escaped that a CI runner takes for a command.
+
+    Line starts are known only here, as a screen may be wrapped anywhere. The escapes mean the same
+    character in JSON, TOML and Python.
+    """
+    return _COMMAND_LINES.sub(r"\1\\u003a", _without_marks(text))
+
+
+def _without_marks(text: str) -> str:
+    return _COMMANDS.sub(r"#\\u0023", text)
+
+
+# --- addresses without their secrets --------------------------------------------------------------
+LEFT_OUT = "…"
+_SCHEME = re.compile(r"\s*[A-Za-z][\w+.\-]+://")
+_ADDRESS = re.compile(r"[A-Za-z][\w+.\-]+:/+[^\s'\"<>]*")
+_OF_OBJECTS = frozenset(
+    ("s3", "s3a", "gs", "gcs", "abfs", "abfss", "adl", "az", "wasb", "wasbs", "hf", "memory", "oss")
+)
+"""Schemes under which `?`, `#` and `;` may stand in patterns and in names of files."""
+_BEFORE_HOST = frozenset(("abfs", "abfss", "az", "wasb", "wasbs"))
+"""Schemes in which a container stands where others have a user."""
+_CONTAINER = re.compile(r"\$?[a-z0-9]+(-[a-z0-9]+)*@[^@:]+")
+_AFTER_NAME = re.compile(rf"[?#]|;(?=[^/=]*=|{LEFT_OUT})")
+_AFTER_OBJECT = re.compile(rf"[?#;](?=[^/?#;=]*=|{LEFT_OUT})")
+_SHOWN_QUERY = re.compile(r"(versionId|revision|format)=[\w.~\-]*")
 
 
 def shown_address(address: str) -> str:
@@ -103,8 +128,7 @@ def left_out_of(address: str) -> set[str]:
         scheme, _, rest = _parts(each)
         if scheme:
             more = re.split("[?&#;]", each[len(named_part(each)) :])
-            host = _host(rest)
-            user = _with_user(rest, host).rpartition("@")[0]
+            user = _user_in(rest) or ""
             parts |= {each.partition("=")[2] or each for each in more} | {user, *user.split(":")}
     return {each for part in parts for each in (part, unquote(part), unquote_plus(part))}
 
@@ -113,9 +137,9 @@ def _without_secrets(address: str) -> str:
     scheme, colon, rest = _parts(address)
     if not scheme:
         return address
-    host = _host(rest)
-    user, at, _ = _with_user(rest, host).rpartition("@")
-    if at and not (scheme.lower() in _BEFORE_HOST and _CONTAINER.fullmatch(host)):
+    user = _user_in(rest)
+    is_container = scheme.lower() in _BEFORE_HOST and _CONTAINER.fullmatch(_host(rest))
+    if user is not None and not is_container:
         rest = f"{LEFT_OUT}@{rest[len(user) + 1 :]}"
     more = _after_name(scheme, rest)
     if more is None:
@@ -145,14 +169,16 @@ def _after_name(scheme: str, rest: str) -> re.Match[str] | None:
     return (_AFTER_OBJECT if scheme.lower() in _OF_OBJECTS else _AFTER_NAME).search(rest)
 
 
-def _with_user(rest: str, host: str) -> str:
-    """Return the part of an address whose last `@` ends the user, if it has one.
+def _user_in(rest: str) -> str | None:
+    """Return the user in the rest of an address, with the password; None if it has none.
 
     A password may hold an unescaped `@` and a `/` after it, and then looks like a host: behind a
     password, an `@` in the path is taken for the end of it, too, as nobody could tell.
     """
+    host = _host(rest)
     has_password = ":" in host.partition("@")[0] and "@" in host
-    return rest if has_password or _is_part_of_user(host) else host
+    user, at, _ = (rest if has_password or _is_part_of_user(host) else host).rpartition("@")
+    return user if at else None
 
 
 def _is_part_of_user(host: str) -> bool:
@@ -169,30 +195,7 @@ def without_secrets(text: str) -> str:
     return _ADDRESS.sub(lambda match: shown_address(match[0]), text)
 
 
-def message(text: str) -> str:
-    """Return what is said to the user, on one line: see `printable` and `without_secrets`.
-
-    Any value that a message names may be longer than a screen: it is cut.
-    """
-    return printable(_LONG_WORDS.sub(r"\1…", without_secrets(text)))
-
-
-_LONG_WORDS = re.compile(r"(\S{80})\S{920,}")
-
-
-def without_commands(text: str) -> str:
-    """Return lines for a stream with everything escaped that a CI runner takes for a command.
-
-    Line starts are known only here, as a screen may be wrapped anywhere. The escapes mean the same
-    character in JSON, TOML and Python.
-    """
-    return _COMMAND_LINES.sub(r"\1\\u003a", _without_marks(text))
-
-
-def _without_marks(text: str) -> str:
-    return _COMMANDS.sub(r"#\\u0023", text)
-
-
+# --- options by the names that the reader knows ---------------------------------------------------
 _ON_COMMAND_LINE: ContextVar[bool] = ContextVar("_ON_COMMAND_LINE", default=False)
 _OPTION = re.compile(
     r"(?P<command>\b(?:batchstat|hf|pip|python) [a-z](?:(?! and )[^,;:()])*)"
@@ -250,6 +253,7 @@ def _as_argument(found: re.Match[str]) -> str:
     return f"{name}={value}" if is_plain else f'{name}="{value}"'
 
 
+# --- errors --------------------------------------------------------------------------------------
 class BatchstatError(Exception):
     """One line for the user: what is wrong, with the value, where, and what to do.
 

@@ -215,16 +215,12 @@ def _time(
             on_progress(MeasuringProgress(stage, shape, i, len(runs)))
             before = search.too_large
             with search.surviving():
-                own.timings += _repeated(device, shape)
+                began = time.perf_counter()
+                for _ in range(_MOST_REPEATS):
+                    own.timings.append(device.run(shape))
+                    if time.perf_counter() - began >= _LEAST_SECONDS:
+                        break
             own.is_lost |= search.too_large > before  # what fitted before may not fit again
-
-
-def _repeated(device: Device, shape: Shape) -> Iterator[Timing]:
-    began = time.perf_counter()
-    for _ in range(_MOST_REPEATS):
-        yield device.run(shape)
-        if time.perf_counter() - began >= _LEAST_SECONDS:
-            return
 
 
 class _Search:

@@ -33,7 +33,6 @@ class RecordedBatch:
         ended: seconds when its backward ended.
         is_counted: whether the forward was given the number of trained tokens of its step.
         is_step_counted: whether the Trainer's step was given it.
-        unused: calls and tokens of forwards without gradient since the batch before.
     """
 
     step: int
@@ -45,7 +44,6 @@ class RecordedBatch:
     ended: float | None = None
     is_counted: bool = False
     is_step_counted: bool = False
-    unused: tuple[int, int] = (0, 0)
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -66,7 +64,7 @@ class RecordedRank:
         why_ended: how it ended; empty where it did not say.
         is_planned: whether it was ended as the run was to do.
         why_partly: why a dry run has not read an epoch; empty if it has.
-        unused: calls and tokens of forwards without gradient after the last batch.
+        unused: calls and tokens of forwards without gradient.
     """
 
     rank: int
@@ -230,6 +228,8 @@ def _read_rank(path: Path) -> RecordedRank | None:
     end: dict[str, Any] = {"why": "", "unused": (0, 0)}  # of a process that did not say how
     for line in lines:
         end = line if line["k"] == "end" else end
+    unused = [line.get("unused", (0, 0)) for line in lines if line["k"] == "batch"]
+    unused.append(end["unused"])
     return RecordedRank(
         rank=begun["rank"],
         world_size=begun["world_size"],
@@ -248,7 +248,7 @@ def _read_rank(path: Path) -> RecordedRank | None:
         why_ended=end["why"],
         is_planned="planned" in end,
         why_partly=end.get("partly", ""),
-        unused=tuple(end["unused"]),
+        unused=(sum(calls for calls, _ in unused), sum(tokens for _, tokens in unused)),
     )
 
 
@@ -271,29 +271,24 @@ def _of_first_training(lines: list[dict[str, Any]]) -> tuple[list[dict[str, Any]
 def _batches(lines: list[dict[str, Any]]) -> Iterator[RecordedBatch]:
     """Yield batches; those of a dry run that were only read go on with steps of as many."""
     computed = [line for line in lines if line["k"] == "batch"]
-    for line in computed:
-        yield _batch_of(line, line["s"], *line.get("t", (None, None)))
-    per_step = max(np.bincount([line["s"] for line in computed])) if computed else 1
-    first = computed[-1]["s"] + 1 if computed else 0
-    for place, line in enumerate(line for line in lines if line["k"] == "rest"):
-        yield _batch_of(line, first + place // int(per_step), None, None)
-
-
-def _batch_of(
-    line: dict[str, Any], step: int, began: float | None, ended: float | None
-) -> RecordedBatch:
-    return RecordedBatch(
-        step=step,
-        parts=[read_of(part) for part in line["parts"]],
-        epoch=line.get("epoch"),
-        numbers=line.get("numbers"),
-        digests=[split_digests(each) for each in line.get("digests", ())],
-        began=began,
-        ended=ended,
-        is_counted="counted" in line,
-        is_step_counted="step_counted" in line,
-        unused=tuple(line.get("unused", (0, 0))),
-    )
+    only_read = [line for line in lines if line["k"] == "rest"]
+    steps = [line["s"] for line in computed]
+    per_step = int(max(np.bincount(steps))) if computed else 1
+    first = steps[-1] + 1 if computed else 0
+    steps += [first + place // per_step for place in range(len(only_read))]
+    for step, line in zip(steps, [*computed, *only_read], strict=True):
+        began, ended = line.get("t", (None, None))
+        yield RecordedBatch(
+            step=step,
+            parts=[read_of(part) for part in line["parts"]],
+            epoch=line.get("epoch"),
+            numbers=line.get("numbers"),
+            digests=[split_digests(joined) for joined in line.get("digests", ())],
+            began=began,
+            ended=ended,
+            is_counted="counted" in line,
+            is_step_counted="step_counted" in line,
+        )
 
 
 def _trainings(found: list[RecordedRank]) -> list[list[RecordedRank]]:

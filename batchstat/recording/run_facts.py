@@ -49,8 +49,6 @@ def run_facts(recording: Recording) -> RunFacts:
     """Return the facts of a recording that has a batch."""
     first, facts = recording.ranks[0], recording.facts
     batches = [batch for rank in recording.ranks for batch in rank.batches]
-    ends = [rank.unused for rank in recording.ranks]
-    unused = [batch.unused for batch in batches] + ends
     computed = [batch for batch in batches if batch.began is not None]
     # A dry run of a Trainer has steps, too, and computes none of them.
     computing = [
@@ -76,8 +74,8 @@ def run_facts(recording: Recording) -> RunFacts:
         step_seconds=median(times) if times else None,
         seconds=sum(times) / len(recording.ranks),
         skipped_steps=sum(rank.skipped for rank in recording.ranks),
-        forwards_without_gradient=sum(calls for calls, _ in unused),
-        tokens_without_gradient=sum(tokens for _, tokens in unused),
+        forwards_without_gradient=sum(rank.unused[0] for rank in recording.ranks),
+        tokens_without_gradient=sum(rank.unused[1] for rank in recording.ranks),
         computed_tokens=sum(part.rows * part.width for batch in computed for part in batch.parts),
         why_ended=first.why_ended if first.is_planned else "",
     )

@@ -35,10 +35,7 @@ def with_chat_template(
     Raises:
         InputError: the file cannot be read; the tokenizer has no template of its own.
     """
-    if template_file:
-        plain = with_tools = _read(template_file)
-    else:
-        plain, with_tools = _own_templates(tokenizer.encoder.as_transformers())
+    plain, with_tools = _templates(tokenizer, template_file)
     if not plain:
         raise InputError(
             f"tokenizer {tokenizer.name!r} has no chat template: pass --chat-template FILE"
@@ -53,9 +50,7 @@ def template_of(tokenizer: Tokenizer, template_file: Path | None) -> str:
     Raises:
         InputError: the file cannot be read.
     """
-    if template_file is not None:
-        return _read(template_file)
-    return _own_templates(tokenizer.encoder.as_transformers())[0]
+    return _templates(tokenizer, template_file)[0]
 
 
 def _with_templates(
@@ -155,24 +150,26 @@ def _by_inputs(
     return made
 
 
-def _own_templates(tokenizer: Any) -> tuple[str, str]:
-    """Return a tokenizer's templates for chats without and with tools; empty if it has none."""
-    found = tokenizer.chat_template
+def _templates(tokenizer: Tokenizer, file: Path | None) -> tuple[str, str]:
+    """Return the templates for chats without and with tools, of a file or of a tokenizer; empty if
+    it has none.
+    """
+    if file is not None:
+        try:
+            template = read_bytes(file).decode("utf-8")
+        except (OSError, UnicodeDecodeError) as error:
+            reason = one_line(error) if isinstance(error, OSError) else "not UTF-8"
+            raise InputError(f"chat template {file.as_posix()} cannot be read: {reason}") from None
+        return template, template
+    loaded = tokenizer.encoder.as_transformers()
     # transformers keeps several templates by their names, and takes tool_use for chats with tools.
-    named = found if isinstance(found, dict) else {"default": found}
-    plain = named.get("default") or ""
-    templates = plain, named.get("tool_use") or plain
+    by_name = loaded.chat_template
+    if not isinstance(by_name, dict):
+        by_name = {"default": by_name}
+    plain = by_name.get("default") or ""
+    templates = plain, by_name.get("tool_use") or plain
     if not all(isinstance(template, str) for template in templates):
         raise InputError(
-            f"the chat template of {tokenizer.name_or_path!r} is not text: pass "
-            "--chat-template FILE"
+            f"the chat template of {loaded.name_or_path!r} is not text: pass --chat-template FILE"
         )
     return templates
-
-
-def _read(file: Path) -> str:
-    try:
-        return read_bytes(file).decode("utf-8")
-    except (OSError, UnicodeDecodeError) as error:
-        reason = one_line(error) if isinstance(error, OSError) else "not UTF-8"
-        raise InputError(f"chat template {file.as_posix()} cannot be read: {reason}") from None

@@ -169,15 +169,16 @@ def _separator(backend: tokenizers.Tokenizer) -> tuple[bytes, int] | None:
     for number, token in sorted(added.items()):
         text = token.content
         others = [other.content for other in added.values() if other.content != text]
-        last = token.normalized
-        if token.special and not (
-            *(token.lstrip, token.rstrip, token.single_word, number in unknown),
-            last and backend.normalizer is not None,
-            any(text[:size] == text[-size:] for size in range(1, len(text))),
-            *(text in other or overlaps(other, text) for other in others),
-            *(last and (other in text or overlaps(text, other)) for other in others),
-        ).count(True):
-            return text.encode(), number
+        if not token.special or token.lstrip or token.rstrip or token.single_word:
+            continue
+        if number in unknown or any(text[:size] == text[-size:] for size in range(1, len(text))):
+            continue
+        if any(text in other or overlaps(other, text) for other in others):
+            continue
+        is_lost = any(other in text or overlaps(text, other) for other in others)
+        if token.normalized and (backend.normalizer is not None or is_lost):
+            continue
+        return text.encode(), number
     return None
 
 
