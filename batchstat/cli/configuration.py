@@ -94,14 +94,13 @@ def load_configuration(file: Path | None = None) -> Configuration:
         return Configuration()
     table = _read(found)
     shown = found if file else Path(os.path.relpath(found))
-    if found.name != SHARED_FILE:
-        return _Reader(found.parent, shown.as_posix(), "").configuration(table)
-    own = _own(table)
+    name = "tool.batchstat" if found.name == SHARED_FILE else ""
+    own = _own(table) if name else table
     if own is None:
         raise InputError(
             f"{shown.as_posix()} has no [tool.batchstat] table; add one or run `batchstat init`"
         )
-    return _Reader(found.parent, shown.as_posix(), "tool.batchstat").configuration(own)
+    return _Reader(found.parent, shown.as_posix(), name).configuration(own)
 
 
 def is_configured() -> bool:
@@ -278,18 +277,14 @@ def _typed(key: str, value: Any) -> Any:
         values = value if isinstance(value, list) else [value]
         return tuple(_text(name, each) for each in values)
     if key == "cost_per_hour":
-        return _number(name, value)
+        if isinstance(value, bool) or not isinstance(value, int | float):
+            raise OptionError(f"{name}={short(value)}: must be a number")
+        return float(value)
     if bool in types:
         if not isinstance(value, bool):
             raise OptionError(f"{name}={short(value)}: must be true or false")
         return value
     return whole_number(name, value, min_value=0) if int in types else _text(name, value)
-
-
-def _number(name: str, value: Any) -> float:
-    if isinstance(value, bool) or not isinstance(value, int | float):
-        raise OptionError(f"{name}={short(value)}: must be a number")
-    return float(value)
 
 
 def _text(name: str, value: Any) -> str:

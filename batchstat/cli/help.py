@@ -42,7 +42,9 @@ class _Page:
         self.parts = getattr(command, "listed", [])
         columns = shutil.get_terminal_size().columns
         self.width = min(max(columns, _WIDTHS[0]), _WIDTHS[1])
-        self.has_styles = _has_styles()
+        is_plain = os.environ.get("NO_COLOR") or os.environ.get("TERM") == "dumb"
+        is_shown = sys.stdout.isatty() or os.environ.get("FORCE_COLOR")
+        self.has_styles = bool(is_shown and not is_plain)
         self.arguments = [each for each in command.params if each.param_type_name == "argument"]
         options = [each for each in command.params if each.param_type_name == "option"]
         if not (everything or self.parts):
@@ -71,7 +73,10 @@ class _Page:
             yield from self._section(panel, [(each.name, _summary(each)) for each in parts])
         for panel, options in _by_panel(self.options, "Options").items():
             yield from self._section(panel, [(_flags(each), _described(each)) for each in options])
-        yield from self._last_lines()
+        if self.parts:
+            yield from ("", f"Options and examples of a command: {self.path} COMMAND --help")
+        if self.more:
+            yield from ("", f"{counted(self.more, 'more option')}: {self.path} --help-all")
 
     def _usage(self) -> Iterator[str]:
         yield self.path
@@ -104,23 +109,11 @@ class _Page:
             else:
                 yield styled + wrapped[len(name) + 2 :]
 
-    def _last_lines(self) -> Iterator[str]:
-        if self.parts:
-            yield from ("", f"Options and examples of a command: {self.path} COMMAND --help")
-        if self.more:
-            yield from ("", f"{counted(self.more, 'more option')}: {self.path} --help-all")
-
     def _heading(self, text: str) -> str:
         return self._styled(text, "1")
 
     def _styled(self, text: str, code: str) -> str:
         return f"\x1b[{code}m{text}\x1b[0m" if self.has_styles else text
-
-
-def _has_styles() -> bool:
-    if os.environ.get("NO_COLOR") or os.environ.get("TERM") == "dumb":
-        return False
-    return sys.stdout.isatty() or bool(os.environ.get("FORCE_COLOR"))
 
 
 def _by_panel(items: Iterable[Any], others: str) -> dict[str, list[Any]]:

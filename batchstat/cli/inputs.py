@@ -54,25 +54,18 @@ _ONLY_FOR_OTHERS = {
 """Keys of the configuration that a flag for one kind of content overrides."""
 
 
-@dataclass(frozen=True)
-class Inputs:
-    """What a command works with: the options given, and the values in force for one check.
+@dataclass(frozen=True, kw_only=True)
+class Inputs(CheckSettings):
+    """What a command works with: the options given, and the values in force for one check; a
+    command that checks nothing has the default one.
 
     Attributes:
         options: the options that the user gave.
-        name: of the check; a command that checks nothing has the default one.
-        values: by the names of `KEYS`, with where each is set; defaults are not included.
-        limits: by the quantity they limit; None for one that is off.
-        table: the file, and the table in it, for settings of this check only; None without a file.
         setup: what the trainer's configuration means that is the current setup; None without one.
         observed: the recording that is the current setup; None without one.
     """
 
     options: Options
-    name: str
-    values: Mapping[str, Setting]
-    limits: Mapping[str, Limit | None]
-    table: str | None = None
     setup: "TrainingSetup | None" = None
     observed: "Observed | None" = None
 
@@ -100,11 +93,6 @@ class Inputs:
         if self.observed is not None:
             found.add(self.observed.profile.corpus.sources[0].path)
         return found
-
-    @property
-    def is_configured(self) -> bool:
-        """Whether a configuration is in force."""
-        return self.table is not None
 
     @property
     def limits_in_force(self) -> list[Limit]:
@@ -205,13 +193,13 @@ def read_inputs(
         if (key := name.replace("-", "_")) in options.given
     }
     return Inputs(
-        options,
-        check.name,
-        {**kept, **flags},
-        {**check.limits, **read_limits(limits, COMMAND_LINE)},
-        check.table,
-        setup,
-        observed,
+        name=check.name,
+        values={**kept, **flags},
+        limits={**check.limits, **read_limits(limits, COMMAND_LINE)},
+        table=check.table,
+        options=options,
+        setup=setup,
+        observed=observed,
     )
 
 

@@ -84,7 +84,7 @@ def line_of(
 def where(inputs: Inputs) -> list[str]:
     """Return the words that name the results folder, and keep a configuration out."""
     folder = [] if inputs.output == DEFAULT_FOLDER else ["-o", str(inputs.output)]
-    is_configured = inputs.is_configured or "no_config" in inputs.options.given
+    is_configured = inputs.table is not None or "no_config" in inputs.options.given
     return [*folder, *(["--no-config"] if is_configured else [])]
 
 

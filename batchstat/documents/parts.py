@@ -8,7 +8,7 @@ from functools import cache
 from inspect import cleandoc
 from typing import Annotated, Any, Literal, Union, get_args, get_origin
 
-from batchstat.parameters import Option, options_of
+from batchstat.parameters import options_of
 from batchstat.records import SAME, Record
 
 Kind = Literal["ratio", "count", "number"]
@@ -174,7 +174,11 @@ def _keys(record: Any) -> Iterator[tuple[str, Part]]:
             continue
         part = replace(parts(each.type), told=told, source=source)
         if options:
-            part = _of_option(part, options[each.name])
+            declared = options[each.name]
+            allowed: dict[str, Any] = {"enum": tuple(declared.values)} if declared.values else {}
+            if part.type == "integer":
+                allowed["minimum"] = declared.least
+            part = replace(part, told=declared.told, allowed=allowed)
         elif each.default is not MISSING and not issubclass(record, Record):
             part = replace(part, is_required=False, default=each.default)
         yield each.metadata.get("key") or each.name, part
@@ -191,11 +195,3 @@ def _ordered(record: Any) -> dict[str, Part]:
             place = names.index(getter.after) + 1 if getter.after else len(found)
             found.insert(place, (getter.key or name, part))
     return dict(found)
-
-
-def _of_option(part: Part, declared: Option) -> Part:
-    """Return a setting as a part of a document."""
-    found: dict[str, Any] = {"enum": tuple(declared.values)} if declared.values else {}
-    if part.type == "integer":
-        found["minimum"] = declared.least
-    return replace(part, told=declared.told, allowed=found)

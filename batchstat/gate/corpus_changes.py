@@ -1,6 +1,7 @@
 """Changes to a corpus that would keep a limit on its own numbers: samples removed or added."""
 
 import math
+from bisect import bisect_left
 
 import numpy as np
 
@@ -26,17 +27,16 @@ def leaving_out(limit: Limit, profile: Profile) -> tuple[str, Number] | None:
     def percentile(left_out: int) -> int:
         return LengthStats.of(rising[: len(rising) - left_out]).percentile(thousandths)
 
-    low, high = 0, len(rising) - 1
-    if percentile(high) > limit.threshold:
+    left_out = bisect_left(
+        range(len(rising)), True, lo=1, key=lambda count: percentile(count) <= limit.threshold
+    )
+    if left_out == len(rising):
         return None
-    while high - low > 1:
-        middle = (low + high) // 2
-        low, high = (low, middle) if percentile(middle) <= limit.threshold else (middle, high)
     longest = int(profile.records[order[-1]])
-    change = f"removing the {high:,} longest samples (the longest is record {longest})"
-    if high == 1:
+    change = f"removing the {left_out:,} longest samples (the longest is record {longest})"
+    if left_out == 1:
         change = f"removing the longest sample, record {longest},"
-    return change, percentile(high)
+    return change, percentile(left_out)
 
 
 def adding_samples(limit: Limit, profile: Profile) -> tuple[str, Number] | None:

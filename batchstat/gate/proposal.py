@@ -21,17 +21,14 @@ def propose_limits(
         has_budget: whether batches have a budget that is more than their own largest, which grows
             with the data.
     """
-    row = report["strategy"]
-    limits = [("max-padding", _above(row["padding_ratio"]), _measured(row["padding_ratio"]))]
+    row, basis = report["strategy"], report["basis"]
+    limits = [_at_most("max-padding", row["padding_ratio"])]
     if has_budget:
-        limits.append(("min-fill", _below(row["fill"]), _measured(row["fill"])))
-    limits.append(
-        ("max-truncated", _above(row["truncated_ratio"]), _measured(row["truncated_ratio"]))
-    )
-    if may_drop or report["basis"]["overflow"] == "drop" or report["basis"]["drop_last"]:
-        limits.append(
-            ("max-dropped", _above(row["dropped_ratio"]), _measured(row["dropped_ratio"]))
-        )
+        least = min(max(math.floor(100 * row["fill"] - 5), 0), 100)
+        limits.append(("min-fill", f'"{least}%"', _measured(row["fill"])))
+    limits.append(_at_most("max-truncated", row["truncated_ratio"]))
+    if may_drop or basis["overflow"] == "drop" or basis["drop_last"]:
+        limits.append(_at_most("max-dropped", row["dropped_ratio"]))
     samples = report["corpus"]["samples"]
     limits.append(("min-samples", str(max(1, samples * 9 // 10)), f"measured {samples:,}"))
     over = row["over_budget_batches"]
@@ -45,13 +42,10 @@ def propose_limits(
     return limits
 
 
-def _above(ratio: float) -> str:
+def _at_most(name: str, ratio: float) -> tuple[str, str, str]:
+    """Return a limit half a percentage point above a ratio."""
     tenths = min(math.ceil(1000 * ratio + 5), 1000)
-    return f'"{tenths / 10:.1f}%"'
-
-
-def _below(ratio: float) -> str:
-    return f'"{min(max(math.floor(100 * ratio - 5), 0), 100)}%"'
+    return name, f'"{tenths / 10:.1f}%"', _measured(ratio)
 
 
 def _a_tenth_above(ratio: float) -> tuple[str, str]:

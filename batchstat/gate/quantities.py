@@ -26,7 +26,9 @@ def parse_quantity(name: str, value: object, kind: Kind, *, difference: bool = F
     Raises:
         OptionError: an invalid limit, with the one probably meant.
     """
-    text = _text(name, value)
+    if isinstance(value, bool) or not isinstance(value, int | float | str):
+        raise OptionError(f"{name}={value!r}: must be a number, such as 5% or 100")
+    text = str(value).strip()
     written = _WRITTEN.fullmatch(text)
     if written is None:
         raise OptionError(f"{name}={text!r}: {_unreadable(text, kind, difference)}")
@@ -43,12 +45,6 @@ def parse_quantity(name: str, value: object, kind: Kind, *, difference: bool = F
             raise OptionError(f"{name}={text!r}: a count; write a whole number")
         return int(number)
     return float(number)
-
-
-def _text(name: str, value: object) -> str:
-    if isinstance(value, bool) or not isinstance(value, int | float | str):
-        raise OptionError(f"{name}={value!r}: must be a number, such as 5% or 100")
-    return value.strip() if isinstance(value, str) else str(value)
 
 
 def _unreadable(text: str, kind: Kind, difference: bool) -> str:

@@ -164,7 +164,15 @@ def _given(setup: Setup) -> dict[str, Any]:
 def _shown_progress() -> "Iterator[OnProgress]":
     """Yield what shows the progress on standard error: a bar, or off a terminal its stages."""
     if not sys.stderr.isatty():
-        yield _lines()
+        shown_stage = ""
+
+        def say_new_stage(now: "MeasuringProgress") -> None:
+            nonlocal shown_stage
+            if now.stage != shown_stage:
+                shown_stage = now.stage
+                say(shown_stage)
+
+        yield say_new_stage
         return
     from rich.console import Console
     from rich.progress import BarColumn, Progress, TextColumn
@@ -175,16 +183,3 @@ def _shown_progress() -> "Iterator[OnProgress]":
         yield lambda now: bar.update(
             task, description=f"{now.stage}: {now.shape}", completed=now.done, total=now.of or None
         )
-
-
-def _lines() -> "OnProgress":
-
-    stage = ""
-
-    def update(now: "MeasuringProgress") -> None:
-        nonlocal stage
-        if now.stage != stage:
-            stage = now.stage
-            say(stage)
-
-    return update

@@ -1,6 +1,7 @@
 """batchstat compare"""
 
 from dataclasses import asdict, dataclass, replace
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -29,7 +30,6 @@ if TYPE_CHECKING:
     from batchstat.cli.configuration import CheckSettings
     from batchstat.cli.each import Compared
     from batchstat.cli.inputs import Inputs
-    from batchstat.cli.results import CommandResult
     from batchstat.planning.strategies.spec import StrategySpec
     from batchstat.profiling.profile import Profile
     from batchstat.simulation.compare.changes import Change
@@ -127,67 +127,70 @@ def _compared(options: Options, check: "CheckSettings | None") -> "Compared":
     """
     from batchstat.cli.current import current_of
     from batchstat.cli.inputs import read_inputs
+    from batchstat.cli.pasted import line_of
     from batchstat.cli.profiles import find_profile
-    from batchstat.planning.strategies.spec import StrategySpec
-    from batchstat.simulation.compare.candidates import check_seeds
-    from batchstat.simulation.compare.estimate import check_share, read_share
+    from batchstat.cli.results import CommandResult
+    from batchstat.documents.comparison import comparison_document
+    from batchstat.render.screens.comparison import comparison_screen
     from batchstat.trainers.compare import compare
 
     table, inputs = options.read(Table), read_inputs(options, check)
-    if table.export is not None and table.export.suffix != ".parquet":
-        raise OptionError(f"export={table.export.as_posix()}: must end in .parquet")
-    if table.export is not None and inputs.observed is not None:
-        raise OptionError("--export writes records of a corpus: remove it beside a recording")
-    settings = inputs.settings
-    check_seeds(settings, table.seeds)
-    strategies = tuple(StrategySpec.parse(named) for named in table.strategy)
-    for named in (*strategies, *filter(None, [inputs.current])):
-        named.checked(settings)
-    share = None
-    if table.subsample is not None:
-        share = read_share(table.subsample)
-        check_share(share, settings)
-        if table.export is not None:
-            raise OptionError("--export writes the batches of the whole corpus: remove --subsample")
+    strategies, share = _checked(table, inputs)
     model = as_model(inputs.get("model"))
     read_device(inputs, model)
     found = find_profile(inputs)
-    now = current_of(inputs, found.profile)
+    trained = current_of(inputs, found.profile)
+    samples = trained.profile
     comparison = compare(
-        now.profile,
-        strategies=_strategies(inputs, strategies, now, every=table.every),
-        current=now.row,
-        trainer=now.trainer,
+        samples,
+        strategies=_strategies(inputs, strategies, trained, every=table.every),
+        current=trained.row,
+        trainer=trained.trainer,
         model=model,
         seeds=table.seeds,
         subsample=share,
         **device_keywords(inputs),
-        **asdict(now.settings),
+        **asdict(trained.settings),
     )
-    comparison = replace(comparison, warnings=found.warnings + now.warnings + comparison.warnings)
-    return found, comparison, _result(inputs, found.profile, now.profile, comparison)
-
-
-def _result(
-    inputs: "Inputs", whole: "Profile", profile: "Profile", comparison: "Comparison"
-) -> "CommandResult":
-    from batchstat.cli.pasted import line_of
-    from batchstat.cli.results import CommandResult
-    from batchstat.documents.comparison import comparison_document
-    from batchstat.render.screens.comparison import comparison_screen
-
-    def to_use(change: "Change") -> str:
-        is_whole = len(profile) == len(whole)
-        return line_of(inputs, profile, comparison.basis, change, is_whole=is_whole)
-
-    return CommandResult(
+    warnings = found.warnings + trained.warnings + comparison.warnings
+    comparison = replace(comparison, warnings=warnings)
+    is_whole = len(samples) == len(found.profile)
+    to_use = partial(line_of, inputs, samples, comparison.basis, is_whole=is_whole)
+    result = CommandResult(
         COMPARE_FILE,
         comparison_document(comparison),
-        comparison_screen(comparison, to_use, inputs.options.read(Details).details),
+        comparison_screen(comparison, to_use, options.read(Details).details),
         comparison,
-        lambda: _page(inputs, profile, comparison, to_use),
-        [warning.message for warning in comparison.warnings],
+        lambda: _page(inputs, samples, comparison, to_use),
+        [warning.message for warning in warnings],
     )
+    return found, comparison, result
+
+
+def _checked(table: Table, inputs: "Inputs") -> "tuple[tuple[StrategySpec, ...], float | None]":
+    """Return the strategies of the flags, and the share of the corpus to simulate.
+
+    Raises:
+        OptionError: options that contradict each other, which is known before anything is counted.
+    """
+    from batchstat.planning.strategies.spec import StrategySpec
+    from batchstat.simulation.compare.candidates import check_seeds
+    from batchstat.simulation.compare.estimate import check_share, read_share
+
+    settings, share = inputs.settings, None
+    if table.export is not None and table.export.suffix != ".parquet":
+        raise OptionError(f"export={table.export.as_posix()}: must end in .parquet")
+    if table.export is not None and inputs.observed is not None:
+        raise OptionError("--export writes records of a corpus: remove it beside a recording")
+    check_seeds(settings, table.seeds)
+    strategies = tuple(map(StrategySpec.parse, table.strategy))
+    for strategy in (*strategies, *filter(None, [inputs.current])):
+        strategy.checked(settings)
+    if table.subsample is not None:
+        share = check_share(read_share(table.subsample), settings)
+        if table.export is not None:
+            raise OptionError("--export writes the batches of the whole corpus: remove --subsample")
+    return strategies, share
 
 
 def _page(
@@ -238,7 +241,7 @@ def _export(profile: "Profile", comparison: "Comparison", path: Path) -> None:
 
 
 def _strategies(
-    inputs: "Inputs", given: "tuple[StrategySpec, ...]", now: "Trained", *, every: bool
+    inputs: "Inputs", given: "tuple[StrategySpec, ...]", trained: "Trained", *, every: bool
 ) -> "Sequence[Row] | None":
     """Return the strategies of the rows: those of the flags, else None for the default ones; with
     `--all`, all others of batchstat's own too.
@@ -249,16 +252,16 @@ def _strategies(
     from batchstat.planning.strategies.registry import OWN_STRATEGIES
     from batchstat.simulation.compare.candidates import default_strategies
 
-    if now.strategies is not None:
+    if trained.strategies is not None:
         if every or given:
             raise OptionError(
                 "no strategy plans batches of an encoder and a decoder: remove --all and --strategy"
             )
-        return now.strategies
+        return trained.strategies
     if not every:
         return given or None
     wanted = given or default_strategies(
-        inputs.settings, inputs.current, () if now.trainer is None else now.trainer.changes
+        inputs.settings, inputs.current, () if trained.trainer is None else trained.trainer.changes
     )
     named = {each.name for each in (*wanted, *filter(None, [inputs.current]))}
     return (*wanted, *(name for name in OWN_STRATEGIES if name not in named))

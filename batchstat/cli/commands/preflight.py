@@ -1,8 +1,8 @@
 """batchstat preflight"""
 
 from dataclasses import dataclass, fields
+from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from batchstat.cli.device import Calibrated, read_device
 from batchstat.cli.options import Options, takes
@@ -11,9 +11,6 @@ from batchstat.errors import InputError, OptionError
 from batchstat.parameters import described, option, options_of
 from batchstat.planning.settings import Settings
 from batchstat.storage.result_files import PREFLIGHT_FILE, profile_version
-
-if TYPE_CHECKING:
-    from batchstat.simulation.compare.changes import Change
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -102,12 +99,10 @@ def command(options: Options) -> None:
     kept = {"corpus", *(name for record in records for name in options_of(record))}
     asked = {key: value for key, value in options.given.items() if key in kept}
     compare = repeated(Options(asked), "compare", current=trainer.trainer_config)
-    is_whole = len(report.samples.profile) == len(profile)
-
-    def to_use(change: "Change") -> str:
-        basis = report.simulation.basis
-        return line_of(inputs, report.samples.profile, basis, change, is_whole=is_whole)
-
+    samples = report.samples.profile
+    to_use = partial(
+        line_of, inputs, samples, report.simulation.basis, is_whole=len(samples) == len(profile)
+    )
     result = CommandResult(
         PREFLIGHT_FILE,
         preflight_document(report),

@@ -73,6 +73,16 @@ class Change:
         return self.current.counts.compute - self.row.counts.compute
 
     @property
+    def compute(self) -> int:
+        """Compute with it."""
+        return self.row.counts.compute
+
+    @property
+    def saves_enough(self) -> bool:
+        """Whether it helps."""
+        return self.saved >= LEAST_SAVED * self.current.counts.compute
+
+    @property
     def learning_rate(self) -> LearningRateHint:
         """How the learning rate may scale."""
         return learning_rate_hint(self.current.counts, self.row.counts)
@@ -178,36 +188,39 @@ def find_changes(candidates: Iterable[Change], current: StrategyResult, budget: 
         """Return those that may be recommended and help, those that keep most first."""
         allowed = [each for each in among if _is_allowed(each, budget)]
         # A setup that does not fit is no measure of what a change must save.
-        helping = [each for each in allowed if not current_fits or _saves(each)]
-        return sorted(helping, key=lambda each: (each.keeps, each.row.counts.compute))
+        helping = [each for each in allowed if not current_fits or each.saves_enough]
+        return sorted(helping, key=lambda each: (each.keeps, each.compute))
 
     ranked, packing = chosen(rivals), chosen([each for each in others if each not in rivals])
-    star, fastest = _star(ranked), min(ranked, key=_compute, default=None)
+    star, fastest = _star(ranked), min(ranked, key=lambda each: each.compute, default=None)
     packed = _star(packing)
     best = star.row if star is not None else current
-    if packed is not None and packed.row.counts.compute >= best.counts.compute:
+    if packed is not None and packed.compute >= best.counts.compute:
         packed = None
     least = min([current, *(each.row for each in rivals)], key=lambda row: row.counts.compute)
-    is_ruled_out = least.counts.compute < best.counts.compute and not any(
-        least is each.row for each in ranked
+    is_ruled_out = (
+        least.counts.compute < best.counts.compute
+        and all(least is not each.row for each in ranked)
+        # Where it saves little, it would not have helped anyhow.
+        and Change(row=least, current=current).saves_enough
     )
-    is_clearly_faster = (
-        star is not None
-        and fastest is not None
-        and _compute(star) > CLEARLY_FASTER * _compute(fastest)
-    )
+    # What keeps more of the training is named first, where it is nearly as fast.
+    if star is None or fastest is None or star.compute <= CLEARLY_FASTER * fastest.compute:
+        fastest = None
     return Changes(
         current=current,
         current_fits=current_fits,
         star=star,
-        fastest=fastest if is_clearly_faster else None,
+        fastest=fastest,
         packed=packed,
-        ruled_out=least if is_ruled_out and not _is_small(least, current) else None,
+        ruled_out=least if is_ruled_out else None,
         ranked=tuple(ranked),
         others=tuple(
             each
             for each in rivals
-            if each not in ranked and _is_allowed(each, budget) and _costs_little(each)
+            if each not in ranked
+            and _is_allowed(each, budget)
+            and each.saved >= -LEAST_SAVED * current.counts.compute
         ),
     )
 
@@ -219,23 +232,6 @@ def _star(ranked: Sequence[Change]) -> Change | None:
     most = max(each.saved for each in ranked)
     # `most` is negative where the current setup does not fit: then the one that costs least comes.
     return next(each for each in ranked if each.saved >= min(ENOUGH_SAVED * most, most))
-
-
-def _compute(change: Change) -> int:
-    return change.row.counts.compute
-
-
-def _saves(change: Change) -> bool:
-    return change.saved >= LEAST_SAVED * change.current.counts.compute
-
-
-def _costs_little(change: Change) -> bool:
-    return change.saved >= -LEAST_SAVED * change.current.counts.compute
-
-
-def _is_small(row: StrategyResult, current: StrategyResult) -> bool:
-    """Return whether a row would not have helped anyhow."""
-    return not _saves(Change(row=row, current=current))
 
 
 def _fits(row: StrategyResult, budget: int) -> bool:
