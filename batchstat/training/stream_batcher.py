@@ -14,7 +14,6 @@ from batchstat.planning.epoch import make_epoch
 from batchstat.planning.plan import Window
 from batchstat.planning.rng import window_rng
 from batchstat.planning.settings import Settings, SettingsOptions
-from batchstat.planning.strategies.base import Strategy
 from batchstat.planning.strategies.spec import RowRequest, StrategySpec
 from batchstat.storage.sealed_records import seal
 from batchstat.training.state import check_same_sampler, digest
@@ -97,7 +96,9 @@ class StreamBatcher:
             raise OptionError(f"{what} needs a whole epoch and cannot batch a stream")
         _require_lengths(request, given)
         self._strategy = request.strategy
-        self._window = _window_size(self._strategy, given.read_ahead)
+        size = self._strategy.batch_capacity or 1
+        whole_batches = max(size, given.read_ahead // size * size)
+        self._window = self._strategy.window_size or whole_batches
         self._fingerprint: dict[str, Any] = {
             "strategy": {"name": request.name, **request.params},
             "window": self._window,
@@ -127,33 +128,42 @@ class StreamBatcher:
         resume, self._resume = self._resume or self._start_of(epoch), None
         own = self._running = object()
         number, skip, before = resume["window"], resume["batches"], resume["samples"]
+        source = resume["source"]
         # Until it is read from, a source may still report its position at the end of an epoch.
-        state = resume["source"]
-        self._place(state)
+        self._place(source)
         stream = iter(self._source)
-        if state is None:
-            self._skip(stream, before)
+        if source is None and (read := sum(1 for _ in islice(stream, before))) < before:
+            raise InputError(
+                f"the source has {read:,} samples, but the state is after {before:,}: restart "
+                "the epoch"
+            )
         window = list(islice(stream, self._window))
         if skip and not window:
             raise InputError(_OTHER_SOURCE)
         while window:
-            state_after = self._state_of_source()
+            source_after = self._state_of_source()
             following = list(islice(stream, self._window)) if len(window) == self._window else []
             lengths = self._lengths(window, before)
             known = digest(lengths)
             if skip and known != resume["lengths"]:
                 raise InputError(_OTHER_SOURCE)
+            at_window = self._start_of(epoch) | {
+                "window": number,
+                "samples": before,
+                "source": source,
+                "lengths": known,
+            }
             rng = window_rng(self._basis.seed, epoch, number)
             last, made = not following, 0
             for made, batch in enumerate(self._planned(window, lengths, rng, last=last), 1):
                 if made > skip:
                     if self._running is own:
-                        self._state = self._state_of(epoch, number, made, before, state, known)
+                        self._state = at_window | {"batches": made}
                     yield batch
             if skip > made:
                 raise InputError(_OTHER_SOURCE)
             before += len(window)
-            number, skip, window, state = number + 1, 0, following, state_after
+            number, skip, window, source = number + 1, 0, following, source_after
 
     def state_dict(self) -> dict[str, Any]:
         """Return the position after the last batch of the iterator that was started last."""
@@ -248,28 +258,16 @@ class StreamBatcher:
         # A copy, since a source may modify what it returned.
         return deepcopy(source.state_dict()) if has_both and not self._replay else None
 
-    def _skip(self, stream: Iterator[Any], samples: int) -> None:
-        read = sum(1 for _ in islice(stream, samples))
-        if read < samples:
-            raise InputError(
-                f"the source has {read:,} samples, but the state is after {samples:,}: restart "
-                "the epoch"
-            )
-
     def _start_of(self, epoch: int) -> dict[str, Any]:
-        return self._state_of(epoch, 0, 0, 0, None, None)
-
-    def _state_of(
-        self, epoch: int, window: int, batches: int, samples: int, source: Any, known: str | None
-    ) -> dict[str, Any]:
+        """Return the state of an epoch of which nothing has been read."""
         return {
             "schema": SCHEMA,
             "epoch": epoch,
-            "window": window,
-            "batches": batches,
-            "samples": samples,
-            "source": source,
-            "lengths": known,
+            "window": 0,
+            "batches": 0,
+            "samples": 0,
+            "source": None,
+            "lengths": None,
             "fingerprint": self._fingerprint,
         }
 
@@ -284,13 +282,6 @@ def _require_lengths(request: RowRequest, given: Settings) -> None:
     sized = given.batch_size is not None or request.sets("batch_size")
     if strategy.batch_capacity is not None and not sized:
         raise OptionError(f"strategy {name} needs batch_size, or max_length to derive it from")
-
-
-def _window_size(strategy: Strategy, read_ahead: int) -> int:
-    if strategy.window_size is not None:
-        return strategy.window_size
-    batch_size = strategy.batch_capacity or 1
-    return max(batch_size, read_ahead // batch_size * batch_size)
 
 
 _OTHER_SOURCE = (

@@ -74,7 +74,8 @@ class StrategySpec:
     def _made(cls, text: str, name: str, given: Mapping[str, Any]) -> Self:
         kind = STRATEGIES[name]
         # A framework that packs by an argument is another strategy without it.
-        if kind.unpacked is not None and not _packs(kind, given):
+        packs = given.get(kind.packed_by, NOT_PACKED) not in (NOT_PACKED, False)
+        if kind.unpacked is not None and not packs:
             given = {key: value for key, value in given.items() if key != kind.packed_by}
             _check_unpacked(text, kind, given)
             kind = kind.unpacked
@@ -182,11 +183,6 @@ class RowRequest:
 def names_strategy(text: str) -> bool:
     """Return whether a text is a strategy's name, with parameters or without."""
     return text.partition(":")[0] in STRATEGIES
-
-
-def _packs(kind: type[Strategy], given: Mapping[str, Any]) -> bool:
-    """Return whether the parameters of a framework make it pack."""
-    return given.get(kind.packed_by, NOT_PACKED) not in (NOT_PACKED, False)
 
 
 def _check_unpacked(spec: str, kind: type[Strategy], given: Mapping[str, Any]) -> None:
