@@ -21,18 +21,6 @@ def round_up(numbers: _Numbers, multiple: int) -> _Numbers:
     return numbers if multiple == 1 else -(-numbers // multiple) * multiple
 
 
-def distinct(numbers: Ints) -> Ints:
-    """Return the distinct ones of (n,) numbers, ascending.
-
-    `np.unique` hashes since NumPy 2.3, which takes 13 times as long as this where most are distinct
-    (10^6 numbers, NumPy 2.4.6) and no less where few are.
-    """
-    ordered = np.sort(numbers)
-    is_first = np.ones(len(ordered), dtype=bool)
-    np.not_equal(ordered[1:], ordered[:-1], out=is_first[1:])
-    return ordered[is_first]
-
-
 def offsets_from_sizes(sizes: Ints) -> Ints:
     """Return (n + 1,) where each of n groups begins, and where the last one ends.
 

@@ -54,8 +54,12 @@ class PlanInputs(NamedTuple):
             InputError: the settings need trained tokens, and these are unknown.
         """
         stated_max = self.profile.stated_max if self.profile else None
-        if settings.needs_trained:
-            self.samples.check_trained()
+        if settings.needs_trained and self.samples.trained is None:
+            raise InputError(
+                "balance_by=trained: it is unknown which tokens are trained; profile the corpus "
+                "with --prompt-column and --completion-column, --assistant-only-loss or "
+                "--trained-column"
+            )
         size = loss = None
         multiple = 1
         if current is not None:

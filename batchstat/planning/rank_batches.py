@@ -128,7 +128,14 @@ class RankBatches:
         """(n_entries,) tokens of each that carry loss: the trained ones, or all but the first."""
         if self.trained is not None:
             return self.trained
-        return after_first(self.lengths, self.row_offsets if self.joins_samples else None)
+        # Nothing predicts the first token of a sample; in a row that is one text, only the first
+        # sample's, as the end of one sample predicts the beginning of the next.
+        if not self.joins_samples:
+            return np.maximum(self.lengths - 1, 0)
+        tokens = self.lengths.copy()
+        firsts = first_entries(self.row_offsets)
+        tokens[firsts] = np.maximum(tokens[firsts] - 1, 0)
+        return tokens
 
     @cached_property
     def step_totals(self) -> StepTotals:
@@ -187,24 +194,6 @@ class RankBatches:
             repeated=self.repeated[entries].tolist(),
             trained_tokens=trained,
         )
-
-
-def after_first(lengths: Ints, rows: Ints | None = None) -> Ints:
-    """Return (n,) tokens of samples that carry loss if all are trained: nothing predicts the first
-    token of a sample.
-
-    Args:
-        lengths: (n,) tokens of samples, or of parts of them.
-        rows: (n_rows + 1,) the first of each row, where nothing predicts the first token of a row
-            alone, as the end of one sample predicts the beginning of the next; None where samples
-            are kept apart.
-    """
-    if rows is None:
-        return np.maximum(lengths - 1, 0)
-    found = lengths.copy()
-    firsts = first_entries(rows)
-    found[firsts] = np.maximum(found[firsts] - 1, 0)
-    return found
 
 
 def first_entries(rows: Ints) -> Ints:

@@ -6,7 +6,6 @@ from functools import cached_property
 import numpy as np
 import numpy.typing as npt
 
-from batchstat.errors import InputError
 from batchstat.lengths.arrays import Ints
 from batchstat.lengths.lost import Lost
 from batchstat.lengths.stats import LengthStats
@@ -95,15 +94,6 @@ class Samples:
     def _trained_within(self) -> dict[int, Ints]:
         """(n,) trained tokens of each sample within a length, the first one not counted."""
         return {}
-
-    def check_trained(self) -> None:
-        """Raise InputError if it is unknown which tokens are trained, which `balance_by` needs."""
-        if self.trained is None:
-            raise InputError(
-                "balance_by=trained: it is unknown which tokens are trained; profile the corpus "
-                "with --prompt-column and --completion-column, --assistant-only-loss or "
-                "--trained-column"
-            )
 
     def places(self, records: Ints) -> Ints:
         """Return (n,) the index of each record among the samples."""

@@ -7,7 +7,8 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from batchstat.errors import InputError
-from batchstat.lengths.arrays import Ints, distinct
+from batchstat.lengths.arrays import Ints
+from batchstat.lengths.stats import distinct
 from batchstat.planning.samples import Samples
 from batchstat.recording.collated import CollatedBatches, as_collated
 from batchstat.recording.recording import RecordedBatch, RecordedRank, Recording
@@ -69,7 +70,7 @@ def batches_of(recording: Recording) -> RecordedBatches:
         # of one batch have the same samples, though, each in a form of its own.
         rows = int(np.diff(collated.batches.batch_offsets).max())
         is_alone = len(parts) == sum(map(len, firsts))
-        draws_again = is_alone and len(numbers) - len(distinct(numbers)) > rows * len(firsts)
+        draws_again = is_alone and len(numbers) - len(distinct(numbers)[0]) > rows * len(firsts)
         numbered = None if draws_again else _numbered(collated, numbers)
     return RecordedBatches(
         collated=collated if numbered is None else numbered,

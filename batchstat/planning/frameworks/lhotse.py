@@ -128,22 +128,17 @@ class _Buffer:
         return over or samples >= self.most
 
     def _next_bucket(self) -> int | None:
+        """Return the bucket nearest to a random one that can fill a batch, the lower one of each
+        two; at the end, where short batches are kept, the nearest that has samples.
+        """
         drawn = int(next(self.draws) * len(self.waiting))
-        for k in self._outward(drawn):
+        outward = sorted(range(len(self.waiting)), key=lambda k: (abs(k - drawn), k))
+        for k in outward:
             if self.waiting[k] and self._is_full(len(self.waiting[k]), self.longest[k]):
                 return k
         if self.keeps_short:
-            return next((k for k in self._outward(drawn) if self.waiting[k]), None)
+            return next((k for k in outward if self.waiting[k]), None)
         return None
-
-    def _outward(self, k: int) -> Iterator[int]:
-        """Yield a bucket, then its neighbours by distance, the lower one of each pair first."""
-        yield k
-        for distance in range(1, len(self.waiting)):
-            if k - distance >= 0:
-                yield k - distance
-            if k + distance < len(self.waiting):
-                yield k + distance
 
     def _take(self, k: int) -> list[int]:
         held = self.held[k]

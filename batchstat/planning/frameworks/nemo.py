@@ -76,7 +76,7 @@ class Nemo(PackedRows):
         ascending = np.argsort(lengths, kind="stable")
         samples = np.empty_like(ascending)
         end = 0
-        for count in distinct(lengths)[1].tolist() if len(lengths) else ():
+        for count in distinct(lengths)[1].tolist():
             begin, end = end, end + count
             samples[places[begin:end]] = ascending[begin:end][rng.permutation(count)][::-1]
         return PackedSamples(samples, sequence, None, rows)

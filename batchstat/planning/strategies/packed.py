@@ -252,7 +252,7 @@ def _together(lengths: Ints, max_length: int, method: str, most: int) -> PackedS
         found = _IN_TURN[method](lengths, max_length, most)
         return PackedSamples(np.arange(len(lengths)), lengths, None, found)
     lengths = narrowed(lengths)
-    values, counts = distinct(lengths) if len(lengths) else (lengths, lengths)
+    values, counts = distinct(lengths)
     falling = np.repeat(values[::-1].astype(lengths.dtype), counts[::-1])
     fit = best_fit if method == "bfd" else first_fit
     return PackedSamples(longest_first(lengths), falling, None, fit(falling, max_length, most))

@@ -6,8 +6,9 @@ from typing import NamedTuple
 import numpy as np
 
 from batchstat.documents.grouping import Mixing
-from batchstat.lengths.arrays import Ints, distinct, gather_groups
+from batchstat.lengths.arrays import Ints, gather_groups
 from batchstat.lengths.exact import sums_at, total
+from batchstat.lengths.stats import distinct
 from batchstat.planning.batch_table import BatchTable
 from batchstat.planning.classes import Classes
 from batchstat.planning.plan import BatchPlan
@@ -203,7 +204,7 @@ def trace_samples(
     shared = 0
     if world_size > 1:
         # A sample is shared where it stands in more than one pair of a sample and a rank.
-        pairs = distinct(place * world_size + ranks) // world_size
+        pairs = distinct(place * world_size + ranks)[0] // world_size
         shared = int(np.count_nonzero(np.bincount(pairs) > 1))
     batches_of_units = np.diff(plan.unit_offsets)[unit]
     batches_of_ranks = np.bincount(rank, weights=batches_of_units, minlength=world_size)

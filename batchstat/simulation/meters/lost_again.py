@@ -5,7 +5,8 @@ from dataclasses import replace
 import numpy as np
 
 from batchstat.errors import NoBatchError
-from batchstat.lengths.arrays import Ints, distinct
+from batchstat.lengths.arrays import Ints
+from batchstat.lengths.stats import distinct
 from batchstat.planning.rank_batches import plan_ranks
 from batchstat.planning.shares import EpochShares, make_shares
 from batchstat.planning.strategies.spec import RowRequest
@@ -33,8 +34,8 @@ def count_dropped_again(request: RowRequest, shares: EpochShares, counts: PlanCo
 def _dropped(request: RowRequest, shares: EpochShares) -> Ints:
     """Return the records of an epoch that no batch holds."""
     try:
-        trained = distinct(plan_ranks(shares, request).records)
+        trained, _ = distinct(plan_ranks(shares, request).records)
     except NoBatchError:
         trained = np.empty(0, dtype=np.int64)
-    drawn = distinct(shares.epoch.whole.samples)
+    drawn, _ = distinct(shares.epoch.whole.samples)
     return np.setdiff1d(drawn, trained, assume_unique=True)
