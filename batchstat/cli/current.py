@@ -15,8 +15,8 @@ if TYPE_CHECKING:
     from batchstat.cli.inputs import Inputs
     from batchstat.profiling.profile import Profile
     from batchstat.trainers.base.setup import TrainingSetup
+    from batchstat.trainers.preflight.changes import Trained
     from batchstat.trainers.preflight.current import CurrentSetup
-    from batchstat.trainers.preflight.named import Trained
     from batchstat.trainers.preflight.observed import Observed
 
 _READING = ("corpus", "tokenizer", "chat_template", *(each.name for each in fields(CorpusOptions)))
@@ -85,12 +85,11 @@ def current_of(inputs: "Inputs", profile: "Profile") -> "Trained":
         OptionError: a setting that the recording decides.
         InputError: the trainer keeps no sample.
     """
-    from batchstat.trainers.preflight.named import Trained
+    from batchstat.trainers.preflight.changes import Trained, Trainer
 
     if inputs.setup is None:
         return Trained(lengths=profile, settings=inputs.settings, row=inputs.current)
     from batchstat.trainers.preflight import current
-    from batchstat.trainers.preflight.changes import Trainer
 
     settings, own = inputs.settings, inputs.setup_origins
     # What stands above the current setup, which decides the rest itself.

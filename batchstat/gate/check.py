@@ -24,8 +24,8 @@ from batchstat.simulation.compare.named_rows import ParsedRow, Row
 from batchstat.simulation.device import Device, as_device
 from batchstat.storage.addresses import as_path
 from batchstat.trainers.base.setup import TrainingSetup
-from batchstat.trainers.preflight.changes import Trainer
-from batchstat.trainers.preflight.named import Trained, trained_today
+from batchstat.trainers.preflight.changes import Trained, Trainer
+from batchstat.trainers.preflight.named import trained_today
 
 DEFAULT_CURRENT = "static"
 """The current setup where none is named, as in a comparison."""

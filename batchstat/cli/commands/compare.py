@@ -35,7 +35,7 @@ if TYPE_CHECKING:
     from batchstat.simulation.compare.changes import Change
     from batchstat.simulation.compare.comparison import Comparison
     from batchstat.simulation.compare.named_rows import Row
-    from batchstat.trainers.preflight.named import Trained
+    from batchstat.trainers.preflight.changes import Trained
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -115,17 +115,17 @@ def _row(
     basis = row.request.settings
     assert samples.classes is not None
     # How often a sampler draws each sample, before any strategy or rank drops or repeats it.
-    often = np.bincount(draw_samples(samples, basis), minlength=len(samples))
+    times_drawn = np.bincount(draw_samples(samples, basis), minlength=len(samples))
     epochs_of = list(_epochs(samples, samples.classes, basis, epochs))
     found = SamplerResult(
         spec=basis.sampler,
         sampler=basis.class_sampler,
         corpus_samples=len(samples),
-        samples=int(often.sum()),
-        unique=int(np.count_nonzero(often)),
-        max_repeats=int(often.max()),
-        lengths=LengthStats.of(np.repeat(samples.lengths, often)),
-        classes=tuple(_classes(samples, samples.classes, often, epochs_of)),
+        samples=int(times_drawn.sum()),
+        unique=int(np.count_nonzero(times_drawn)),
+        max_repeats=int(times_drawn.max()),
+        lengths=LengthStats.of(np.repeat(samples.lengths, times_drawn)),
+        classes=tuple(_classes(samples, samples.classes, times_drawn, epochs_of)),
         seen=tuple(each.seen for each in epochs_of),
         ratios=tuple(each.ratio for each in epochs_of),
         row=row,
@@ -170,11 +170,11 @@ def _epochs(
 
 
 def _classes(
-    samples: Samples, classes: Classes, often: Ints, epochs: list[_Epoch]
+    samples: Samples, classes: Classes, times_drawn: Ints, epochs: list[_Epoch]
 ) -> Iterator[ClassDraw]:
     for code, label in enumerate(classes.names):
         members = classes.members[code]
-        times, tokens = often[members], samples.lengths[members]
+        times, tokens = times_drawn[members], samples.lengths[members]
         yield ClassDraw(
             label=label,
             before=len(members),

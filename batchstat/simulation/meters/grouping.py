@@ -93,7 +93,6 @@ class GroupingMeter:
     _step_tokens: Moments = field(default_factory=Moments)
     _squares: int = 0
     _tokens: int = 0
-    _entries: int = 0
 
     def add(
         self, samples: Ints, tokens: Ints, squares: int, means: Floats, step_tokens: Ints
@@ -113,20 +112,20 @@ class GroupingMeter:
         self._step_tokens.add(step_tokens)
         self._squares += squares
         self._tokens += total(tokens)
-        self._entries += int(samples.sum())
 
     @property
     def grouping(self) -> Grouping:
         """The grouping of all batches added."""
         return Grouping(
             neighbour_correlation=self._neighbours.correlation,
-            length_homogeneity=self._homogeneity(),
+            length_homogeneity=self._homogeneity,
             samples_per_batch_cv=self._samples.spread,
             tokens_per_step_cv=self._step_tokens.spread,
         )
 
+    @property
     def _homogeneity(self) -> float | None:
-        n, batches = self._entries, int(self._samples.weight)
+        n, batches = int(self._means.weight), int(self._samples.weight)
         spread = self._squares * n - self._tokens**2  # n² times the variance, in whole numbers
         if n == batches or spread == 0:
             return None

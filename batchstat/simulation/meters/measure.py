@@ -16,7 +16,6 @@ from batchstat.planning.rank_plans import (
     trained_to_balance,
 )
 from batchstat.planning.rng import window_rng
-from batchstat.planning.samples import Samples
 from batchstat.planning.shares import EpochShares
 from batchstat.planning.strategies.spec import RowRequest
 from batchstat.simulation.meters.coverage import trace_samples
@@ -61,9 +60,13 @@ def measure(
     # Plans are kept to follow samples in, which takes memory that grows with the epoch.
     elif by_sample:
         trained_in = trained_to_balance(shares, settings)
-        planned = [
-            _noted(plans, noted, trained_in) for plans in plan_shares(strategy, shares, settings)
-        ]
+
+        def noted_batches(plans: Iterator[BatchPlan]) -> Iterator[BatchTable]:
+            for plan in plans:
+                noted.append(plan)
+                yield BatchTable.of([plan], trained_in)
+
+        planned = list(map(noted_batches, plan_shares(strategy, shares, settings)))
     else:
         planned = list(tabulate_shares(strategy, shares, settings))
     for each in distribute(planned, shares, settings, strategy.turns):
@@ -75,12 +78,3 @@ def measure(
         units = np.concatenate([each.units for each in rounds])
         traced = trace_samples(BatchPlan.concatenate(noted), units, shares)
     return meter.measurement(shares.epoch, traced, shares.samples.lost)
-
-
-def _noted(
-    plans: Iterator[BatchPlan], noted: list[BatchPlan], trained_in: Samples | None
-) -> Iterator[BatchTable]:
-    """Yield the batches of each plan, and note the plan."""
-    for plan in plans:
-        noted.append(plan)
-        yield BatchTable.of([plan], trained_in)

@@ -108,17 +108,17 @@ def _sums(numbers: Ints, offsets: Ints) -> Ints:
 def _weights(batches: RankBatches, samples: Samples, weights: Floats, group: Ints) -> TokenWeights:
     trained, lengths = batches.loss_tokens, batches.lengths
     of_entry = weights[group]
-    often = np.bincount(group, weights=trained, minlength=len(weights))
+    tokens_of_group = np.bincount(group, weights=trained, minlength=len(weights))
     order = np.argsort(weights, kind="stable")
-    ends = np.cumsum(often[order])
+    ends = np.cumsum(tokens_of_group[order])
 
     def percentile(percent: int) -> float:
         rank = -(-ends[-1] * percent // 100)
         return float(weights[order[np.searchsorted(ends, rank)]])
 
-    def mean(some: Ints) -> float | None:
-        tokens = trained[some].sum()
-        return float((of_entry[some] * trained[some]).sum() / tokens) if tokens else None
+    def mean(entries: Ints) -> float | None:
+        tokens = trained[entries].sum()
+        return float((of_entry[entries] * trained[entries]).sum() / tokens) if tokens else None
 
     tenth = -(-len(lengths) // TENTH)
     ranked = np.partition(lengths, (tenth - 1, len(lengths) - tenth))

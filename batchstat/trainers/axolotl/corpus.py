@@ -105,22 +105,20 @@ def loading_of(config: AxolotlConfig, template: Path | None) -> TokenizerRules:
     legacy, special = config.tokenizer_legacy, dict(config.special_tokens or {})
     special.pop("pad_token", None)
     several = special.pop("additional_special_tokens", None) or []
+    eos_token = ""
+    # What ends a turn in axolotl's own templates is trained as the tokenizer's eos_token alone,
+    # unless it is named.
+    if template is not None and _is_own(template):
+        end = _TURN_ENDS[template.stem.removesuffix("_all")]
+        named = [*(config.eot_tokens or []), special.get("eos_token")]
+        eos_token = "" if end in named else end
     return TokenizerRules(
         kind=config.tokenizer_type or TokenizerRules.kind,
         options={} if legacy is None else {"legacy": legacy},
         added=tuple(map(str, (*filter(None, special.values()), *(config.tokens or []), *several))),
-        eos_token=_trained_as_eos(config, template),
+        eos_token=eos_token,
         set_eos_token=str(special.get("eos_token") or ""),
     )
-
-
-def _trained_as_eos(config: AxolotlConfig, template: Path | None) -> str:
-    """Return the token that ends a turn, where it is trained only as the tokenizer's eos_token."""
-    if template is None or not _is_own(template):
-        return ""
-    trained = [*(config.eot_tokens or []), (config.special_tokens or {}).get("eos_token")]
-    end = _TURN_ENDS[template.stem.removesuffix("_all")]
-    return "" if end in trained else end
 
 
 def _chats(
@@ -227,13 +225,14 @@ def _template(config: AxolotlConfig, entry: Mapping[str, Any]) -> tuple[Path | N
 
 def _shared_template(config: AxolotlConfig, entries: Sequence[object]) -> dict[str, Any]:
     """Return the keyword for the chat template of all entries, read or not, if it is known."""
-    chats = [each for each in entries if isinstance(each, Mapping)]
-    kinds = [each.get("type") for each in chats]
-    if len(chats) < len(entries) or not kinds or kinds != ["chat_template"] * len(kinds):
-        return {}
+    chats = [
+        each
+        for each in entries
+        if isinstance(each, Mapping) and each.get("type") == "chat_template"
+    ]
     templates = {_template(config, each)[0] for each in chats}
-    template = templates.pop()
-    return {} if templates or template is None else {"chat_template": template}
+    is_known = len(chats) == len(entries) and len(templates) == 1 and None not in templates
+    return {"chat_template": templates.pop()} if is_known else {}
 
 
 def _files(entries: Sequence[Mapping[str, Any]]) -> tuple[tuple[str, ...], str]:

@@ -16,16 +16,10 @@ from batchstat.errors import short
 from batchstat.planning.strategies.spec import StrategySpec
 from batchstat.trainers.base.rules import TrainingRules
 from batchstat.trainers.base.setup import Framework
+from batchstat.trainers.llama_factory import texts
 from batchstat.trainers.llama_factory.corpus import TEXTS, corpus_of_chats, with_data
 from batchstat.trainers.llama_factory.keys import LlamaFactoryArguments
 from batchstat.trainers.llama_factory.samples import prepare_chats
-from batchstat.trainers.llama_factory.texts import (
-    check_texts,
-    corpus_of_texts,
-    packs,
-    prepare_texts,
-    row_length,
-)
 from batchstat.trainers.transformers import config as base
 from batchstat.trainers.transformers.keys import RANDOM, SEQUENTIAL, keys_of_version_4
 
@@ -38,10 +32,10 @@ _PAD_TO = 8
 def read_config(config: LlamaFactoryArguments) -> TrainingRules:
     """Return what LLaMA-Factory's arguments mean."""
     of_texts = config.stage == TEXTS
-    longest = row_length(config) if of_texts else config.cutoff_len
+    longest = texts.row_length(config) if of_texts else config.cutoff_len
     if of_texts:
-        check_texts(config)
-    packing = packs(config) if of_texts else bool(config.packing) or config.neat_packing
+        texts.check(config)
+    packing = texts.packs(config) if of_texts else bool(config.packing) or config.neat_packing
     config = replace(config, packing=packing)
     if config.disable_shuffling:
         config = replace(config, train_sampling_strategy=SEQUENTIAL, group_by_length=False)
@@ -58,12 +52,12 @@ def read_config(config: LlamaFactoryArguments) -> TrainingRules:
         settings["loss"] = None
     return replace(
         rules,
-        corpus=with_data(config, corpus_of_texts(config) if of_texts else corpus_of_chats(config)),
+        corpus=with_data(config, texts.corpus_of(config) if of_texts else corpus_of_chats(config)),
         batching=replace(
             rules.batching,
             strategy=strategy,
             settings=settings,
-            prepare=partial(prepare_texts if of_texts else prepare_chats, config),
+            prepare=partial(texts.prepare if of_texts else prepare_chats, config),
         ),
         warnings=tuple(_warnings(config)),
     )

@@ -34,7 +34,7 @@ _UNKNOWN_PADDING = (
 )
 
 
-def check_texts(config: LlamaFactoryArguments) -> None:
+def check(config: LlamaFactoryArguments) -> None:
     """Raise OptionError for keys that stage: pt does not take, or that are not modelled."""
     for key in ("neat_packing", "train_on_prompt", "mask_history"):
         if getattr(config, key):
@@ -60,7 +60,7 @@ def row_length(config: LlamaFactoryArguments) -> int:
     return int(config.cutoff_len) - (config.packing is True)
 
 
-def corpus_of_texts(config: LlamaFactoryArguments) -> CorpusRules:
+def corpus_of(config: LlamaFactoryArguments) -> CorpusRules:
     """Return how texts are read."""
     name = config.template or ""
     added = _ENDS.get(name)
@@ -72,9 +72,7 @@ def corpus_of_texts(config: LlamaFactoryArguments) -> CorpusRules:
     )
 
 
-def prepare_texts(
-    config: LlamaFactoryArguments, profile: Profile, max_length: int
-) -> TrainedSamples:
+def prepare(config: LlamaFactoryArguments, profile: Profile, max_length: int) -> TrainedSamples:
     """Return what LLaMA-Factory keeps of texts. Raises InputError for what is not modelled."""
     chosen, order, held, beyond = chosen_rows(profile, rows_of(profile), config)
     if len(chosen) == 0:

@@ -1,19 +1,23 @@
-"""Changes of the user's own trainer: other values for keys of its configuration."""
+"""What is trained today, and changes of the user's own trainer: other values for its keys."""
 
-from collections.abc import Iterator, Mapping
-from dataclasses import asdict, dataclass
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import numpy.typing as npt
+
 from batchstat.errors import BatchstatError, OptionError
 from batchstat.planning.settings import ResolvedSettings, Settings
-from batchstat.planning.strategies.spec import RowRequest
+from batchstat.planning.strategies.spec import RowRequest, StrategySpec
 from batchstat.profiling.profile import Profile
+from batchstat.simulation.compare.named_rows import ParsedRow, Row
 from batchstat.simulation.compare.trainer_change import TrainerChange
+from batchstat.simulation.results import ReportWarning
 
 if TYPE_CHECKING:
-    from batchstat.trainers.base.setup import TrainingSetup
+    from batchstat.trainers.base.setup import Framework, TrainingSetup
     from batchstat.trainers.preflight.observed import Observed
 
 
@@ -47,13 +51,17 @@ class Trainer:
         return tuple(changes_of_object(self.observed, wanted, self._of_keys()))
 
     def _of_keys(self) -> tuple[TrainerChange, ...]:
+        if self.framework is None:  # a loader
+            return ()
+        changes = map(self.with_keys, self.framework.alternatives(self.setup.config))
+        return tuple(change for change in changes if change is not None)
+
+    @property
+    def framework(self) -> "Framework | None":
+        """The framework that it is of; None for a loader."""
         from batchstat.trainers.registry import CONFIGURATIONS
 
-        if self.setup.framework not in CONFIGURATIONS:  # a loader
-            return ()
-        wanted = CONFIGURATIONS[self.setup.framework].alternatives(self.setup.config)
-        found = (self.with_keys(keys) for keys in wanted)
-        return tuple(each for each in found if each is not None)
+        return CONFIGURATIONS.get(self.setup.framework)
 
     def with_keys(self, keys: Mapping[str, Any]) -> TrainerChange | None:
         """Return what other values for some keys make; None where they contradict others, or do not
@@ -61,9 +69,9 @@ class Trainer:
         """
         from batchstat.trainers.base.files import setup_of
         from batchstat.trainers.preflight.samples import as_trained
-        from batchstat.trainers.registry import CONFIGURATIONS
 
-        setup, framework = self.setup, CONFIGURATIONS[self.setup.framework]
+        setup = self.setup
+        assert self.framework is not None
         try:
             changed = setup_of({**setup.own, **keys}, setup.framework, setup.path)
             samples, wanted = as_trained(changed, self.profile, self.settings)
@@ -71,7 +79,7 @@ class Trainer:
             return None
         return TrainerChange(
             keys=keys,
-            line=framework.written(keys, setup.path),
+            line=self.framework.written(keys, setup.path),
             strategy=changed.batching.strategy,
             settings=wanted,
             profile=samples.profile,
@@ -81,13 +89,52 @@ class Trainer:
         """Return the same of settings, by the keys that decide these; None where one of them has no
         key, or is overridden.
         """
-        from batchstat.trainers.registry import CONFIGURATIONS
-
-        known = CONFIGURATIONS[self.setup.framework].keys
+        assert self.framework is not None
+        known = self.framework.keys
         keys = {self.setup.own_keys.get(name, name): value for name, value in changes.items()}
         if not known.keys() >= keys.keys() or self.settings.keys() & changes.keys():
             return None
         return self.with_keys(keys)
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Trained:
+    """What is trained today on a corpus.
+
+    Attributes:
+        lengths: the samples that are batched: a profile, or (n,) tokens per sample.
+        settings: the settings for them, as given.
+        row: the current setup: a strategy, or a name and batches; None where none is named.
+        trainer: what its keys can change; None for a strategy or batches.
+        strategies: what it can be compared with; None for any strategy.
+        warnings: what a report has to say of it.
+    """
+
+    lengths: Profile | npt.ArrayLike
+    settings: Settings
+    row: ParsedRow | None = None
+    trainer: Trainer | None = None
+    strategies: Sequence[Row] | None = None
+    warnings: tuple[ReportWarning, ...] = ()
+
+    def warned(self, messages: Iterable[str]) -> "Trained":
+        """Return it with what a report has to say of it."""
+        warnings = tuple(ReportWarning("configuration", each) for each in messages)
+        return replace(self, warnings=warnings)
+
+    @property
+    def profile(self) -> Profile:
+        """The samples, where they are a profile. Raises OptionError otherwise."""
+        if not isinstance(self.lengths, Profile):
+            raise OptionError("lengths are not enough: pass a profile of the corpus")
+        return self.lengths
+
+    @property
+    def strategy(self) -> StrategySpec | None:
+        """The strategy. Raises OptionError for batches, which only these samples have."""
+        if isinstance(self.row, tuple):
+            raise OptionError(f"{self.row[0]} has batches and no strategy: name one")
+        return self.row
 
 
 def changes_of_name(
@@ -132,10 +179,9 @@ def changes_of_name(
             "pad_to_multiple_of", current.strategy.pad_to_multiple_of
         )
         drops = current.strategy.drop_last
-        others = {**asdict(settings), "pad_to_multiple_of": multiple, "drop_last": drops}
         yield TrainerChange(
             keys=changes,
             line=framework.written(changes),
             strategy=changed.batching.strategy,
-            settings=Settings(**others),
+            settings=replace(settings, pad_to_multiple_of=multiple, drop_last=drops),
         )

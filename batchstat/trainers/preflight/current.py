@@ -12,8 +12,7 @@ from batchstat.planning.settings import Settings
 from batchstat.recording.recording import read_recording
 from batchstat.simulation.compare.named_rows import ParsedRow
 from batchstat.trainers.base.samples import TrainedSamples
-from batchstat.trainers.preflight.changes import Trainer
-from batchstat.trainers.preflight.named import Trained
+from batchstat.trainers.preflight.changes import Trained, Trainer
 from batchstat.trainers.preflight.observed import WITHOUT_LABELS, Observed
 from batchstat.trainers.preflight.observed_runs import observe_recording
 from batchstat.trainers.preflight.samples import ALL_TRAINED, as_trained

@@ -1,7 +1,6 @@
 """What is trained today, by the name of the current setup."""
 
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -9,56 +8,14 @@ import numpy.typing as npt
 
 from batchstat.errors import OptionError
 from batchstat.planning.settings import Settings
-from batchstat.planning.strategies.spec import StrategySpec
 from batchstat.profiling.profile import Profile
-from batchstat.simulation.compare.named_rows import ParsedRow, Row, parse_row
-from batchstat.simulation.results import ReportWarning
+from batchstat.simulation.compare.named_rows import Row, parse_row
 from batchstat.storage.addresses import local_path
 from batchstat.trainers.base.named import names_configuration, names_recording
-from batchstat.trainers.preflight.changes import Trainer
+from batchstat.trainers.preflight.changes import Trained, Trainer
 
 if TYPE_CHECKING:
     from batchstat.trainers.preflight.current import CurrentSetup
-
-
-@dataclass(frozen=True, kw_only=True, eq=False)
-class Trained:
-    """What is trained today on a corpus.
-
-    Attributes:
-        lengths: the samples that are batched: a profile, or (n,) tokens per sample.
-        settings: the settings for them, as given.
-        row: the current setup: a strategy, or a name and batches; None where none is named.
-        trainer: what its keys can change; None for a strategy or batches.
-        strategies: what it can be compared with; None for any strategy.
-        warnings: what a report has to say of it.
-    """
-
-    lengths: Profile | npt.ArrayLike
-    settings: Settings
-    row: ParsedRow | None = None
-    trainer: Trainer | None = None
-    strategies: Sequence[Row] | None = None
-    warnings: tuple[ReportWarning, ...] = ()
-
-    def warned(self, messages: Iterable[str]) -> "Trained":
-        """Return it with what a report has to say of it."""
-        warnings = tuple(ReportWarning("configuration", each) for each in messages)
-        return replace(self, warnings=warnings)
-
-    @property
-    def profile(self) -> Profile:
-        """The samples, where they are a profile. Raises OptionError otherwise."""
-        if not isinstance(self.lengths, Profile):
-            raise OptionError("lengths are not enough: pass a profile of the corpus")
-        return self.lengths
-
-    @property
-    def strategy(self) -> StrategySpec | None:
-        """The strategy. Raises OptionError for batches, which only these samples have."""
-        if isinstance(self.row, tuple):
-            raise OptionError(f"{self.row[0]} has batches and no strategy: name one")
-        return self.row
 
 
 def trained_today(

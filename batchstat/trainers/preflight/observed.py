@@ -213,7 +213,18 @@ def of_batches(
 ) -> Observed:
     """Return what the batches of a loader are; `known` are other attributes of `Observed`."""
     own = {"order": "file", **settings}  # the samples are in the sequence of the batches
-    batches, unpadded = _unpadded(found, Settings(**{**setup.batching.settings, **own}))
+    batches, unpadded = found.batches, None
+    sizes = np.diff(batches.batch_offsets)
+    # The same batches with less padding, where each row is padded to one width.
+    if (
+        found.constant_width is not None
+        and (sizes[:-1] == sizes[0]).all()
+        and sizes[-1] <= sizes[0]
+    ):
+        unpadded = StrategySpec.of("static", batch_size=int(sizes[0]))
+        wanted = Settings(**{**setup.batching.settings, **own})
+        origin = unpadded.request(PlanInputs(found.samples, None).resolve(wanted))
+        batches = replace(batches, origin=origin)
     return Observed(
         setup=setup,
         profile=_profile(found.samples.lengths, found.samples.trained),
@@ -258,20 +269,6 @@ def _width(found: CollatedBatches) -> str:
         return f"{how} {most[0]:,} in the encoder and {most[1]:,} in the decoder"
     width = found.constant_width
     return "" if width is None else f"every row is padded to {width:,}"
-
-
-def _unpadded(
-    found: CollatedBatches, settings: Settings
-) -> tuple[GivenBatches, StrategySpec | None]:
-    """Return the batches of a loader that pads every row to one width, and the strategy that makes
-    the same ones with less padding; None where there is none, or their sizes differ.
-    """
-    sizes = np.diff(found.batches.batch_offsets)
-    if found.constant_width is None or (sizes[:-1] != sizes[0]).any() or sizes[-1] > sizes[0]:
-        return found.batches, None
-    spec = StrategySpec.of("static", batch_size=int(sizes[0]))
-    origin = spec.request(PlanInputs(found.samples, None).resolve(settings))
-    return replace(found.batches, origin=origin), spec
 
 
 def _profile(lengths: Ints, trained: TokenRanges | None) -> Profile:

@@ -35,7 +35,12 @@ from batchstat.trainers.preflight.device import device_of
 from batchstat.trainers.preflight.observed import Observed, observe
 from batchstat.trainers.preflight.proof import prove
 from batchstat.trainers.preflight.samples import epoch_size
-from batchstat.trainers.preflight.warnings import preflight_warnings
+from batchstat.trainers.preflight.warnings import (
+    configuration_warnings,
+    observed_warnings,
+    own_warnings,
+    schedule_warnings,
+)
 
 
 @dataclass(frozen=True, kw_only=True, repr=False)
@@ -156,7 +161,14 @@ class Preflight:
     @property
     def warnings(self) -> tuple[ReportWarning, ...]:
         """What the report may not be true of, and what else to know about its numbers."""
-        return tuple(preflight_warnings(self))
+        samples = len(self.samples.profile)
+        lasts = (self.warmup_steps, self.total_steps, self.epochs, self.trained_samples, samples)
+        return (
+            *configuration_warnings(self.setup, self.samples, self.profile.tokenizer),
+            *(() if self.observed is None else observed_warnings(self.observed)),
+            *schedule_warnings(*lasts),
+            *own_warnings(self.setup, self.simulation),
+        )
 
 
 @checks_keywords(Settings)
@@ -296,7 +308,7 @@ def report_on_setup(
 def _saved_time(observed: Observed, now: CurrentSetup, found: Candidates) -> SavedTime | None:
     """Return what the best change of a recorded run saves by the times of the run."""
     star, times = found.changes.star, observed.times
-    if star is None or times is None or times.time is None:
+    if star is None or times is None or times.time is None:  # nothing helps, or nothing was timed
         return None
     device = Device(calibration=times).accumulating(now.settings.gradient_accumulation_steps)
     timed = _simulated(observed.setup, now, device)

@@ -129,7 +129,7 @@ def _one_change(
             except BatchstatError:  # it does not go with the setup
                 continue
             yield f"{key} {value}", plan
-    framework = CONFIGURATIONS.get(now.trainer.setup.framework)  # none of a loader
+    framework = now.trainer.framework
     if framework is not None and (packing := framework.packing):
         yield from _by_keys(now, {packing: not now.trainer.setup.own.get(packing, False)})
 
@@ -142,11 +142,11 @@ def _arguments(recording: Recording) -> Mapping[str, Any]:
 
 def _differing(now: CurrentSetup, recording: Recording) -> dict[str, Any]:
     """Return the arguments of the run that decide about batches and differ from the setup's."""
-    ran, setup = _arguments(recording), now.trainer.setup
-    known = CONFIGURATIONS[setup.framework].keys if setup.framework in CONFIGURATIONS else {}
+    ran, framework = _arguments(recording), now.trainer.framework
+    known = {} if framework is None else framework.keys
     return {
         key: ran[key]
-        for key, value in setup.config.values().items()
+        for key, value in now.trainer.setup.config.values().items()
         # A record of several keys is filled up by transformers, and tokens are hidden by it.
         if key in known.keys() & ran.keys()
         and ran[key] != value
@@ -184,6 +184,7 @@ def _hint(recording: Recording, differing: Mapping[str, Any]) -> str:
 
 
 def _planned(now: CurrentSetup) -> RankBatches:
+    """Return what a setup makes."""
     return _plan(now.samples.profile, now.settings, now.row)
 
 

@@ -2,35 +2,31 @@
 
 from collections.abc import Iterator
 from dataclasses import replace
-from typing import TYPE_CHECKING
 
 from batchstat.errors import counted
+from batchstat.profiling.profile import TokenizerFacts
 from batchstat.recording.collated import UNMARKED
 from batchstat.recording.recorder.reading import GUESS
 from batchstat.simulation.device import Device
 from batchstat.simulation.device_warnings import DOES_NOT_FIT, fixed_excess, unfitting
 from batchstat.simulation.results import ReportWarning, Simulation
 from batchstat.tokenization.builtin import NAME as BUILTIN
+from batchstat.trainers.base.samples import TrainedSamples
 from batchstat.trainers.base.setup import TrainingSetup
 from batchstat.trainers.preflight.observed import Observed
 
-if TYPE_CHECKING:
-    from batchstat.trainers.preflight.preflight import Preflight
 
+def configuration_warnings(
+    setup: TrainingSetup, samples: TrainedSamples, counter: TokenizerFacts | None
+) -> Iterator[ReportWarning]:
+    """Yield what a report may not be true of.
 
-def preflight_warnings(report: "Preflight") -> Iterator[ReportWarning]:
-    """Yield what a report may not be true of, and what else to know about its numbers."""
-    yield from _of_configuration(report)
-    if report.observed is not None:
-        yield from _of_observed(report.observed)
-    yield from _of_schedule(report)
-    yield from _of_epoch(report.setup, report.simulation)
-
-
-def _of_configuration(report: "Preflight") -> Iterator[ReportWarning]:
-    """Yield what follows from a configuration, or from the tokenizer that counted."""
-    setup, counter = report.setup, report.profile.tokenizer
-    messages = [*setup.warnings, *report.samples.warnings]
+    Args:
+        setup: what the configuration means.
+        samples: what the trainer keeps of the corpus.
+        counter: the tokenizer that counted; None if there was none.
+    """
+    messages = [*setup.warnings, *samples.warnings]
     if counter is not None and counter.name == BUILTIN:
         named = setup.corpus.reading.get("tokenizer")
         why = "names no tokenizer" if named is None else f"trains with {named}"
@@ -42,7 +38,7 @@ def _of_configuration(report: "Preflight") -> Iterator[ReportWarning]:
         yield ReportWarning("configuration", message)
 
 
-def _of_observed(observed: Observed) -> Iterator[ReportWarning]:
+def observed_warnings(observed: Observed) -> Iterator[ReportWarning]:
     """Yield what a trainer's object or a loader does wrong, and what was not read of it."""
     messages = [*observed.warnings]
     if (facts := observed.loader) is not None:
@@ -58,11 +54,19 @@ def _of_observed(observed: Observed) -> Iterator[ReportWarning]:
         yield ReportWarning("observed", message)
 
 
-def _of_schedule(report: "Preflight") -> Iterator[ReportWarning]:
+def schedule_warnings(
+    warmup: int, steps: int, epochs: float, trained: int, samples: int
+) -> Iterator[ReportWarning]:
     """Yield warnings about a training of no steps, one with a warm-up that is longer than it, and
     one that does not see all samples.
+
+    Args:
+        warmup: steps of the warm-up.
+        steps: those of the whole training.
+        epochs: how often it goes through the samples.
+        trained: samples that it computes at least once.
+        samples: those that it could.
     """
-    warmup, steps, epochs = report.warmup_steps, report.total_steps, report.epochs
     if not steps:
         yield ReportWarning(
             "no_steps",
@@ -80,13 +84,13 @@ def _of_schedule(report: "Preflight") -> Iterator[ReportWarning]:
     if 0 < epochs < 1:
         yield ReportWarning(
             "less_than_an_epoch",
-            f"the training is {epochs:.2f} epochs: it computes {report.trained_samples:,} of "
-            f"{counted(len(report.samples.profile), 'sample')}, and never the others: raise the "
+            f"the training is {epochs:.2f} epochs: it computes {trained:,} of "
+            f"{counted(samples, 'sample')}, and never the others: raise the "
             "steps for all of them",
         )
 
 
-def _of_epoch(setup: TrainingSetup, simulation: Simulation) -> Iterator[ReportWarning]:
+def own_warnings(setup: TrainingSetup, simulation: Simulation) -> Iterator[ReportWarning]:
     """Yield the warnings of a simulation, in the words of the configuration's own keys.
 
     The remedy for unequal weights is a setting that a trainer does not have.
