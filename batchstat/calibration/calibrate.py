@@ -123,12 +123,9 @@ def calibrate(
         created=created,
         setup=setup,
         hardware=runs.hardware,
-        points=measured.points,
         time=time,
         memory=memory,
-        fits=measured.fits,
-        too_large=measured.too_large,
-        is_complete=measured.is_complete,
+        **vars(measured),  # points, fits, too_large, is_complete
     )
 
 

@@ -234,7 +234,7 @@ class Calibration:
             OptionError: `max_length` is below 1 or not whole.
         """
         max_length = whole_number("max_length", max_length)
-        if self.memory is None or (most := self.most_bytes) is None:
+        if self.memory is None or (most_bytes := self.most_bytes) is None:
             return None
         per_token = self.memory.per_token + self.memory.per_pair * max_length
         ran = [
@@ -245,9 +245,9 @@ class Calibration:
         if not per_token:
             return max(ran, default=None)
         fixed = self.memory.fixed + self.kept_gradients(accumulates)
-        found = max(0, int((most - fixed) / per_token))
+        fitting = max(0, int((most_bytes - fixed) / per_token))
         # Larger batches may have their peak elsewhere in the step.
-        return max(found if self.is_estimate else min(found, self.most_tokens), *ran, 0)
+        return max(fitting if self.is_estimate else min(fitting, self.most_tokens), *ran, 0)
 
     @property
     def most_bytes(self) -> int | None:
@@ -326,8 +326,8 @@ def load_calibration(path: str | Path) -> Calibration:
         check_regular(path)
         record: Any = unseal(parse(path.read_bytes()), SCHEMA)
         content = {key: value for key, value in record.items() if key != "schema"}
-        found: Calibration = decoded(Calibration, content)
-        cost = found.cost
+        calibration: Calibration = decoded(Calibration, content)
+        cost = calibration.cost
         if not (cost.per_batch or cost.per_token or cost.per_pair):
             raise ValueError("per_batch, per_token and per_pair are 0: no batch takes time")
     except FileNotFoundError:
@@ -344,4 +344,4 @@ def load_calibration(path: str | Path) -> Calibration:
         ) from None
     except (OtherSchemaError, ValueError) as error:
         raise InputError(f"{shown}: {error}: write it again with batchstat calibrate") from None
-    return found
+    return calibration

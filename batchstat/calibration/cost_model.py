@@ -205,15 +205,12 @@ def _of_memory(written: str, text: Any) -> dict[str, Any]:
     family = FAMILIES.get(text.model_type)
     if family is None:
         return {}
-    facts: dict[str, Any] = {
-        "norms": family.norms,
-        "head_norms": family.head_norms,
-        "float32_loss": family.float32_loss,
+    facts = family._asdict() | {
         "tied": bool(text.tie_word_embeddings),
         "activation": str(_first(text, ("activation_function", "hidden_activation", "hidden_act"))),
         "dropout": any(getattr(text, name, None) for name in _DROPOUT),
     }
-    if family.has_positions:
+    if facts.pop("has_positions"):
         facts["positions"] = _size(written, text, ("max_position_embeddings",))
     if getattr(text, "num_experts_per_tok", None) is not None:
         facts["total_experts"] = _size(written, text, ("num_local_experts", "num_experts"))

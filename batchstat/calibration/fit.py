@@ -24,19 +24,19 @@ def non_negative_least_squares(columns: Floats, values: Floats) -> Floats:
         values: (n_values,) what they should sum to.
     """
     n = columns.shape[1]
-    found, least = np.zeros(n), float(np.linalg.norm(values))
+    coefficients, least = np.zeros(n), float(np.linalg.norm(values))
     for size in range(1, n + 1):
-        for chosen in combinations(range(n), size):
-            own = columns[:, chosen]
-            scale = np.linalg.norm(own, axis=0)
+        for subset in combinations(range(n), size):
+            columns_of_subset = columns[:, subset]
+            scale = np.linalg.norm(columns_of_subset, axis=0)
             if not scale.all():
                 continue
-            solved = np.linalg.lstsq(own / scale, values, rcond=None)[0] / scale
-            error = float(np.linalg.norm(own @ solved - values))
+            solved = np.linalg.lstsq(columns_of_subset / scale, values, rcond=None)[0] / scale
+            error = float(np.linalg.norm(columns_of_subset @ solved - values))
             if (solved >= 0).all() and error < least:
-                found, least = np.zeros(n), error
-                found[list(chosen)] = solved
-    return found
+                coefficients, least = np.zeros(n), error
+                coefficients[list(subset)] = solved
+    return coefficients
 
 
 def fit_calibration(

@@ -164,8 +164,8 @@ def measure_device(
     runs: dict[Shape, _Runs] = {}
     too_large, is_complete = 0, False
     try:
-        most = search.most_tokens(widest, tokens_per_batch)
-        shapes = design(most, min(widest, most), packed=packed)
+        most_tokens = search.most_tokens(widest, tokens_per_batch)
+        shapes = design(most_tokens, min(widest, most_tokens), packed=packed)
         for i, shape in enumerate(shapes):
             on_progress(MeasuringProgress("warming up", shape, i, len(shapes)))
             # What was found to fit may not fit again, as memory is in pieces by then.

@@ -134,6 +134,7 @@ def _epochs(rank: RecordedRank) -> list[list[RecordedBatch]]:
 
 
 def _check_steps(name: str, recording: Recording, firsts: list[list[RecordedBatch]]) -> None:
+    """Raise InputError if ranks have different numbers of steps."""
     steps = {
         rank.rank: len({batch.step for batch in batches})
         for rank, batches in zip(recording.ranks, firsts, strict=True)

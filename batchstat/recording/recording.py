@@ -291,10 +291,10 @@ def _batches(lines: list[dict[str, Any]]) -> Iterator[RecordedBatch]:
         )
 
 
-def _trainings(found: list[RecordedRank]) -> list[list[RecordedRank]]:
+def _trainings(ranks: list[RecordedRank]) -> list[list[RecordedRank]]:
     """Return the processes by the training that they are ranks of: a command may start several."""
     trainings: list[list[RecordedRank]] = []
-    for each in sorted(found, key=lambda rank: rank.begun["at"]):
+    for each in sorted(ranks, key=lambda rank: rank.begun["at"]):
         for training in trainings:
             taken = {other.rank for other in training}
             if each.rank not in taken and training[0].world_size == each.world_size:

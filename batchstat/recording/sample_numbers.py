@@ -45,13 +45,15 @@ def given_batches(
     """
     if (batches is None) == (per_rank is None):
         raise OptionError(f"{name}: pass batches, or per_rank with those of each rank")
-    most = _MOST_PASSES * max(len(samples), 1)
+    most_samples = _MOST_PASSES * max(len(samples), 1)
     ranks = [batches] if per_rank is None else per_rank
-    listed = [_listed(name, each, batch_size, limit, most) for each in ranks]
-    every = list(chain.from_iterable(listed))
-    if not every:
+    listed = [
+        _listed(name, batches_of_rank, batch_size, limit, most_samples) for batches_of_rank in ranks
+    ]
+    all_batches = list(chain.from_iterable(listed))
+    if not all_batches:
         raise InputError(f"{name}: there is no batch")
-    records, row_offsets, batch_offsets = _flattened(name, every)
+    records, row_offsets, batch_offsets = _flattened(name, all_batches)
     return GivenBatches(
         places=_places(name, records, samples),
         row_offsets=row_offsets,
@@ -62,7 +64,7 @@ def given_batches(
 
 
 def _listed(
-    name: str, batches: Any, batch_size: int | None, limit: int | None, most: int
+    name: str, batches: Any, batch_size: int | None, limit: int | None, most_samples: int
 ) -> list[Any]:
     """Return batches as they are, or single numbers, cut every `batch_size`; of at most `most`
     samples.
@@ -75,19 +77,19 @@ def _listed(
             "or a list of lists"
         ) from None
     first = list(islice(values, 1))
-    every: Iterator[Any] = chain(first, values)
+    all_batches: Iterator[Any] = chain(first, values)
     if first and not isinstance(first[0], list):
         if batch_size is None:
             raise InputError(
                 f"{name}: yields single numbers, such as {short(first[0])}: pass batch_size for "
                 "batches of them"
             )
-        numbers = every
-        every = iter(lambda: list(islice(numbers, batch_size)), [])
+        numbers = all_batches
+        all_batches = iter(lambda: list(islice(numbers, batch_size)), [])
     listed, samples = [], 0
-    for batch in islice(every, limit):
+    for batch in islice(all_batches, limit):
         samples += len(batch) if isinstance(batch, list) else 1
-        if samples > most:
+        if samples > most_samples:
             raise InputError(
                 f"{name}: has no end after {samples:,} samples: pass steps=N for the first N steps"
             )

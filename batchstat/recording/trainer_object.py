@@ -4,7 +4,7 @@ import random
 import sys
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, fields, replace
 from typing import Any
 
 import numpy as np
@@ -13,10 +13,6 @@ from batchstat.recording.collators import Collating, read_collator
 from batchstat.recording.prepared_rows import PreparedRows, prepared_rows, why_unreadable
 from batchstat.recording.recorder.trainers import facts_of, own_loader
 
-_FACTS = (
-    *("kind", "framework", "arguments_class", "world_size", "samples_by_arguments"),
-    *("has_decoder", "takes_count"),
-)
 _ALREADY_DONE = ("packing", "padding_free", "shuffle_dataset", "dataset_num_proc")
 """Arguments of SFTConfig that the prepared data set and its collator hold already."""
 
@@ -96,11 +92,14 @@ def read_trainer(target: Any) -> TrainerObject:
 
 def trainer_of(facts: Mapping[str, Any]) -> TrainerObject:
     """Return a Trainer from what it says of itself, by `facts_of`."""
-    known = {name: facts[name] for name in _FACTS}
-    arguments = facts["arguments"]
-    if known["framework"] == "trl":
-        arguments = {key: arguments[key] for key in arguments if key not in _ALREADY_DONE}
-    return TrainerObject(arguments=arguments, own_loss=tuple(facts["own_loss"]), **known)
+    known = {
+        field.name: facts[field.name] for field in fields(TrainerObject) if field.name in facts
+    }
+    known["own_loss"] = tuple(facts["own_loss"])
+    if facts["framework"] == "trl":
+        arguments = facts["arguments"].items()
+        known["arguments"] = {key: value for key, value in arguments if key not in _ALREADY_DONE}
+    return TrainerObject(**known)
 
 
 def _why_loader(target: Any, collating: Collating | None) -> str:

@@ -62,7 +62,7 @@ def in_order(
         except InputError as error:
             failure = error
 
-    own = pool is None
+    is_own_pool = pool is None
     pool = pool or ThreadPoolExecutor(workers)
     try:
         for item in until_failure():
@@ -73,7 +73,7 @@ def in_order(
             yield waiting.popleft().result()
     finally:
         # Without waiting: after an interrupt it should be immediate, and else nothing is left.
-        if own:
+        if is_own_pool:
             pool.shutdown(wait=False, cancel_futures=True)
     if failure is not None:
         raise failure

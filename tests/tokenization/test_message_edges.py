@@ -116,7 +116,7 @@ def test_prompts_are_those_of_rendering_them(tokenizer, name, chats, rng):
     begun = [chat[:n] for chat, n in zip(chats, firsts, strict=True)]
     prompts = turns.template.render(begun, NO_INPUTS, generation_prompt=True)
     wholes = turns.template.render(chats, NO_INPUTS)
-    assert turns.split(chats, firsts, NO_INPUTS) == list(zip(prompts, wholes, strict=True))
+    assert turns.split(chats, NO_INPUTS, firsts) == list(zip(prompts, wholes, strict=True))
 
 
 @pytest.mark.parametrize("name", OTHERS)

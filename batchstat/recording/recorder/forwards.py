@@ -180,23 +180,7 @@ class Forwards:
         if _is_compiling(torch):
             return original(module, *args, **kwargs)
         try:
-            arguments = by_name(module, args, kwargs)
-            # Trainer.compute_loss takes them out of its inputs where it smooths labels or has a
-            # loss of its own.
-            if self.labels is not None and "labels" not in arguments:
-                arguments = {**arguments, "labels": self.labels}
-            numbers = self._batch_of(torch, module, arguments)
-            forward = None
-            # Without it no gradient can come back: an evaluation, or the reference model of DPO.
-            if numbers is not None and torch.is_grad_enabled():
-                model = self.model_of(module)
-                self.clock.see(numbers)
-                forward = Forward(model, numbers, self.clock.now())
-                forward.fetched = self.loaders.handed_out(numbers.tensors)
-                forward.has_ids = "inputs_embeds" not in arguments
-                has_count = arguments.get("num_items_in_batch") is not None
-                forward.is_counted = has_count and model.uses_count
-                forward.training = bool(getattr(module, "training", True))
+            numbers, forward = self._begun(torch, module, by_name(module, args, kwargs))
         except Exception as error:
             self.fail(error)
             return original(module, *args, **kwargs)
@@ -224,6 +208,30 @@ class Forwards:
         self.pending.append(forward)
         del self.pending[:-_MOST_PENDING]
         return output
+
+    def _begun(
+        self, torch: Any, module: Any, arguments: dict[str, Any]
+    ) -> tuple[WholeNumbers | None, Forward | None]:
+        """Return the token ids that a module is given, and its forward if it may be trained; None
+        without any.
+        """
+        # Trainer.compute_loss takes them out of its inputs where it smooths labels or has a loss of
+        # its own.
+        if self.labels is not None and "labels" not in arguments:
+            arguments = {**arguments, "labels": self.labels}
+        numbers = self._batch_of(torch, module, arguments)
+        # Without it no gradient can come back: an evaluation, or the reference model of DPO.
+        if numbers is None or not torch.is_grad_enabled():
+            return numbers, None
+        model = self.model_of(module)
+        self.clock.see(numbers)
+        forward = Forward(model, numbers, self.clock.now())
+        forward.fetched = self.loaders.handed_out(numbers.tensors)
+        forward.has_ids = "inputs_embeds" not in arguments
+        has_count = arguments.get("num_items_in_batch") is not None
+        forward.is_counted = has_count and model.uses_count
+        forward.training = bool(getattr(module, "training", True))
+        return numbers, forward
 
     def model_of(self, module: Any) -> Model:
         """Return what is known of a model."""

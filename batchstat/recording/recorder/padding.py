@@ -20,31 +20,31 @@ def _flipped(marks: Any) -> Any:
 
 
 def real_of(
-    ids: Any, named: Mapping[Any, Any], prefix: str, made: ReadBatch, pad_token_id: int | None
+    ids: Any, values: Mapping[Any, Any], prefix: str, read: ReadBatch, pad_token_id: int | None
 ) -> Any:
     """Note the real tokens that a mask, lengths or positions tell; return which are, if that is
     known of each.
     """
     shape = shape_of(ids)
-    positions: Any = named.get(prefix + "position_ids")
+    positions: Any = values.get(prefix + "position_ids")
     listed = positions.tolist() if shape_of(positions) == shape else None
     masks = [(prefix + "attention_mask", True)]
-    masks += [(key, False) for key in named if "padding_mask" in str(key)]
+    masks += [(key, False) for key in values if "padding_mask" in str(key)]
     for key, marks_real in masks:
-        if shape_of(named.get(key)) == shape:
-            keep = named[key] != 0 if marks_real else named[key] == 0
+        if shape_of(values.get(key)) == shape:
+            keep = values[key] != 0 if marks_real else values[key] == 0
             if pad_token_id is not None:
-                keep = _without_tail(ids, keep, named.get(prefix + "labels"), pad_token_id)
-            made.by, made.real = str(key), each_of(keep.sum(-1).tolist())
+                keep = _without_tail(ids, keep, values.get(prefix + "labels"), pad_token_id)
+            read.by, read.real = str(key), each_of(keep.sum(-1).tolist())
             # Positions of rows that are padded on the left begin before the first real token.
             if listed is not None and bool(keep[:, 0].all()):
-                _split_rows(listed, made)
+                _split_rows(listed, read)
             return keep
-    if _by_ends(named, made) or _by_positions(listed, made):
-        for lengths, row in zip(made.real or [], ids):
+    if _by_ends(values, read) or _by_positions(listed, read):
+        for lengths, row in zip(read.real or [], ids):
             del lengths[len(lengths) - _padding_at_end(lengths, row, pad_token_id) :]
     else:
-        _by_lengths(named, shape, made)
+        _by_lengths(values, shape, read)
     return None
 
 
@@ -65,25 +65,25 @@ def _without_tail(ids: Any, keep: Any, labels: Any, pad_token_id: int) -> Any:
     return keep & ~(tail & (last & is_padded)[:, None])
 
 
-def _by_ends(named: Mapping[Any, Any], made: ReadBatch) -> bool:
+def _by_ends(values: Mapping[Any, Any], read: ReadBatch) -> bool:
     """Note the samples of one long row, whose ends a kernel is given; return whether there are."""
     # cu_seq_lens_q is transformers' name, of DataCollatorWithFlattening.
     for key in ("cu_seq_lens_q", "cu_seqlens", "cu_seq_lens"):
-        if made.rows == 1 and named.get(key) is not None:
-            ends = named[key].reshape(-1).tolist()
-            made.by, made.real = key, [[b - a for a, b in zip(ends, ends[1:])]]
+        if read.rows == 1 and values.get(key) is not None:
+            ends = values[key].reshape(-1).tolist()
+            read.by, read.real = key, [[b - a for a, b in zip(ends, ends[1:])]]
             return True
     return False
 
 
-def _by_positions(positions: list[list[int]] | None, made: ReadBatch) -> bool:
+def _by_positions(positions: list[list[int]] | None, read: ReadBatch) -> bool:
     """Note the samples of rows whose positions begin again; return whether any do."""
     if positions is None or not any(row.count(0) > 1 for row in positions):
         # A padding-free collator that has a single sample: other batches tell, see `settle`.
-        made.is_straight = positions == [list(range(made.width))]
+        read.is_straight = positions == [list(range(read.width))]
         return False
-    made.by, made.real = POSITIONS, each_of([made.width] * made.rows)
-    _split_rows(positions, made)
+    read.by, read.real = POSITIONS, each_of([read.width] * read.rows)
+    _split_rows(positions, read)
     return True
 
 
@@ -102,29 +102,29 @@ def _padding_at_end(lengths: list[int], row: Any, pad_token_id: int | None) -> i
     return alike if alike > 1 or tail[0] == pad_token_id else 0
 
 
-def _by_lengths(named: Mapping[Any, Any], shape: tuple[int, ...], made: ReadBatch) -> None:
+def _by_lengths(values: Mapping[Any, Any], shape: tuple[int, ...], read: ReadBatch) -> None:
     """Note the real tokens that lengths of rows tell, or of columns where these are the samples:
     recurrent networks of torch take them so unless they are told otherwise.
     """
-    for key, value in named.items():
+    for key, value in values.items():
         if "len" not in str(key) or not is_whole(value):
             continue
         are_rows = shape_of(value) == shape[:1] and max(value.tolist()) <= shape[1]
         if are_rows or (shape_of(value) == shape[1:] and max(value.tolist()) <= shape[0]):
-            made.by, made.real = str(key), each_of(value.tolist())
+            read.by, read.real = str(key), each_of(value.tolist())
             if not are_rows:
-                made.width, made.rows = shape
-                made.widths = (made.width,)
+                read.width, read.rows = shape
+                read.widths = (read.width,)
             return
 
 
-def _split_rows(positions: list[list[int]], made: ReadBatch) -> None:
+def _split_rows(positions: list[list[int]], read: ReadBatch) -> None:
     """Split rows into the samples whose positions begin again."""
-    found = []
-    for (real,), row in zip(made.real or [], positions):
+    lengths_of_rows = []
+    for (real,), row in zip(read.real or [], positions):
         begins = [0, *(place for place in range(1, real) if row[place] == 0)]
-        found.append([b - a for a, b in zip(begins, [*begins[1:], real])])
-    made.real = found
+        lengths_of_rows.append([b - a for a, b in zip(begins, [*begins[1:], real])])
+    read.real = lengths_of_rows
 
 
 def end_of(row: list[int]) -> tuple[int, int]:

@@ -151,28 +151,28 @@ def _is_ids(value: Any) -> bool:
 # --- one set of token ids -------------------------------------------------------------------------
 def _part(
     ids: Any,
-    named: Mapping[Any, Any],
+    values: Mapping[Any, Any],
     prefix: str,
     pad_token_id: int | None,
     has_decoder: bool | None,
 ) -> ReadBatch:
     """Return what one set of token ids computes."""
-    made = ReadBatch(*shape_of(ids))
-    keep = real_of(ids, named, prefix, made, pad_token_id)
-    if made.by == NOTHING and pad_token_id is not None:
+    read = ReadBatch(*shape_of(ids))
+    keep = real_of(ids, values, prefix, read, pad_token_id)
+    if read.by == NOTHING and pad_token_id is not None:
         keep = ~at_ends(ids == pad_token_id)
-        made.by, made.real = "pad_token_id %d" % pad_token_id, each_of(keep.sum(-1).tolist())
-    elif made.by == NOTHING:
-        made.ends = [end_of(row) for row in ids.tolist()]
-    labels = named.get(prefix + "labels", named.get("labels"))
-    if made.rows != shape_of(ids)[0]:  # columns are samples
+        read.by, read.real = "pad_token_id %d" % pad_token_id, each_of(keep.sum(-1).tolist())
+    elif read.by == NOTHING:
+        read.ends = [end_of(row) for row in ids.tolist()]
+    labels = values.get(prefix + "labels", values.get("labels"))
+    if read.rows != shape_of(ids)[0]:  # columns are samples
         labels = labels.T if shape_of(labels) == shape_of(ids) else None
         ids = ids.T
-    made.ids, made.keep = ids, keep
-    if has_decoder is False and _is_ids(labels) and labels.shape[1] < made.width:
+    read.ids, read.keep = ids, keep
+    if has_decoder is False and _is_ids(labels) and labels.shape[1] < read.width:
         labels = _at_right(labels, ids)  # of the last logits alone, which `logits_to_keep` keeps
-    _note_trained(ids, named, labels, keep, made)
-    return made
+    _note_trained(ids, values, labels, keep, read)
+    return read
 
 
 def _at_right(labels: Any, ids: Any) -> Any:
@@ -185,83 +185,83 @@ def _at_right(labels: Any, ids: Any) -> Any:
 
 # --- what is trained -----------------------------------------------------------------------------
 def _note_trained(
-    ids: Any, named: Mapping[Any, Any], labels: Any, keep: Any, made: ReadBatch
+    ids: Any, values: Mapping[Any, Any], labels: Any, keep: Any, read: ReadBatch
 ) -> None:
     """Note the tokens that carry loss, and the width of a decoder."""
-    if labels is None and shape_of(named.get("completion_mask")) == shape_of(ids):
+    if labels is None and shape_of(values.get("completion_mask")) == shape_of(ids):
         # TRL's trainers of preferences make labels of it where they compute the loss.
-        has_loss = named["completion_mask"] != 0
-        made.labelled, made.loss = has_loss.sum(-1).tolist(), "shifted"
-        _set_trained(has_loss, keep, made)
+        has_loss = values["completion_mask"] != 0
+        read.labelled, read.loss = has_loss.sum(-1).tolist(), "shifted"
+        _set_trained(has_loss, keep, read)
         return
     shape = shape_of(labels)
     # Labels of rows, as of a classification, or scores are not labels of tokens.
-    if len(shape) != 2 or shape[0] != made.rows or not is_whole(labels):
+    if len(shape) != 2 or shape[0] != read.rows or not is_whole(labels):
         return
     has_loss = labels != IGNORED
-    made.labelled = has_loss.sum(-1).tolist()
-    if shape != shape_of(ids) or "decoder_input_ids" in named:
-        mask: Any = named.get("decoder_attention_mask")
-        real = made.labelled if shape_of(mask) != shape else (mask != 0).sum(-1).tolist()
-        _set_decoder(made, shape[1], made.labelled, real)
+    read.labelled = has_loss.sum(-1).tolist()
+    if shape != shape_of(ids) or "decoder_input_ids" in values:
+        mask: Any = values.get("decoder_attention_mask")
+        real = read.labelled if shape_of(mask) != shape else (mask != 0).sum(-1).tolist()
+        _set_decoder(read, shape[1], read.labelled, real)
         return
     # A causal model is given its own tokens as labels, and shifts them by itself; where labels are
     # others, they stand where they are predicted.
     is_copy = not bool((has_loss & (labels != ids)).any())
-    made.loss = "shifted" if is_copy else "as they are"
-    _set_trained(has_loss, keep, made)
+    read.loss = "shifted" if is_copy else "as they are"
+    _set_trained(has_loss, keep, read)
 
 
-def _set_trained(has_loss: Any, keep: Any, made: ReadBatch) -> None:
+def _set_trained(has_loss: Any, keep: Any, read: ReadBatch) -> None:
     """Note the tokens that carry loss of each sample, and how many of them are padding; nothing
     predicts the first one of a row whose labels the model shifts.
     """
-    firsts = has_loss[:, 0].tolist() if made.loss == "shifted" else [False] * made.rows
-    made.trained = _trained_of(has_loss, firsts, made)
+    firsts = has_loss[:, 0].tolist() if read.loss == "shifted" else [False] * read.rows
+    read.trained = _trained_of(has_loss, firsts, read)
     if keep is not None:
         wasted = has_loss > keep
         if bool(wasted.any()):  # most often there are none
-            first_wasted = int(wasted[:, 0].sum()) if made.loss == "shifted" else 0
-            made.trained_padding = int(wasted.sum()) - first_wasted
+            first_wasted = int(wasted[:, 0].sum()) if read.loss == "shifted" else 0
+            read.trained_padding = int(wasted.sum()) - first_wasted
 
 
-def _trained_of(has_loss: Any, firsts: list[bool], made: ReadBatch) -> list[list[int]]:
+def _trained_of(has_loss: Any, firsts: list[bool], read: ReadBatch) -> list[list[int]]:
     """Return the tokens that carry loss of each sample."""
-    if made.real is None or all(len(row) == 1 for row in made.real):
-        return each_of([number - first for number, first in zip(made.labelled, firsts)])
-    found = []
-    for lengths, first, row in zip(made.real, firsts, has_loss.tolist()):
+    if read.real is None or all(len(row) == 1 for row in read.real):
+        return each_of([number - first for number, first in zip(read.labelled, firsts)])
+    trained = []
+    for lengths, first, row in zip(read.real, firsts, has_loss.tolist()):
         stop, counts = 0, []
         for length in lengths:
             start, stop = stop, stop + length
             counts.append(sum(row[start:stop]))
         if counts:
             counts[0] -= first
-        found.append(counts)
-    return found
+        trained.append(counts)
+    return trained
 
 
-def _set_decoder(made: ReadBatch, width: int, trained: list[int], real: list[int]) -> None:
+def _set_decoder(read: ReadBatch, width: int, trained: list[int], real: list[int]) -> None:
     """Take the labels of a batch for those of a decoder of its own."""
-    made.trained, made.loss, made.trained_padding = each_of(trained), "as they are", 0
-    made.widths, made.width = (made.width, width), made.width + width
-    made.decoder = real
-    _add_decoder(made, real)
+    read.trained, read.loss, read.trained_padding = each_of(trained), "as they are", 0
+    read.widths, read.width = (read.width, width), read.width + width
+    read.decoder = real
+    _add_decoder(read, real)
 
 
-def _add_decoder(made: ReadBatch, decoder: list[int]) -> None:
+def _add_decoder(read: ReadBatch, decoder: list[int]) -> None:
     """Add what is real in a decoder to what is in the encoder of the same row."""
-    if made.real is not None:
-        made.real = [[row[0] + more] for row, more in zip(made.real, decoder)]
+    if read.real is not None:
+        read.real = [[row[0] + more] for row, more in zip(read.real, decoder)]
 
 
 def _joined(parts: list[ReadBatch]) -> ReadBatch:
     """Return one batch of several that are computed together."""
-    made = ReadBatch(sum(each.rows for each in parts), max(each.width for each in parts))
+    joined = ReadBatch(sum(each.rows for each in parts), max(each.width for each in parts))
     if all(each.real is not None for each in parts):
-        made.real = [row for each in parts for row in each.real or ()]
+        joined.real = [row for each in parts for row in each.real or ()]
     if all(each.trained is not None for each in parts):
-        made.trained = [row for each in parts for row in each.trained or ()]
-    made.loss, made.by = parts[0].loss, parts[0].by
-    made.trained_padding = sum(each.trained_padding for each in parts)
-    return made
+        joined.trained = [row for each in parts for row in each.trained or ()]
+    joined.loss, joined.by = parts[0].loss, parts[0].by
+    joined.trained_padding = sum(each.trained_padding for each in parts)
+    return joined

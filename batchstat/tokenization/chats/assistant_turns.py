@@ -52,15 +52,15 @@ class AssistantTurns:
         return [mask_tokens(tokens_of(encoded, i), own) for i, own in enumerate(turns)]
 
     def split(
-        self, chats: list[list[Message]], firsts: list[int], inputs: TemplateInputs
+        self, chats: list[list[Message]], inputs: TemplateInputs, firsts: list[int]
     ) -> list[tuple[str, str]]:
         """Return the texts of the first messages of chats that have the same inputs, each with its
         generation prompt, and those of the whole chats.
 
         Args:
             chats: the chats.
-            firsts: number of the first messages of each.
             inputs: these inputs.
+            firsts: number of the first messages of each.
         """
         parts = None if 0 in firsts else self._parts(chats, inputs)
         if parts is not None:

@@ -4,23 +4,21 @@ import json
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
+from functools import partial
 from importlib.metadata import version
 from itertools import groupby
 from operator import itemgetter
 from pathlib import Path
 from typing import Any
 
-from batchstat.corpus.chat import Message, TemplateInputs
 from batchstat.errors import InputError
 from batchstat.storage.addresses import read_bytes
 from batchstat.storage.shown import one_line
 from batchstat.tokenization.chats.assistant_turns import AssistantTurns
-from batchstat.tokenization.chats.chat_template import ChatTemplate, Locate, TemplateError
+from batchstat.tokenization.chats.chat_template import ChatTemplate, TemplateError
 from batchstat.tokenization.chats.content_turns import ContentTurns
 from batchstat.tokenization.chats.template_coverage import TemplateCoverage
 from batchstat.tokenization.tokenizer import Tokenizer
-
-_Chat = tuple[list[Message], TemplateInputs]
 
 
 def with_chat_template(
@@ -63,24 +61,8 @@ def _with_templates(
     turns = [AssistantTurns(template) for template in templates]
     marking = [ContentTurns(each, turn_ends) for each in templates] if turn_ends else turns
 
-    def render_chats(chats: list[_Chat]) -> list[str]:
-        return _by_inputs(
-            chats, templates, lambda own, some, inputs: own.render(_messages(some), inputs)
-        )
-
-    def split_chats(
-        chats: list[tuple[list[Message], TemplateInputs, int]],
-    ) -> list[tuple[str, str]]:
-        return _by_inputs(
-            chats,
-            turns,
-            lambda own, some, inputs: own.split(_messages(some), [n for *_, n in some], inputs),
-        )
-
-    def mark_chats(chats: list[_Chat], locate: Locate) -> list[bytes]:
-        return _by_inputs(
-            chats, marking, lambda own, some, inputs: own.mark(_messages(some), inputs, locate)
-        )
+    render_chats = partial(_by_inputs, templates, ChatTemplate.render)
+    mark = ContentTurns.mark if turn_ends else AssistantTurns.mark
 
     # A template may write the special tokens, which come from the tokenizer's configuration.
     special = json.dumps(loaded.special_tokens_map, default=repr)
@@ -94,8 +76,8 @@ def _with_templates(
         load=lambda: tokenizer.encoder,
         special_tokens_per_sample=0,
         render_chats=render_chats,
-        mark_chats=mark_chats,
-        split_chats=split_chats,
+        mark_chats=partial(_by_inputs, marking, mark),
+        split_chats=partial(_by_inputs, turns, AssistantTurns.split),
         left_out=TemplateCoverage(lambda *chat: render_chats([chat])[0]).left_out,
         made_by=(_with_templates, (tokenizer, plain, with_tools, turn_ends)),
     )
@@ -116,7 +98,7 @@ def _explained(chats: Sequence[Any]) -> Iterator[None]:
     except Exception as error:  # a template may raise anything
         without = (
             i
-            for messages in _messages(chats)
+            for messages, *_ in chats
             for i, each in enumerate(messages)
             if each.get("content") is None
         )
@@ -130,23 +112,27 @@ def _explained(chats: Sequence[Any]) -> Iterator[None]:
         ) from error
 
 
-def _messages(chats: Sequence[Any]) -> list[list[Message]]:
-    return [messages for messages, *_ in chats]
-
-
 def _by_inputs(
-    chats: Sequence[Any],
     without_and_with_tools: Sequence[Any],
-    work: Callable[[Any, list[Any], TemplateInputs], list[Any]],
+    work: Callable[..., list[Any]],
+    chats: Sequence[Any],
+    *more: Any,
 ) -> list[Any]:
-    """Return what `work` makes of chats, of those at once that have the same inputs, with the first
-    of a pair for chats without tools, and the second for others.
+    """Return what a method makes of chats, of those at once that have the same inputs.
+
+    Args:
+        without_and_with_tools: whose method it is, for chats without tools and for others.
+        work: the method; it takes messages of chats, inputs, what else these have, and `more`.
+        chats: each its messages, its inputs, and what else it has.
+        more: what the method takes beside.
     """
     made: list[Any] = []
     with _explained(chats):
         # apply_chat_template takes one set of tools and settings for all chats of a call.
-        for inputs, some in groupby(chats, key=itemgetter(1)):
-            made += work(without_and_with_tools[inputs.tools is not None], list(some), inputs)
+        for inputs, group in groupby(chats, key=itemgetter(1)):
+            messages, _, *numbers = map(list, zip(*group, strict=True))
+            owner = without_and_with_tools[inputs.tools is not None]
+            made += work(owner, messages, inputs, *numbers, *more)
     return made
 
 

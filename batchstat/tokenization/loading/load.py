@@ -122,6 +122,10 @@ def _from_backend(
 
 
 def _encoder(backend: tokenizers.Tokenizer, loaded: Any, chat_template: str | None) -> Encoder:
+    """Return what counts by a backend, and faster where that is exact; `loaded`: the transformers
+    object, None where it is made, with the chat template, when it is asked for.
+    """
+
     @cache  # transformers copies the backend
     def as_transformers() -> Any:
         if loaded is not None:
@@ -199,8 +203,8 @@ def as_tokenizer(given: Any) -> Tokenizer:
     if isinstance(given, str | os.PathLike):
         return load_tokenizer(os.fspath(given))
     if isinstance(given, tokenizers.Tokenizer):
-        as_it_is = given.truncation is None and given.padding is None
-        backend = given if as_it_is else _copy(given, given.encode_special_tokens)
+        is_plain = given.truncation is None and given.padding is None
+        backend = given if is_plain else _copy(given, given.encode_special_tokens)
         return _from_backend(type(given).__name__, backend, None)
     if hasattr(given, "get_vocab") and hasattr(given, "init_kwargs"):
         kind = type(given).__name__
