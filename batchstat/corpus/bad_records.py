@@ -46,6 +46,10 @@ class BadRecord:
     message: str
 
 
+BLANK = BadRecord("blank", "")
+"""An empty record, such as an empty line: skipped without an error, and counted apart."""
+
+
 @dataclass
 class BadRecords:
     """Bad records of one source.

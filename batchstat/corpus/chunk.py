@@ -44,25 +44,26 @@ class Chunk:
     """Consecutive records of one file; the first chunk starts with its first record.
 
     Attributes:
-        size: number of records.
         columns: the values of each column that is read, (size,) each.
         position: bytes of the file on disk that are read so far.
         read: what each column is read for.
         lines: (size,) line on which each record starts; None in files without lines.
         counted: whether the content is a number of tokens, regardless of the options.
-        blank: empty records, such as an empty line: their values are meaningless.
-        bad: records that cannot be read: their values are meaningless.
+        bad: records that cannot be read, or are `BLANK`: their values are meaningless.
         before: returns how many records of the file precede the split that is read.
         label_seen: whether any record so far has the label; None if none could be read.
     """
 
-    size: int
     columns: Mapping[str, Column]
     position: int
     read: Columns
     lines: Sequence[int] | None = None
     counted: bool = False
-    blank: set[int] = field(default_factory=set)
     bad: Mapping[int, BadRecord] = field(default_factory=dict)
     before: Callable[[], int] = int
     label_seen: bool | None = True
+
+    @property
+    def size(self) -> int:
+        """Number of records."""
+        return len(next(iter(self.columns.values())))

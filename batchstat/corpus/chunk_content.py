@@ -86,7 +86,7 @@ class ChunkContent:
         for i, value in enumerate(self._objects(column)):
             chats.append([])
             try:
-                chat = as_chat(value, written_in) if self._is_good(i) else []
+                chat = as_chat(value, written_in) if i not in self.bad else []
             except ChatError as error:
                 self.fail(i, f"{column!r}: {error}", "chat")
             else:
@@ -218,11 +218,7 @@ class ChunkContent:
 
     def fail(self, i: int, message: str, reason: str = "wrong_type") -> None:
         """Note what is wrong with a record, unless something was before."""
-        if self._is_good(i):
-            self.bad[i] = BadRecord(reason, message)
-
-    def _is_good(self, i: int) -> bool:
-        return i not in self.bad and i not in self._chunk.blank
+        self.bad.setdefault(i, BadRecord(reason, message))
 
     def _as_arrow(self, texts: list[str] | list[object]) -> pa.LargeStringArray:
         try:

@@ -51,7 +51,9 @@ class _Streams(InputStream):
         while True:
             data = b""
             if self._current.eof:
-                data = self._next_stream(self._current.unused_data)
+                data = self._current.unused_data.lstrip(self._padding)
+                while not data and (read := self._raw.read(_COMPRESSED_BYTES)):
+                    data = read.lstrip(self._padding)
                 if not data:
                     return b""
                 self._current = self._new()
@@ -62,12 +64,6 @@ class _Streams(InputStream):
             unpacked: bytes = self._current.decompress(data, size)
             if unpacked:
                 return unpacked
-
-    def _next_stream(self, data: bytes) -> bytes:
-        data = data.lstrip(self._padding)
-        while not data and (read := self._raw.read(_COMPRESSED_BYTES)):
-            data = read.lstrip(self._padding)
-        return data
 
 
 def _streams(decompressor: Callable[[], Any], padding: bytes) -> Callable[[BinaryIO], object]:

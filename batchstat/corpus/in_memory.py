@@ -120,7 +120,6 @@ def _frame(name: str, table: Any, options: CorpusOptions) -> Iterator[Chunk]:
         sizes = sum(map(decoded_bytes, arrays), np.zeros(len(part), dtype=np.int64))
         for start, stop in ranges(sizes, CHUNK_BYTES, _CHUNK_RECORDS):
             yield Chunk(
-                size=stop - start,
                 columns={name: each[start:stop] for name, each in values.items()},
                 position=first + stop,
                 read=columns,

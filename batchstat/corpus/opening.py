@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import IO, Any, BinaryIO, cast
 
 from batchstat.corpus.compression import DAMAGE, InputStream, decompressed
-from batchstat.corpus.sources import STANDARD_INPUT, Source
+from batchstat.corpus.sources import Source
 from batchstat.corpus.splits import Split
 from batchstat.errors import BatchstatError, InputError, SourceError
 from batchstat.storage.addresses import state_of
@@ -183,7 +183,7 @@ def open_source(split: Split, standard_input: Rereadable | None = None) -> Itera
     """
     source = split.source
     with as_source_errors(source):
-        if source.path == STANDARD_INPUT:
+        if source.is_standard_input:
             hashing = _Hashing(standard_input or sys.stdin.buffer)
             raw = io.BufferedReader(hashing, buffer_size=1 << 20)
             yield OpenSource(split, _unpacked(source, raw), raw, hashing)

@@ -8,7 +8,7 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from batchstat.corpus.bad_records import BadRecord, BadRecords, Location
+from batchstat.corpus.bad_records import BLANK, BadRecord, BadRecords, Location
 from batchstat.corpus.chunk import Chunk
 from batchstat.corpus.chunk_content import ChunkContent
 from batchstat.corpus.content import (
@@ -217,13 +217,14 @@ class CorpusReader:
         labels = values.labels(columns.label) if columns.label else None
         trained = read_trained(values, columns.trained) if columns.trained else None
         is_sample = np.ones(chunk.size, dtype=bool)
-        is_sample[[*values.bad, *chunk.blank]] = False
-        reading.blank += len(chunk.blank)
+        is_sample[list(values.bad)] = False
+        bad = {i: record for i, record in values.bad.items() if record is not BLANK}
+        reading.blank += len(values.bad) - len(bad)
         if isinstance(content, Texts):
             content, is_sample = self._filtered(reading, content, is_sample)
         records = locations.first + np.arange(chunk.size)
         block = Block(reading, records, content, labels, trained, position, locations)
-        return block.select(np.flatnonzero(is_sample)), values.bad
+        return block.select(np.flatnonzero(is_sample)), bad
 
     def _filtered(self, reading: Reading, texts: Texts, ok: Mask) -> tuple[Texts, Mask]:
         """Return the texts, stripped if requested, and which of the ok ones are samples."""

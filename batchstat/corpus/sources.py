@@ -48,7 +48,12 @@ class Source(Record):
     @property
     def shown(self) -> str:
         """Name in messages."""
-        return "standard input" if self.path == STANDARD_INPUT else self.path
+        return "standard input" if self.is_standard_input else self.path
+
+    @property
+    def is_standard_input(self) -> bool:
+        """Whether it is read from standard input, once."""
+        return self.path == STANDARD_INPUT
 
     @property
     def is_compressed_by_name(self) -> bool:

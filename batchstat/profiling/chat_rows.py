@@ -10,7 +10,7 @@ import numpy as np
 from batchstat.corpus.chat import WRITTEN, Message
 from batchstat.corpus.content import Chats
 from batchstat.corpus.options import CorpusOptions
-from batchstat.corpus.sources import STANDARD_INPUT, Source
+from batchstat.corpus.sources import Source
 from batchstat.corpus.splits import splits_of
 from batchstat.errors import InputError
 from batchstat.lengths.arrays import Ints
@@ -51,7 +51,7 @@ def chat_rows(profile: Profile) -> ChatRows:
         InputError: they cannot be read again, or have blank lines, which other readers skip.
     """
     sources = profile.corpus.sources
-    if any(source.path == STANDARD_INPUT for source in sources):
+    if any(source.is_standard_input for source in sources):
         raise InputError("standard input cannot be read again: save the corpus to a file")
     return _read(sources, profile.corpus.options)
 

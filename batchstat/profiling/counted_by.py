@@ -6,7 +6,6 @@ from typing import Any
 import numpy as np
 
 from batchstat.corpus.content import Texts
-from batchstat.corpus.sources import STANDARD_INPUT
 from batchstat.corpus.splits import splits_of
 from batchstat.errors import InputError
 from batchstat.lengths.arrays import Ints, offsets_from_sizes
@@ -44,7 +43,7 @@ def tokens_other_than(profile: Profile, token: str, lengths: Ints, tokenizer: An
     from batchstat.corpus.reader import CorpusReader
 
     sources, options = profile.corpus.sources, profile.corpus.options
-    if any(source.path == STANDARD_INPUT for source in sources):
+    if any(source.is_standard_input for source in sources):
         raise InputError("standard input cannot be read again: save the corpus to a file")
     number, at_end = tokenizer.convert_tokens_to_ids(token), int(options.append == token)
     looks_at_all = _may_stand_for_others(tokenizer, token, number)

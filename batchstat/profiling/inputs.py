@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from batchstat.corpus.options import CorpusOptions
-from batchstat.corpus.sources import STANDARD_INPUT, Source, find_sources, format_by_name
+from batchstat.corpus.sources import Source, find_sources
 from batchstat.corpus.splits import Split, splits_of
 from batchstat.errors import ColumnError, InputError, OptionError
 from batchstat.storage.shown import is_remote
@@ -46,7 +46,7 @@ class Corpus:
     @property
     def reads_standard_input(self) -> bool:
         """Whether standard input is one of the files."""
-        return any(source.path == STANDARD_INPUT for source in self.sources)
+        return any(source.is_standard_input for source in self.sources)
 
 
 def open_corpus(
@@ -79,8 +79,8 @@ def has_columns(path: str | os.PathLike[str], options: CorpusOptions) -> bool | 
         InputError: there is no such file, or it is read only once or over a network.
     """
     source = find_sources([path], options.input_format)[0]
-    if source.path == STANDARD_INPUT or is_remote(source.path):
-        name = "standard input" if source.path == STANDARD_INPUT else source.path
+    if source.is_standard_input or is_remote(source.path):
+        name = "standard input" if source.is_standard_input else source.path
         raise InputError(
             f"which columns {name} has is not known before it is counted: name them, as with "
             "--text-column or --messages-column"
@@ -109,11 +109,6 @@ def column_names(path: str | os.PathLike[str], input_format: str | None) -> tupl
     return ()
 
 
-def is_plain_text(path: str | os.PathLike[str], input_format: str | None) -> bool:
-    """Return whether a file is plain text by its name or its format, with a sample on each line."""
-    return (input_format or format_by_name(os.fspath(path))) == "txt"
-
-
 def begins_with_chats(source: Source, options: CorpusOptions) -> bool:
     """Return whether the first records of a file are chats.
 
@@ -121,7 +116,7 @@ def begins_with_chats(source: Source, options: CorpusOptions) -> bool:
     """
     from batchstat.corpus.reader import CorpusReader
 
-    if source.path == STANDARD_INPUT or is_remote(source.path):
+    if source.is_standard_input or is_remote(source.path):
         return False
     return holds_chats(CorpusReader(splits_of([source], options)[:1], options))
 

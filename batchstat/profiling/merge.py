@@ -10,7 +10,7 @@ from batchstat.corpus.bad_records import EXAMPLES
 from batchstat.corpus.content import LONGEST
 from batchstat.corpus.digests import joined_digest
 from batchstat.corpus.options import CorpusOptions
-from batchstat.corpus.sources import STANDARD_INPUT, Source
+from batchstat.corpus.sources import Source
 from batchstat.corpus.splits import Split
 from batchstat.errors import InputError
 from batchstat.lengths.token_ranges import TokenRanges
@@ -105,7 +105,7 @@ def merge_splits(
             merged.add(counts.profile)
             facts.append(counts.facts)
             # Its size and digest are known only once it was read.
-            if source.path == STANDARD_INPUT:
+            if source.is_standard_input:
                 (source,) = counts.profile.corpus.sources
         seen = [each.label_seen for each in facts if each.label_seen is not None]
         if options.label_column and seen and not any(seen):

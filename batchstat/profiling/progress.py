@@ -5,7 +5,6 @@ from collections.abc import Callable, Sequence
 from dataclasses import astuple, dataclass
 from operator import add, sub
 
-from batchstat.corpus.sources import STANDARD_INPUT
 from batchstat.corpus.splits import Split
 
 
@@ -53,7 +52,7 @@ class ProgressTracker:
         self._numbers = {split: i for i, split in enumerate(splits)}
         self._known: dict[int, CountedAmount] = {}
         self._bytes, self._work = 0, CountedAmount()
-        inputs = any(split.source.path == STANDARD_INPUT for split in splits)
+        inputs = any(split.source.is_standard_input for split in splits)
         self._total = 0 if inputs else sum(split.bytes for split in splits)
         self._one_at_a_time = threading.Lock()
 

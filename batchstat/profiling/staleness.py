@@ -4,7 +4,7 @@ from collections.abc import Iterator, Sequence
 from datetime import UTC, datetime, timedelta
 
 from batchstat.corpus.digests import digest_of
-from batchstat.corpus.sources import STANDARD_INPUT, Source
+from batchstat.corpus.sources import Source
 from batchstat.errors import is_shortened
 from batchstat.profiling.inputs import Corpus
 from batchstat.profiling.profile import Profile, TokenizerFacts
@@ -47,7 +47,7 @@ def changes(profile: Profile) -> Iterator[str]:
     """
     created = datetime.fromisoformat(profile.created)
     for source in profile.corpus.sources:
-        if source.path == STANDARD_INPUT or not source.digest:  # partial sources have no digest
+        if source.is_standard_input or not source.digest:  # partial sources have no digest
             continue
         if is_shortened(full_address(source.path)):
             yield (

@@ -11,7 +11,6 @@ from typing import get_origin
 from batchstat._version import __version__
 from batchstat.corpus.content import LONGEST
 from batchstat.corpus.digests import content_digests
-from batchstat.corpus.sources import STANDARD_INPUT
 from batchstat.corpus.splits import Split
 from batchstat.errors import InputError, SourceError, message, short
 from batchstat.profiling.cache import SplitCounts, SplitFacts
@@ -41,7 +40,7 @@ def count_split(sent: CountTask | RemoteTask, split: Split) -> SplitResult:
             f"worker {this_worker()} has other versions; the run began with {other}: install the "
             "same versions everywhere"
         )
-    is_input = split.source.path == STANDARD_INPUT
+    is_input = split.source.is_standard_input
     digests: tuple[str, ...] = ()
     # Only the run that reads a stream knows its content.
     beside, before = secrets.token_hex() if is_input else "", None
@@ -149,7 +148,7 @@ def _counted(task: CountTask, split: Split, digests: tuple[str, ...]) -> SplitCo
     from batchstat.profiling.counting import count_samples
 
     local = task.local
-    is_input = split.source.path == STANDARD_INPUT
+    is_input = split.source.is_standard_input
     standard_input = local.standard_input if local is not None and is_input else None
 
     def note(amount: CountedAmount) -> None:

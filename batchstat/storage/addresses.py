@@ -54,7 +54,16 @@ def as_path(address: str | os.PathLike[str]) -> Path:
     full, shown = full_address(address), as_shown(address)
     _check_address(full, shown)
     try:
-        return cast(Path, _opened(full, is_hidden=shown != full))
+        from upath import UPath
+
+        from batchstat.storage.hidden_paths import HiddenPath
+
+        # It prints a line of its own source for a file system that it only passes on to.
+        warnings.filterwarnings("ignore", message="UPath .* filesystem not explicitly implemented")
+        path: Any = UPath(full) if shown == full else HiddenPath(full)
+        # upath makes the file system when it is first asked for, and raises only then.
+        _ = path.fs
+        return cast(Path, path)
     except ImportError:
         raise InputError(
             f"{shown} is an address, and the library that reads it is not installed: "
@@ -104,20 +113,6 @@ def _check_address(full: str, shown: str) -> None:
             f"{shown} contains a character that its user, password or query cannot: write a space "
             "as %20, / as %2F, ? as %3F, # as %23"
         )
-
-
-def _opened(full: str, *, is_hidden: bool) -> Any:
-    """Return the path of upath for an address. Raise whatever its file system raises."""
-    from upath import UPath
-
-    from batchstat.storage.hidden_paths import HiddenPath
-
-    # It prints a line of its own source for a file system that it only passes on to.
-    warnings.filterwarnings("ignore", message="UPath .* filesystem not explicitly implemented")
-    path = HiddenPath(full) if is_hidden else UPath(full)
-    # upath makes the file system when it is first asked for, and raises only then.
-    _ = path.fs
-    return path
 
 
 def local_path(path: str | os.PathLike[str]) -> Path:

@@ -37,7 +37,6 @@ def read_samples(profile: "Profile | str | Path") -> list[Record | None]:
         InputError: the corpus has changed, cannot be read again, or contains no text.
     """
     from batchstat.corpus.reader import CorpusReader
-    from batchstat.corpus.sources import STANDARD_INPUT
     from batchstat.corpus.splits import splits_of
     from batchstat.profiling.parquet import read_file
     from batchstat.profiling.profile import Profile
@@ -48,7 +47,7 @@ def read_samples(profile: "Profile | str | Path") -> list[Record | None]:
     if not isinstance(profile, Profile):
         raise OptionError(f"profile={short(profile)}: must be a profile, or its lengths.parquet")
     facts = profile.corpus
-    if not facts.sources or any(source.path == STANDARD_INPUT for source in facts.sources):
+    if not facts.sources or any(source.is_standard_input for source in facts.sources):
         raise InputError("the corpus was not read from files: load it the way you did before")
     _check_whole(facts.sources)
     for change in changes(profile):

@@ -89,7 +89,6 @@ def as_chunks(
         for name in broken:
             values[name] = _decoded(decoded(values[name]), name, bad)
         yield Chunk(
-            size=stop - start,
             columns=values,
             position=position,
             read=columns,

@@ -9,7 +9,7 @@ from itertools import chain
 from operator import itemgetter
 from typing import Any
 
-from batchstat.corpus.bad_records import MOST_RECORD_BYTES, BadRecord, too_long
+from batchstat.corpus.bad_records import BLANK, MOST_RECORD_BYTES, BadRecord, too_long
 from batchstat.corpus.chunk import Chunk, Columns
 from batchstat.corpus.columns import choose_columns
 from batchstat.corpus.lines import MOST_LINES, LongLine, RawLines, read_lines, read_raw_lines
@@ -98,35 +98,30 @@ def _header(path: str, records: Iterator[_Records]) -> tuple[list[str], Iterator
 
 def _chunk(opened: OpenSource, some: _Records, names: list[str], columns: Columns) -> Chunk:
     rows: Sequence[Any] = some.rows
-    blank: set[int] = set()
     bad: dict[int, BadRecord] = {}
     if {len(row) if type(row) is list else -1 for row in rows} != {len(names)}:
-        rows = _complete(rows, len(names), blank, bad)
+        rows = _complete(rows, len(names), bad)
     # Only chats have tools and settings, and no cell holds a chat.
     columns = replace(columns, tools=None, settings=None)
     picks = {name: itemgetter(names.index(name)) for name in columns.all}
     return Chunk(
-        size=len(rows),
         columns={name: list(map(pick, rows)) for name, pick in picks.items()},
         position=opened.position,
         read=columns,
         lines=some.lines,
-        blank=blank,
         bad=bad,
     )
 
 
-def _complete(
-    rows: Sequence[Record], width: int, blank: set[int], bad: dict[int, BadRecord]
-) -> list[Sequence[str]]:
-    """Return rows with as many fields as there are columns: empty ones for blank and bad rows."""
+def _complete(rows: Sequence[Record], width: int, bad: dict[int, BadRecord]) -> list[Sequence[str]]:
+    """Return rows with as many fields as there are columns: empty ones for those added to `bad`."""
     complete: list[Sequence[str]] = []
     for i, fields in enumerate(rows):
         complete.append([""] * width)
         if isinstance(fields, BadRecord):
             bad[i] = fields
         elif not fields:
-            blank.add(i)
+            bad[i] = BLANK
         elif len(fields) != width:
             bad[i] = BadRecord(
                 "wrong_fields",

@@ -4,6 +4,7 @@ import codecs
 import json
 import re
 from collections.abc import Callable, Iterable, Iterator
+from itertools import chain
 from typing import TypeAlias
 
 from batchstat.corpus.bad_records import MOST_RECORD_BYTES, BadRecord, Location, too_long
@@ -38,32 +39,20 @@ def read_json(
             not UTF-8, after which the start of the next record cannot be found.
     """
     collector = RecordCollector(opened, options)
-    for part in _grouped(_elements(opened)):
-        yield from collector.chunks(
-            convert(value)
-            if chars <= MOST_RECORD_BYTES
-            else BadRecord("too_long", too_long("record", chars))
-            for value, chars in part
-        )
+    elements = _elements(opened)
+    # The chunk that an element begins takes those after it from the same iterator.
+    for first in elements:
+        yield from collector.chunks(map(convert, _records_of_chunk(chain([first], elements))))
 
 
-def _grouped(elements: Iterable[Element]) -> Iterator[list[Element]]:
-    """Yield the elements of a chunk at a time; those before an error come before it."""
-    part: list[Element] = []
+def _records_of_chunk(elements: Iterable[Element]) -> Iterator[object]:
     chars = 0
-    try:
-        for element in elements:
-            part.append(element)
-            chars += element[1] + _RECORD_CHARS
-            if chars >= _CHUNK_CHARS:
-                yield part
-                part, chars = [], 0
-    except InputError:
-        if part:
-            yield part
-        raise
-    if part:
-        yield part
+    for value, size in elements:
+        too_large = size > MOST_RECORD_BYTES
+        yield BadRecord("too_long", too_long("record", size)) if too_large else value
+        chars += size + _RECORD_CHARS
+        if chars >= _CHUNK_CHARS:
+            return
 
 
 def _elements(opened: OpenSource) -> Iterator[Element]:

@@ -16,9 +16,6 @@ from batchstat.corpus.opening import OpenSource
 from batchstat.corpus.options import CorpusOptions
 from batchstat.errors import InputError
 
-BLANK = object()
-"""An empty record."""
-
 
 class RecordCollector:
     """Collects JSON records, one by one, into chunks of the requested columns."""
@@ -29,7 +26,6 @@ class RecordCollector:
         self._columns: Columns | None = None
         self._label_seen = False
         self._records: list[dict[str, object]] = []
-        self._blank: set[int] = set()
         self._bad: dict[int, BadRecord] = {}
 
     def chunks(
@@ -37,22 +33,25 @@ class RecordCollector:
     ) -> Iterator[Chunk]:
         """Yield a chunk of parsed records; of an `InputError`, those before it come first.
 
-        A record may also be a `BadRecord`, or `BLANK`.
+        A record may also be a `BadRecord`.
         """
-        left = iter(records)
+        left, rest = iter(records), list[object]()
+        error = None
         try:
             for record in left:
                 self._add(record)
                 if self._columns is not None:
                     break
-            rest = list(left)
-            if not self._add_complete(rest):
-                for record in rest:
-                    self._add(record)
-        except InputError:
-            yield self._chunk(lines)
-            raise
+            # Where the records end in an error, those before it are kept.
+            rest.extend(left)
+        except InputError as raised:
+            error = raised
+        if not self._add_complete(rest):
+            for record in rest:
+                self._add(record)
         yield self._chunk(lines)
+        if error is not None:
+            raise error
 
     def _add_complete(self, records: list[Any]) -> bool:
         """Add records if all are objects with every required column; return whether so."""
@@ -70,9 +69,7 @@ class RecordCollector:
 
     def _add(self, record: object) -> None:
         i, good = len(self._records), {}
-        if record is BLANK:
-            self._blank.add(i)
-        elif isinstance(record, BadRecord):
+        if isinstance(record, BadRecord):
             self._bad[i] = record
         elif not isinstance(record, dict):
             message = f"{kind_of(record)} where an object is expected"
@@ -122,16 +119,14 @@ class RecordCollector:
             # One that no record has is no column; null in a column that some have is an error.
             columns = replace(columns, settings=None)
         made = Chunk(
-            size=len(self._records),
             columns={name: [record.get(name) for record in self._records] for name in columns.all},
             position=self._opened.position,
             read=columns,
             lines=lines,
-            blank=self._blank,
             bad=self._bad,
             label_seen=None if self._columns is None else self._label_seen,
         )
-        self._records, self._blank, self._bad = [], set(), {}
+        self._records, self._bad = [], {}
         return made
 
 

@@ -7,9 +7,9 @@ from itertools import chain
 import numpy as np
 import pyarrow as pa
 
-from batchstat.corpus.bad_records import BadRecord
+from batchstat.corpus.bad_records import BLANK, BadRecord
 from batchstat.corpus.chunk import Chunk
-from batchstat.corpus.formats.json_records import BLANK, RecordCollector, reason_of
+from batchstat.corpus.formats.json_records import RecordCollector, reason_of
 from batchstat.corpus.lines import Lines, read_lines
 from batchstat.corpus.opening import OpenSource
 from batchstat.corpus.options import CorpusOptions
@@ -69,7 +69,7 @@ def _parsed(lines: Lines) -> list[object]:
 
 
 def _parsed_line(line: str) -> object:
-    """Return the record of a line, a `BadRecord` or `BLANK`."""
+    """Return the record of a line, or a `BadRecord`."""
     if not line or line.isspace():
         return BLANK
     try:

@@ -50,7 +50,6 @@ def read_npy(opened: OpenSource, options: CorpusOptions) -> Iterator[Chunk]:
                     raise ValueError("it is cut short")
                 numbers = np.frombuffer(data, kind).astype(kind.newbyteorder("="))
                 yield Chunk(
-                    size=len(numbers),
                     columns={"length": pa.array(numbers)},
                     position=min(file.tell() - split.first, opened.size),
                     read=Columns(("length",)),

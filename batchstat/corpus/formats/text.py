@@ -28,7 +28,6 @@ def read_text(opened: OpenSource, options: CorpusOptions) -> Iterator[Chunk]:
                 "every line is a text"
             )
         yield Chunk(
-            size=len(lines.texts),
             columns={"": lines.texts},
             position=opened.position,
             read=Columns(("",)),

@@ -5,9 +5,9 @@ from pathlib import Path
 from typing import Any
 
 from batchstat.corpus.options import CorpusOptions
-from batchstat.corpus.sources import find_sources
+from batchstat.corpus.sources import find_sources, format_by_name
 from batchstat.errors import InputError, short
-from batchstat.profiling.inputs import begins_with_chats, column_names, has_columns, is_plain_text
+from batchstat.profiling.inputs import begins_with_chats, column_names, has_columns
 from batchstat.tokenization.builtin import NAME as BUILTIN
 from batchstat.tokenization.chats.chat import template_of
 from batchstat.tokenization.chats.chat_template import ChatTemplate
@@ -191,7 +191,8 @@ def _columns(
     """
     if named:
         return next((each for each in setup.corpus.columns if _named_columns(each) == named), {})
-    if _OF_PLAIN_TEXT in setup.corpus.columns and is_plain_text(path, input_format):
+    is_plain_text = (input_format or format_by_name(path)) == "txt"
+    if _OF_PLAIN_TEXT in setup.corpus.columns and is_plain_text:
         return {}
     unreadable: Mapping[str, Any] | None = None
     for columns in setup.corpus.columns:
