@@ -119,6 +119,6 @@ def _end_of_groups(split: Split) -> int:
     try:
         with split.location.open("rb") as file:
             parquet = open_parquet(file, split.source.shown)
-            return max((end for _, end, _ in groups_of(parquet, split)), default=0)
+            return max((end for _, end in groups_of(parquet, split)), default=0)
     except pa.ArrowException:
         return split.source.bytes  # the reader will report what is wrong

@@ -111,6 +111,7 @@ class Reading:
     Attributes:
         source: the source; once it is read, with size and digest even for standard input.
         bad_records: bad records so far.
+        before: records of the corpus before its first.
         records: number of records.
         blank: records with nothing but whitespace in them.
         short: records of fewer than `min_chars` characters.
@@ -119,6 +120,7 @@ class Reading:
 
     source: Source
     bad_records: BadRecords
+    before: int = 0
     records: int = 0
     blank: int = 0
     short: int = 0
@@ -174,7 +176,9 @@ class CorpusReader:
 
     def begin(self, source: Source) -> Reading:
         """Create the state of the next split."""
-        self.readings.append(Reading(source, BadRecords(skip=self.options.on_error == "skip")))
+        before = self.readings[-1].before + self.readings[-1].records if self.readings else 0
+        bad_records = BadRecords(skip=self.options.on_error == "skip")
+        self.readings.append(Reading(source, bad_records, before))
         return self.readings[-1]
 
     def samples(

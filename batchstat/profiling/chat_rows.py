@@ -58,30 +58,28 @@ def chat_rows(profile: Profile) -> ChatRows:
 
 @lru_cache(maxsize=4)
 def _read(sources: tuple[Source, ...], options: CorpusOptions) -> ChatRows:
-    sizes: list[int] = []
-    out_of_turn: list[Ints] = [np.zeros(0, dtype=np.int64)]
-    with_tools, empty_system, before, indented = "", "", 0, 0
-    for source in sources:
-        in_file = 0
-        for split in splits_of([source], options):
-            # Loads every format, which a configuration without such a corpus does not need.
-            from batchstat.corpus.reader import CorpusReader
+    # Loads every format, which a configuration without such a corpus does not need.
+    from batchstat.corpus.reader import CorpusReader
 
-            reader = CorpusReader([split], options)
-            for block in reader.blocks():
-                if not isinstance(block.content, Chats):
-                    continue
-                chats = block.content
-                wrong = [i for i, chat in enumerate(chats.messages) if not _takes_turns(chat)]
-                out_of_turn.append(before + in_file + block.records[wrong])
-                indented += sum(map(_is_indented, chats.messages))
-                with_tools = with_tools or _first(block, chats, _calls)
-                empty_system = empty_system or _first(block, chats, _has_empty_system)
-            if any(reading.blank for reading in reader.readings):
-                raise InputError(f"{source.shown} has blank lines: remove them")
-            in_file += sum(reading.records for reading in reader.readings)
-        sizes.append(in_file)
-        before += in_file
+    reader = CorpusReader(splits_of(sources, options), options)
+    out_of_turn: list[Ints] = [np.zeros(0, dtype=np.int64)]
+    with_tools, empty_system, indented = "", "", 0
+    for block in reader.blocks():
+        if not isinstance(block.content, Chats):
+            continue
+        chats = block.content
+        wrong = [i for i, chat in enumerate(chats.messages) if not _takes_turns(chat)]
+        out_of_turn.append(block.reading.before + block.records[wrong])
+        indented += sum(map(_is_indented, chats.messages))
+        with_tools = with_tools or _first(block, chats, _calls)
+        empty_system = empty_system or _first(block, chats, _has_empty_system)
+    sizes: list[int] = []
+    for split, reading in zip(reader.splits, reader.readings, strict=True):
+        if reading.blank:
+            raise InputError(f"{split.source.shown} has blank lines: remove them")
+        if split.first == 0:
+            sizes.append(0)
+        sizes[-1] += reading.records
     dropped = np.concatenate(out_of_turn)
     return ChatRows(tuple(sizes), dropped, indented, with_tools, empty_system)
 

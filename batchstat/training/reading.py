@@ -54,12 +54,9 @@ def read_samples(profile: "Profile | str | Path") -> list[Record | None]:
         raise InputError(f"{change}: run batchstat profile again")
     reader = CorpusReader(splits_of(facts.sources, facts.options), facts.options)
     samples: list[Record | None] = []
-    before, current = 0, None
     for block in reader.blocks():
-        if block.reading is not current:
-            before = sum(each.records for each in reader.readings if each is not block.reading)
-            current = block.reading
-        for record, sample in zip((before + block.records).tolist(), _records(block), strict=True):
+        records = (block.reading.before + block.records).tolist()
+        for record, sample in zip(records, _records(block), strict=True):
             samples += [None] * (record - len(samples))
             samples.append(sample)
     if profile.trained is not None:

@@ -37,7 +37,7 @@ def read_parquet(opened: OpenSource, options: CorpusOptions) -> Iterator[Chunk]:
         parquet = open_parquet(unpacked, opened.path)
         file = parquet.file
         columns = columns_of(opened.path, file.schema_arrow, options)
-        groups = [i for i, _, _ in groups_of(parquet, opened.split)]
+        groups = [i for i, _ in groups_of(parquet, opened.split)]
         rows_of_groups = [file.metadata.row_group(i).num_rows for i in range(file.num_row_groups)]
         before = sum(rows_of_groups[: groups[0]]) if groups else 0
         records, every = 0, sum(rows_of_groups[i] for i in groups)
@@ -147,15 +147,11 @@ def columns_of(path: str, schema: pa.Schema, options: CorpusOptions) -> Columns:
     return choose_columns(path, schema.names, texts, options)
 
 
-def groups_of(parquet: CheckedParquet, split: Split) -> list[tuple[int, int, int]]:
-    """Return the row groups that begin in a split of a file: number, end and start, in bytes."""
+def groups_of(parquet: CheckedParquet, split: Split) -> list[tuple[int, int]]:
+    """Return the row groups that begin in a split of a file: number, and end in bytes."""
     stop = sys.maxsize if split.stop is None else split.stop
-    groups = []
-    for i in range(len(parquet.chunks)):
-        begin, end = parquet.span(i)
-        if split.first <= begin < stop:
-            groups.append((i, end, begin))
-    return groups
+    spans = map(parquet.span, range(len(parquet.chunks)))
+    return [(i, end) for i, (begin, end) in enumerate(spans) if split.first <= begin < stop]
 
 
 @contextmanager

@@ -56,16 +56,16 @@ def _read(
         head = _unquoted(opened.head(), delimiter)
     names: list[str] = []
     if options.header:
-        names, rest = _header(opened.path, head or records)
-        records = records if head else rest
+        names, below = _header(opened.path, head or records)
+        records = records if head else below
     elif head:
-        names = next((found for some in head if (found := _numbers(some))), [])
+        names = next(filter(None, map(_numbers, head)), [])
     columns = choose_columns(opened.path, names, names, options) if names else None
-    for some in records:
+    for part in records:
         if columns is None:
-            names = _numbers(some)
+            names = _numbers(part)
             columns = choose_columns(opened.path, names, names, options) if names else None
-        yield _chunk(opened, some, names or [""], columns or _NO_COLUMNS)
+        yield _chunk(opened, part, names or [""], columns or _NO_COLUMNS)
 
 
 @dataclass(frozen=True)
@@ -84,23 +84,36 @@ def _numbers(records: _Records) -> list[str]:
 
 def _header(path: str, records: Iterator[_Records]) -> tuple[list[str], Iterator[_Records]]:
     """Return the names of the columns, empty for a file of blank lines; and the records below."""
-    for some in records:
-        for i, (line, fields) in enumerate(zip(some.lines, some.rows, strict=True), 1):
+    for part in records:
+        for i, (line, fields) in enumerate(zip(part.lines, part.rows, strict=True), 1):
             if isinstance(fields, BadRecord):
                 raise InputError(
                     f"{path}, line {line}: cannot parse the header: fix it or pass --no-header"
                 )
             if fields:
-                below = _Records(some.lines[i:], some.rows[i:])
+                below = _Records(part.lines[i:], part.rows[i:])
                 return list(fields), chain([below] if below.rows else [], records)
     return [], records
 
 
-def _chunk(opened: OpenSource, some: _Records, names: list[str], columns: Columns) -> Chunk:
-    rows: Sequence[Any] = some.rows
+def _chunk(opened: OpenSource, part: _Records, names: list[str], columns: Columns) -> Chunk:
+    width = len(names)
+    rows: Sequence[Any] = part.rows
     bad: dict[int, BadRecord] = {}
-    if {len(row) if type(row) is list else -1 for row in rows} != {len(names)}:
-        rows = _complete(rows, len(names), bad)
+    # Most parts have only complete rows, which this tells faster than looking at each.
+    if {len(row) if type(row) is list else -1 for row in rows} != {width}:
+        rows = [row if type(row) is list and len(row) == width else [""] * width for row in rows]
+        for i, row in enumerate(part.rows):
+            if isinstance(row, BadRecord):
+                bad[i] = row
+            elif not row:
+                bad[i] = BLANK
+            elif len(row) != width:
+                bad[i] = BadRecord(
+                    "wrong_fields",
+                    f"the number of fields is {len(row)}, not {width}: quote fields that contain a "
+                    "separator, or fix the line",
+                )
     # Only chats have tools and settings, and no cell holds a chat.
     columns = replace(columns, tools=None, settings=None)
     picks = {name: itemgetter(names.index(name)) for name in columns.all}
@@ -108,29 +121,9 @@ def _chunk(opened: OpenSource, some: _Records, names: list[str], columns: Column
         columns={name: list(map(pick, rows)) for name, pick in picks.items()},
         position=opened.position,
         read=columns,
-        lines=some.lines,
+        lines=part.lines,
         bad=bad,
     )
-
-
-def _complete(rows: Sequence[Record], width: int, bad: dict[int, BadRecord]) -> list[Sequence[str]]:
-    """Return rows with as many fields as there are columns: empty ones for those added to `bad`."""
-    complete: list[Sequence[str]] = []
-    for i, fields in enumerate(rows):
-        complete.append([""] * width)
-        if isinstance(fields, BadRecord):
-            bad[i] = fields
-        elif not fields:
-            bad[i] = BLANK
-        elif len(fields) != width:
-            bad[i] = BadRecord(
-                "wrong_fields",
-                f"the number of fields is {len(fields)}, not {width}: quote fields that "
-                "contain a separator, or fix the line",
-            )
-        else:
-            complete[i] = fields
-    return complete
 
 
 def _unquoted(opened: OpenSource, delimiter: str) -> Iterator[_Records]:
@@ -153,16 +146,16 @@ def _quoted(opened: OpenSource, delimiter: str, *, skip: bool) -> Iterator[_Reco
     csv.field_size_limit(min(sys.maxsize, 2**31 - 1))
     lines = _RecordLines(read_raw_lines(opened, skip=skip))
     while lines.fill():
-        some = _together(lines, delimiter)
+        part = _together(lines, delimiter)
         try:
             for line, fields in _one_by_one(opened.path, lines, delimiter):
-                some.lines.append(line)
-                some.rows.append(fields)
+                part.lines.append(line)
+                part.rows.append(fields)
         except InputError:
-            if some.rows:
-                yield some
+            if part.rows:
+                yield part
             raise
-        yield some
+        yield part
 
 
 def _together(lines: "_RecordLines", delimiter: str) -> _Records:

@@ -114,11 +114,8 @@ def read_groups(
         yield from _joined(held)
 
 
-def _joined(held: list[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-    if len(held) < 2:
-        yield from held
-    else:
-        yield from pa.Table.from_batches(held).combine_chunks().to_batches()
+def _joined(batches: list[pa.RecordBatch]) -> list[pa.RecordBatch]:
+    return pa.Table.from_batches(batches).combine_chunks().to_batches() if batches else []
 
 
 def _most(chunks: Sequence[ColumnChunk], file: BinaryIO, columns: Sequence[str], usual: int) -> int:
