@@ -50,7 +50,7 @@ def decoded(values: pa.Array) -> pa.Array:
     if pa.types.is_dictionary(kind):
         return decoded(values.dictionary).take(values.indices)
     if pa.types.is_run_end_encoded(kind):
-        return decoded(values.values).take(as_arrow(_runs(values)))
+        return decoded(values.values).take(as_arrow(_run_of_each(values)))
     target = decoded_type(kind)
     return values if target == kind else values.cast(target)
 
@@ -72,13 +72,12 @@ def _json_parser(kind: pa.DataType) -> Callable[[Any], Any] | None:
         return None if inner is None else lambda value: [each and inner(each) for each in value]
     if not pa.types.is_struct(kind):
         return None
-    fields = {field.name: _json_parser(field.type) for field in kind}
-    known = {name: parse for name, parse in fields.items() if parse is not None}
-    if not known:
+    parsers = {field.name: parse for field in kind if (parse := _json_parser(field.type))}
+    if not parsers:
         return None
     return lambda value: (
         value
-        | {name: parse(value[name]) for name, parse in known.items() if value[name] is not None}
+        | {name: parse(value[name]) for name, parse in parsers.items() if value[name] is not None}
     )
 
 
@@ -107,7 +106,7 @@ def decoded_bytes(values: pa.Array) -> Ints:
         taken: Ints = sizes[filled(values.indices, len(values.dictionary))]
         return taken
     if pa.types.is_run_end_encoded(kind):
-        each: Ints = decoded_bytes(values.values)[_runs(values)]
+        each: Ints = decoded_bytes(values.values)[_run_of_each(values)]
         return each
     if _is_any(kind, "string_view", "binary_view"):
         return _view_bytes(values)
@@ -116,13 +115,13 @@ def decoded_bytes(values: pa.Array) -> Ints:
 
         return filled(pc.binary_length(values), 0)
     if pa.types.is_struct(kind):
-        return sum((decoded_bytes(each) for each in values.flatten()), _others(values))
+        return sum((decoded_bytes(each) for each in values.flatten()), _bytes_of_others(values))
     if pa.types.is_map(kind) or is_list(kind):
-        first, sizes, elements = _spans(values)
+        first, sizes, elements = _list_spans(values)
         ends = offsets_from_sizes(elements)
         within: Ints = ends[first + sizes] - ends[first]
-        return _others(values) + within
-    return _others(values)
+        return _bytes_of_others(values) + within
+    return _bytes_of_others(values)
 
 
 def ranges(sizes: Ints, most_bytes: int, most: int) -> Iterator[tuple[int, int]]:
@@ -140,14 +139,14 @@ def ranges(sizes: Ints, most_bytes: int, most: int) -> Iterator[tuple[int, int]]
         start = stop
 
 
-def _runs(values: pa.Array) -> Ints:
+def _run_of_each(values: pa.Array) -> Ints:
     """Return (n,) the run that each value belongs to."""
     # The run ends of a slice are those of the whole array.
     positions = np.arange(values.offset, values.offset + len(values))
     return np.searchsorted(as_numpy(values.run_ends), positions, side="right").astype(np.int64)
 
 
-def _others(values: pa.Array) -> Ints:
+def _bytes_of_others(values: pa.Array) -> Ints:
     return np.full(len(values), _OTHER_BYTES, dtype=np.int64)
 
 
@@ -168,7 +167,7 @@ def _view_bytes(values: pa.Array) -> Ints:
     return np.where(as_numpy(values.is_null()), 0, lengths).astype(np.int64)
 
 
-def _spans(values: pa.Array) -> tuple[Ints, Ints, Ints]:
+def _list_spans(values: pa.Array) -> tuple[Ints, Ints, Ints]:
     """Return for lists where each begins in the elements, its size, and the elements' bytes."""
     kind = values.type
     if pa.types.is_map(kind):

@@ -50,7 +50,8 @@ class Chunk:
         lines: (size,) line on which each record starts; None in files without lines.
         counted: whether the content is a number of tokens, regardless of the options.
         bad: records that cannot be read, or are `BLANK`: their values are meaningless.
-        before: returns how many records of the file precede the split that is read.
+        before: returns how many lines of the file, or records where it has none, precede the split
+            that is read.
         label_seen: whether any record so far has the label; None if none could be read.
     """
 

@@ -60,7 +60,7 @@ class ChunkContent:
                 raise InputError(
                     f"{self.locate(0)}: column {column!r} is {values.type} where text is expected"
                 )
-            for i in _nulls(values):
+            for i in _places_of_nulls(values):
                 self.fail(i, f"{column!r} is null where text is expected")
             texts_or_nulls = values.cast(pa.large_string())
             return pc.fill_null(texts_or_nulls, "") if values.null_count else texts_or_nulls
@@ -133,7 +133,7 @@ class ChunkContent:
 
     def fail_nulls(self, lists: pa.Array, column: str, expected: str) -> None:
         """Note which records are null, or lists that contain null."""
-        for i in _nulls(lists):
+        for i in _places_of_nulls(lists):
             self.fail(i, f"{column!r} is null where {expected} is expected")
         elements = decoded(pc.list_flatten(lists))
         places_of_nulls = pc.list_parent_indices(lists).filter(elements.is_null())
@@ -142,8 +142,9 @@ class ChunkContent:
 
     def lengths(self, column: str) -> npt.NDArray[np.int64]:
         """Return (size,) the column's whole numbers, from 0 to `LONGEST`."""
-        values = self.values(column)
-        if isinstance(values, pa.Array) and pa.types.is_integer(values.type) and not _nulls(values):
+        values: Any = self.values(column)
+        is_whole = isinstance(values, pa.Array) and pa.types.is_integer(values.type)
+        if is_whole and values.null_count == 0:
             numbers = as_numpy(values)
             outside = (numbers < 0) | (numbers > LONGEST)
             for i in np.flatnonzero(outside).tolist():
@@ -264,7 +265,7 @@ def _label_lists(values: pa.Array) -> list[list[str | None] | None]:
     ]
 
 
-def _nulls(values: pa.Array) -> list[int]:
+def _places_of_nulls(values: pa.Array) -> list[int]:
     positions: list[int] = np.flatnonzero(as_numpy(values.is_null())).tolist()
     return positions
 

@@ -1,7 +1,7 @@
 """What is counted of samples: texts, pairs of texts, chats, or lengths that are counted already."""
 
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, fields, replace
+from collections.abc import Iterator
+from dataclasses import dataclass, fields
 from typing import Any, Self
 
 import numpy as np
@@ -59,25 +59,6 @@ class Texts:
         """Return them as Python's texts, or pairs of texts."""
         texts: list[list[str]] = [side.to_pylist() for side in self.sides]
         return texts[0] if len(texts) == 1 else list(zip(*texts, strict=True))
-
-
-@dataclass(frozen=True, eq=False)
-class ListedTexts(Texts):
-    """(n,) texts that were given as Python's: a tokenizer is handed these, and not texts made of
-    the column, which takes 2 % of the time of a fast one.
-    """
-
-    listed: Sequence[str] = ()
-
-    def slice(self, first: int, stop: int) -> Self:
-        """Return a range of them."""
-        return replace(
-            self, first=self.first.slice(first, stop - first), listed=self.listed[first:stop]
-        )
-
-    def to_list(self) -> list[Any]:
-        """Return them as they were given."""
-        return list(self.listed)
 
 
 @dataclass(frozen=True, eq=False)

@@ -43,14 +43,12 @@ class LongLine:
     quotes: int
 
     @classmethod
-    def of(cls, pieces: Sequence[bytes]) -> "LongLine":
-        """Return the line made of these pieces."""
-        quotes = sum(piece.count(b'"') for piece in pieces)
-        return cls(pieces[0][:_PROBE_BYTES], sum(map(len, pieces)), quotes)
-
-    def with_more(self, piece: bytes) -> "LongLine":
-        """Return the line with another piece appended."""
-        return LongLine(self.head, self.size + len(piece), self.quotes + piece.count(b'"'))
+    def of(cls, pieces: Sequence[bytes], before: "LongLine | None" = None) -> "LongLine":
+        """Return the line made of these pieces, or of what is known of those before and these."""
+        size, quotes = sum(map(len, pieces)), sum(piece.count(b'"') for piece in pieces)
+        if before is None:
+            return cls(pieces[0][:_PROBE_BYTES], size, quotes)
+        return cls(before.head, before.size + size, before.quotes + quotes)
 
 
 RawLines: TypeAlias = list[str | LongLine]
@@ -111,17 +109,17 @@ def read_raw_lines(opened: OpenSource, *, skip: bool) -> Iterator[RawLines]:
         except UnicodeDecodeError as error:
             if not skip:
                 start = block.data.rfind(b"\n", 0, error.start) + 1
-                yield from _listed(block.data[:start].decode())
+                yield from _lines_at_once(block.data[:start].decode())
                 line = block.first + block.data.count(b"\n", 0, start)
                 message = not_utf8(block.offset + error.start, block.data[error.start])
                 location = Location(opened.path, line, "line", opened.lines_before)
                 bad = BadRecord("not_utf8", message)
                 BadRecords(skip).raise_or_count(location, bad)
             text = block.data.decode(errors="surrogateescape")
-        yield from _listed(text)
+        yield from _lines_at_once(text)
 
 
-def _listed(text: str) -> Iterator[RawLines]:
+def _lines_at_once(text: str) -> Iterator[RawLines]:
     lines = io.StringIO(text, newline="\n")
     while some := list[str | LongLine](islice(lines, MOST_LINES)):
         yield some
@@ -165,7 +163,7 @@ def _is_utf16(data: bytes) -> bool:
     return data.startswith(_UTF16) or (nuls[0] == 0 and nuls[1] > max(2, 3 * len(even) // 4))
 
 
-def _read(opened: OpenSource, at: int) -> Iterator[bytes]:
+def _bytes_of_split(opened: OpenSource, at: int) -> Iterator[bytes]:
     """Yield the bytes of a split from `at`, the start of a line, to the end of its last line."""
     stop = opened.split.stop
     if stop is None:
@@ -190,14 +188,11 @@ def _cut_after_lines(opened: OpenSource, at: int) -> Iterator[bytes | LongLine]:
     held: list[bytes] = []
     size = 0
     long: LongLine | None = None
-    for data in _read(opened, at):
+    for data in _bytes_of_split(opened, at):
         end = data.find(b"\n") + 1
         piece = data[: end or len(data)]
-        if long is None and size + len(piece) > MOST_RECORD_BYTES:
-            long, held, size = LongLine.of([*held, piece]), [], 0
-        elif long is not None:
-            long = long.with_more(piece)
-        if long is not None:
+        if long is not None or size + len(piece) > MOST_RECORD_BYTES:
+            long, held, size = LongLine.of([*held, piece], long), [], 0
             if not end:
                 continue
             yield long

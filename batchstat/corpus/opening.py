@@ -8,7 +8,7 @@ import tempfile
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
-from functools import cache, partial
+from functools import cache, cached_property, partial
 from pathlib import Path
 from typing import IO, Any, BinaryIO, cast
 
@@ -94,16 +94,15 @@ class Rereadable(InputStream):
         """
         if not self._was_read:
             return
-        try:
-            if self._copy is None:
-                raise OSError
-            self._copy.seek(0)
-            self._replays = True
-        except OSError:
-            raise InputError(
-                "standard input must be read again, but the folder for temporary files has no "
-                "space for a copy of it: pass a file"
-            ) from None
+        if self._copy is not None:
+            with suppress(OSError):
+                self._copy.seek(0)
+                self._replays = True
+                return
+        raise InputError(
+            "standard input must be read again, but the folder for temporary files has no space "
+            "for a copy of it: pass a file"
+        )
 
     def next_bytes(self, size: int) -> bytes:  # noqa: D102
         self._was_read = True
@@ -157,7 +156,7 @@ class OpenSource:
         self.raw.seek(0)
         return replace(self, split=replace(self.split, first=0, stop=HEAD_BYTES))
 
-    @property
+    @cached_property
     def lines_before(self) -> Callable[[], int]:
         """Function that returns how many lines precede the split, reading the file at most once."""
         return cache(partial(lines_before, self.split)) if self.split.first else int

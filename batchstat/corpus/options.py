@@ -238,8 +238,8 @@ class CorpusOptions:
     @property
     def token_kinds(self) -> tuple[str, ...]:
         """Kinds of tokens that can be told apart."""
-        sources = (self.trained_column, self.completion_column, self.assistant_only_loss or None)
-        return () if sources == (None, None, None) else ("trained",)
+        tells_trained = self.trained_column or self.completion_column or self.assistant_only_loss
+        return ("trained",) if tells_trained else ()
 
     @property
     def named_columns(self) -> tuple[str, ...]:

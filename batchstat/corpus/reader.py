@@ -170,7 +170,7 @@ class CorpusReader:
                 # Empty for the later splits of a compressed file whose name does not say so.
                 if opened.split.stop != opened.split.first:
                     chunks = READERS[split.source.format](opened, self.options)
-                    yield from self.samples(reading, chunks, before, opened.lines_before)
+                    yield from self.samples(reading, chunks, before)
                 reading.source = opened.source(split.source)
             before += split.bytes
 
@@ -182,11 +182,7 @@ class CorpusReader:
         return self.readings[-1]
 
     def samples(
-        self,
-        reading: Reading,
-        chunks: Iterable[Chunk],
-        before: int = 0,
-        lines_before: Callable[[], int] = int,
+        self, reading: Reading, chunks: Iterable[Chunk], before: int = 0
     ) -> Iterator[Block]:
         """Yield the samples of the chunks of one split.
 
@@ -194,14 +190,12 @@ class CorpusReader:
             reading: its state.
             chunks: its records.
             before: bytes of the corpus before the split.
-            lines_before: returns how many lines of the file precede the split.
         """
         for chunk in chunks:
             if chunk.label_seen is not None:
                 reading.label_seen = chunk.label_seen
-            path, first = reading.source.shown, reading.records
-            preceding = chunk.before if chunk.lines is None else lines_before
-            locations = Locations(path, chunk.lines, first, preceding)
+            first = reading.records
+            locations = Locations(reading.source.shown, chunk.lines, first, chunk.before)
             block, bad = self._block(reading, chunk, locations, before + chunk.position)
             if bad and not reading.bad_records.skip:
                 # Whoever counts the block may find a bad record before the first of these.

@@ -97,14 +97,14 @@ def find_sources(
         raise OptionError("a path of the corpus is empty: name a file, or . for this folder")
     if [os.fspath(path) for path in paths].count(STANDARD_INPUT) > 1:
         raise OptionError("standard input (-) can be read only once")
-    found = [source for each in paths for source in _found(each, input_format, on_warning)]
+    found = [source for each in paths for source in _sources_at(each, input_format, on_warning)]
     for source, is_empty in found:
         if is_empty and not allow_empty:
             raise source.emptiness()
-    return tuple(_numbered(source for source, _ in found))
+    return tuple(_with_numbers(source for source, _ in found))
 
 
-def _numbered(sources: Iterable[Source]) -> Iterator[Source]:
+def _with_numbers(sources: Iterable[Source]) -> Iterator[Source]:
     """Yield sources, those of other addresses that are shown alike with a number."""
     alike: dict[str, list[str]] = {}
     for source in sources:
@@ -118,7 +118,7 @@ def _numbered(sources: Iterable[Source]) -> Iterator[Source]:
         yield replace(source, path=Address(path.full, known.index(path.full) + 1))
 
 
-def _found(
+def _sources_at(
     given: str | os.PathLike[str], input_format: str | None, on_warning: Callable[[str], object]
 ) -> Iterator[tuple[Source, bool]]:
     """Yield each source, and whether it is known to be empty."""

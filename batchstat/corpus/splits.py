@@ -5,7 +5,7 @@ range of bytes stands for the lines, or the row groups, that begin in it, as in 
 splits; whether a file can be read that way is left to its reader.
 """
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -65,16 +65,15 @@ class Split:
 
 def splits_of(sources: Iterable[Source], options: CorpusOptions) -> tuple[Split, ...]:
     """Return the splits of sources in order; a small or indivisible source is a single split."""
-    return tuple(split for source in sources for split in _cut(source, options))
-
-
-def _cut(source: Source, options: CorpusOptions) -> Iterator[Split]:
-    if source.bytes <= SPLIT_BYTES or not _can_be_cut(source, options):
-        yield Split(source)
-        return
-    for first in range(0, source.bytes, SPLIT_BYTES):
-        stop = first + SPLIT_BYTES
-        yield Split(source, first, stop if stop < source.bytes else None)
+    splits: list[Split] = []
+    for source in sources:
+        if source.bytes <= SPLIT_BYTES or not _can_be_cut(source, options):
+            splits.append(Split(source))
+            continue
+        for first in range(0, source.bytes, SPLIT_BYTES):
+            stop = first + SPLIT_BYTES
+            splits.append(Split(source, first, stop if stop < source.bytes else None))
+    return tuple(splits)
 
 
 def _can_be_cut(source: Source, options: CorpusOptions) -> bool:

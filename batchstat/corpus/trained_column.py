@@ -45,7 +45,7 @@ class TrainedColumn:
         places = np.flatnonzero(wrong).tolist()
         return {i: message.format(int(self.numbers[i]), int(lengths[i])) for i in places}
 
-    def of(self, lengths: Ints) -> TokenRanges:
+    def ranges(self, lengths: Ints) -> TokenRanges:
         """Return the trained tokens of samples of these lengths (n,), without misfits.
 
         Of a column of numbers, they are the last tokens of each sample.
@@ -64,9 +64,9 @@ def read_trained(content: ChunkContent, column: str) -> TrainedColumn:
     """
     values = content.values(column)
     if isinstance(values, pa.Array) and is_list(values.type):
-        numbers, sizes = _of_arrow(content, values, column)
+        numbers, sizes = _values_of_arrow(content, values, column)
     elif not isinstance(values, pa.Array) and any(isinstance(value, list) for value in values):
-        numbers, sizes = _of_python(content, values, column)
+        numbers, sizes = _values_of_python(content, values, column)
     else:
         return TrainedColumn(content.lengths(column), None)
     offsets = offsets_from_sizes(sizes)
@@ -74,7 +74,7 @@ def read_trained(content: ChunkContent, column: str) -> TrainedColumn:
     return TrainedColumn(sizes, TokenRanges.of_mask(mask, offsets))
 
 
-def _of_arrow(content: ChunkContent, values: pa.Array, column: str) -> tuple[Ints, Ints]:
+def _values_of_arrow(content: ChunkContent, values: pa.Array, column: str) -> tuple[Ints, Ints]:
     """Return the values of all lists, and how many each has."""
     kind = decoded_type(values.type.value_type)
     if not (pa.types.is_integer(kind) or pa.types.is_boolean(kind) or pa.types.is_null(kind)):
@@ -88,7 +88,7 @@ def _of_arrow(content: ChunkContent, values: pa.Array, column: str) -> tuple[Int
     )
 
 
-def _of_python(content: ChunkContent, values: list[Any], column: str) -> tuple[Ints, Ints]:
+def _values_of_python(content: ChunkContent, values: list[Any], column: str) -> tuple[Ints, Ints]:
     """Do the same for values as parsed from JSON."""
     lists = [np.zeros(0, dtype=np.int64)] * len(values)
     for i, value in enumerate(values):

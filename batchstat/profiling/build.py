@@ -208,8 +208,8 @@ def count_shard(corpus: Corpus, spec: ShardSpec, run: RunOptions) -> Shard:
     created = datetime.now(UTC).isoformat()
     numbers = [i for i in range(len(corpus.splits)) if spec.takes(i)]
     assert run.count_cache is not None, "a shard stores its splits"
-    own = [corpus.splits[i] for i in numbers]
-    scheduler = _scheduler(corpus, own, run, run.count_cache)
+    splits = [corpus.splits[i] for i in numbers]
+    scheduler = _scheduler(corpus, splits, run, run.count_cache)
     with scheduler.log.ending(scheduler.done.values(), scheduler.failed.values()):
         scheduler.count()
     return Shard(

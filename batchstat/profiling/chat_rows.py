@@ -53,11 +53,11 @@ def chat_rows(profile: Profile) -> ChatRows:
     sources = profile.corpus.sources
     if any(source.is_standard_input for source in sources):
         raise InputError("standard input cannot be read again: save the corpus to a file")
-    return _read(sources, profile.corpus.options)
+    return _read_again(sources, profile.corpus.options)
 
 
 @lru_cache(maxsize=4)
-def _read(sources: tuple[Source, ...], options: CorpusOptions) -> ChatRows:
+def _read_again(sources: tuple[Source, ...], options: CorpusOptions) -> ChatRows:
     # Loads every format, which a configuration without such a corpus does not need.
     from batchstat.corpus.reader import CorpusReader
 
@@ -71,8 +71,8 @@ def _read(sources: tuple[Source, ...], options: CorpusOptions) -> ChatRows:
         wrong = [i for i, chat in enumerate(chats.messages) if not _takes_turns(chat)]
         out_of_turn.append(block.reading.before + block.records[wrong])
         indented += sum(map(_is_indented, chats.messages))
-        with_tools = with_tools or _first(block, chats, _calls)
-        empty_system = empty_system or _first(block, chats, _has_empty_system)
+        with_tools = with_tools or _first_location(block, chats, _calls)
+        empty_system = empty_system or _first_location(block, chats, _has_empty_system)
     sizes: list[int] = []
     for split, reading in zip(reader.splits, reader.readings, strict=True):
         if reading.blank:
@@ -84,7 +84,7 @@ def _read(sources: tuple[Source, ...], options: CorpusOptions) -> ChatRows:
     return ChatRows(tuple(sizes), dropped, indented, with_tools, empty_system)
 
 
-def _first(block: "Block", chats: Chats, holds: Callable[[list[Message]], object]) -> str:
+def _first_location(block: "Block", chats: Chats, holds: Callable[[list[Message]], object]) -> str:
     """Return the location of the first chat of a block for which something holds."""
     return next(
         (str(block.location(i)) for i, chat in enumerate(chats.messages) if holds(chat)), ""

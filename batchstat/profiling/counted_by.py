@@ -1,6 +1,7 @@
 """What counted a profile, and which of its tokens are not one that a trainer looks for."""
 
 import json
+from itertools import chain
 from typing import Any
 
 import numpy as np
@@ -53,21 +54,21 @@ def tokens_other_than(profile: Profile, token: str, lengths: Ints, tokenizer: An
             continue
         texts = block.content.first
         holds = pc.greater(pc.count_substring(texts, token), at_end)
-        own = np.flatnonzero(np.asarray(holds) | looks_at_all)
-        if len(own):
-            some = texts.take(own).to_pylist()
-            ids += tokenizer(some, add_special_tokens=False, verbose=False)["input_ids"]
-            picked.append(read + own)
+        places = np.flatnonzero(np.asarray(holds) | looks_at_all)
+        if len(places):
+            held = texts.take(places).to_pylist()
+            ids += tokenizer(held, add_special_tokens=False, verbose=False)["input_ids"]
+            picked.append(read + places)
         read += len(texts)
     samples, sizes = np.concatenate(picked), np.array([len(each) for each in ids], dtype=np.int64)
     if read != len(lengths) or (lengths[samples] != sizes).any():
         raise InputError("the corpus has changed since it was counted: count it again")
-    flat = np.array([one for each in ids for one in each], dtype=np.int64)
+    flat = np.array(list(chain.from_iterable(ids)), dtype=np.int64)
     again = TokenRanges.of_mask(flat != number, offsets_from_sizes(sizes))
-    found = TokenRanges.of_last(lengths - at_end, lengths - at_end)
+    all_other = TokenRanges.of_last(lengths - at_end, lengths - at_end)
     order = np.arange(len(lengths))
     order[samples] = len(lengths) + np.arange(len(samples))
-    return TokenRanges.concatenate([found, again]).take(order)
+    return TokenRanges.concatenate([all_other, again]).take(order)
 
 
 def _may_stand_for_others(tokenizer: Any, token: str, number: int) -> bool:

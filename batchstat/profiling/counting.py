@@ -118,7 +118,7 @@ def _counted(reader: CorpusReader, tokenizer: Tokenizer | None, block: Block) ->
             if i in misfits:
                 block.report_bad(i, "trained", misfits[i])
         samples = np.setdiff1d(samples, list(misfits), assume_unique=True) if misfits else samples
-        kinds["trained"] = block.trained.select(samples).of(counts[samples])
+        kinds["trained"] = block.trained.select(samples).ranges(counts[samples])
     labels = block.labels
     if labels is not None and len(samples) < len(counts):
         labels = labels.take(as_arrow(samples))

@@ -80,10 +80,9 @@ def has_columns(path: str | os.PathLike[str], options: CorpusOptions) -> bool | 
     """
     source = find_sources([path], options.input_format)[0]
     if source.is_standard_input or is_remote(source.path):
-        name = "standard input" if source.is_standard_input else source.path
         raise InputError(
-            f"which columns {name} has is not known before it is counted: name them, as with "
-            "--text-column or --messages-column"
+            f"which columns {source.shown} has is not known before it is counted: name them, as "
+            "with --text-column or --messages-column"
         )
     try:
         begins_with_chats(source, options)

@@ -231,20 +231,20 @@ def _profile(table: SealedTable, facts: _Facts) -> Profile:
     at, last = 0, -1
     for block in table.blocks():
         rows = slice(at, at + len(block))
-        own = numbers_in(block, "length"), numbers_in(block, "record")
-        check_range("length", own[0], LONGEST, at)
-        check_range("record", own[1], most, at)
-        check_rising("record", own[1], last, at)
-        lengths[rows], records[rows] = own
+        block_lengths, block_records = numbers_in(block, "length"), numbers_in(block, "record")
+        check_range("length", block_lengths, LONGEST, at)
+        check_range("record", block_records, most, at)
+        check_rising("record", block_records, last, at)
+        lengths[rows], records[rows] = block_lengths, block_records
         for kind, parts in kinds.items():
-            parts.append(_ranges(block, kind, own[0], at))
+            parts.append(_ranges(block, kind, block_lengths, at))
         if has_labels:
             # With pyarrow.compute, which takes longer to load than a profile without labels.
             from batchstat.profiling.labels import as_labels
 
             labels += map(as_labels, block["label"].chunks)
         at += len(block)
-        last = int(own[1][-1]) if len(block) else last
+        last = int(block_records[-1]) if len(block) else last
     profile = Profile(
         created=facts.created,
         corpus=facts.corpus,

@@ -101,14 +101,8 @@ class Scheduler:
     def _task_for_workers(self) -> Iterator[CountTask | RemoteTask]:
         """Provide the task in the form that the executor's workers receive."""
         if not self._executor.in_process:
-            try:
-                sent = RemoteTask.send(self._task)
-            except OSError as error:
-                raise self._task.cache.refusal("the counting task", error) from None
-            try:
+            with RemoteTask.sent(self._task) as sent:
                 yield sent
-            finally:
-                sent.end()
             return
         stop, pool = threading.Event(), ThreadPoolExecutor(self._task.threads)
         try:

@@ -6,9 +6,9 @@ import pickle
 import platform
 import secrets
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import suppress
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field, replace
 from functools import lru_cache
 
@@ -126,19 +126,27 @@ class RemoteTask:
     name: str
 
     @classmethod
-    def send(cls, task: CountTask) -> "RemoteTask":
-        """Write a task to its cache. Raise OSError on failure."""
+    @contextmanager
+    def sent(cls, task: CountTask) -> "Iterator[RemoteTask]":
+        """Have the task in its cache meanwhile.
+
+        Raises:
+            SourceError: it cannot be stored there.
+            StorageFullError: there is no space for it.
+        """
         # Its address, of which not all may be shown, is sent beside it.
         content = pickle.dumps(replace(task, local=None, cache=CountCache("")))
         digest = hashlib.sha256(content).hexdigest()
         sent = cls(task.cache, digest, f"{digest[:16]}-{secrets.token_hex(4)}{TASK_ENDING}")
-        task.cache.write(sent.name, content)
-        return sent
-
-    def end(self) -> None:
-        """Delete the task from the cache."""
-        with suppress(OSError):
-            (self.cache.folder / self.name).unlink(missing_ok=True)
+        try:
+            task.cache.write(sent.name, content)
+        except OSError as error:
+            raise task.cache.refusal("the counting task", error) from None
+        try:
+            yield sent
+        finally:
+            with suppress(OSError):
+                (task.cache.folder / sent.name).unlink(missing_ok=True)
 
 
 @lru_cache(maxsize=2)

@@ -86,7 +86,7 @@ def only_writer(folder: Path, remedy: str = "pass another folder with -o") -> It
 def _locked(folder: Path, made: list[Path], remedy: str) -> int | None:
     """Create the folder and lock it; return None if locking is impossible. Adds to `made`."""
     while True:
-        made += _make(folder, remedy)
+        made += _make_folder(folder, remedy)
         try:
             import fcntl
 
@@ -94,22 +94,20 @@ def _locked(folder: Path, made: list[Path], remedy: str) -> int | None:
         # Windows has no fcntl.
         except (ImportError, OSError):
             return None
-        try:
-            fcntl.flock(lock, fcntl.LOCK_EX)
-            # A run that failed may have removed the folder, and another one made it, while this one
-            # waited.
-            if os.path.samestat(os.fstat(lock), folder.stat()):
-                _remove_leftovers(folder)
-                return lock
-        except FileNotFoundError:
-            pass  # a run that failed removed it again while this one waited
-        except OSError:
-            os.close(lock)
-            return None
-        except BaseException:
-            os.close(lock)
-            raise
-        os.close(lock)
+        with ExitStack() as closing:  # on every way out but the one that returns the lock
+            closing.callback(os.close, lock)
+            try:
+                fcntl.flock(lock, fcntl.LOCK_EX)
+                # A run that failed may have removed the folder, and another one made it, while this
+                # one waited.
+                if os.path.samestat(os.fstat(lock), folder.stat()):
+                    _remove_leftovers(folder)
+                    closing.pop_all()
+                    return lock
+            except FileNotFoundError:
+                pass  # a run that failed removed it again while this one waited
+            except OSError:
+                return None
 
 
 def _remove_leftovers(folder: Path) -> None:
@@ -147,9 +145,9 @@ def write_files(
             path = folder / name
             if path.is_dir():
                 raise InputError(_refusal(path, "it is a folder", remedy))
-            made += _make(path.parent, remedy)
+            made += _make_folder(path.parent, remedy)
             temporary[path] = stack.enter_context(temporary_beside(path))
-            _write(temporary[path], content, path)
+            _write_temporary(temporary[path], content, path)
         first, *others = temporary
         with _undisturbed():
             for path in (*(folder / name for name in remove), *others):
@@ -158,7 +156,7 @@ def write_files(
                 move(temporary[path], path)
 
 
-def _write(temporary: Path, content: bytes | Writer, path: Path) -> None:
+def _write_temporary(temporary: Path, content: bytes | Writer, path: Path) -> None:
     with temporary.open("wb") as file:
         if not is_remote(path) and path.exists():
             # A file that is replaced keeps its mode, as one that is written over.
@@ -209,13 +207,12 @@ def write_file(path: Path, content: bytes, remedy: str) -> None:
                     file.write(content)
                 return
         except (OSError, RuntimeError) as error:
-            reason = getattr(error, "strerror", None) or str(error)
-            raise InputError(_refusal(path, reason, remedy)) from None
+            raise InputError(_refusal(path, one_line(error), remedy)) from None
     with only_writer(path.parent, remedy):
         write_files(path.parent, {path.name: content}, remedy=remedy)
 
 
-def _make(folder: Path, remedy: str) -> list[Path]:
+def _make_folder(folder: Path, remedy: str) -> list[Path]:
     """Create a folder and its parents; return the ones that did not exist, outermost first."""
     if is_remote(folder):
         folder.mkdir(parents=True, exist_ok=True)

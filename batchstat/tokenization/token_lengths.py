@@ -9,7 +9,7 @@ import numpy as np
 import pyarrow as pa
 
 from batchstat.corpus.arrow_values import decoded, holds_text
-from batchstat.corpus.content import ListedTexts, Texts
+from batchstat.corpus.content import Texts
 from batchstat.errors import InputError, OptionError, arguments_named
 from batchstat.lengths.arrays import Ints
 from batchstat.tokenization.builtin import NAME as BUILTIN
@@ -99,11 +99,10 @@ def _blocks(tokenizer: Tokenizer, texts: Any) -> Iterator[tuple[int, Texts]]:
     # A Series is sliced by position, whatever its index.
     rows = getattr(texts, "iloc", texts)
     for first in range(0, len(texts), size):
-        given = rows[first : first + size]
-        column = _as_arrow(given, first)
+        column = _as_arrow(rows[first : first + size], first)
         if first == 0:
             tokenizer.expect(column.nbytes * len(texts) // len(column))
-        block = ListedTexts(column, listed=given) if isinstance(given, list) else Texts(column)
+        block = Texts(column)
         for start, stop in block.ranges(TOGETHER_BYTES, size):
             yield first + start, block.slice(start, stop)
 

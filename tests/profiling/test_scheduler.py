@@ -590,15 +590,14 @@ def test_a_worker_with_other_versions_is_refused(tmp_path):
 def test_a_job_that_is_another_is_not_loaded(tmp_path):
     (source,) = sources_of(tmp_path, 1)
     store = CountCache(str(tmp_path / "splits"))
-    sent = RemoteTask.send(CountTask(CorpusOptions(), load_tokenizer("builtin"), store, 1))
-    content = (store.folder / sent.name).read_bytes()
-    (store.folder / sent.name).write_bytes(pickle.dumps("something else"))
-    (split,) = splits_of([source], CorpusOptions())
-    with pytest.raises(InputError, match="is damaged"):
-        count_split(sent, split)
-    (store.folder / sent.name).write_bytes(content)
-    assert count_split(sent, split).samples == 1
-    sent.end()
+    with RemoteTask.sent(CountTask(CorpusOptions(), load_tokenizer("builtin"), store, 1)) as sent:
+        content = (store.folder / sent.name).read_bytes()
+        (store.folder / sent.name).write_bytes(pickle.dumps("something else"))
+        (split,) = splits_of([source], CorpusOptions())
+        with pytest.raises(InputError, match="is damaged"):
+            count_split(sent, split)
+        (store.folder / sent.name).write_bytes(content)
+        assert count_split(sent, split).samples == 1
     assert [path.suffix for path in store.folder.iterdir()] == [".counts"]
 
 

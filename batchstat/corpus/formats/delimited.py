@@ -27,15 +27,15 @@ _NO_COLUMNS = Columns(("",))
 
 def read_csv(opened: OpenSource, options: CorpusOptions) -> Iterator[Chunk]:
     """Yield comma-separated values, quoted as in RFC 4180 unless `options.quote` is false."""
-    return _read(opened, options, ",", quoted=options.quote is not False)
+    return _read_delimited(opened, options, ",", quoted=options.quote is not False)
 
 
 def read_tsv(opened: OpenSource, options: CorpusOptions) -> Iterator[Chunk]:
     """Yield tab-separated values, in which a quote is text unless `options.quote` is true."""
-    return _read(opened, options, "\t", quoted=bool(options.quote))
+    return _read_delimited(opened, options, "\t", quoted=bool(options.quote))
 
 
-def _read(
+def _read_delimited(
     opened: OpenSource, options: CorpusOptions, delimiter: str, *, quoted: bool
 ) -> Iterator[Chunk]:
     """Yield the requested columns, one chunk at a time.
@@ -59,11 +59,11 @@ def _read(
         names, below = _header(opened.path, head or records)
         records = records if head else below
     elif head:
-        names = next(filter(None, map(_numbers, head)), [])
+        names = next(filter(None, map(_numbers_as_names, head)), [])
     columns = choose_columns(opened.path, names, names, options) if names else None
     for part in records:
         if columns is None:
-            names = _numbers(part)
+            names = _numbers_as_names(part)
             columns = choose_columns(opened.path, names, names, options) if names else None
         yield _chunk(opened, part, names or [""], columns or _NO_COLUMNS)
 
@@ -76,7 +76,7 @@ class _Records:
     rows: list[Record]
 
 
-def _numbers(records: _Records) -> list[str]:
+def _numbers_as_names(records: _Records) -> list[str]:
     """Return column numbers as names, from the first record that has fields."""
     widths = (len(row) for row in records.rows if row and not isinstance(row, BadRecord))
     return [str(number) for number in range(next(widths, 0))]
@@ -123,6 +123,7 @@ def _chunk(opened: OpenSource, part: _Records, names: list[str], columns: Column
         read=columns,
         lines=part.lines,
         bad=bad,
+        before=opened.lines_before,
     )
 
 

@@ -91,7 +91,7 @@ def _elements(opened: OpenSource) -> Iterator[Element]:
                     text, at = rest, end + after_comma
                     continue
                 text, at = "", 0
-            fresh = _some_of(pieces, len(text) - at) if _may_go_on(error, text) else ""
+            fresh = _more_text(pieces, len(text) - at) if _may_go_on(error, text) else ""
             if not fresh:
                 location = Location(opened.path, number)
                 reason = reason_of(error, "character", passed)
@@ -164,7 +164,7 @@ def _decoded(opened: OpenSource) -> Iterator[str]:
         yield text
 
 
-def _some_of(pieces: Iterator[str], least: int) -> str:
+def _more_text(pieces: Iterator[str], least: int) -> str:
     parts: list[str] = []
     size = 0
     for piece in pieces:

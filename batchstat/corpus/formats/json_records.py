@@ -124,6 +124,7 @@ class RecordCollector:
             read=columns,
             lines=lines,
             bad=self._bad,
+            before=self._opened.lines_before,
             label_seen=None if self._columns is None else self._label_seen,
         )
         self._records, self._bad = [], {}

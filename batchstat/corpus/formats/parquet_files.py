@@ -81,7 +81,7 @@ def open_parquet(file: BinaryIO, path: str) -> CheckedParquet:
     if data_end > start:
         raise pa.ArrowInvalid("its footer is damaged (a column would end after its data)")
     # pyarrow reads the last of joined files: the end of one and the start of the next show it.
-    if _holds(file, data_end, start, _MAGIC * 2):
+    if _has_bytes(file, data_end, start, _MAGIC * 2):
         raise SourceError(
             f"{path} is not a readable Parquet file: it is several files, one after another: "
             "pass them as separate files"
@@ -102,10 +102,11 @@ def read_groups(
     total: int = sum(meta.row_group(i).total_byte_size for i in range(meta.num_row_groups))
     # By the average size of a record in the file.
     usual = max(1, min(MOST_RECORDS, CHUNK_BYTES * int(meta.num_rows) // max(total, 1)))
-    for most, some in groupby(groups, lambda i: _most(parquet.chunks[i], file, columns, usual)):
+    sizes = {i: min(usual, _most_records(parquet.chunks[i], file, columns)) for i in groups}
+    for most, alike in groupby(groups, sizes.__getitem__):
         held: list[pa.RecordBatch] = []
         room = CHUNK_BYTES
-        for batch in parquet.file.iter_batches(most, list(some), columns=list(columns)):
+        for batch in parquet.file.iter_batches(most, list(alike), columns=list(columns)):
             held.append(batch)
             room -= batch.nbytes
             if most == usual or room <= 0:
@@ -118,8 +119,8 @@ def _joined(batches: list[pa.RecordBatch]) -> list[pa.RecordBatch]:
     return pa.Table.from_batches(batches).combine_chunks().to_batches() if batches else []
 
 
-def _most(chunks: Sequence[ColumnChunk], file: BinaryIO, columns: Sequence[str], usual: int) -> int:
-    """Return how many records of a row group are read at once."""
+def _most_records(chunks: Sequence[ColumnChunk], file: BinaryIO, columns: Sequence[str]) -> int:
+    """Return how many records of a row group may be read at once, at least 1."""
     longest = 1
     for chunk in chunks:
         is_wanted = any(chunk.path == name or chunk.path.startswith(f"{name}.") for name in columns)
@@ -129,7 +130,7 @@ def _most(chunks: Sequence[ColumnChunk], file: BinaryIO, columns: Sequence[str],
         # With DELTA_BYTE_ARRAY, a value is a part of the one before it and some bytes more.
         if chunk.repeats:
             longest = max(longest, chunk.decompressed)
-    return max(1, min(usual, _DECODED_BYTES // longest))
+    return max(1, _DECODED_BYTES // longest)
 
 
 def _dictionary_bytes(file: BinaryIO, at: int) -> int:
@@ -147,7 +148,7 @@ def _dictionary_bytes(file: BinaryIO, at: int) -> int:
     return unpacked if kind == _DICTIONARY_PAGE else 0
 
 
-def _holds(file: BinaryIO, first: int, stop: int, wanted: bytes) -> bool:
+def _has_bytes(file: BinaryIO, first: int, stop: int, wanted: bytes) -> bool:
     """Return whether some bytes are in a file between `first` and `stop`."""
     file.seek(first)
     tail, left = b"", stop - first

@@ -33,4 +33,5 @@ def read_text(opened: OpenSource, options: CorpusOptions) -> Iterator[Chunk]:
             read=Columns(("",)),
             lines=lines.numbers,
             bad=lines.bad,
+            before=opened.lines_before,
         )

@@ -37,7 +37,7 @@ def processes(workers: int, splits: int) -> CountingExecutor:
             os._exit(_UNGUARDED)
         spawning = Spawning()
         pool = ProcessPoolExecutor(
-            max_in_flight, spawning, initializer=_begin, initargs=(threads_each,)
+            max_in_flight, spawning, initializer=_begin_process, initargs=(threads_each,)
         )
         try:
             with _ended(pool):
@@ -68,7 +68,7 @@ def _ended(pool: Executor) -> Iterator[Executor]:
         pool.shutdown(wait=finished, cancel_futures=True)
 
 
-def _begin(threads: int) -> None:
+def _begin_process(threads: int) -> None:
     """Prepare a new process, which ignores interrupts and ends when its parent process ends."""
     from multiprocessing import parent_process
 
@@ -91,7 +91,7 @@ def wrap_executor(executor: Executor, workers: int | None = None) -> CountingExe
     """Return an executor that the caller owns and shuts down."""
     # concurrent.futures has no public name for it, and other libraries have other ones.
     workers_of_pool = getattr(executor, "_max_workers", None)
-    max_in_flight = int(workers_of_pool) if isinstance(workers_of_pool, int) else _MANY
+    max_in_flight = int(workers_of_pool) if isinstance(workers_of_pool, int) else _MOST_IN_FLIGHT
     return CountingExecutor(
         type(executor).__name__,
         lambda: nullcontext(executor),
@@ -102,5 +102,5 @@ def wrap_executor(executor: Executor, workers: int | None = None) -> CountingExe
     )
 
 
-_MANY = 1_000
+_MOST_IN_FLIGHT = 1_000
 """Splits in flight if nothing says how many the executor works on at a time."""
