@@ -189,12 +189,8 @@ def entries() -> Iterator[Entry]:
     for name, strategy in STRATEGIES.items():
         yield Entry(name, "strategy", _prose(strategy), tuple(_parameters(strategy)))
     for name, sampler in SAMPLERS.items():
-        yield Entry(
-            name,
-            "sampler",
-            _prose(sampler),
-            tuple((field.name, _default(field)) for field in fields(sampler)),
-        )
+        defaults = tuple((field.name, _default(field)) for field in fields(sampler))
+        yield Entry(name, "sampler", _prose(sampler), defaults)
     for name, rule in RULES.items():
         yield Entry(name, "rule for bucket edges", _prose(rule))
     yield from _parameters_and_settings()
@@ -234,17 +230,14 @@ def _parameters_and_settings() -> Iterator[Entry]:
 def parameters() -> dict[str, tuple[list[str], Option]]:
     """Return the parameters of strategies and samplers that are no settings: owners and meaning."""
     kinds: dict[str, type[DataclassInstance]] = {**STRATEGIES, **SAMPLERS}
+    fields_of = {owner: {field.name for field in fields(kind)} for owner, kind in kinds.items()}
     found: dict[str, Option] = {}
     for kind in kinds.values():
         found = options_of(kind) | found
     return {
-        name: ([owner for owner, kind in kinds.items() if name in _field_names(kind)], declared)
+        name: ([owner for owner, names in fields_of.items() if name in names], declared)
         for name, declared in found.items()
     }
-
-
-def _field_names(record: "type[DataclassInstance]") -> set[str]:
-    return {field.name for field in fields(record)}
 
 
 def _keys() -> Iterator[Entry]:
@@ -263,15 +256,11 @@ def _plain(name: str) -> str:
     return re.sub(r"[\s_-]+", " ", name.strip().lower())
 
 
-def _paragraphs(documented: Any) -> list[str]:
-    text = inspect.getdoc(documented) or ""
-    return [" ".join(part.split()).replace("`", "") for part in text.split("\n\n")]
-
-
 def _prose(documented: Any) -> str:
-    """Return a docstring without its sections."""
-    sections = ("Attributes:", "Args:", "Raises:")
-    return "\n\n".join(p for p in _paragraphs(documented) if not p.startswith(sections))
+    """Return a docstring without its sections, each paragraph on one line."""
+    paragraphs = (inspect.getdoc(documented) or "").split("\n\n")
+    texts = (" ".join(part.split()).replace("`", "") for part in paragraphs)
+    return "\n\n".join(t for t in texts if not t.startswith(("Attributes:", "Args:", "Raises:")))
 
 
 def _fields_told(record: "type[DataclassInstance]") -> dict[str, str]:

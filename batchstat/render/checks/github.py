@@ -18,31 +18,25 @@ def check_annotations(checks: Sequence[Check], screen: str) -> str:
     # The line that ends the pause is random: no text in the screen can hold it.
     token = secrets.token_hex(16)
     quiet = f"::stop-commands::{token}\n{screen}::{token}::\n"
-    errors = list(_limited("error", _found(checks, errors=True)))
-    warnings = list(_limited("warning", _found(checks, errors=False)))
-    return quiet + "".join(f"{line}\n" for line in (*errors, *warnings))
+    lines = (*_annotations("error", checks), *_annotations("warning", checks))
+    return quiet + "".join(f"{line}\n" for line in lines)
 
 
-def _found(checks: Sequence[Check], *, errors: bool) -> Iterator[tuple[str, str]]:
-    """Yield titles and messages of annotations."""
+def _annotations(level: str, checks: Sequence[Check]) -> Iterator[str]:
+    """Yield the commands of a level, of too many the first ones and how many are left out."""
+    messages: list[tuple[str, str]] = []
     for check in checks:
         name = f"{check.name}: " if len(checks) > 1 else ""
-        if check.error is not None and errors:
-            yield f"batchstat: {name}no answer", check.error
+        if check.error is not None and level == "error":
+            messages.append((f"{name}no answer", check.error))
         for failure in verdicts.failures(check):
-            if failure.is_error == errors:
-                yield (
-                    f"batchstat: {name}{failure.name}",
-                    f"{failure.sentence}\nset in: {failure.set_in}\nremedy: {failure.remedy}",
-                )
-
-
-def _limited(level: str, found: Iterator[tuple[str, str]]) -> Iterator[str]:
-    annotations = list(found)
-    shown = annotations if len(annotations) <= _MOST else annotations[: _MOST - 1]
+            if failure.is_error == (level == "error"):
+                where = f"set in: {failure.set_in}\nremedy: {failure.remedy}"
+                messages.append((f"{name}{failure.name}", f"{failure.sentence}\n{where}"))
+    shown = messages if len(messages) <= _MOST else messages[: _MOST - 1]
     for title, message in shown:
-        yield f"::{level} title={_property(title)}::{_data(message)}"
-    if more := len(annotations) - len(shown):
+        yield f"::{level} title={_property(f'batchstat: {title}')}::{_data(message)}"
+    if more := len(messages) - len(shown):
         yield f"::{level} title=batchstat::and {more} more: see the job's summary"
 
 

@@ -69,9 +69,8 @@ def basis(check: Check) -> str:
     """Return the strategy and settings of a check; empty if there is no report."""
     if check.report is None:
         return ""
-    return (
-        f"{one_line(check.strategy, 200)} · {basis_line(ResolvedSettings(**check.report['basis']))}"
-    )
+    settings = ResolvedSettings(**check.report["basis"])
+    return f"{one_line(check.strategy, 200)} · {basis_line(settings)}"
 
 
 def device(check: Check) -> dict[str, str]:
@@ -90,7 +89,7 @@ def rows(check: Check) -> list[tuple[str, ...]]:
     found = [("limit", "value", "allowed", *middle, "outcome")]
     for outcome in check.outcomes:
         value, allowed = _allowed(outcome)
-        change = (_before(outcome), _difference(outcome)) if compared else ()
+        change = _since_baseline(outcome) if compared else ()
         found.append((one_line(outcome.limit.name), value, allowed, *change, outcome.status))
     return found
 
@@ -102,10 +101,8 @@ def result(checks: Sequence[Check]) -> str:
     words = []
     if unanswered := sum(check.error is not None for check in checks):
         words.append(f"no answer from {unanswered} of {counted(len(checks), 'check')}")
-    for count, how in (
-        (statuses.count("fail"), "exceeded"),
-        (statuses.count("warn"), "exceeded, with a warning only"),
-    ):
+    failed, warned = statuses.count("fail"), statuses.count("warn")
+    for count, how in ((failed, "exceeded"), (warned, "exceeded, with a warning only")):
         if count:
             verb = "is" if count == 1 else "are"
             which = "the limit" if limits == 1 else f"{count:,} of {limits:,} limits"
@@ -128,10 +125,8 @@ def _sentence(outcome: Outcome) -> str:
         assert outcome.before is not None
         before, value = shown_apart(outcome.before, outcome.value, limit.kind)
         verb = "rose" if limit.bound == "max-increase" else "fell"
-        return (
-            f"{label} {verb} from {before} to {value}, which is {over} over the limit of "
-            f"{_change(outcome)[1]}"
-        )
+        most = _change(outcome)[1]
+        return f"{label} {verb} from {before} to {value}, which is {over} over the limit of {most}"
     value, threshold = shown_apart(outcome.value, limit.threshold, limit.kind)
     side = "under" if limit.bound == "min" else "over"
     return f"{label} is {value}, which is {over} {side} the limit of {threshold}"
@@ -143,9 +138,8 @@ def _remedy(outcome: Outcome) -> str:
         if not outcome.limit.path.startswith("strategy."):
             return "none but the corpus: if that was meant to change, set a new limit"
         way = "raises" if outcome.limit.bound == "min" else "lowers"
-        return (
-            f"nothing that was tried {way} it: if the corpus was meant to change, set a new limit"
-        )
+        why = "if the corpus was meant to change, set a new limit"
+        return f"nothing that was tried {way} it: {why}"
     value, _ = shown_apart(remedy.value, outcome.limit.threshold, outcome.limit.kind)
     gives = f"{printable(remedy.change)} gives {value}"
     if remedy.costs:
@@ -168,17 +162,14 @@ def _allowed(outcome: Outcome) -> tuple[str, str]:
     return value, f"{'≥' if limit.bound == 'min' else '≤'} {threshold}"
 
 
-def _before(outcome: Outcome) -> str:
-    if outcome.before is None:
-        return ""
-    return shown_apart(outcome.before, outcome.value, outcome.limit.kind)[0]
-
-
-def _difference(outcome: Outcome) -> str:
-    if outcome.before is None:
-        return ""
-    sign = "+" if outcome.value > outcome.before else "-" if outcome.value < outcome.before else ""
-    return f"{sign}{_change(outcome)[0]}"
+def _since_baseline(outcome: Outcome) -> tuple[str, str]:
+    """Return the value before and the difference from it; empty for a limit without a baseline."""
+    before, value = outcome.before, outcome.value
+    if before is None:
+        return "", ""
+    sign = "+" if value > before else "-" if value < before else ""
+    text, _ = shown_apart(before, value, outcome.limit.kind)
+    return text, f"{sign}{_change(outcome)[0]}"
 
 
 def _change(outcome: Outcome) -> tuple[str, str]:

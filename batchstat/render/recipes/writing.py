@@ -1,7 +1,7 @@
 """Training scripts for a setting, as text: they run as they are, and are meant to be changed."""
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from importlib.resources import files
 from textwrap import wrap
@@ -71,8 +71,8 @@ def recipe(
     Raises:
         OptionError: record numbers alone cannot represent the batches.
     """
-    _refuse(framework, request)
-    spec, strategy, basis = request.spec, request.strategy, request.settings
+    sampler = _sampler(framework, lengths, request, settings, origin)
+    strategy, basis = request.strategy, request.settings
     flat = strategy.packs_rows
     trained = profile.trained is not None
     has_labels = profile.labels is not None and profile.labels.offsets is None
@@ -93,7 +93,7 @@ def recipe(
     is_chat = holds_chats(profile)
     start = "python train.py" if basis.world_size == 1 else _START[framework]
     return _template("train.py.jinja").render(
-        **_sampler(framework, lengths, spec, settings, origin),
+        **sampler,
         start=start.format(n=basis.world_size),
         transformers=sorted(used),
         tokenizer=tokenizer,
@@ -139,20 +139,30 @@ def snippet(
     Raises:
         OptionError: record numbers alone cannot represent the batches.
     """
-    _refuse(framework, request)
-    written = _sampler(framework, lengths, request.spec, settings, origin)
+    written = _sampler(framework, lengths, request, settings, origin)
     return _template("snippet.py.jinja").render(**written, flat=request.strategy.packs_rows)
 
 
 def _sampler(
-    framework: str, lengths: str, spec: str, settings: Settings, origin: Origin | None
+    framework: str,
+    lengths: str,
+    request: RowRequest,
+    settings: Settings,
+    origin: Origin | None,
 ) -> dict[str, Any]:
-    """Return what scripts and snippets have in common."""
+    """Return what scripts and snippets have in common; refuse what they cannot do."""
+    refused = refusal(framework, request)
+    if refused is not None:
+        raise OptionError(refused)
+    # The launcher sets the ranks, and the script has the loss.
+    elsewhere = ("world_size", "epoch", "loss")
     return {
         "framework": framework,
         "lengths": lengths,
-        "spec": spec,
-        "settings": _changed(settings),
+        "spec": request.spec,
+        "settings": {
+            key: value for key, value in changed(settings, Settings).items() if key not in elsewhere
+        },
         "origin": [] if origin is None else _lines_of(origin),
     }
 
@@ -168,12 +178,6 @@ def _lines_of(origin: Origin) -> list[str]:
             f"{hint.square_root:.3g} (square root, {SQUARE_ROOT_SOURCE})."
         )
     return wrap(said, _LINE_LENGTH - 2, break_long_words=False, break_on_hyphens=False)
-
-
-def _refuse(framework: str, request: RowRequest) -> None:
-    refused = refusal(framework, request)
-    if refused is not None:
-        raise OptionError(refused)
 
 
 def workflow(record: str = "") -> str:
@@ -233,15 +237,6 @@ def refusal(framework: str, request: RowRequest) -> str | None:
         name = _STEPS_OF_ONE_SIZE[framework]
         why = f"has steps with different numbers of batches, which {name} does not support"
     return f"{request.spec} {why}: write the script around BatchSampler.batches()" if why else None
-
-
-def _changed(settings: Settings) -> Mapping[str, Any]:
-    """Return the settings that are not at their defaults, except the ranks, which the launcher
-    sets, and the loss, which the script has.
-    """
-    left = ("world_size", "epoch", "loss")
-    own = changed(settings, Settings)
-    return {key: value for key, value in own.items() if key not in left}
 
 
 def _template(name: str) -> Template:

@@ -20,7 +20,7 @@ _NOTICED_PEAK = 1.1
 """A largest batch of more than this times today's is a cost of a change."""
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(frozen=True)
 class Advisor:
     """Says what would help.
 
@@ -46,10 +46,8 @@ class Advisor:
             yield Line("change", f"{changes.star.row.label}: {_trade_off(changes.star)}")
             yield from self._pasted(changes.star)
         if changes.fastest is not None:
-            faster = self.speed_up(changes.fastest)
-            yield Line(
-                "or", f"{changes.fastest.row.label}: {faster} with {_trade_off(changes.fastest)}"
-            )
+            faster = f"{self.speed_up(changes.fastest)} with {_trade_off(changes.fastest)}"
+            yield Line("or", f"{changes.fastest.row.label}: {faster}")
             yield from self._pasted(changes.fastest)
         if changes.packed is not None and changes.best is not None:
             packed = changes.packed
@@ -74,9 +72,10 @@ class Advisor:
         if changes.star is not None:
             return self._compared(changes.star) + self._ruled_out()
         if changes.current_fits:
+            measure = "time" if self.device is not None and self.device.is_timed else "compute"
             return (
                 f"Keep {current.label}: no other way of batching that fits, and loses and repeats "
-                f"no more, saves {percent(LEAST_SAVED, 0)} of its {self._measure}."
+                f"no more, saves {percent(LEAST_SAVED, 0)} of its {measure}."
                 f"{self._ruled_out()}"
             )
         if current.on_device.fits_memory is False:
@@ -94,7 +93,10 @@ class Advisor:
         if row.counts.padding_ratio > current.counts.padding_ratio:
             tokens = [each.counts.total_tokens for each in (row, current)]
             padding = f"{tokens[0]:,} tokens computed instead of {tokens[1]:,}"
-        padding += self._fewer_repeats(star)
+        repeated, repeated_before = row.counts.repeated_share, current.counts.repeated_share
+        if repeated_before - repeated >= LEAST_SAVED:
+            padding += f", and {percent(repeated)} of the samples repeated instead of "
+            padding += percent(repeated_before)
         if not self.changes.current_fits:
             padding += f"; the batches of {current.label} do not fit"
         if self.device is not None and self.device.is_timed:
@@ -108,18 +110,6 @@ class Advisor:
             f"An epoch with {row.label} is an estimated {self.speed_up(star)} faster than with "
             f"{current.label}: {padding}."
         )
-
-    @staticmethod
-    def _fewer_repeats(star: Change) -> str:
-        """Return how much of what is saved is samples that were computed more than once."""
-        repeated, before = star.row.counts.repeated_share, star.current.counts.repeated_share
-        if before - repeated < LEAST_SAVED:
-            return ""
-        return f", and {percent(repeated)} of the samples repeated instead of {percent(before)}"
-
-    @property
-    def _measure(self) -> str:
-        return "time" if self.device is not None and self.device.is_timed else "compute"
 
     @property
     def _budget(self) -> str:
@@ -144,20 +134,15 @@ class Advisor:
         counts = row.counts
         if counts.reducible_peak > self.basis.tokens_per_batch:
             over = counts.over_budget_batches
-            which = (
-                f"{over:,} of its {counts.batches:,} batches exceed" if over else "batches exceed"
-            )
-            why = f"{which} {self._budget} (the largest has {counts.max_batch_tokens:,} tokens)"
+            which = f"{over:,} of its {counts.batches:,} batches" if over else "batches"
+            largest = f"the largest has {counts.max_batch_tokens:,} tokens"
+            why = f"{which} exceed {self._budget} ({largest})"
         elif row.on_device.fits_memory is False:
             why = f"its peak of {gib(counts.peak_bytes or 0)} does not fit the device"
             why += self._to_fit()
         else:
-            why = "; ".join(
-                [
-                    *loses(counts, self.changes.current.counts),
-                    *repeats(counts, self.changes.current.counts),
-                ]
-            )
+            before = self.changes.current.counts
+            why = "; ".join([*loses(counts, before), *repeats(counts, before)])
         return f" {row.label} would come first, but {why}."
 
 

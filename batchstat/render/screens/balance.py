@@ -5,7 +5,6 @@ from collections.abc import Callable, Iterator
 from rich.console import Group, RenderableType
 from rich.text import Text
 
-from batchstat.documents.balance import ClassDraw
 from batchstat.errors import counted
 from batchstat.render.device import EXTRAPOLATED, TOO_LARGE, device_columns
 from batchstat.render.screens.balance_details import balance_details, by_size
@@ -82,7 +81,7 @@ def _samplers(report: BalanceReport) -> Rows:
             *(show(row.row) for show in on_device.values()),
             percent(row.coverage),
             percent(row.coverage_after),
-            *(_times(row.classes[i]) for i in shown),
+            *(f"{row.classes[i].after / row.classes[i].before:.2f}x" for i in shown),
             f"{row.max_repeats:,}",
             standing="best" if row is chosen else "",
         )
@@ -103,11 +102,6 @@ def _why(chosen: SamplerResult | None) -> str:
     if (chosen.relative_compute or 0) > MOST_COMPUTE:
         return "★ recommended: the least compute of those that balance the classes"
     return f"★ recommended: the most seen for at most {MOST_COMPUTE}x the compute"
-
-
-def _times(drawn: ClassDraw) -> str:
-    """Return how often an epoch has a sample of a class, on average."""
-    return f"{drawn.after / drawn.before:.2f}x"
 
 
 def _classes_line(report: BalanceReport) -> str:

@@ -52,11 +52,6 @@ def bucket_advice(report: BucketReport, command: Callable[[str], str]) -> Iterat
     if report.times:
         yield Line("time", _fastest(report))
     yield Line("result", _verdict(report))
-    yield from _uses(report, command)
-
-
-def _uses(report: BucketReport, command: Callable[[str], str]) -> Iterator[RenderableType]:
-    """Yield the lines to paste, each with its result."""
     for word, row in zip(("use", "or"), report.uses, strict=False):
         yield Pasted(word, command(row.label))
         yield Line("", _given(row, report))
@@ -68,11 +63,8 @@ def _given(row: StrategyResult, report: BucketReport) -> str:
     if counts.dropped_samples:
         share = percent(counts.dropped_ratio, 2)
         left_out = f"{counted(counts.dropped_samples, 'sample')} dropped, {share} of the tokens"
-    words = [
-        counted(counts.distinct_shapes, "shape"),
-        f"{percent(counts.padding_ratio, 2)} padding",
-        left_out,
-    ]
+    padding = f"{percent(counts.padding_ratio, 2)} padding"
+    words = [counted(counts.distinct_shapes, "shape"), padding, left_out]
     if report.device is not None:
         words.append(f"{time_of(row.on_device)}{_margin(report)} per epoch")
     if row.on_device.fits_memory is False:
@@ -141,15 +133,10 @@ def _seconds(number: float) -> str:
 
 def _fastest(report: BucketReport) -> str:
     best = next(each for each in report.times if each.wanted == report.recommended)
-    words = [
-        f"{counted(best.wanted, 'bucket')} with the least time: {_time(best)}{_margin(report)} for "
-        f"{counted(report.epochs, 'epoch')}"
-    ]
-    words.append(
-        "compiling included"
-        if best.compile_seconds
-        else "the calibration has no time to compile a shape"
-    )
+    buckets, epochs = counted(best.wanted, "bucket"), counted(report.epochs, "epoch")
+    words = [f"{buckets} with the least time: {_time(best)}{_margin(report)} for {epochs}"]
+    without = "the calibration has no time to compile a shape"
+    words.append("compiling included" if best.compile_seconds else without)
     if best.is_extrapolated:
         words.append(f"{EXTRAPOLATED} extrapolated")
     if best.fits_memory is False:
@@ -176,12 +163,8 @@ def _shown(edges: Edges | None, report: BucketReport) -> str:
 
 def _verdict(report: BucketReport) -> str:
     chosen = report.chosen
-    others = [
-        each
-        for rule in RULES
-        if rule != "optimal" and (each := report.of(rule, report.wanted)) is not None
-    ]
-    nearest = min(others, key=lambda each: each.cost)
+    others = (report.of(rule, report.wanted) for rule in RULES if rule != "optimal")
+    nearest = min((each for each in others if each is not None), key=lambda each: each.cost)
     fewer = f" (in {len(chosen.edges)} buckets)" if len(chosen.edges) < report.wanted else ""
     return (
         f"{counted(report.wanted, 'bucket')} with optimal edges{fewer}: {_shown(chosen, report)} "

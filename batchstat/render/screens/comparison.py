@@ -64,13 +64,7 @@ def comparison_advice(
         if line := command(Change(row=row, current=row)):
             yield Pasted("use", line)
         return
-    advisor = Advisor(
-        changes=changes,
-        basis=comparison.basis,
-        device=comparison.device,
-        command=command,
-    )
-    yield from advisor.lines()
+    yield from Advisor(changes, comparison.basis, comparison.device, command).lines()
 
 
 def comparison_facts(comparison: Comparison, every: bool = True) -> Iterator[Line]:

@@ -45,15 +45,10 @@ def preflight_screen(
         more: the command that compares all strategies with this configuration, if there is one.
         details: whether every key of the configuration is listed.
     """
-    advisor = Advisor(
-        changes=report.changes,
-        basis=report.simulation.basis,
-        device=report.simulation.device,
-        command=command,
-    )
-    what_helps = advisor.lines()
-    if report.observed is not None and report.observed.has_decoder:
-        what_helps = iter([Line("result", _WITH_DECODER)])
+    simulation = report.simulation
+    advisor = Advisor(report.changes, simulation.basis, simulation.device, command)
+    has_decoder = report.observed is not None and report.observed.has_decoder
+    what_helps = [Line("result", _WITH_DECODER)] if has_decoder else advisor.lines()
     parts = [*_what_it_does(report), Text(), *what_helps]
     if more:
         parts.append(Pasted("more", more))
@@ -71,10 +66,13 @@ def _what_it_does(report: Preflight) -> Iterator[RenderableType]:
     yield Line("basis", _basis(report))
     yield from device_lines(report.simulation.device, report.simulation.basis)
     yield from loss_lines([row])
-    yield Line("padding", " · ".join(_padding(report)))
+    padding = f"{percent(row.counts.padding_ratio)} of what is computed"
+    yield Line("padding", f"{padding} · {_largest(report.simulation)}")
     yield Line("steps", " · ".join(_steps(report)))
     if report.num_examples is not None:
-        yield Line("rows", _packed_rows(report, report.num_examples))
+        rows = counted(report.num_examples, "packed row")
+        mean = decimal(len(report.samples.profile) / report.num_examples)
+        yield Line("rows", f"{rows}, {mean} samples each: the trainer's Num examples")
     if row.counts.ranks.world_size > 1:
         yield Line("ranks", _ranks(report))
     if row.on_device.seconds is not None:
@@ -124,15 +122,10 @@ def _basis(report: Preflight) -> str:
     longer = profile.stats.max > basis.max_length
     cuts = observed is None or observed.run is None
     basis_words = basis_line(basis, every=False, order=_order(report), overflows=longer, cuts=cuts)
-    words = [row.label, basis_words]
-    if observed is not None and observed.batches is not None:
-        words = (
-            words[1:]
-            if observed.rows is None
-            else [report.setup.batching.strategy.text, *words[1:]]
-        )
-        words += [observed.padded] if observed.padded else []
-    return " · ".join(words)
+    if observed is None or observed.batches is None:
+        return f"{row.label} · {basis_words}"
+    strategy = "" if observed.rows is None else report.setup.batching.strategy.text
+    return " · ".join(filter(None, (strategy, basis_words, observed.padded)))
 
 
 def _loss(report: Preflight) -> str:
@@ -239,18 +232,6 @@ def _steps(report: Preflight) -> Iterator[str]:
 def _per_step(report: Preflight) -> str:
     samples, tokens = decimal(report.samples_per_step), report.tokens_per_step
     return f"{samples} samples and {tokens:,.0f} tokens each"
-
-
-def _packed_rows(report: Preflight, rows: int) -> str:
-    """Return how many rows are packed."""
-    each = decimal(len(report.samples.profile) / rows)
-    return f"{counted(rows, 'packed row')}, {each} samples each: the trainer's Num examples"
-
-
-def _padding(report: Preflight) -> Iterator[str]:
-    row = report.simulation.row
-    yield f"{percent(row.counts.padding_ratio)} of what is computed"
-    yield _largest(report.simulation)
 
 
 def _largest(simulation: Simulation) -> str:

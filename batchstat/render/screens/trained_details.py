@@ -78,7 +78,7 @@ def _classes(comparison: Comparison) -> Rows:
         for each in classes:
             found.setdefault(each.label, {})[label] = each.weight
     rows = Rows("class", *known)
-    shown = sorted(found, key=lambda name: -_distance(found[name]))[:_MOST_CLASSES]
+    shown = sorted(found, key=lambda name: -_distance_from_1(found[name]))[:_MOST_CLASSES]
     for name in shown:
         rows.add(Text(class_name(name)), *(decimal(found[name].get(label)) for label in known))
     if left := len(found) - len(shown):
@@ -86,6 +86,5 @@ def _classes(comparison: Comparison) -> Rows:
     return rows
 
 
-def _distance(weights: dict[str, float | None]) -> float:
-    """Return how far the weights of a class are from 1."""
+def _distance_from_1(weights: dict[str, float | None]) -> float:
     return max((abs(weight - 1) for weight in weights.values() if weight is not None), default=0)
