@@ -19,17 +19,14 @@ def configuration_toml(
         limits: name, limit and measured value.
     """
     head = [f"[{table}]"] if table else []
-    settings = [_noted(setting(key, value)) for key, value in values.items()]
+    lines = [setting(key, value) for key, value in values.items()]
+    settings = [line + COMPLETE if is_shortened(line) else line for line in lines]
     named = [f"[{table}.limits]" if table else "[limits]"]
     written = [f"{name} = {limit}" for name, limit, _ in limits]
     width = max(map(len, written), default=0)
     notes = [measured for _, _, measured in limits]
     named += [f"{line:<{width}}  # {note}" for line, note in zip(written, notes, strict=True)]
     return "\n".join([*head, *settings, "", *named]) + "\n"
-
-
-def _noted(line: str) -> str:
-    return line + COMPLETE if is_shortened(line) else line
 
 
 def setting(key: str, value: Any) -> str:

@@ -39,7 +39,6 @@ def check_page(checks: Sequence[Check], document: dict[str, Any]) -> str:
         facts=(),
         sections=tuple(sections),
         document=document,
-        file="check.json",
         profile=None if only is None else dict(only),
         warnings=tuple(warning for check in checks for warning in check.warnings),
     ).html()

@@ -56,9 +56,8 @@ def _shortened(value: Any, path: str, missing: dict[str, int]) -> Any:
 
 def _largest(entries: list[Any]) -> list[Any]:
     """Return the entries with the most samples, in their order; else the first."""
-    if not isinstance(entries[0], dict):
-        return entries[:MOST_ENTRIES]
-    size = next((key for key in ("before", "count") if key in entries[0]), None)
+    keys = entries[0] if isinstance(entries[0], dict) else ()
+    size = next((key for key in ("before", "count") if key in keys), None)
     if size is None:
         return entries[:MOST_ENTRIES]
     # Stable, so that lists of the same classes keep the same ones where sizes are equal.

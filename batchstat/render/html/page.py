@@ -3,7 +3,7 @@
 import base64
 import hashlib
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import cache
 from importlib.resources import files
 from typing import Any
@@ -59,7 +59,6 @@ class Page:
         facts: lines below the title.
         sections: the parts.
         document: the published document.
-        file: its name in the results folder.
         profile: profile.json of the corpus, if it is another document.
         lengths: statistics of the whole lengths of the corpus; None where they are not at hand.
         what_if: what the what-if panel shows; None for a page without one.
@@ -71,11 +70,10 @@ class Page:
     facts: tuple[tuple[str, str], ...]
     sections: tuple[Section, ...]
     document: dict[str, Any]
-    file: str
     profile: dict[str, Any] | None = None
     lengths: LengthStats | None = None
     what_if: WhatIf | None = None
-    warnings: tuple[str, ...] = field(default=())
+    warnings: tuple[str, ...] = ()
 
     def html(self) -> str:
         """Return the file."""

@@ -18,37 +18,13 @@ from batchstat.render.html.blocks import Block, Chart, Folded, Table, blocks, ta
 from batchstat.render.html.embedding import MOST_ENTRIES
 from batchstat.render.html.page import Page, Section
 from batchstat.render.html.what_if import WhatIf
+from batchstat.render.screens import buckets as buckets_screen
+from batchstat.render.screens import comparison as comparison_screen
+from batchstat.render.screens import comparison_details as details
+from batchstat.render.screens import profile as profile_screen
 from batchstat.render.screens.balance import balance_facts, recommendation, sampler_table
 from batchstat.render.screens.balance_details import balance_details
-from batchstat.render.screens.buckets import (
-    bucket_advice,
-    bucket_facts,
-    bucket_table,
-    rule_details,
-    time_table,
-)
-from batchstat.render.screens.comparison import (
-    comparison_advice,
-    comparison_facts,
-    strategy_table,
-)
-from batchstat.render.screens.comparison_details import (
-    batch_details,
-    cost_details,
-    rank_details,
-    sorting_details,
-)
 from batchstat.render.screens.layout import Caption, Line, Pasted
-from batchstat.render.screens.profile import (
-    class_notes,
-    missing_lines,
-    percentile_table,
-    profile_line,
-    trained_line,
-    trained_table,
-    truncation_table,
-    usual_padding,
-)
 from batchstat.render.screens.trained_details import trained_details
 from batchstat.render.text import class_name, corpus_name, decimal, one_line, percent, span
 from batchstat.simulation.balance.report import BalanceReport
@@ -66,9 +42,9 @@ def profile_page(profile: Profile, padding: float | None, next_command: str) -> 
         padding: padding ratio of batches of 8 samples, padded to the longest; None if unknown.
         next_command: the command that shows how to avoid it.
     """
-    result = blocks(*usual_padding(padding), Pasted("next", next_command))
+    result = blocks(*profile_screen.usual_padding(padding), Pasted("next", next_command))
     sections = [Section("result", "Result", result)]
-    facts = missing_lines(profile)
+    facts = profile_screen.missing_lines(profile)
     return _page("profile", profile, facts, sections, profile_document(profile))
 
 
@@ -87,8 +63,8 @@ def comparison_page(
         panel: the rows near these.
     """
     result = (
-        *comparison_advice(comparison, command),
-        strategy_table(comparison),
+        *comparison_screen.comparison_advice(comparison, command),
+        comparison_screen.strategy_table(comparison),
         Chart("padding", "Real tokens and padding of an epoch"),
     )
     shown = [comparison.current]
@@ -96,11 +72,11 @@ def comparison_page(
         shown.append(comparison.best)
     batches = (
         Chart("batches", "The first batches, to scale: each block is a batch"),
-        *batch_details(comparison),
+        *details.batch_details(comparison),
         *(_first_batches(row) for row in shown),
     )
     tradeoff = Chart("tradeoff", "Compute against how alike the lengths in a batch are")
-    shuffling = (tradeoff, *cost_details(comparison))
+    shuffling = (tradeoff, *details.cost_details(comparison))
     sections = [
         Section("result", "Result", blocks(*result)),
         Section("batches", "Batches", blocks(*batches)),
@@ -108,12 +84,15 @@ def comparison_page(
         Section("read-ahead", "Read-ahead and learning rate", blocks(*_sweep(comparison))),
     ]
     if comparison.basis.world_size > 1:
-        ranks = (Chart("ranks", "Tokens per rank and step"), *rank_details(comparison))
+        ranks = (Chart("ranks", "Tokens per rank and step"), *details.rank_details(comparison))
         sections.append(Section("ranks", "Ranks", blocks(*ranks)))
     if comparison.current.trained is not None:
         title = "Trained tokens and their weights"
         sections.append(Section("weights", title, blocks(*trained_details(comparison))))
-    facts, document = comparison_facts(comparison), comparison_document(comparison)
+    facts, document = (
+        comparison_screen.comparison_facts(comparison),
+        comparison_document(comparison),
+    )
     return _page("compare", profile, facts, sections, document, comparison.warnings, panel)
 
 
@@ -153,17 +132,17 @@ def buckets_page(
         command: returns the command that simulates a strategy with the same settings.
     """
     result = (
-        *bucket_advice(report, command),
+        *buckets_screen.bucket_advice(report, command),
         Chart("buckets", "Lengths, and the edges of the buckets"),
-        bucket_table(report),
-        *([time_table(report)] if report.times else []),
+        buckets_screen.bucket_table(report),
+        *([buckets_screen.time_table(report)] if report.times else []),
     )
-    rules = (Chart("rules", "What each rule gives"), *rule_details(report))
+    rules = (Chart("rules", "What each rule gives"), *buckets_screen.rule_details(report))
     sections = [
         Section("result", "Result", blocks(*result)),
         Section("rules", "Rules", blocks(*rules)),
     ]
-    facts, document = bucket_facts(report), buckets_document(report)
+    facts, document = buckets_screen.bucket_facts(report), buckets_document(report)
     return _page("buckets", profile, facts, sections, document, report.warnings)
 
 
@@ -180,7 +159,7 @@ def _page(
     paths = []
     if profile is not None:
         paths = [source.path for source in profile.corpus.sources]
-        lines = [("corpus", profile_line(profile)), *lines]
+        lines = [("corpus", profile_screen.profile_line(profile)), *lines]
         sections = (*sections, *_corpus_sections(profile))
     has_own = profile is not None and command != "profile"
     return Page(
@@ -189,7 +168,6 @@ def _page(
         facts=tuple(lines),
         sections=tuple(sections),
         document=document,
-        file=f"{command}.json",
         profile=profile_document(profile) if profile is not None and has_own else None,
         lengths=None if profile is None else profile.stats,
         what_if=panel,
@@ -201,18 +179,20 @@ def _corpus_sections(profile: Profile) -> Iterator[Section]:
     """Yield the lengths and classes of a corpus."""
     lengths = (
         Chart("lengths", "Samples by length; move max_length to see what it truncates"),
-        percentile_table(profile),
+        profile_screen.percentile_table(profile),
         Caption("max_length", "what each candidate truncates"),
-        truncation_table(profile, "←"),
+        profile_screen.truncation_table(profile, "←"),
         Folded("Histogram as a table", (_histogram(profile),)),
     )
     yield Section("lengths", "Lengths", blocks(*lengths))
     if profile.trained is not None:
-        line = Line("trained", trained_line(profile))
-        yield Section("trained", "Trained tokens", blocks(line, trained_table(profile)))
+        line = Line("trained", profile_screen.trained_line(profile))
+        yield Section(
+            "trained", "Trained tokens", blocks(line, profile_screen.trained_table(profile))
+        )
     if profile.labels is not None:
         chart = Chart("classes", "Samples of each class")
-        classes = blocks(chart, *class_notes(profile), _classes(profile))
+        classes = blocks(chart, *profile_screen.class_notes(profile), _classes(profile))
         yield Section("classes", "Classes", classes)
 
 
@@ -269,7 +249,7 @@ def _sweep(comparison: Comparison) -> Iterator[RenderableType | Block]:
             for point in sweep.points
         ]
         yield table_of(("read_ahead", "padding", "batches", "length homogeneity"), rows)
-    yield from sorting_details(comparison)
+    yield from details.sorting_details(comparison)
 
 
 def _coverage(report: BalanceReport) -> Table:

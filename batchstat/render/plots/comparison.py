@@ -23,7 +23,7 @@ _LABEL_WIDTH = 40
 
 def comparison_plots(comparison: Comparison) -> dict[str, Picture]:
     """Return `padding`, `batches`, `tradeoff` and `read_ahead`."""
-    rows = by_compute(comparison)
+    rows = sorted(comparison.strategies, key=lambda row: -row.counts.compute)
     most_lines = max(_wrapped(row.label).count("\n") for row in rows)
     height = 1.7 + len(rows) * (0.4 + 0.13 * most_lines)
     return {
@@ -32,11 +32,6 @@ def comparison_plots(comparison: Comparison) -> dict[str, Picture]:
         "tradeoff": Picture(lambda figure: draw_tradeoff(figure, comparison), 4.9),
         **read_ahead_plots(comparison),
     }
-
-
-def by_compute(comparison: Comparison) -> list[StrategyResult]:
-    """Return the rows from the most compute to the least."""
-    return sorted(comparison.strategies, key=lambda row: -row.counts.compute)
 
 
 def spends(comparison: Comparison) -> str:

@@ -1,5 +1,7 @@
 """The plot of ranks: the slowest rank and the mean rank of each step, current setup and best."""
 
+from typing import Any
+
 from matplotlib.artist import Artist
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
@@ -65,17 +67,11 @@ def _steps(axes: Axes, row: StrategyResult, steps: Ints) -> None:
     slowest, mean, ends = line.slowest, line.mean, line.edges - 0.5
     axes.stairs(slowest, ends, baseline=mean, fill=True, color=style.PALE_ORANGE, linewidth=0)
     axes.stairs(mean, ends, fill=True, color=style.PALE_BLUE, linewidth=0, label="mean rank")
-    axes.stairs(
-        *(slowest, ends),
-        baseline=None,
-        color=style.VERMILION,
-        linewidth=1.2,
-        label="slowest rank",
-    )
+    look: dict[str, Any] = {"color": style.VERMILION, "linewidth": 1.2, "label": "slowest rank"}
+    axes.stairs(slowest, ends, baseline=None, **look)
     worst = row.counts.ranks.worst
-    axes.plot(
-        worst.step, worst.tokens, "v", color=style.INK, markersize=5, clip_on=False, label="worst"
-    )
+    look = {"color": style.INK, "markersize": 5, "clip_on": False, "label": "worst"}
+    axes.plot(worst.step, worst.tokens, "v", **look)
     axes.set_xlim(-0.5, len(steps) - 0.5)
     style.count_axis(axes.xaxis)
     size = line.steps_per_point

@@ -27,7 +27,8 @@ def balance_details(report: BalanceReport) -> Iterator[RenderableType]:
     yield from (Caption("classes", _which_classes(report)), _classes(report))
     if report.basis.world_size > 1:
         words = "per rank: samples, largest class / smallest, steps; then over all ranks"
-        yield from (Text(), Caption("ranks", words), _ranks(report))
+        yield from (Text(), Caption("ranks", words))
+        yield Rows.of(_rank_cells(_name(row), row.row.counts) for row in report.samplers)
 
 
 def _separated(report: BalanceReport) -> Iterator[RenderableType]:
@@ -111,10 +112,6 @@ def _classes(report: BalanceReport) -> Rows:
 
 def _share(count: int, total: int) -> str:
     return f"{count:,} ({percent(count / total)})"
-
-
-def _ranks(report: BalanceReport) -> Rows:
-    return Rows.of(_rank_cells(_name(row), row.row.counts) for row in report.samplers)
 
 
 def _rank_cells(name: str, counts: PlanCounts) -> dict[str, str]:

@@ -46,13 +46,15 @@ def batch_details(comparison: Comparison) -> Iterator[RenderableType]:
 def cost_details(comparison: Comparison) -> Iterator[RenderableType]:
     """Yield what the rows cost, and how far their batches are from random ones."""
     words = "attention, model: estimated compute / needed; then how far batches are from random"
-    yield from (Caption("cost", words), _cost(comparison))
+    yield Caption("cost", words)
+    yield Rows.of(_cost_cells(row, comparison.costs(row)) for row in comparison.strategies)
 
 
 def rank_details(comparison: Comparison) -> Iterator[RenderableType]:
     """Yield what the ranks get, and the step in which they wait the most."""
     words = "rank idle: time that ranks wait for the slowest; then the worst step"
-    yield from (Caption("ranks", words), _ranks(comparison))
+    yield Caption("ranks", words)
+    yield Rows.of(_rank_cells(row.label, row.counts) for row in comparison.strategies)
 
 
 def sorting_details(comparison: Comparison) -> Iterator[RenderableType]:
@@ -128,10 +130,6 @@ def _own_settings(comparison: Comparison) -> Iterator[RenderableType]:
             yield Line("but", f"{row.label} has {', '.join(differing)}")
 
 
-def _cost(comparison: Comparison) -> Rows:
-    return Rows.of(_cost_cells(row, comparison.costs(row)) for row in comparison.strategies)
-
-
 def _cost_cells(row: StrategyResult, costs: Mapping[str, float]) -> dict[str, str]:
     efficiency, grouping = row.counts.packing_efficiency, row.counts.grouping
     return {
@@ -156,10 +154,6 @@ def mixing_cells(mixing: Mixing | None) -> dict[str, str]:
         "single class": percent(mixing.single_class_ratio),
         "class homogeneity": decimal(mixing.homogeneity),
     }
-
-
-def _ranks(comparison: Comparison) -> Rows:
-    return Rows.of(_rank_cells(row.label, row.counts) for row in comparison.strategies)
 
 
 def _rank_cells(label: str, counts: PlanCounts) -> dict[str, str]:

@@ -1,5 +1,6 @@
 """The screen of `profile`."""
 
+from collections.abc import Iterator
 from datetime import datetime
 
 from rich.console import Console, Group, RenderableType
@@ -87,35 +88,24 @@ def profile_line(profile: Profile) -> str:
     )
 
 
-def missing_lines(profile: Profile) -> list[RenderableType]:
-    """Return what of the corpus is not counted, and why."""
-    return [*_partial(profile), *_skipped(profile)]
-
-
-def _partial(profile: Profile) -> list[RenderableType]:
-    failed = profile.corpus.failed
-    if not failed:
-        return []
-    lines = [f"{counted(len(failed), 'split')} could not be counted"]
-    lines += [one_line(why, 200) for why in failed[:_SHOWN_FAILED]]
-    return [Line("PARTIAL", "\n".join(lines))]
-
-
-def _skipped(profile: Profile) -> list[RenderableType]:
-    least = profile.corpus.options.min_chars
-    words = _REASONS | {"short": f"shorter than {least} characters"}
-    found = [
+def missing_lines(profile: Profile) -> Iterator[Line]:
+    """Yield what of the corpus is not counted, and why."""
+    corpus = profile.corpus
+    if corpus.failed:
+        lines = [f"{counted(len(corpus.failed), 'split')} could not be counted"]
+        lines += [one_line(why, 200) for why in corpus.failed[:_SHOWN_FAILED]]
+        yield Line("PARTIAL", "\n".join(lines))
+    words = _REASONS | {"short": f"shorter than {corpus.options.min_chars} characters"}
+    reasons = [
         f"{count:,} {words.get(reason, reason)}"
-        for reason, count in profile.corpus.skipped.items()
+        for reason, count in corpus.skipped.items()
         if count
     ]
-    if not found:
-        return []
-    lines = [", ".join(found)]
-    lines += [one_line(fault, 200) for fault in profile.corpus.faults]
-    if profile.corpus.unreadable > len(profile.corpus.faults):
-        lines.append(f"… and {profile.corpus.unreadable - len(profile.corpus.faults):,} more")
-    return [Line("skipped", "\n".join(lines))]
+    if reasons:
+        lines = [", ".join(reasons), *(one_line(fault, 200) for fault in corpus.faults)]
+        if corpus.unreadable > len(corpus.faults):
+            lines.append(f"… and {corpus.unreadable - len(corpus.faults):,} more")
+        yield Line("skipped", "\n".join(lines))
 
 
 def _bar(count: int, most: int, console: Console) -> Text:
@@ -127,12 +117,18 @@ def _bar(count: int, most: int, console: Console) -> Text:
     return Text("█" * blocks + " ▏▎▍▌▋▊▉"[eighths].strip(), style="cyan")
 
 
+def _numbers(*headings: str) -> Table:
+    """Return a table of numbers alone."""
+    show = any(headings)
+    table = Table(box=None, padding=(0, 2, 0, 0), header_style="dim", show_header=show)
+    for heading in headings:
+        table.add_column(heading, justify="right", no_wrap=True)
+    return table
+
+
 def _histogram(profile: Profile, console: Console) -> Table:
-    table = Table(box=None, padding=(0, 2, 0, 0), show_header=False)
-    table.add_column(justify="right", no_wrap=True)
-    table.add_column(no_wrap=True)
-    table.add_column(justify="right", no_wrap=True)
-    table.add_column(justify="right", no_wrap=True)
+    table = _numbers("", "", "", "")
+    table.columns[1].justify = "left"
     bins = profile.octaves
     for low, end, count in zip(bins.edges[:-1], bins.edges[1:], bins.counts, strict=True):
         bar = _bar(count, max(bins.counts), console)
@@ -143,9 +139,7 @@ def _histogram(profile: Profile, console: Console) -> Table:
 def percentile_table(profile: Profile) -> Table:
     """Return the mean and the percentiles of the lengths."""
     stats = profile.stats
-    table = Table(box=None, padding=(0, 2, 0, 0), header_style="dim")
-    for name in ("mean", "p50", "p90", "p95", "p99", "p99.9", "max"):
-        table.add_column(name, justify="right", no_wrap=True)
+    table = _numbers("mean", "p50", "p90", "p95", "p99", "p99.9", "max")
     observed = [f"{stats.percentile(place):,}" for place in (500, 900, 950, 990, 999)]
     table.add_row(f"{stats.mean:,.1f}", *observed, f"{stats.max:,}")
     return table
@@ -213,15 +207,12 @@ def _classes(profile: Profile, console: Console) -> list[RenderableType]:
     return [Line("classes", f"of {one_line(column)}"), rows, *class_notes(profile)]
 
 
-def class_notes(profile: Profile) -> list[RenderableType]:
-    """Return what to know about the classes."""
-    classes = profile.classes
-    notes: list[RenderableType] = []
+def class_notes(profile: Profile) -> Iterator[Text]:
+    """Yield what to know about the classes."""
     if profile.labels is not None and profile.labels.offsets is not None:
-        notes.append(Text("a sample counts in each of its classes; shares can add up to over 100%"))
+        yield Text("a sample counts in each of its classes; shares can add up to over 100%")
     ratio = profile.class_ratio
-    named = [class_name(each.label) for each in classes if each.label is not None]
+    named = [class_name(each.label) for each in profile.classes if each.label is not None]
     if ratio is not None and len(named) > 1:
         note = f"{named[0]} has {ratio:,.1f} times the samples of {named[-1]}"
-        notes.append(Text(note if ratio >= _WORTH_A_FACTOR else "the classes are about equal"))
-    return notes
+        yield Text(note if ratio >= _WORTH_A_FACTOR else "the classes are about equal")

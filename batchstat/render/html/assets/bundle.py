@@ -47,9 +47,13 @@ def main() -> None:
     parser.add_argument("--check", action="store_true", help="fail if the files differ")
     is_check = parser.parse_args().check
     try:
-        made = bundle()
-        for name, content in made.items():
-            (_check if is_check else _write)(HERE / name, content)
+        for name, content in bundle().items():
+            path = HERE / name
+            if not is_check:
+                path.write_bytes(content)
+                print(f"wrote {name}: {len(content):,} bytes", file=sys.stderr)
+            elif not path.exists() or path.read_bytes() != content:
+                raise BundleError(f"{name} differs from what it builds: run it without --check")
     except BundleError as error:
         sys.exit(f"bundle.py: {error}")
 
@@ -61,11 +65,8 @@ def bundle() -> dict[str, bytes]:
         raise BundleError("npm not found: install Node.js, which brings it")
     with tempfile.TemporaryDirectory() as folder:
         wanted = [f"{name}@{version}" for name, version in (*PACKAGES.items(), BUNDLER)]
-        _run(
-            [npm, "install", *_NPM.split(), *_QUIET.split(), *wanted],
-            folder,
-            "npm cannot install the packages",
-        )
+        install = [npm, "install", *_NPM.split(), *_QUIET.split(), *wanted]
+        _run(install, folder, "npm cannot install the packages")
         modules = Path(folder, "node_modules")
         entry = Path(folder, "entry.js")
         entry.write_text(ENTRY, encoding="utf-8")
@@ -97,16 +98,6 @@ def _licences(modules: Path) -> bytes:
         found.setdefault(text, []).append(f"{name} {version}")
     parts = [f"{', '.join(names)}\n\n{text}\n" for text, names in found.items()]
     return ("d3.js holds parts of these packages.\n\n" + "\n---\n\n".join(parts)).encode()
-
-
-def _write(path: Path, content: bytes) -> None:
-    path.write_bytes(content)
-    print(f"wrote {path.name}: {len(content):,} bytes", file=sys.stderr)
-
-
-def _check(path: Path, content: bytes) -> None:
-    if not path.exists() or path.read_bytes() != content:
-        raise BundleError(f"{path.name} differs from what it builds: run it without --check")
 
 
 if __name__ == "__main__":
