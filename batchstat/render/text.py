@@ -17,6 +17,11 @@ def percent(ratio: float, digits: int = 1) -> str:
     return "0%" if ratio == 0 else f"{text}%"
 
 
+def with_share(count: int, total: int) -> tuple[str, str]:
+    """Return a count and its share of a total, for a column each."""
+    return f"{count:,}", percent(count / total)
+
+
 def decimal(number: float | None) -> str:
     """Return a number with two digits, or a dash for None."""
     return "-" if number is None else f"{number:.2f}".replace("-0.00", "0.00")

@@ -8,7 +8,7 @@ from batchstat.render.checks import verdicts
 from batchstat.render.html.blocks import Block, Chart, Table, table_of
 from batchstat.render.html.page import Page, Section
 from batchstat.render.screens.layout import Line
-from batchstat.render.text import one_line, percent
+from batchstat.render.text import one_line, with_share
 
 _STANDINGS = {"pass": "", "warn": "over", "fail": "over", "error": "over"}
 
@@ -71,10 +71,8 @@ def _truncation(report: Mapping[str, Any]) -> Table:
     rows = [
         (
             f"{each['max_length']:,}",
-            f"{each['samples']:,}",
-            percent(each["samples"] / samples),
-            f"{each['tokens']:,}",
-            percent(each["tokens"] / tokens),
+            *with_share(each["samples"], samples),
+            *with_share(each["tokens"], tokens),
         )
         for each in report["truncation"]
     ]

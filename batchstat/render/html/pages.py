@@ -26,7 +26,15 @@ from batchstat.render.screens.balance import balance_facts, recommendation, samp
 from batchstat.render.screens.balance_details import balance_details
 from batchstat.render.screens.layout import Caption, Line, Pasted
 from batchstat.render.screens.trained_details import trained_details
-from batchstat.render.text import class_name, corpus_name, decimal, one_line, percent, span
+from batchstat.render.text import (
+    class_name,
+    corpus_name,
+    decimal,
+    one_line,
+    percent,
+    span,
+    with_share,
+)
 from batchstat.simulation.balance.report import BalanceReport
 from batchstat.simulation.buckets.report import BucketReport
 from batchstat.simulation.compare.changes import Change
@@ -199,7 +207,7 @@ def _corpus_sections(profile: Profile) -> Iterator[Section]:
 def _histogram(profile: Profile) -> Table:
     bins = profile.octaves
     rows = [
-        (span(low, end - 1), f"{count:,}", percent(count / len(profile)))
+        (span(low, end - 1), *with_share(count, len(profile)))
         for (low, end), count in zip(pairwise(bins.edges), bins.counts, strict=True)
     ]
     return table_of(("tokens per sample", "samples", "share"), rows)
@@ -211,8 +219,7 @@ def _classes(profile: Profile) -> Table:
     rows = [
         (
             class_name(each.label),
-            f"{each.count:,}",
-            percent(each.count / len(profile)),
+            *with_share(each.count, len(profile)),
             f"{each.tokens / each.count:,.1f}",
         )
         for each in shown

@@ -45,7 +45,10 @@ class Panel:
 def batches_picture(comparison: Comparison) -> Picture:
     """Return the first batches of the current setup and of the rows to compare it to."""
     panels = [
-        Panel(_title(row, comparison), row.first_batches)
+        Panel(
+            f"{marked(comparison, row, 60)}: {percent(row.counts.padding_ratio)} padding",
+            row.first_batches,
+        )
         for row in _drawn(comparison)
         if row.first_batches is not None
     ]
@@ -72,7 +75,7 @@ def _drawn(comparison: Comparison) -> list[StrategyResult]:
     advised = [each.row for each in (changes.fastest, changes.packed) if each is not None]
     packing = [row for row in comparison.strategies if row.packs_rows]
     others = [row for row in comparison.strategies if row.name != "fixed" and not row.packs_rows]
-    wanted = (*(comparison.current, comparison.best, *advised, *packing[:1], *others),)
+    wanted = (comparison.current, comparison.best, *advised, *packing[:1], *others)
     rows: list[StrategyResult] = []
     for row in wanted:
         if row not in rows and _fits(row, comparison.current):
@@ -88,10 +91,6 @@ def _fits(row: StrategyResult, current: StrategyResult) -> bool:
         return False
     limit = current.request.settings.max_length
     return row is current or int(row.first_batches.widths.max(initial=0)) <= limit
-
-
-def _title(row: StrategyResult, comparison: Comparison) -> str:
-    return f"{marked(comparison, row, 60)}: {percent(row.counts.padding_ratio)} padding"
 
 
 def draw_batches(figure: Figure, panels: Sequence[Panel], title: str, subtitle: str) -> None:

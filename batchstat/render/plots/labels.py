@@ -97,23 +97,17 @@ def label_dots(
     figure: Figure, axes: Axes, dots: Sequence[tuple[float, float]], texts: Sequence[str]
 ) -> None:
     """Write a text beside each dot of a chart whose limits are set; a far one has a thin line."""
-    if not dots:
-        return
     # The constrained layout moves the axes only as it draws.
     figure.draw_without_rendering()
     points = 72 / figure.dpi
-    at = axes.transData.transform(np.asarray(dots, dtype=np.float64)) * points
-    corners = axes.get_window_extent()
-    room = Box(*(float(edge) * points for edge in corners.extents))
-    notes = [
-        axes.annotate(text, dot, fontsize=9, xycoords="data")
-        for text, dot in zip(texts, dots, strict=True)
-    ]
+    at = (axes.transData.transform(np.asarray(dots, dtype=np.float64)) * points).tolist()
+    room = Box(*(float(edge) * points for edge in axes.get_window_extent().extents))
+    notes = [axes.annotate(text, dot, fontsize=9) for text, dot in zip(texts, dots, strict=True)]
     extents = [note.get_window_extent() for note in notes]
     sizes = [(each.width * points + 2, each.height * points + 2) for each in extents]
     for note in notes:
         note.remove()
-    boxes = place_labels([(float(x), float(y)) for x, y in at], sizes, room)
+    boxes = place_labels(at, sizes, room)
     for text, dot, (x, y), box in zip(texts, dots, at, boxes, strict=True):
         across = max(box.left - x, x - box.right, 0)
         up = max(box.bottom - y, y - box.top, 0)

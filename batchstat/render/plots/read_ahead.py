@@ -49,8 +49,8 @@ def _read_ahead(figure: Figure, comparison: Comparison, sweep: Sweep) -> None:
     ratios = [point.padding_ratio for point in sweep.points]
     panels = [("padding", style.ORANGE, sizes, ratios)]
     if similar:
-        known = [size for size, _ in similar]
-        panels.append((HOMOGENEITY, style.BLUE, known, [each for _, each in similar]))
+        known, homogeneity = map(list, zip(*similar, strict=True))
+        panels.append((HOMOGENEITY, style.BLUE, known, homogeneity))
     every = figure.subplots(
         len(panels), 1, sharex=True, squeeze=False, height_ratios=(3, 2)[: len(panels)]
     )[:, 0]

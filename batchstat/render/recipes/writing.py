@@ -144,11 +144,7 @@ def snippet(
 
 
 def _sampler(
-    framework: str,
-    lengths: str,
-    request: RowRequest,
-    settings: Settings,
-    origin: Origin | None,
+    framework: str, lengths: str, request: RowRequest, settings: Settings, origin: Origin | None
 ) -> dict[str, Any]:
     """Return what scripts and snippets have in common; refuse what they cannot do."""
     refused = refusal(framework, request)
@@ -156,13 +152,12 @@ def _sampler(
         raise OptionError(refused)
     # The launcher sets the ranks, and the script has the loss.
     elsewhere = ("world_size", "epoch", "loss")
+    own = {k: value for k, value in changed(settings, Settings).items() if k not in elsewhere}
     return {
         "framework": framework,
         "lengths": lengths,
         "spec": request.spec,
-        "settings": {
-            key: value for key, value in changed(settings, Settings).items() if key not in elsewhere
-        },
+        "settings": own,
         "origin": [] if origin is None else _lines_of(origin),
     }
 

@@ -55,10 +55,6 @@ def balance_facts(report: BalanceReport, every: bool = True) -> list[RenderableT
 
 def sampler_table(report: BalanceReport) -> Fitting:
     """Return the samplers: what they draw and compute, and how much of the corpus is seen."""
-    return Fitting(_samplers(report))
-
-
-def _samplers(report: BalanceReport) -> Rows:
     chosen, shown = report.recommended, by_size(report)
     on_device = device_columns([each.row for each in report.samplers], report.device)
     classes = report.samplers[0].classes
@@ -85,7 +81,7 @@ def _samplers(report: BalanceReport) -> Rows:
             f"{row.max_repeats:,}",
             standing="best" if row is chosen else "",
         )
-    return rows
+    return Fitting(rows)
 
 
 def _signs(report: BalanceReport) -> Iterator[str]:

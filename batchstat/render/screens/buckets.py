@@ -11,7 +11,7 @@ from batchstat.errors import counted
 from batchstat.planning.algorithms.bucket_edges import RULES
 from batchstat.render.device import EXTRAPOLATED, gib, margin, time_of
 from batchstat.render.screens.layout import Caption, Line, Pasted, device_lines, table
-from batchstat.render.text import percent, span
+from batchstat.render.text import percent, span, with_share
 from batchstat.simulation.buckets.report import BucketReport
 from batchstat.simulation.buckets.search import NUMBERS
 from batchstat.simulation.results import StrategyResult
@@ -99,8 +99,7 @@ def bucket_table(report: BucketReport) -> Table:
     for each in report.buckets:
         rows.add_row(
             span(min(low + 1, each.edge), each.edge),
-            f"{each.samples:,}",
-            percent(each.samples / samples),
+            *with_share(each.samples, samples),
             f"{each.batch_size:,}",
             percent(each.padding_tokens / max(each.total_tokens, 1)),
         )

@@ -1,6 +1,6 @@
 """The screen of `check`."""
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 
 from rich.console import Group, RenderableType
 from rich.text import Text
@@ -19,30 +19,24 @@ def check_screen(checks: Sequence[Check]) -> RenderableType:
     """
     parts: list[RenderableType] = []
     for check in checks:
-        parts += [*_check(check, named=len(checks) > 1), Text()]
-    status = worst(checks)
-    return Group(*parts, Line("result", verdicts.result(checks), _STANDINGS[status]))
+        parts += [Line("check", one_line(check.name))] if len(checks) > 1 else []
+        parts += [*_check(check), Text()]
+    return Group(*parts, Line("result", verdicts.result(checks), _STANDINGS[worst(checks)]))
 
 
-def _check(check: Check, *, named: bool) -> list[RenderableType]:
-    parts: list[RenderableType] = []
-    if named:
-        parts.append(Line("check", one_line(check.name)))
+def _check(check: Check) -> Iterator[RenderableType]:
     if check.error is not None:
-        return [*parts, Line("ERROR", check.error, _STANDINGS["error"])]
-    parts += [Line("corpus", verdicts.title(check)), Line("basis", verdicts.basis(check))]
-    parts += [Line(word, text) for word, text in verdicts.device(check).items()]
+        yield Line("ERROR", check.error, _STANDINGS["error"])
+        return
+    yield from (Line("corpus", verdicts.title(check)), Line("basis", verdicts.basis(check)))
+    yield from (Line(word, text) for word, text in verdicts.device(check).items())
     columns, *rows = verdicts.rows(check)
     limits = table(*columns)
     for *cells, status in rows:
         limits.add_row(*map(Text, cells), Text(status, style=STANDINGS[_STANDINGS[status]]))
-    parts += [Text(), limits]
+    yield from (Text(), limits)
     for failure in verdicts.failures(check):
         word = "FAIL" if failure.is_error else "WARN"
-        parts += [
-            Text(),
-            Line(word, f"{failure.name}: {failure.sentence}", _STANDINGS[word.lower()]),
-            Line("set in", failure.set_in),
-            Line("remedy", failure.remedy),
-        ]
-    return parts
+        yield Text()
+        yield Line(word, f"{failure.name}: {failure.sentence}", _STANDINGS[word.lower()])
+        yield from (Line("set in", failure.set_in), Line("remedy", failure.remedy))

@@ -18,7 +18,12 @@ def definition_screen(
         Text(text),
     ]
     if facts:
-        parts.append(_facts(facts))
+        grid = Table.grid(padding=(0, 2, 0, 0))
+        grid.add_column(no_wrap=True, style="dim")
+        grid.add_column(overflow="fold")
+        for key, value in facts:
+            grid.add_row(Text(f"  {key}"), Text(value))
+        parts.append(grid)
     return Group(*parts)
 
 
@@ -28,12 +33,3 @@ def names_screen(names: Mapping[str, Sequence[str]]) -> RenderableType:
     for kind, every in names.items():
         parts += [Text(kind, style="bold"), Text("  " + ", ".join(every)), Text()]
     return Group(*parts, Line("next", "batchstat explain NAME"))
-
-
-def _facts(facts: Sequence[tuple[str, str]]) -> Table:
-    grid = Table.grid(padding=(0, 2, 0, 0))
-    grid.add_column(no_wrap=True, style="dim")
-    grid.add_column(overflow="fold")
-    for key, value in facts:
-        grid.add_row(Text(f"  {key}"), Text(value))
-    return grid

@@ -211,11 +211,13 @@ def _data(report: Preflight) -> Iterator[str]:
 
 def _steps(report: Preflight) -> Iterator[str]:
     counts, schedule = report.simulation.row.counts, report.setup.schedule
+    samples, tokens = decimal(report.samples_per_step), report.tokens_per_step
+    per_step = f"{samples} samples and {tokens:,.0f} tokens each"
     run = None if report.observed is None else report.observed.run
     if run is not None and not (run.is_dry and run.trainer):
         # How long an epoch, or the whole training, would have been is not seen.
         yield f"{report.steps_per_epoch:,} of {counts.batches:,} batches"
-        yield _per_step(report)
+        yield per_step
         return
     yield f"{report.steps_per_epoch:,} per epoch of {counts.batches:,} batches"
     lasts = f"{report.total_steps:,} in all"
@@ -226,12 +228,7 @@ def _steps(report: Preflight) -> Iterator[str]:
         kept = counted(len(report.samples.profile), "sample")
         yield f"{lasts} = {report.epochs:,.2f} epochs, {report.trained_samples:,} of {kept}"
     yield f"{report.warmup_steps:,} of warm-up"
-    yield _per_step(report)
-
-
-def _per_step(report: Preflight) -> str:
-    samples, tokens = decimal(report.samples_per_step), report.tokens_per_step
-    return f"{samples} samples and {tokens:,.0f} tokens each"
+    yield per_step
 
 
 def _largest(simulation: Simulation) -> str:

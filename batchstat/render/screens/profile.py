@@ -10,7 +10,7 @@ from rich.text import Text
 from batchstat.errors import counted
 from batchstat.profiling.profile import Profile
 from batchstat.render.screens.layout import Line, Pasted, table, whose
-from batchstat.render.text import age, class_name, one_line, percent, span
+from batchstat.render.text import age, class_name, one_line, percent, span, with_share
 
 _LONGEST_BAR = 40
 _BESIDE_BAR = 48
@@ -132,7 +132,7 @@ def _histogram(profile: Profile, console: Console) -> Table:
     bins = profile.octaves
     for low, end, count in zip(bins.edges[:-1], bins.edges[1:], bins.counts, strict=True):
         bar = _bar(count, max(bins.counts), console)
-        table.add_row(span(low, end - 1), bar, f"{count:,}", percent(count / len(profile)))
+        table.add_row(span(low, end - 1), bar, *with_share(count, len(profile)))
     return table
 
 
@@ -153,10 +153,8 @@ def truncation_table(profile: Profile, arrow: str) -> Table:
     for cut in profile.truncation:
         rows.add_row(
             f"{cut.max_length:,}",
-            f"{cut.samples:,}",
-            percent(cut.samples / len(profile)),
-            f"{cut.tokens:,}",
-            percent(cut.tokens / tokens),
+            *with_share(cut.samples, len(profile)),
+            *with_share(cut.tokens, tokens),
             f"{cut.max_length * len(profile) / tokens:,.2f}x",
             f"{arrow} suggested" if cut.max_length == profile.suggested_max_length else "",
         )
@@ -175,14 +173,9 @@ def trained_table(profile: Profile) -> Table:
     """Return what each candidate for a `max_length` leaves of the trained tokens."""
     rows = table("max_length", "lost trained tokens", "", "untrained samples", "")
     for cut in profile.truncation:
-        lost, untrained = cut.trained_tokens or 0, cut.untrained_samples or 0
-        rows.add_row(
-            f"{cut.max_length:,}",
-            f"{lost:,}",
-            percent(lost / max(profile.trained_tokens or 0, 1)),
-            f"{untrained:,}",
-            percent(untrained / len(profile)),
-        )
+        lost = with_share(cut.trained_tokens or 0, max(profile.trained_tokens or 0, 1))
+        untrained = with_share(cut.untrained_samples or 0, len(profile))
+        rows.add_row(f"{cut.max_length:,}", *lost, *untrained)
     return rows
 
 
@@ -201,8 +194,7 @@ def _classes(profile: Profile, console: Console) -> list[RenderableType]:
     rows = table("", "", "samples", "share", "mean length")
     rows.columns[1].justify = "left"
     for name, count, tokens, bar in shown:
-        share = percent(count / len(profile))
-        rows.add_row(Text(name), bar, f"{count:,}", share, f"{tokens / count:,.1f}")
+        rows.add_row(Text(name), bar, *with_share(count, len(profile)), f"{tokens / count:,.1f}")
     column = profile.corpus.options.label_column or ""
     return [Line("classes", f"of {one_line(column)}"), rows, *class_notes(profile)]
 

@@ -25,10 +25,8 @@ def run_source(run: RunFacts) -> Iterator[Line]:
     if len(command) > _LONGEST_COMMAND:
         command = f"{command[:_LONGEST_COMMAND]}…"
     words = [command or run.program]
-    if run.trainer:
-        words.append(f"{run.trainer}, transformers {run.trainer_version}")
-    else:
-        words.append(f"torch {run.torch}")
+    trainer = f"{run.trainer}, transformers {run.trainer_version}"
+    words.append(trainer if run.trainer else f"torch {run.torch}")
     ranks = counted(run.world_size, "rank")
     words.append(ranks if run.ranks == run.world_size else f"{run.ranks:,} of {ranks}")
     words.append(f"{counted(run.steps, 'step')} recorded")
