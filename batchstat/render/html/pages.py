@@ -169,14 +169,13 @@ def _page(
         paths = [source.path for source in profile.corpus.sources]
         lines = [("corpus", profile_screen.profile_line(profile)), *lines]
         sections = (*sections, *_corpus_sections(profile))
-    has_own = profile is not None and command != "profile"
     return Page(
         command=command,
         subject=corpus_name(paths),
         facts=tuple(lines),
         sections=tuple(sections),
         document=document,
-        profile=profile_document(profile) if profile is not None and has_own else None,
+        profile=None if profile is None or command == "profile" else profile_document(profile),
         lengths=None if profile is None else profile.stats,
         what_if=panel,
         warnings=tuple(warning.message for warning in warnings),
@@ -230,9 +229,9 @@ def _classes(profile: Profile) -> Table:
 
 def _first_batches(row: StrategyResult) -> Folded:
     """Return the batches that the chart draws, as numbers."""
-    table = None if row.first_batches is None else BatchTable.of([row.first_batches])
     rows = []
-    if table is not None:
+    if row.first_batches is not None:
+        table = BatchTable.of([row.first_batches])
         columns = (table.rows, table.widths, table.tokens)
         numbers = zip(*(column[:MOST_BATCHES].tolist() for column in columns), strict=True)
         rows = [

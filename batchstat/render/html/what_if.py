@@ -135,15 +135,9 @@ def _table(comparison: Comparison, found: Nearby) -> Table:
     results = [near.result for near in found.rows]
     columns = strategy_columns(results, found.speed_up, comparison)
     columns["largest batch"] = lambda row: f"{row.counts.max_batch_tokens:,}"
-    rows = tuple(
-        (
-            "current" if near.result.label == comparison.current.label else "",
-            (
-                near.result.label,
-                f"{near.world_size:,}",
-                *(show(near.result) for show in columns.values()),
-            ),
-        )
-        for near in found.rows
-    )
-    return Table("", ("strategy", "ranks", *columns), rows)
+    rows = []
+    for near in found.rows:
+        cells = (show(near.result) for show in columns.values())
+        standing = "current" if near.result.label == comparison.current.label else ""
+        rows.append((standing, (near.result.label, f"{near.world_size:,}", *cells)))
+    return Table("", ("strategy", "ranks", *columns), tuple(rows))

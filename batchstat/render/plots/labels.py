@@ -33,6 +33,7 @@ class Box(NamedTuple):
 _DOT = 5.0
 """Half the width of a dot, in points."""
 
+_THIN_LINE = {"arrowstyle": "-", "color": style.PALE_GREY, "linewidth": 0.8, "shrinkB": 4}
 _DIRECTIONS = ((1, 0), (-1, 0), (0, 1), (0, -1), (1, 1), (-1, 1), (1, -1), (-1, -1))
 _DISTANCES = (2, 8, 18, 30, 44)
 _POINTS = 16
@@ -119,11 +120,7 @@ def label_dots(
             ha="center",
             va="center",
             fontsize=9,
-            arrowprops=(
-                {"arrowstyle": "-", "color": style.PALE_GREY, "linewidth": 0.8, "shrinkB": 4}
-                if hypot(across, up) > _DOT + 10
-                else None
-            ),
+            arrowprops=_THIN_LINE if hypot(across, up) > _DOT + 10 else None,
         )
 
 

@@ -75,21 +75,18 @@ def recipe(
     strategy, basis = request.strategy, request.settings
     flat = strategy.packs_rows
     trained = profile.trained is not None
-    has_labels = profile.labels is not None and profile.labels.offsets is None
-    has_labels = has_labels and not (flat or trained)
-    classes = profile.labels.names if has_labels and profile.labels is not None else ()
+    labels = None if flat or trained else profile.labels
+    # A script classifies by one label of each sample.
+    classes = labels.names if labels is not None and labels.offsets is None else None
+    has_labels = classes is not None
     tokenizer = BUILTIN if profile.tokenizer is None else profile.tokenizer.name
     model = f"AutoModelFor{'SequenceClassification' if has_labels else 'CausalLM'}"
-    tokenizer_class = (
-        "PreTrainedTokenizerFast"
-        # AutoTokenizer reads folders and names, not one file.
-        if tokenizer == BUILTIN or tokenizer.endswith(".json")
-        else "AutoTokenizer"
-    )
+    # AutoTokenizer reads folders and names, not one file.
+    is_file = tokenizer == BUILTIN or tokenizer.endswith(".json")
+    tokenizer_class = "PreTrainedTokenizerFast" if is_file else "AutoTokenizer"
     used = [model, "GPT2Config", tokenizer_class]
     used += ["DataCollatorWithFlattening"] if flat else []
     used += ["Trainer", "TrainingArguments"] if framework == "trainer" else []
-    content = profile.corpus.options.content
     is_chat = holds_chats(profile)
     start = "python train.py" if basis.world_size == 1 else _START[framework]
     return _template("train.py.jinja").render(
@@ -101,12 +98,12 @@ def recipe(
         builtin_template=tokenizer == BUILTIN and is_chat and template is None,
         template_file=template if is_chat else None,
         chat=is_chat,
-        completion=content == "completion",
+        completion=profile.corpus.options.content == "completion",
         trained=trained,
         pair=len(profile.corpus.options.text_column) == 2,
         truncation=f"truncation=True, max_length={basis.max_length}",
         flat=flat,
-        labels={name: i for i, name in enumerate(classes)},
+        labels={name: i for i, name in enumerate(classes or ())},
         padding=_padding(strategy),
         # A row of max_length may be padded to the next multiple.
         positions=max(basis.max_length, basis.tokens_per_batch if flat else 0)

@@ -7,10 +7,9 @@ from rich.text import Text
 
 from batchstat.calibration.calibration import Calibration, MemoryFit, TimeFit
 from batchstat.calibration.setup import Setup
-from batchstat.errors import counted
 from batchstat.render.device import duration, gib
 from batchstat.render.screens.layout import Line, Pasted, Rows
-from batchstat.render.text import percent
+from batchstat.render.text import batches, percent
 from batchstat.simulation.device_warnings import fixed_excess
 
 _USUAL_WIDTH = 4_096
@@ -96,14 +95,11 @@ def _memory(fit: MemoryFit) -> str:
 def _range(calibration: Calibration) -> Iterator[Line]:
     """Yield up to which batches it holds, and up to which they fit."""
     if not calibration.is_estimate:
-        batches = counted(len(calibration.points), "batch", "batches")
-        lost = calibration.too_large
-        missing = f", {lost:,} more ran out of memory" if lost else ""
-        yield Line(
-            "range",
-            f"{batches} measured{missing}, up to {calibration.most_tokens:,} tokens and rows of "
-            f"{calibration.widest:,}; beyond, numbers are extrapolated",
-        )
+        measured = f"{batches(len(calibration.points))} measured"
+        if lost := calibration.too_large:
+            measured += f", {lost:,} more ran out of memory"
+        most = f"{calibration.most_tokens:,} tokens and rows of {calibration.widest:,}"
+        yield Line("range", f"{measured}, up to {most}; beyond, numbers are extrapolated")
     if fitting := _fitting(calibration):
         yield Line("fits", fitting)
 

@@ -37,7 +37,7 @@ def batch_details(comparison: Comparison) -> Iterator[RenderableType]:
     yield Caption("batches", "of an epoch; fill is how much of the budget they use")
     yield _batches(comparison)
     yield Line("sorted", _sorted(comparison))
-    yield Line("least", _least(comparison) + _above_least(comparison))
+    yield Line("least", _least(comparison))
     yield from _own_settings(comparison)
     if comparison.not_shown:
         yield Line("more", f"{', '.join(comparison.not_shown)} (--all shows them)")
@@ -99,24 +99,18 @@ def _sorted(comparison: Comparison) -> str:
 
 
 def _least(comparison: Comparison) -> str:
-    bounds = comparison.bounds
-    return (
-        f"{batches(bounds.batches)} without padding · {counted(bounds.packed_rows, 'row')} when "
-        "packed"
-    )
-
-
-def _above_least(comparison: Comparison) -> str:
-    """Return how far packed rows are from the fewest possible."""
+    """Return the fewest possible batches and rows, and how far packed rows are from them."""
     best, bounds = comparison.best, comparison.bounds
+    without, packed = batches(bounds.batches), counted(bounds.packed_rows, "row")
+    words = f"{without} without padding · {packed} when packed"
     counts = best.counts
     comparable = best.params.get("max_length") == comparison.basis.max_length
     if not best.packs_rows or not comparable or counts.dropped_tokens or counts.duplicated_tokens:
-        return ""
+        return words
     more = counts.rows / bounds.packed_rows - 1
     if more > 0:
-        return f"; {percent(more)} more rows than the lower bound"
-    return "; no packing has fewer rows"
+        return f"{words}; {percent(more)} more rows than the lower bound"
+    return f"{words}; no packing has fewer rows"
 
 
 def _own_settings(comparison: Comparison) -> Iterator[RenderableType]:

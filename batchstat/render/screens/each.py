@@ -1,6 +1,6 @@
 """The screen of `compare --each`: a row per corpus."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 
 from rich.console import Group, RenderableType
 from rich.text import Text
@@ -21,12 +21,14 @@ def each_screen(rows: Sequence[Named]) -> RenderableType:
         rows: the corpora.
     """
     currents = {comparison.current.label for _, _, comparison in rows}
-    slowest = max(rows, key=lambda row: row[2].speed_up(row[2].best))
+    name, folder, slowest = max(rows, key=lambda row: row[2].speed_up(row[2].best))
+    gain = f"{slowest.speed_up(slowest.best):.2f}x with {slowest.best.label}"
     return Group(
         Fitting(_table(rows, with_tokenizer=True), _table(rows, with_tokenizer=False)),
         Text(),
         Line("current", f"{', '.join(sorted(currents))}; speed-ups are estimates"),
-        *_most_to_gain(slowest),
+        Line("most", f"{name} would gain most: {gain}"),
+        Pasted("", f"batchstat recipe -o {folder}"),
     )
 
 
@@ -55,10 +57,3 @@ def _mean_length(counts: PlanCounts) -> float:
 def _tokenizer(comparison: Comparison) -> str:
     name = None if comparison.tokenizer is None else comparison.tokenizer.name
     return one_line(tokenizer_name(name).rsplit("/", 1)[-1], 20)
-
-
-def _most_to_gain(row: Named) -> Iterator[RenderableType]:
-    name, folder, comparison = row
-    gain = f"{comparison.speed_up(comparison.best):.2f}x"
-    yield Line("most", f"{name} would gain most: {gain} with {comparison.best.label}")
-    yield Pasted("", f"batchstat recipe -o {folder}")

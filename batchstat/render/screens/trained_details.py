@@ -77,14 +77,15 @@ def _classes(comparison: Comparison) -> Rows:
     for label, classes in known.items():
         for each in classes:
             found.setdefault(each.label, {})[label] = each.weight
+
+    def farthest_first(name: str | None) -> float:
+        known_weights = [weight for weight in found[name].values() if weight is not None]
+        return -max((abs(weight - 1) for weight in known_weights), default=0)
+
     rows = Rows("class", *known)
-    shown = sorted(found, key=lambda name: -_distance_from_1(found[name]))[:_MOST_CLASSES]
+    shown = sorted(found, key=farthest_first)[:_MOST_CLASSES]
     for name in shown:
         rows.add(Text(class_name(name)), *(decimal(found[name].get(label)) for label in known))
     if left := len(found) - len(shown):
         rows.note = f"and {left:,} classes whose weights are nearer to 1"
     return rows
-
-
-def _distance_from_1(weights: dict[str, float | None]) -> float:
-    return max((abs(weight - 1) for weight in weights.values() if weight is not None), default=0)
