@@ -3,11 +3,12 @@
 import os
 import tomllib
 from collections.abc import Mapping
-from dataclasses import Field, dataclass, field, fields
+from dataclasses import Field, dataclass, field, fields, replace
 from pathlib import Path
 from typing import Any, get_args
 
 from batchstat.calibration.known_models import known_shape
+from batchstat.cli.options import Record
 from batchstat.cli.weights import inlined
 from batchstat.corpus.options import CorpusOptions
 from batchstat.errors import BatchstatError, InputError, OptionError, short, unknown
@@ -57,6 +58,19 @@ class CheckSettings:
     values: Mapping[str, Setting] = field(default_factory=dict)
     limits: Mapping[str, Limit | None] = field(default_factory=dict)
     table: str | None = None
+
+    def read(self, record: type[Record]) -> Record:
+        """Return the options of a record, with the contents of a file of weights.
+
+        Raises:
+            OptionError: a value that is wrong by itself.
+            InputError: a bad file of weights.
+        """
+        names = [each.name for each in fields(record) if each.name in self.values]
+        values = {name: self.values[name].value for name in names}
+        if "sampler" in values:
+            values["sampler"] = inlined(values["sampler"])
+        return record(**values)
 
 
 @dataclass(frozen=True)
@@ -203,7 +217,7 @@ class _Reader:
         shared: CheckSettings,
         also: tuple[str, ...] = (),
     ) -> CheckSettings:
-        whose = origin = self._origin(*below)
+        origin = self._origin(*below)
         if not isinstance(table, Mapping):
             raise OptionError(f"{origin}: must be a table")
         try:
@@ -211,18 +225,13 @@ class _Reader:
                 key: Setting(self._value(key, value), origin)
                 for key, value in _by_field(table, also).items()
             }
-            values = {**shared.values, **own}
-            _validate({key: setting.value for key, setting in values.items()})
+            found = CheckSettings(name, {**shared.values, **own}, shared.limits, origin)
+            _validate(found)
+            origin = self._origin(*below, "limits")
+            limits = read_limits(table.get("limits", {}), origin)
         except OptionError as error:
             raise OptionError(f"{origin}: {error}") from None
-        found: Mapping[str, Limit | None] = {}
-        if "limits" in table:
-            origin = self._origin(*below, "limits")
-            try:
-                found = read_limits(table["limits"], origin)
-            except OptionError as error:
-                raise OptionError(f"{origin}: {error}") from None
-        return CheckSettings(name, values, {**shared.limits, **found}, whose)
+        return replace(found, limits={**shared.limits, **limits})
 
     def _value(self, key: str, value: Any) -> Any:
         typed = _typed(key, value)
@@ -295,14 +304,10 @@ def _text(name: str, value: Any) -> str:
     return as_shown(value)
 
 
-def _validate(values: Mapping[str, Any]) -> None:
+def _validate(check: CheckSettings) -> None:
     """Raise OptionError for values that are wrong by themselves."""
-    names = [{each.name for each in fields(record)} for record in (CorpusOptions, Settings)]
-    CorpusOptions(**{key: value for key, value in values.items() if key in names[0]})
-    own = {key: value for key, value in values.items() if key in names[1]}
-    if "sampler" in own:
-        own["sampler"] = inlined(own["sampler"])
-    settings = Settings(**own)
-    current = values.get("current")
-    if current is not None and not is_current_file(current):
-        StrategySpec.parse(current).checked(settings)
+    check.read(CorpusOptions)
+    settings = check.read(Settings)
+    current = check.values.get("current")
+    if current is not None and not is_current_file(current.value):
+        StrategySpec.parse(current.value).checked(settings)

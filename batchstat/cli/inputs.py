@@ -2,7 +2,7 @@
 
 import json
 from collections.abc import Mapping
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -15,10 +15,9 @@ from batchstat.cli.configuration import (
     load_configuration,
 )
 from batchstat.cli.current import settings_of_recording, settings_of_setup
-from batchstat.cli.options import Options, Record
+from batchstat.cli.options import Options
 from batchstat.cli.records import ConfigFile, Folder
 from batchstat.cli.streams import say
-from batchstat.cli.weights import inlined
 from batchstat.corpus.options import CorpusOptions
 from batchstat.errors import OptionError
 from batchstat.gate.check import DEFAULT_CURRENT
@@ -116,19 +115,12 @@ class Inputs(CheckSettings):
     @property
     def reading(self) -> CorpusOptions:
         """Options for reading the corpus. Raises OptionError."""
-        return self._read(CorpusOptions)
+        return self.read(CorpusOptions)
 
     @property
     def settings(self) -> Settings:
         """Settings for batching. Raises OptionError, or InputError for a bad file of weights."""
-        return self._read(Settings)
-
-    def _read(self, record: type[Record]) -> Record:
-        names = [field.name for field in fields(record) if field.name in self.values]
-        values = {name: self.values[name].value for name in names}
-        if "sampler" in values:
-            values["sampler"] = inlined(values["sampler"])
-        return record(**values)
+        return self.read(Settings)
 
 
 def read_configuration(options: Options) -> Configuration:

@@ -27,12 +27,12 @@ _PANELS = {
 
 class _Main(Group):
     def __init__(self, *, commands: Mapping[str, Any], **given: Any) -> None:
-        listed = [
-            Listed(name, panel, import_module(f"batchstat.cli.commands.{name}").command)
+        listed = {
+            name: Listed(name, panel, import_module(f"batchstat.cli.commands.{name}").command)
             for panel, names in _PANELS.items()
             for name in names
-        ]
-        lazy: Any = Commands(listed, commands)  # click only reads them, as from any mapping
+        }
+        lazy: Any = Commands({**listed, **commands})
         super().__init__(commands=lazy, **given)
 
 

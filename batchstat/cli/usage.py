@@ -1,7 +1,8 @@
 """Commands with batchstat's help pages, and with its errors for wrong usage."""
 
 import sys
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections import UserDict
+from collections.abc import Callable, Iterable
 from typing import Annotated, Any, NamedTuple
 
 from typer import CallbackParam, Context, Exit, Option, Typer, TyperException
@@ -79,47 +80,25 @@ class Listed(NamedTuple):
         return self.callback.__doc__ or ""
 
 
-class Commands(Mapping[str, Any]):
+class Commands(UserDict[str, Any]):
     """Commands by name, each made when it is first needed: a run needs one, and help none."""
-
-    def __init__(self, listed: Iterable[Listed], made: Mapping[str, Any]) -> None:
-        """Take the commands that are only listed, and those that are made already."""
-        self._listed = {each.name: each for each in listed}
-        self._made = dict(made)
-
-    @property
-    def listed(self) -> list[Any]:
-        """What is known of each without making it."""
-        groups = [made for name, made in self._made.items() if name not in self._listed]
-        return [*self._listed.values(), *groups]
 
     def __getitem__(self, name: str) -> Any:
         """Return a command."""
-        if name not in self._made:
-            each, app = self._listed[name], Typer(add_completion=False, rich_markup_mode=None)
+        found = self.data[name]
+        if isinstance(found, Listed):
+            app = Typer(add_completion=False, rich_markup_mode=None)
             app.command(
                 name,
                 cls=Command,
                 add_help_option=False,
-                rich_help_panel=each.rich_help_panel,
+                rich_help_panel=found.rich_help_panel,
                 context_settings={
-                    "allow_interspersed_args": not getattr(each.callback, "rest", "")
+                    "allow_interspersed_args": not getattr(found.callback, "rest", "")
                 },
-            )(each.callback)
-            self._made[name] = get_command(app)
-        return self._made[name]
-
-    def __contains__(self, name: object) -> bool:
-        """Return whether there is a command of this name."""
-        return name in self._listed or name in self._made
-
-    def __iter__(self) -> Iterator[str]:
-        """Yield the names, those that are listed first."""
-        return iter(dict.fromkeys([*self._listed, *self._made]))
-
-    def __len__(self) -> int:
-        """Return the number of commands."""
-        return len(self._listed.keys() | self._made.keys())
+            )(found.callback)
+            found = self.data[name] = get_command(app)
+        return found
 
 
 class Group(_Usage, TyperGroup):
@@ -129,7 +108,7 @@ class Group(_Usage, TyperGroup):
     def listed(self) -> list[Any]:
         """The commands, as far as help needs them."""
         commands: Any = self.commands
-        return commands.listed if isinstance(commands, Commands) else list(commands.values())
+        return list(getattr(commands, "data", commands).values())
 
     def resolve_command(self, ctx: Any, args: list[str]) -> Any:
         """Return the command that the arguments name. Raises OptionError if there is none."""

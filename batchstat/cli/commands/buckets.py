@@ -92,12 +92,7 @@ def command(options: Options) -> None:
     found = find_profile(inputs)
     report = find_buckets(
         found.profile,
-        buckets=search.buckets,
-        min_bucket_samples=search.min_bucket_samples,
-        cost=cost,
-        model=model,
-        calibration=calibration,
-        epochs=search.epochs,
+        **{**vars(search), "cost": cost, "model": model, "calibration": calibration},
         **asdict(settings),
     )
 

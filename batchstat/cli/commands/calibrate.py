@@ -5,7 +5,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from batchstat.calibration.setup import Setup
 from batchstat.cli.options import Options, takes
@@ -129,8 +129,7 @@ def _measured(setup: Setup, measured: Measured) -> "Calibration":
         raise OptionError("--memory goes with --estimate: a device knows its own")
     with _shown_progress() as on_progress:
         return calibrate(
-            **_given(setup),
-            compile=setup.compile,
+            **vars(setup),
             device=measured.device,
             max_length=measured.max_length,
             tokens_per_batch=measured.tokens_per_batch,
@@ -141,23 +140,16 @@ def _measured(setup: Setup, measured: Measured) -> "Calibration":
 def _estimated(setup: Setup, measured: Measured) -> "Calibration":
     from batchstat.calibration.memory_estimate import estimate_memory
 
-    asked = {
-        "device": measured.device,
-        "max-length": measured.max_length,
-        "tokens-per-batch": measured.tokens_per_batch,
-        "compile": setup.compile or None,
+    described = dict(vars(setup))
+    needs_device = {
+        **{name: getattr(measured, name) for name in ("device", "max_length", "tokens_per_batch")},
+        "compile": described.pop("compile") or None,
     }
-    for name, value in asked.items():
+    for name, value in needs_device.items():
         if value is not None:
-            raise OptionError(f"--estimate measures nothing: remove --{name}")
+            raise OptionError(f"--estimate measures nothing: remove --{name.replace('_', '-')}")
     memory = None if measured.memory is None else parse_bytes("memory", measured.memory)
-    return estimate_memory(**_given(setup), memory=memory)
-
-
-def _given(setup: Setup) -> dict[str, Any]:
-    """Return what measuring and estimating both take."""
-    names = ("model", "dtype", "mixed_precision", "attention", "optimizer")
-    return {name: getattr(setup, name) for name in (*names, "gradient_checkpointing")}
+    return estimate_memory(**described, memory=memory)
 
 
 @contextmanager

@@ -96,15 +96,7 @@ class Recorded:
 def command(options: Options) -> None:
     from batchstat.trainers.preflight.recorded import run
 
-    asked = options.read(Recorded)
-    ended = run(
-        options.read(Run).command,
-        output=asked.output,
-        dry_run=asked.dry_run,
-        no_weights=asked.no_weights,
-        steps=asked.steps,
-        run_id=asked.run_id,
-    )
+    ended = run(options.read(Run).command, **vars(options.read(Recorded)))
     say("")  # a progress bar may have left the line unfinished
     try:
         _report(ended, options.read(Report).as_json)
