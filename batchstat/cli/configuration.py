@@ -5,10 +5,9 @@ import tomllib
 from collections.abc import Mapping
 from dataclasses import Field, dataclass, field, fields, replace
 from pathlib import Path
-from typing import Any, get_args
+from typing import TYPE_CHECKING, Any, get_args
 
 from batchstat.calibration.known_models import known_shape
-from batchstat.cli.options import Record
 from batchstat.cli.weights import inlined
 from batchstat.corpus.options import CorpusOptions
 from batchstat.errors import BatchstatError, InputError, OptionError, short, unknown
@@ -20,6 +19,9 @@ from batchstat.planning.strategies.spec import StrategySpec
 from batchstat.storage.addresses import as_path, check_regular
 from batchstat.storage.shown import as_shown, is_remote
 from batchstat.trainers.base.named import is_current_file
+
+if TYPE_CHECKING:
+    from batchstat.cli.options import Record
 
 OWN_FILE, SHARED_FILE = "batchstat.toml", "pyproject.toml"
 DEFAULT_CHECK = "default"
@@ -59,7 +61,7 @@ class CheckSettings:
     limits: Mapping[str, Limit | None] = field(default_factory=dict)
     table: str | None = None
 
-    def read(self, record: type[Record]) -> Record:
+    def read(self, record: "type[Record]") -> "Record":
         """Return the options of a record, with the contents of a file of weights.
 
         Raises:

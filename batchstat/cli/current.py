@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING
 from batchstat.cli.configuration import Setting
 from batchstat.corpus.options import CorpusOptions
 from batchstat.errors import InputError, OptionError
-from batchstat.planning.settings import Settings
 from batchstat.storage.shown import as_shown
 
 if TYPE_CHECKING:
@@ -91,12 +90,12 @@ def current_of(inputs: "Inputs", profile: "Profile") -> "Trained":
         return Trained(lengths=profile, settings=inputs.settings, row=inputs.current)
     from batchstat.trainers.preflight import current
 
-    settings, own = inputs.settings, inputs.setup_origins
+    own = inputs.setup_origins
     # What stands above the current setup, which decides the rest itself.
     given = {
-        each.name: getattr(settings, each.name)
-        for each in fields(Settings)
-        if each.name in inputs.values and inputs.values[each.name].origin not in own
+        key: value
+        for key, value in vars(inputs.settings).items()
+        if key in inputs.values and inputs.values[key].origin not in own
     }
     if inputs.observed is not None:
         return current.of_recording(inputs.observed, given).warned(inputs.observed.warnings)

@@ -144,12 +144,6 @@ class PreflightFile(Compared, number="batchstat.preflight/3"):
     )
 
 
-def roles(changes: Any) -> list[tuple[str, Any]]:
-    """Return the changes that there are, each with its role."""
-    found = zip(ROLES, (changes.star, changes.fastest, changes.packed), strict=True)
-    return [(role, change) for role, change in found if change is not None]
-
-
 def _shown(value: Any) -> Any:
     """Return values of a configuration without what may be a secret in an address."""
     if isinstance(value, Mapping):
@@ -163,9 +157,11 @@ def preflight_document(report: Any) -> dict[str, Any]:
     """Return preflight.json of a `batchstat.Preflight`."""
     setup, profile, simulation = report.setup, report.profile, report.simulation
     shown = {"path": setup.path.as_posix(), "keys": _shown(setup.config.values())}
+    found = report.changes
     changes = [
         Sources([{"role": role, "strategy": strategy_of(change.row)}, change])
-        for role, change in roles(report.changes)
+        for role, change in zip(ROLES, (found.star, found.fastest, found.packed), strict=True)
+        if change is not None
     ]
     made = {
         "corpus": corpus_of(profile.corpus, len(profile)),

@@ -12,7 +12,7 @@ from batchstat.cli.options import Options, takes
 from batchstat.cli.records import Json
 from batchstat.cli.streams import KeptOnInterrupt, emit, say, show
 from batchstat.errors import OptionError, counted
-from batchstat.parameters import described, option, parse_bytes
+from batchstat.parameters import described, option, options_of, parse_bytes
 from batchstat.storage.shown import is_remote
 
 if TYPE_CHECKING:
@@ -129,7 +129,7 @@ def _measured(setup: Setup, measured: Measured) -> "Calibration":
         raise OptionError("--memory goes with --estimate: a device knows its own")
     with _shown_progress() as on_progress:
         return calibrate(
-            **vars(setup),
+            **{name: getattr(setup, name) for name in options_of(setup)},
             device=measured.device,
             max_length=measured.max_length,
             tokens_per_batch=measured.tokens_per_batch,
@@ -140,16 +140,16 @@ def _measured(setup: Setup, measured: Measured) -> "Calibration":
 def _estimated(setup: Setup, measured: Measured) -> "Calibration":
     from batchstat.calibration.memory_estimate import estimate_memory
 
-    described = dict(vars(setup))
+    setup_options = {name: getattr(setup, name) for name in options_of(setup)}
     needs_device = {
         **{name: getattr(measured, name) for name in ("device", "max_length", "tokens_per_batch")},
-        "compile": described.pop("compile") or None,
+        "compile": setup_options.pop("compile") or None,
     }
     for name, value in needs_device.items():
         if value is not None:
             raise OptionError(f"--estimate measures nothing: remove --{name.replace('_', '-')}")
     memory = None if measured.memory is None else parse_bytes("memory", measured.memory)
-    return estimate_memory(**described, memory=memory)
+    return estimate_memory(**setup_options, memory=memory)
 
 
 @contextmanager

@@ -206,17 +206,16 @@ def _page(
     from batchstat.render.html.what_if import what_if
     from batchstat.simulation.compare.nearby import nearby
 
-    given = {key: inputs.get(key) for key in ("calibration", "model")}
-    words = where(inputs)
+    keys, words = ["calibration", "model"], where(inputs)
     if inputs.setup is not None:  # read again, since it decides which samples are batched
-        given |= {key: inputs.get(key) for key in ("current", "framework")}
+        keys += ["current", "framework"]
         words = [*inputs.options.given.get("corpus", ()), *words]
     elif inputs.observed is None:
         # A page is sent to colleagues, in whose folder there may be another profile.
         template = inputs.get("chat_template")
         known = None if template is None else template.as_posix()
         words = [*corpus_words(profile, known), *words]
-    given = {key: value for key, value in given.items() if value is not None}
+    given = {key: value for key in keys if (value := inputs.get(key)) is not None}
     return comparison_page(
         comparison, profile, to_use, what_if(comparison, nearby(comparison), words, given)
     )

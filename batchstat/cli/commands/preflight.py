@@ -1,6 +1,6 @@
 """batchstat preflight"""
 
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 
@@ -87,11 +87,10 @@ def command(options: Options) -> None:
     device = read_device(inputs)
     version = profile_version(output.output)
     profile, is_reused = count(inputs, folder=output.output, reuse=True)
-    given = vars(inputs.settings)
     report = report_on_setup(
         setup,
         profile,
-        {each.name: given[each.name] for each in fields(Settings) if each.name in options.given},
+        {key: value for key, value in vars(inputs.settings).items() if key in options.given},
         device,
         recording=trainer.recording,
     )

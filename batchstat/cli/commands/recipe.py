@@ -1,7 +1,7 @@
 """batchstat recipe"""
 
 import sys
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from batchstat.cli.options import Options, takes
@@ -146,11 +146,10 @@ def _chosen(inputs: "Inputs", profile: "Profile") -> "tuple[StrategySpec, Settin
             "this profile: run batchstat compare for a recommendation"
         )
         return StrategySpec.of(_WITHOUT_COMPARISON), settings, None
-    given = [each.name for each in fields(Settings) if each.name in inputs.options.given]
     others = {
-        name: getattr(settings, name)
-        for name in given
-        if getattr(settings, name) != getattr(found.settings, name)
+        name: value
+        for name, value in vars(settings).items()
+        if name in inputs.options.given and value != getattr(found.settings, name)
     }
     if not others:
         say(f"recipe for {found.strategy}, recommended by {found.origin.path}")
