@@ -61,21 +61,21 @@ def run_check(inputs: Inputs) -> Check:
     """
     try:
         profile = _profile(inputs)
-        now = current_of(inputs, profile)
-        samples = now.profile
+        trained = current_of(inputs, profile)
+        samples = trained.profile
         checked = check(
             samples,
             inputs.limits_in_force,
-            current=now.row or DEFAULT_CURRENT,
+            current=trained.row or DEFAULT_CURRENT,
             baseline=inputs.get("baseline"),
             name=inputs.name,
             written=lambda trial: written(inputs, samples, trial, len(samples) == len(profile)),
-            trainer=now.trainer,
+            trainer=trained.trainer,
             **device_keywords(inputs),
-            **asdict(now.settings),
+            **asdict(trained.settings),
         )
-        messages = [warning.message for warning in now.warnings]
-        if now.row is None:
+        messages = [warning.message for warning in trained.warnings]
+        if trained.row is None:
             messages.insert(0, _NOT_NAMED)
         return replace(checked, warnings=(*messages, *checked.warnings))
     except InputError as error:
@@ -84,12 +84,11 @@ def run_check(inputs: Inputs) -> Check:
 
 def measure_inputs(inputs: Inputs) -> CheckedReport:
     """Return the numbers of a check. Raises as `batchstat.gate.check.measure_report`."""
-    now = current_of(inputs, _profile(inputs))
+    trained = current_of(inputs, _profile(inputs))
     limits, device = inputs.limits_in_force, read_device(inputs)
-    measured = measure_report(
-        now.profile, now.row or StrategySpec.of(DEFAULT_CURRENT), now.settings, limits, device
-    )
-    messages = tuple(warning.message for warning in now.warnings)
+    row = trained.row or StrategySpec.of(DEFAULT_CURRENT)
+    measured = measure_report(trained.profile, row, trained.settings, limits, device)
+    messages = tuple(warning.message for warning in trained.warnings)
     return replace(measured, warnings=(*messages, *measured.warnings))
 
 

@@ -129,11 +129,19 @@ def _explained(error: Any, command: Any, path: str) -> str:
     if hasattr(error, "param_type"):  # MissingParameter
         return f"{path} needs {parameter.metavar}: run {path} --help for examples"
     if hasattr(error, "option_name"):  # BadOptionUsage
-        return _without_value(error.option_name, command)
+        flag = error.option_name
+        option = next(each for each in command.params if flag in (*each.opts, *each.secondary_opts))
+        if option.is_flag:
+            return f"{flag} takes no value: write {flag} alone"
+        return f"{flag} has no value: write {flag} {option.metavar}"
     if parameter is not None:  # BadParameter
         longest_flag = max(parameter.opts, key=len)
         return f"{longest_flag}={error.message}"
-    return _too_many(error.message, command, path)  # any other UsageError
+    # Any other UsageError: arguments beyond those of the command, which click names at the end.
+    extra = error.message.partition("(s) (")[2].removesuffix(")") or error.message
+    places = [each.metavar for each in command.params if each.param_type_name == "argument"]
+    takes = f"takes only {' and '.join(places)}" if places else "takes options only"
+    return f"unexpected argument {extra!r}: {path} {takes}: remove it"
 
 
 def _unknown_option(flag: str, command: Any, context: Any) -> str:
@@ -158,18 +166,3 @@ def _flags_of(options: Iterable[Any]) -> list[str]:
     """Return the long flags of options."""
     flags = [name for each in options for name in (*each.opts, *each.secondary_opts)]
     return [name for name in flags if name.startswith("--")]
-
-
-def _without_value(flag: str, command: Any) -> str:
-    option = next(each for each in command.params if flag in (*each.opts, *each.secondary_opts))
-    if option.is_flag:
-        return f"{flag} takes no value: write {flag} alone"
-    return f"{flag} has no value: write {flag} {option.metavar}"
-
-
-def _too_many(message: str, command: Any, path: str) -> str:
-    """Return the message for arguments beyond those of a command; click names them at the end."""
-    extra = message.partition("(s) (")[2].removesuffix(")") or message
-    places = [each.metavar for each in command.params if each.param_type_name == "argument"]
-    takes = f"takes only {' and '.join(places)}" if places else "takes options only"
-    return f"unexpected argument {extra!r}: {path} {takes}: remove it"

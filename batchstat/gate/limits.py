@@ -109,7 +109,10 @@ def _flat(table: Mapping[str, Any], path: str = "") -> Iterator[tuple[str, Any]]
     for key, value in table.items():
         name = f"{path}.{key}" if path else key
         is_limit = name in NAMED_LIMITS or _is_number(name) or not isinstance(value, Mapping)
-        if is_limit or (set(value) <= {*BOUNDS, "level"} and not _holds_tables(value)):
+        if not is_limit:
+            holds_tables = any(isinstance(each, Mapping) for each in value.values())
+            is_limit = set(value) <= {*BOUNDS, "level"} and not holds_tables
+        if is_limit:
             yield name, value
         else:
             yield from _flat(value, name)
@@ -124,10 +127,6 @@ def _switched(name: str, value: Any) -> Any:
     if value is False or value == "off":
         return "off"
     raise OptionError(f"{name}={value!r}: must be true or false")
-
-
-def _holds_tables(table: Mapping[str, Any]) -> bool:
-    return any(isinstance(value, Mapping) for value in table.values())
 
 
 def _is_number(path: str) -> bool:

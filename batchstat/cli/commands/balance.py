@@ -102,17 +102,17 @@ def command(options: Options) -> None:
         strategy.checked(replace(settings, sampler=spec))
     read_device(inputs)
     found = find_profile(inputs)
-    now = current_of(inputs, found.profile)
-    shared = {key: value for key, value in asdict(now.settings).items() if key != "sampler"}
+    trained = current_of(inputs, found.profile)
+    shared = {key: value for key, value in asdict(trained.settings).items() if key != "sampler"}
     report = balance(
-        now.profile,
+        trained.profile,
         samplers=samplers,
         strategy=strategy,
         epochs=asked.epochs,
         **device_keywords(inputs),
         **shared,
     )
-    report = replace(report, warnings=found.warnings + now.warnings + report.warnings)
+    report = replace(report, warnings=found.warnings + trained.warnings + report.warnings)
 
     def to_use(spec: str) -> str:
         return command_line(
@@ -128,7 +128,7 @@ def command(options: Options) -> None:
         balance_document(report),
         balance_screen(report, to_use, options.read(Details).details),
         report,
-        lambda: balance_page(report, now.profile, to_use),
+        lambda: balance_page(report, trained.profile, to_use),
         [warning.message for warning in report.warnings],
     )
     publish(found, result, output)

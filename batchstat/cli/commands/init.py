@@ -77,15 +77,15 @@ def command(options: Options) -> None:
     record = _to_record(inputs)
     path, before = _target()
     whole = count(inputs)[0] if inputs.observed is None else inputs.observed.profile
-    now = current_of(inputs, whole)
-    warn(*(warning.message for warning in now.warnings))
-    samples = now.profile
+    trained = current_of(inputs, whole)
+    warn(*(warning.message for warning in trained.warnings))
+    samples = trained.profile
     simulated = simulate_candidates(
-        resolve_inputs(samples, keep=now.settings.keep_labels),
-        now.settings,
-        strategies=now.strategies,
-        current=now.row or DEFAULT_CURRENT,
-        trainer=changes_of_name if now.trainer is None else now.trainer.changes,
+        resolve_inputs(samples, keep=trained.settings.keep_labels),
+        trained.settings,
+        strategies=trained.strategies,
+        current=trained.row or DEFAULT_CURRENT,
+        trainer=changes_of_name if trained.trainer is None else trained.trainer.changes,
     )
     row = simulated.changes.current
     _check_truncation(inputs, row)
