@@ -11,6 +11,11 @@ def learning_rate_hint(current: PlanCounts, new: PlanCounts) -> LearningRateHint
     """Return the hint for changing from one strategy to another: each step is taken as if it had
     the mean number of samples.
 
+    Example:
+        >>> hint = LearningRateHint(batch_ratio=4.0)
+        >>> hint.linear, hint.square_root
+        (4.0, 2.0)
+
     Args:
         current: counts of the strategy for which the learning rate was tuned.
         new: counts of the strategy to train with.
