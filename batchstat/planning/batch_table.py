@@ -109,13 +109,10 @@ class BatchTable:
     def _columns(self) -> tuple[str, ...]:
         return _NUMBERS if self.trained is None else (*_NUMBERS, "trained")
 
-    def take_all(self, units: Ints) -> "BatchTable":
-        """Return the batches of these units; itself if these are all of them, in order."""
-        same = len(units) == self.n_units and bool((units == np.arange(len(units))).all())
-        return self if same else self.take(units)
-
     def take(self, units: Ints) -> "BatchTable":
-        """Return the batches of these units, in this order."""
+        """Return the batches of these units, in this order; itself if that is how it has them."""
+        if np.array_equal(units, np.arange(self.n_units)):
+            return self
         if self.n_units == len(self):
             columns = {name: getattr(self, name)[units] for name in self._columns}
             return BatchTable(**columns, unit_offsets=np.arange(len(units) + 1))

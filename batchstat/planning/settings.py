@@ -234,12 +234,14 @@ class Settings:
             current_loss: the loss of the current setup; None if no one asks for weights.
             current_multiple: what the current setup rounds widths up to a multiple of.
         """
+        from batchstat.lengths.arrays import round_up  # not above: `--help` loads no NumPy
+
         given = {each.name: getattr(self, each.name) for each in fields(self)}
         max_length = self.max_length or max(1, min(stated_max or longest, longest))
-        widest = _rounded_up(max_length, self.pad_to_multiple_of)
+        widest = round_up(max_length, self.pad_to_multiple_of)
         fixed = current_batch_size or self.batch_size
         # The largest batch that the current setup really has.
-        largest = (fixed or 1) * max(widest, _rounded_up(max_length, current_multiple))
+        largest = (fixed or 1) * max(widest, round_up(max_length, current_multiple))
         least = max(DEFAULT_BUDGET, widest) if fixed is None else largest
         budget = self.tokens_per_batch or min(least, MAX_INT)
         decided = {
@@ -272,12 +274,9 @@ class ResolvedSettings(Settings):
     @property
     def widest(self) -> int:
         """Tokens to which a row of `max_length` is padded."""
-        return _rounded_up(self.max_length, self.pad_to_multiple_of)
+        from batchstat.lengths.arrays import round_up
 
-
-def _rounded_up(tokens: int, multiple: int) -> int:
-    """Return `round_up`, without what loads NumPy: `--help` shows settings."""
-    return -(-tokens // multiple) * multiple
+        return round_up(self.max_length, self.pad_to_multiple_of)
 
 
 def _labels(labels: object) -> tuple[str, ...]:

@@ -102,9 +102,9 @@ class Axolotl(PackedRows, PacksDocuments):
         whole = round_up(round_up(self.max_length, self.document_multiple), multiple)
         return round_up(widest, whole) if self.pad_to_sequence_len else widest
 
-    def packed(self, lengths: Ints, begins: Ints) -> PackedSamples:
+    def packed(self, lengths: Ints, begins: Ints) -> PackedSamples:  # noqa: ARG002
         """Return the rows of `read_ahead` samples after the other, or of all in sequence."""
-        del begins  # axolotl splits samples before it packs them: each part counts
+        # axolotl splits samples before it packs them: each part counts, wherever it begins.
         multiple, most = self.document_multiple, self.max_samples_per_row
         # A row holds whole multiples; `pack` rounds up what it is given.
         if self.sequential:
@@ -112,9 +112,8 @@ class Axolotl(PackedRows, PacksDocuments):
         firsts = range(0, len(lengths), self.read_ahead)
         return pack(lengths, self.row_length, "first-fit", most, firsts, multiple)
 
-    def divided(self, n_rows: int, window: Window) -> tuple[Ints, Ints]:
+    def divided(self, n_rows: int, window: Window) -> tuple[Ints, Ints]:  # noqa: ARG002
         """Return the rows of all batches, and (n_batches + 1,) which of them each batch has."""
-        del window
         size = self.batch_size if self.real_batches else 1
         offsets = cut_every(n_rows, size, keep_short=False)
         return np.arange(offsets[-1]), offsets

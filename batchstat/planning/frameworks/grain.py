@@ -57,9 +57,8 @@ class Grain(PackedRows):
         """Return `max_length` for each."""
         return np.full(len(widest), self.max_length)
 
-    def packed(self, lengths: Ints, begins: Ints) -> PackedSamples:
+    def packed(self, lengths: Ints, begins: Ints) -> PackedSamples:  # noqa: ARG002
         """Return the rows in the sequence in which they are emitted."""
-        del begins
         row, before = np.zeros((2, len(lengths)), dtype=np.int64)
         end = rows = 0
         while end < len(lengths):

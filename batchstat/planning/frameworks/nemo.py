@@ -56,13 +56,12 @@ class Nemo(PackedRows):
         """Return multiples of 16, at most `max_length`."""
         return np.minimum(round_up(widest, _PAD_TO), self.max_length)
 
-    def packed(self, lengths: Ints, begins: Ints) -> PackedSamples:
+    def packed(self, lengths: Ints, begins: Ints) -> PackedSamples:  # noqa: ARG002
         """Return the rows of all samples.
 
         Source: create_packing_strategy and fill_packing_strategy of
         src/megatron/bridge/data/packing/algorithms.py.
         """
-        del begins
         rng = np.random.RandomState(self.packing_seed)
         sequence = np.sort(lengths)
         if self.packing_algorithm == "first_fit_shuffle":

@@ -75,13 +75,13 @@ class PackedRows(Strategy):
         samples, lengths, starts, packing = self.packed(
             window.lengths, _begins(window.lengths, window.starts)
         )
-        whole = offsets_from_sizes(packing.totals[1])
-        placed = np.empty(len(samples), dtype=np.int64)
-        for some, places in packing.places(whole[:-1]):
-            placed[places] = np.arange(some.start, some.stop)
+        packed_offsets = offsets_from_sizes(packing.totals[1])
+        entry_at = np.empty(len(samples), dtype=np.int64)  # each place of the rows as packed
+        for run, places in packing.places(packed_offsets[:-1]):
+            entry_at[places] = np.arange(run.start, run.stop)
         rows, batch_offsets = self.divided(packing.n_rows, window)
-        row_offsets, entries = gather_groups(whole, rows)
-        entries = placed[entries]
+        row_offsets, places = gather_groups(packed_offsets, rows)
+        entries = entry_at[places]
         held = lengths[entries].astype(np.int64)
         if self.lays_rows_end_to_end:
             row_offsets, batch_offsets = row_offsets[batch_offsets], np.arange(len(batch_offsets))

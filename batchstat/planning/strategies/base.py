@@ -175,18 +175,16 @@ class Strategy(ABC):
         plan = one_sample_a_row(window.lengths, order, offsets, widths, sequence)
         return replace(plan, widths=round_up(plan.widths, self.pad_to_multiple_of))
 
-    def summary(self, stats: LengthStats, rng: np.random.Generator) -> BatchTable | None:
+    def summary(self, stats: LengthStats, rng: np.random.Generator) -> BatchTable | None:  # noqa: ARG002
         """Return the batches of an epoch that is one window of these lengths, as `plan` makes them;
         None if they depend on the order of the samples.
         """
-        del stats, rng
         return None
 
-    def summary_together(self, windows: Windows) -> BatchTable | None:
+    def summary_together(self, windows: Windows) -> BatchTable | None:  # noqa: ARG002
         """Return the batches of consecutive windows, as `plan_together` makes them; None if only a
         plan says what they are.
         """
-        del windows
         return None
 
     @abstractmethod

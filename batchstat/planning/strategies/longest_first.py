@@ -39,9 +39,8 @@ class LongestFirst(Strategy):
         """Return the windows without what `drop_last` drops before they are sorted."""
         return windows
 
-    def holds_more(self, falling: Ints, offsets: Ints) -> bool:
+    def holds_more(self, falling: Ints, offsets: Ints) -> bool:  # noqa: ARG002
         """Return whether the last batch could hold more, so that `drop_last` drops one."""
-        del falling, offsets
         return False
 
     def plan(self, window: Window) -> BatchPlan:

@@ -129,19 +129,20 @@ class Packed(PacksDocuments):
         if is_short and not self.keeps_short(window):
             sequence = sequence[:-1] if self.shuffle_batches else one_left_out(sequence, window.rng)
         offsets, rows = gather_groups(offsets, sequence)
-        every = order.take(rows)
-        if len(rows) < len(order):
-            every = np.concatenate([every, np.delete(order, rows)])  # dropped rows come last
-        row_offsets = offsets_from_sizes(counts[every])
-        first = np.empty_like(every)
-        first[every] = row_offsets[:-1]
+        row_sequence = order.take(rows)
+        if len(rows) < len(order):  # dropped rows come last
+            row_sequence = np.concatenate([row_sequence, np.delete(order, rows)])
+        row_offsets = offsets_from_sizes(counts[row_sequence])
+        first_places = np.empty_like(row_sequence)
+        first_places[row_sequence] = row_offsets[:-1]
         row_offsets = row_offsets[: len(rows) + 1]
         columns = (samples, lengths) if starts is None else (samples, lengths, starts)
         placed = [np.empty(len(samples), dtype=np.int64) for _ in columns]
-        for some, places in packing.places(first):
-            for found, column in zip(placed, columns, strict=True):
-                found[places] = column[some].astype(np.int64, copy=False)  # faster than both in one
-        samples, lengths, *rest = (found[: row_offsets[-1]] for found in placed)
+        for run, places in packing.places(first_places):
+            for target, column in zip(placed, columns, strict=True):
+                # Faster than both in one.
+                target[places] = column[run].astype(np.int64, copy=False)
+        samples, lengths, *rest = (target[: row_offsets[-1]] for target in placed)
         return BatchPlan(
             samples=samples,
             lengths=lengths,
@@ -199,7 +200,7 @@ def pack(
         padded = round_up(lengths, multiple)
         packed = pack(padded, round_up(max_length, multiple), method, most, firsts)
         return packed._replace(lengths=lengths[packed.samples])
-    return pack_groups(lengths, firsts, lambda some: _together(some, max_length, method, most))
+    return pack_groups(lengths, firsts, lambda group: _together(group, max_length, method, most))
 
 
 def group_starts(begins: Ints, size: int, processes: int) -> list[int]:
@@ -212,8 +213,8 @@ def group_starts(begins: Ints, size: int, processes: int) -> list[int]:
         processes: number of processes.
     """
     parts = np.array_split(begins, min(processes, max(len(begins), 1)))
-    found: list[int] = np.concatenate([part[::size] for part in parts]).tolist()
-    return found
+    firsts: list[int] = np.concatenate([part[::size] for part in parts]).tolist()
+    return firsts
 
 
 def pack_groups(
@@ -229,16 +230,16 @@ def pack_groups(
     parts = []
     rows = 0
     for first, end in pairwise([*(firsts or [0]), len(lengths)]):
-        made = together(lengths[first:end])
+        packed = together(lengths[first:end])
         # One group, as by default: nothing is copied.
         if first == 0 and end == len(lengths):
-            return made
-        samples, held, starts, packing = made
+            return packed
+        samples, held, starts, packing = packed
         parts.append((samples + first, held, starts, packing._replace(row=packing.row + rows)))
         rows += packing.n_rows
-    every, all_held, all_starts, packings = zip(*parts, strict=True)
+    all_samples, all_held, all_starts, packings = zip(*parts, strict=True)
     return PackedSamples(
-        np.concatenate(every),
+        np.concatenate(all_samples),
         np.concatenate(all_held),
         None if all_starts[0] is None else np.concatenate(all_starts),
         Packing(*map(np.concatenate, zip(*packings, strict=True))),
@@ -249,8 +250,8 @@ def _together(lengths: Ints, max_length: int, method: str, most: int) -> PackedS
     if method == "wrapped":
         return _wrapped(lengths, max_length)
     if method in _IN_TURN:
-        found = _IN_TURN[method](lengths, max_length, most)
-        return PackedSamples(np.arange(len(lengths)), lengths, None, found)
+        packing = _IN_TURN[method](lengths, max_length, most)
+        return PackedSamples(np.arange(len(lengths)), lengths, None, packing)
     lengths = narrowed(lengths)
     values, counts = distinct(lengths)
     falling = np.repeat(values[::-1].astype(lengths.dtype), counts[::-1])
@@ -269,7 +270,6 @@ def _wrapped(lengths: Ints, capacity: int) -> PackedSamples:
     rows = expand_ranges(first, parts)[1]
     starts = np.maximum(begins[samples], rows * capacity)
     stops = np.minimum(ends[samples], (rows + 1) * capacity)
-    each = np.bincount(np.minimum(rows, last))
-    parts_of = stops - starts
-    rows_of = whole_rows(parts_of, each)
-    return PackedSamples(samples, parts_of, starts - begins[samples], rows_of)
+    lengths_of_parts = stops - starts
+    packing = whole_rows(lengths_of_parts, np.bincount(np.minimum(rows, last)))
+    return PackedSamples(samples, lengths_of_parts, starts - begins[samples], packing)

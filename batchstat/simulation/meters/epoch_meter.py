@@ -81,7 +81,7 @@ class EpochMeter:
         if len(units) == 0:
             self._turns += len(turns)
             return
-        distributed = batches.take_all(units)
+        distributed = batches.take(units)
         linear = self._ranks.add(turns, batches, self._attention(batches))
         # Only several ranks have a timeline, and millions of steps of one would be kept for
         # nothing.
