@@ -12,11 +12,7 @@ from batchstat.lengths.arrays import Ints, offsets_from_sizes, round_up
 from batchstat.lengths.exact import product, sums_at
 from batchstat.lengths.stats import LengthStats
 from batchstat.parameters import one_of
-from batchstat.planning.algorithms.bucket_edges import (
-    RULES,
-    Cost,
-    check_buckets,
-)
+from batchstat.planning.algorithms.bucket_edges import RULES, Cost, check_buckets
 from batchstat.planning.epoch import check_any
 from batchstat.planning.inputs import PlanInputs
 from batchstat.planning.rules import COSTS
@@ -24,12 +20,7 @@ from batchstat.planning.settings import ResolvedSettings, Settings
 from batchstat.planning.shares import EpochShares, make_shares
 from batchstat.simulation.buckets.costs import EdgeCost, SampleCost
 from batchstat.simulation.buckets.report import BucketReport
-from batchstat.simulation.buckets.times import (
-    batch_time,
-    fastest,
-    rows_as_wide_as,
-    times_of,
-)
+from batchstat.simulation.buckets.times import batch_time, fastest, rows_as_wide_as, times_of
 from batchstat.simulation.device import Device, batch_cost
 from batchstat.simulation.device_warnings import device_warnings
 from batchstat.simulation.results import StrategyResult

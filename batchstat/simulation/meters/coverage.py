@@ -139,12 +139,12 @@ class CoverageMeter:
 
     def coverage(self, corpus_samples: int) -> Coverage:
         """Return the coverage of all units added, for a corpus of this many samples."""
-        often, which = np.unique(np.append(self._times, 1), return_inverse=True)
-        held = sums_at(which, np.append(self._size, self._once), len(often))
-        known = zip(often.tolist(), held.tolist(), strict=True)
+        times, which = np.unique(np.append(self._times, 1), return_inverse=True)
+        held = sums_at(which, np.append(self._size, self._once), len(times))
+        samples_by_times = zip(times.tolist(), held.tolist(), strict=True)
         return Coverage(
             corpus_samples=corpus_samples,
-            times=tuple((times, samples) for times, samples in known if samples),
+            times=tuple((often, samples) for often, samples in samples_by_times if samples),
             shared_samples=int(self._size[self._lowest < self._highest].sum()),
             ranks=_ranks(self._samples, self._batches),
         )
@@ -195,7 +195,7 @@ def trace_samples(
         tokens=total(tokens),
         headless=int(np.count_nonzero(there & (begun == 0))),
     )
-    often, count = np.unique(times[times > 0], return_counts=True)
+    distinct_times, count = np.unique(times[times > 0], return_counts=True)
     mixing = None
     if samples.classes is not None:
         of_batch = np.repeat(np.arange(len(batch)), np.diff(entry_offsets))
@@ -210,7 +210,7 @@ def trace_samples(
     batches_of_ranks = np.bincount(rank, weights=batches_of_units, minlength=world_size)
     return unique, Coverage(
         corpus_samples=n,
-        times=tuple(zip(often.tolist(), count.tolist(), strict=True)),
+        times=tuple(zip(distinct_times.tolist(), count.tolist(), strict=True)),
         shared_samples=shared,
         ranks=_of_ranks(
             ranks[begins], place[begins], batches_of_ranks.astype(np.int64), samples.classes

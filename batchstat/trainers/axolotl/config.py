@@ -153,8 +153,7 @@ def attention_of(config: AxolotlConfig) -> str | None:
 
 def _packed(config: AxolotlConfig, size: int) -> StrategySpec:
     """Return the strategy of sample packing."""
-    attention = attention_of(config)
-    real = config.multipack_real_batches
+    attention, real = attention_of(config), config.multipack_real_batches
     chosen = {
         "read_ahead": config.sample_packing_group_size,
         "max_samples_per_row": config.sample_packing_bin_size,

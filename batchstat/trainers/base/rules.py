@@ -114,8 +114,8 @@ class CorpusRules:
             text, so that assistants' turns are marked; None where none does.
         turn_ends: tokens that end a turn, after assistants' contents that alone carry loss; empty
             for the one that ends a sequence, None where the template says what carries loss.
-        template_of: the tokenizer whose chat template and tokens the model's gets; None if there is
-            none.
+        check_tokens: raises InputError for a tokenizer that lacks tokens of the chat template that
+            it gets from another one; None where it gets none.
         loads: how it loads the tokenizer that the configuration names.
         turns: how it tokenizes each turn of a chat by itself; None if it tokenizes whole chats.
         warnings: what the counts may not be true of.
@@ -130,7 +130,7 @@ class CorpusRules:
     eos_column: str = ""
     answers_template: Callable[[str], Path | None] | None = None
     turn_ends: tuple[str, ...] | None = None
-    template_of: Path | None = None
+    check_tokens: Callable[[str], None] | None = None
     loads: TokenizerRules = field(default_factory=TokenizerRules)
     turns: TurnRules | None = None
     warnings: tuple[str, ...] = ()

@@ -6,7 +6,7 @@ from typing import Any
 
 from batchstat.corpus.options import CorpusOptions
 from batchstat.corpus.sources import find_sources, format_by_name
-from batchstat.errors import InputError, short
+from batchstat.errors import InputError
 from batchstat.profiling.inputs import begins_with_chats, column_names, has_columns
 from batchstat.tokenization.builtin import NAME as BUILTIN
 from batchstat.tokenization.chats.chat import template_of
@@ -87,8 +87,8 @@ def _settle_template(setup: TrainingSetup, found: dict[str, Any]) -> None:
     """
     if "messages_column" not in found and not _has_chat_pairs(found):
         found.pop("chat_template", None)
-    elif setup.corpus.template_of is not None:
-        _check_tokens(setup.corpus.template_of, found.get("tokenizer"))
+    elif setup.corpus.check_tokens is not None:
+        setup.corpus.check_tokens(found.get("tokenizer") or BUILTIN)
 
 
 def _find_answers(setup: TrainingSetup, found: dict[str, Any], given: Mapping[str, Any]) -> None:
@@ -97,8 +97,8 @@ def _find_answers(setup: TrainingSetup, found: dict[str, Any], given: Mapping[st
     is passed with marks says what carries loss.
     """
     rules, tokenizer = setup.corpus, found.get("tokenizer") or BUILTIN
-    is_known = rules.answers_template is None and rules.turn_ends is None
-    if is_known or not found.get("assistant_only_loss"):
+    finds_itself = rules.answers_template is not None or rules.turn_ends is not None
+    if not (finds_itself and found.get("assistant_only_loss")):
         return
     loaded, template = load_tokenizer(tokenizer), found.get("chat_template")
     file = None if template is None else Path(template)
@@ -131,23 +131,6 @@ def _check_loading(setup: TrainingSetup, tokenizer: str) -> None:
         check_class(tokenizer, rules.kind, rules.options)
     if rules.added:
         check_added(tokenizer, rules.added)
-
-
-def _check_tokens(path: Path, tokenizer: str | None) -> None:
-    """Raise InputError if a tokenizer lacks tokens of the one whose chat template it gets."""
-    if not path.is_dir():
-        raise InputError(
-            f"the chat template of {path.as_posix()} is not loaded here: pass a tokenizer with its "
-            "tokens, --tokenizer, and the file of its template, --chat-template"
-        )
-    own = load_tokenizer(tokenizer or BUILTIN).encoder.as_transformers().get_vocab()
-    theirs = load_tokenizer(path.as_posix()).encoder.as_transformers().added_tokens_decoder
-    lacks = [token.content for token in theirs.values() if token.content not in own]
-    if lacks:
-        raise InputError(
-            f"TRL adds the tokens of {path.as_posix()} to the tokenizer {tokenizer or BUILTIN}, "
-            f"which lacks {short(lacks[0])}: pass one that has them, as TRL saves it, --tokenizer"
-        )
 
 
 def _has_chat_pairs(found: Mapping[str, Any]) -> bool:

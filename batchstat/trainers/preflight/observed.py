@@ -216,11 +216,8 @@ def of_batches(
     batches, unpadded = found.batches, None
     sizes = np.diff(batches.batch_offsets)
     # The same batches with less padding, where each row is padded to one width.
-    if (
-        found.constant_width is not None
-        and (sizes[:-1] == sizes[0]).all()
-        and sizes[-1] <= sizes[0]
-    ):
+    is_one_size = bool((sizes[:-1] == sizes[0]).all()) and sizes[-1] <= sizes[0]
+    if found.constant_width is not None and is_one_size:
         unpadded = StrategySpec.of("static", batch_size=int(sizes[0]))
         wanted = Settings(**{**setup.batching.settings, **own})
         origin = unpadded.request(PlanInputs(found.samples, None).resolve(wanted))

@@ -22,7 +22,7 @@ from batchstat.trainers.transformers import config as base
 from batchstat.trainers.transformers.keys import RANDOM
 from batchstat.trainers.trl.keys import SftConfig
 from batchstat.trainers.trl.samples import columns, prepare, refused_columns
-from batchstat.trainers.trl.templates import answers_template
+from batchstat.trainers.trl.templates import answers_template, check_tokens
 
 _ONLY_CHATS = (
     "has no chats in a column messages, for which alone assistant_only_loss=true is modelled (TRL "
@@ -90,20 +90,20 @@ def _corpus(config: SftConfig) -> CorpusRules:
     if config.eos_token is not None:
         reading["append"] = config.eos_token
     template = None if config.chat_template_path is None else Path(config.chat_template_path)
-    template_of = None
+    check = None
     if template is not None:
         inside = template / "chat_template.jinja"
         reading["chat_template"] = inside if template.is_dir() and inside.is_file() else template
-        # It names the file of a template, or a tokenizer that has one.
-        is_file = template.is_file() or template.suffix in (".jinja", ".j2")
-        template_of = None if is_file else template
+        # It names the file of a template, or a tokenizer that has one, whose tokens TRL adds.
+        if not (template.is_file() or template.suffix in (".jinja", ".j2")):
+            check = partial(check_tokens, template)
     return CorpusRules(
         reading=reading,
         unreadable=unreadable,
         columns=columns(config),
         refused_columns=partial(refused_columns, config),
         no_columns=_ONLY_CHATS if config.assistant_only_loss else "",
-        template_of=template_of,
+        check_tokens=check,
         answers_template=answers_template if config.assistant_only_loss else None,
         appends_eos=config.eos_token is None,
         eos_column=config.dataset_text_field,

@@ -14,12 +14,7 @@ from batchstat.corpus.options import Content
 from batchstat.errors import InputError, counted
 from batchstat.lengths.lost import Lost
 from batchstat.profiling.profile import Profile
-from batchstat.trainers.base.samples import (
-    TrainedSamples,
-    drop_untrained,
-    keep_all,
-    keep_some,
-)
+from batchstat.trainers.base.samples import TrainedSamples, drop_untrained, keep_all, keep_some
 from batchstat.trainers.trl.keys import KEEP_END, SftConfig
 
 _KINDS: frozenset[Content] = frozenset({"messages", "completion"})

@@ -1,4 +1,5 @@
-"""The chat template with which TRL finds the answers of chats, under `assistant_only_loss`.
+"""The chat template with which TRL finds the answers of chats, under `assistant_only_loss`, and the
+tokens of one that it takes from another tokenizer.
 
 Checked against TRL 1.16: `has_generation_markers` and `get_training_chat_template` in
 trl/chat_template_utils.py, which knows a template by its text, and the files of both in
@@ -9,7 +10,7 @@ import re
 from importlib.util import find_spec
 from pathlib import Path
 
-from batchstat.errors import InputError
+from batchstat.errors import InputError, short
 
 # Not the marks with a plus, which transformers applies: TRL does not see these.
 _MARKS = re.compile(r"\{%-?\s*generation\s*-?%\}")
@@ -48,6 +49,26 @@ def answers_template(source: str) -> Path | None:
         "assistant_only_loss=true and a chat template without {% generation %}, which is none of "
         f"those that TRL replaces by a marked one, so that it stops: {_REMEDY}"
     )
+
+
+def check_tokens(path: Path, tokenizer: str) -> None:
+    """Raise InputError if a tokenizer lacks tokens of the one whose chat template it gets."""
+    if not path.is_dir():
+        raise InputError(
+            f"the chat template of {path.as_posix()} is not loaded here: pass a tokenizer with its "
+            "tokens, --tokenizer, and the file of its template, --chat-template"
+        )
+    # Tokenizers are loaded only where a configuration has chats.
+    from batchstat.tokenization.loading.load import load_tokenizer
+
+    own = load_tokenizer(tokenizer).encoder.as_transformers().get_vocab()
+    theirs = load_tokenizer(path.as_posix()).encoder.as_transformers().added_tokens_decoder
+    lacks = [token.content for token in theirs.values() if token.content not in own]
+    if lacks:
+        raise InputError(
+            f"TRL adds the tokens of {path.as_posix()} to the tokenizer {tokenizer}, "
+            f"which lacks {short(lacks[0])}: pass one that has them, as TRL saves it, --tokenizer"
+        )
 
 
 def _templates_of_trl() -> Path | None:
