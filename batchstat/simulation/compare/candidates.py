@@ -119,12 +119,7 @@ def simulate_candidates(
         ]
     now = current_row([row.request for row in rows], named)
     current_result = next(row for row in rows if row.request is now)
-    of_rows = []
-    for row in rows:
-        # The keys of the user's trainer that make it, if any do.
-        same = next((each for each in trainer if each.makes(row.request, inputs)), None)
-        keys, line = (None, "") if same is None else (same.keys, same.line)
-        of_rows.append(Change(row=row, current=current_result, keys=keys, line=line))
+    of_rows = [_as_change(row, current_result, trainer, inputs) for row in rows]
     # What a trainer makes of its own samples is not known of a part of them.
     others = () if drawn else _of_own_samples(trainer, current_result, inputs, model, device)
     tried = (*others, *of_rows)
@@ -207,6 +202,19 @@ def _named_trainer(rows_of: NamedRows, changes_of: ChangesOfName) -> list[Traine
         # The batch size of `static` follows from the budget then, and is nobody's argument.
         return [each for each in found if rows_of.rows is not None]
     return found
+
+
+def _as_change(
+    row: StrategyResult,
+    current: StrategyResult,
+    trainer: Sequence[TrainerChange],
+    inputs: PlanInputs,
+) -> Change:
+    """Return a row as a change, with the keys of the user's trainer that make it, if any do."""
+    for each in trainer:
+        if each.makes(row.request, inputs):
+            return Change(row=row, current=current, keys=each.keys, line=each.line)
+    return Change(row=row, current=current)
 
 
 def _of_own_samples(

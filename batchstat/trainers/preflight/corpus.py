@@ -54,57 +54,59 @@ def profile_keywords(setup: TrainingSetup, **given: Any) -> dict[str, Any]:
     """
     others = set(_CONTENTS) & set(given)
     own = {key: value for key, value in setup.corpus.reading.items() if key not in _OF_CHATS}
-    found: dict[str, Any] = {**(own if others else setup.corpus.reading), **given}
-    if not found.get("corpus"):
+    keywords: dict[str, Any] = {**(own if others else setup.corpus.reading), **given}
+    if not keywords.get("corpus"):
         raise InputError(setup.no_corpus)
     if "corpus" not in given:
-        check_files(setup, found["corpus"])
-    if isinstance(found["corpus"], str | Path):
-        found["corpus"] = (found["corpus"],)
-    path, columns = found["corpus"][0], _named_columns(found)
-    found = {**_columns(setup, path, found.get("input_format"), columns), **found}
-    for name in {name for each in found for name in _WITHOUT_EFFECT.get(each, ())} - set(given):
-        found.pop(name, None)
-    if "tokenizer" in found and "tokenizer" not in given:
-        _check_loading(setup, found["tokenizer"])
-    is_text = not {"messages_column", "tokens_column", "length_column", "append"} & set(found)
-    if is_text and _appends_eos(setup, found):
-        found["append"] = _end_of_sequence(found["tokenizer"])
-    if "messages_column" in found:
-        _check_turns(setup, found)
+        check_files(setup, keywords["corpus"])
+    if isinstance(keywords["corpus"], str | Path):
+        keywords["corpus"] = (keywords["corpus"],)
+    path, columns = keywords["corpus"][0], _named_columns(keywords)
+    keywords = {**_columns(setup, path, keywords.get("input_format"), columns), **keywords}
+    without_effect = {name for column in keywords for name in _WITHOUT_EFFECT.get(column, ())}
+    for name in without_effect - set(given):
+        keywords.pop(name, None)
+    if "tokenizer" in keywords and "tokenizer" not in given:
+        _check_loading(setup, keywords["tokenizer"])
+    is_text = not {"messages_column", "tokens_column", "length_column", "append"} & set(keywords)
+    if is_text and _appends_eos(setup, keywords):
+        keywords["append"] = _end_of_sequence(keywords["tokenizer"])
+    if "messages_column" in keywords:
+        _check_turns(setup, keywords)
         if setup.corpus.loads.eos_token and "chat_template" not in given:
-            check_eos(found.get("tokenizer") or BUILTIN, setup.corpus.loads.eos_token)
-    _check_columns(setup, found)
+            check_eos(keywords.get("tokenizer") or BUILTIN, setup.corpus.loads.eos_token)
+    _check_columns(setup, keywords)
     if "chat_template" not in given:
-        _settle_template(setup, found)
-    _find_answers(setup, found, given)
-    return found
+        _settle_template(setup, keywords)
+    _find_answers(setup, keywords, given)
+    return keywords
 
 
-def _settle_template(setup: TrainingSetup, found: dict[str, Any]) -> None:
+def _settle_template(setup: TrainingSetup, keywords: dict[str, Any]) -> None:
     """Remove the chat template of a configuration where there are no chats; else check that the
     tokenizer has its tokens.
     """
-    if "messages_column" not in found and not _has_chat_pairs(found):
-        found.pop("chat_template", None)
+    if "messages_column" not in keywords and not _has_chat_pairs(keywords):
+        keywords.pop("chat_template", None)
     elif setup.corpus.check_tokens is not None:
-        setup.corpus.check_tokens(found.get("tokenizer") or BUILTIN)
+        setup.corpus.check_tokens(keywords.get("tokenizer") or BUILTIN)
 
 
-def _find_answers(setup: TrainingSetup, found: dict[str, Any], given: Mapping[str, Any]) -> None:
+def _find_answers(setup: TrainingSetup, keywords: dict[str, Any], given: Mapping[str, Any]) -> None:
     """Put the template in place with which a trainer finds the answers of chats, if it has one; and
     name the tokens that end turns where it finds the contents of assistants itself: a template that
     is passed with marks says what carries loss.
     """
-    rules, tokenizer = setup.corpus, found.get("tokenizer") or BUILTIN
+    rules, tokenizer = setup.corpus, keywords.get("tokenizer") or BUILTIN
     finds_itself = rules.answers_template is not None or rules.turn_ends is not None
-    if not (finds_itself and found.get("assistant_only_loss")):
+    if not (finds_itself and keywords.get("assistant_only_loss")):
         return
-    loaded, template = load_tokenizer(tokenizer), found.get("chat_template")
+    loaded, template = load_tokenizer(tokenizer), keywords.get("chat_template")
     file = None if template is None else Path(template)
-    if rules.answers_template is not None and (source := template_of(loaded, file)):
-        marked = rules.answers_template(source)
-        found |= {} if marked is None else {"chat_template": marked}
+    if rules.answers_template is not None:
+        source = template_of(loaded, file)
+        if source and (marked := rules.answers_template(source)) is not None:
+            keywords["chat_template"] = marked
     if rules.turn_ends is None:
         return
     own = loaded.encoder.as_transformers()
@@ -121,7 +123,7 @@ def _find_answers(setup: TrainingSetup, found: dict[str, Any], given: Mapping[st
             f"tokenizer {tokenizer!r} has no end-of-sequence token, with which turns would end: "
             "add eot_tokens, with the token that ends a turn"
         )
-    found["turn_ends"] = rules.turn_ends or (eos,)
+    keywords["turn_ends"] = rules.turn_ends or (eos,)
 
 
 def _check_loading(setup: TrainingSetup, tokenizer: str) -> None:
@@ -133,20 +135,20 @@ def _check_loading(setup: TrainingSetup, tokenizer: str) -> None:
         check_added(tokenizer, rules.added)
 
 
-def _has_chat_pairs(found: Mapping[str, Any]) -> bool:
+def _has_chat_pairs(keywords: Mapping[str, Any]) -> bool:
     """Whether prompts and completions are chats."""
     names = ("prompt_column", "completion_column", "chat_format", "input_format")
-    options = CorpusOptions(**{name: found[name] for name in names if name in found})
+    options = CorpusOptions(**{name: keywords[name] for name in names if name in keywords})
     if options.content != "completion":
         return False
-    return begins_with_chats(find_sources(found["corpus"][:1], options.input_format)[0], options)
+    return begins_with_chats(find_sources(keywords["corpus"][:1], options.input_format)[0], options)
 
 
-def _check_turns(setup: TrainingSetup, found: Mapping[str, Any]) -> None:
+def _check_turns(setup: TrainingSetup, keywords: Mapping[str, Any]) -> None:
     """Raise InputError if a trainer tokenizes turns of chats otherwise than the whole."""
     if (rules := setup.corpus.turns) is None:
         return
-    tokenizer, template = found.get("tokenizer"), found.get("chat_template")
+    tokenizer, template = keywords.get("tokenizer"), keywords.get("chat_template")
     if template is None and rules.unknown_template:
         raise InputError(f"{setup.path.as_posix()} {rules.unknown_template}")
     if template is None and rules.reads_slots:
@@ -155,13 +157,13 @@ def _check_turns(setup: TrainingSetup, found: Mapping[str, Any]) -> None:
     check_turns(tokenizer, file, rules.special_tokens, rules.begin, rules.thought)
 
 
-def _check_columns(setup: TrainingSetup, found: Mapping[str, Any]) -> None:
+def _check_columns(setup: TrainingSetup, keywords: Mapping[str, Any]) -> None:
     """Raise InputError if a corpus has a column that changes its samples."""
-    named = _named_columns(found)
+    named = _named_columns(keywords)
     refused = setup.corpus.refused_columns(CorpusOptions(**named).content)
     refused = {name: why for name, why in refused.items() if name not in named.values()}
-    for path in found["corpus"] if refused else ():
-        for name in column_names(path, found.get("input_format")):
+    for path in keywords["corpus"] if refused else ():
+        for name in column_names(path, keywords.get("input_format")):
             if name in refused:
                 raise InputError(f"{path} has the column {name!r}; {refused[name]}")
 
@@ -179,10 +181,10 @@ def _columns(
         return {}
     unreadable: Mapping[str, Any] | None = None
     for columns in setup.corpus.columns:
-        found = has_columns(path, CorpusOptions(**{"input_format": input_format, **columns}))
-        if found:
+        has_them = has_columns(path, CorpusOptions(**{"input_format": input_format, **columns}))
+        if has_them:
             return columns
-        if found is not None and unreadable is None:
+        if has_them is not None and unreadable is None:
             unreadable = columns
     if unreadable is not None:
         return unreadable  # what is wrong with these is the message
@@ -200,12 +202,12 @@ def _named_columns(keywords: Mapping[str, Any]) -> dict[str, Any]:
     }
 
 
-def _appends_eos(setup: TrainingSetup, found: Mapping[str, Any]) -> bool:
+def _appends_eos(setup: TrainingSetup, keywords: Mapping[str, Any]) -> bool:
     """Whether the texts of a corpus get an end-of-sequence token."""
-    if not (setup.corpus.appends_eos and found.get("tokenizer")):
+    if not (setup.corpus.appends_eos and keywords.get("tokenizer")):
         return False
-    is_pair = "completion_column" in found
-    names = column_names(found["corpus"][0], found.get("input_format")) if is_pair else ()
+    is_pair = "completion_column" in keywords
+    names = column_names(keywords["corpus"][0], keywords.get("input_format")) if is_pair else ()
     return setup.corpus.eos_column not in names
 
 
