@@ -184,14 +184,14 @@ def as_device(
                 "with --calibration PATH"
             )
         return None
-    found, file = read_calibration(calibration)
-    named = file or "the calibration"
-    if cost_per_hour is not None and found.time is None:
+    known, file = read_calibration(calibration)
+    shown = file or "the calibration"
+    if cost_per_hour is not None and known.time is None:
         raise OptionError(
-            f"cost_per_hour={cost_per_hour} needs the time of an epoch, but {named} is an estimate "
+            f"cost_per_hour={cost_per_hour} needs the time of an epoch, but {shown} is an estimate "
             "of memory: measure one with batchstat calibrate"
         )
-    own = found.setup.shape
+    own = known.setup.shape
     if model is not None and own is not None and not _same(own, model):
         differing = [
             f"{name} {value}, not {getattr(model, name)}"
@@ -199,14 +199,14 @@ def as_device(
             if getattr(model, name) != value
         ]
         raise InputError(
-            f"{named} is of another model, {found.setup.model}, than the one named "
+            f"{shown} is of another model, {known.setup.model}, than the one named "
             f"({', '.join(differing[:_MOST_DIFFERING])}): remove --model, or run batchstat "
             "calibrate for it"
         )
-    device = Device(calibration=found, file=file, cost_per_hour=cost_per_hour)
+    device = Device(calibration=known, file=file, cost_per_hour=cost_per_hour)
     if cost_per_hour is not None and device.is_noisy:
         raise InputError(
-            f"cost_per_hour={cost_per_hour} needs the time of an epoch, but the times of {named} "
+            f"cost_per_hour={cost_per_hour} needs the time of an epoch, but the times of {shown} "
             f"are ±{device.time_residual:.0%}, too noisy: measure again on an idle device"
         )
     return device if settings is None else device.accumulating(settings.gradient_accumulation_steps)

@@ -109,14 +109,13 @@ def over_seeds(
     counts = [[row.counts] for row in rows]
     for seed in range(1, seeds):
         epochs = EpochCache(samples)
-        for row, found in zip(rows, counts, strict=True):
+        for row, counts_of_row in zip(rows, counts, strict=True):
             settings = row.request.settings
             other = replace(settings, seed=settings.seed + seed)
             # Only padding and batches are shown of other seeds: no sample is followed.
-            found.append(epochs.counts(replace(row.request, settings=other)))
-    return [
-        replace(row, seeds=SeedSpread.of(found)) for row, found in zip(rows, counts, strict=True)
-    ]
+            counts_of_row.append(epochs.counts(replace(row.request, settings=other)))
+    pairs = zip(rows, counts, strict=True)
+    return [replace(row, seeds=SeedSpread.of(over)) for row, over in pairs]
 
 
 def estimated(rows: Sequence[StrategyResult], drawn: Drawn) -> list[StrategyResult]:

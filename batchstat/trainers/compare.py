@@ -81,8 +81,8 @@ def compare(
         raise OptionError(f"trainer={short(trainer)}: must be a Trainer: leave it out")
     if isinstance(current, str) and not isinstance(strategies, str | None):
         # The name of one of the rows, too, which may be batches.
-        named = {row[0]: row for row in strategies if isinstance(row, tuple)}
-        current = named.get(current, current)
+        given_rows = {row[0]: row for row in strategies if isinstance(row, tuple)}
+        current = given_rows.get(current, current)
     now = trained_today(current, lengths, settings, trainer)
     shape = as_model(model)
     if now.strategies is not None:
@@ -90,7 +90,7 @@ def compare(
     observed = None if now.trainer is None else now.trainer.observed
     inputs = resolve_inputs(now.lengths, labels, now.settings.keep_labels)
     device = as_device(calibration, cost_per_hour, shape, now.settings)
-    found = simulate_candidates(
+    candidates = simulate_candidates(
         inputs,
         now.settings,
         strategies=(strategies,) if isinstance(strategies, str) else strategies,
@@ -103,5 +103,5 @@ def compare(
         with_batches=True,
     )
     run = None if observed is None else observed.run
-    made = comparison_of(inputs, found, model=shape, device=device, seeds=seeds, run=run)
+    made = comparison_of(inputs, candidates, model=shape, device=device, seeds=seeds, run=run)
     return replace(made, warnings=(*now.warnings, *made.warnings))

@@ -117,7 +117,7 @@ def _row(
     # How often a sampler draws each sample, before any strategy or rank drops or repeats it.
     times_drawn = np.bincount(draw_samples(samples, basis), minlength=len(samples))
     epochs_of = list(_epochs(samples, samples.classes, basis, epochs))
-    found = SamplerResult(
+    drawn = SamplerResult(
         spec=basis.sampler,
         sampler=basis.class_sampler,
         corpus_samples=len(samples),
@@ -132,8 +132,8 @@ def _row(
         without=without,
     )
     warned = simulation_warnings([row], shares.epoch, basis, inputs.stats, device)
-    named = [ReportWarning(w.code, f"{basis.sampler}: {w.message}") for w in warned]
-    return found, named
+    named_warnings = [ReportWarning(w.code, f"{basis.sampler}: {w.message}") for w in warned]
+    return drawn, named_warnings
 
 
 class _Epoch(NamedTuple):

@@ -80,19 +80,19 @@ def search_buckets(
         price = batch_time(device, basis, epochs)
         # Where shapes are compiled, one bucket may take the least time.
         numbers.add(1)
-    every = dict(
+    edges_by_rule = dict(
         _edges(stats, sorted(numbers), price, min_bucket_samples, basis.pad_to_multiple_of)
     )
-    found = {
+    measured = {
         rule: tuple(_measured(rule, n, edges, real, price) for n, edges in each)
-        for rule, each in every.items()
+        for rule, each in edges_by_rule.items()
     }
     shares = make_shares(inputs.samples, basis)
     times: tuple[BucketTime, ...] = ()
     if device is not None:
-        times = tuple(times_of(every["optimal"], shares, basis, device, epochs))
+        times = tuple(times_of(edges_by_rule["optimal"], shares, basis, device, epochs))
         wanted = buckets or (fastest(times).wanted if times else wanted)
-    chosen = next(each.edges for each in found["optimal"] if each.wanted == wanted)
+    chosen = next(each.edges for each in measured["optimal"] if each.wanted == wanted)
     uses = tuple(_uses(chosen, shares, basis, device))
     return BucketReport(
         created=datetime.now(UTC).isoformat(),
@@ -108,7 +108,7 @@ def search_buckets(
         epochs=epochs,
         times=times,
         buckets=tuple(_buckets(chosen, real, basis)),
-        found=found,
+        found=measured,
         uses=uses,
         device=device,
         warnings=tuple(device_warnings(uses, device, basis.widest)),

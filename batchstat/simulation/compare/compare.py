@@ -28,7 +28,7 @@ from batchstat.simulation.warnings import simulation_warnings
 
 def comparison_of(
     inputs: PlanInputs,
-    found: Candidates,
+    candidates: Candidates,
     *,
     model: CostModel | None,
     device: Device | None,
@@ -39,16 +39,16 @@ def comparison_of(
 
     Args:
         inputs: the corpus.
-        found: the rows, with their first batches.
+        candidates: the rows, with their first batches.
         model: the transformer whose compute was estimated, if any.
         device: the calibrated device that trains, if there is one.
         seeds: number of seeds that were tried.
         run: the recorded run that is the current setup, if one is.
     """
-    basis, epochs, changes = found.basis, found.epochs, found.changes
+    basis, epochs, changes = candidates.basis, candidates.epochs, candidates.changes
     best = changes.best or changes.current
     shares = epochs.of(basis)
-    shown = {row.name for row in found.rows}
+    shown = {row.name for row in candidates.rows}
     return Comparison(
         created=datetime.now(UTC).isoformat(),
         samples=len(epochs.samples),
@@ -57,18 +57,18 @@ def comparison_of(
         basis=basis,
         model=model,
         seeds=seeds,
-        strategies=found.rows,
+        strategies=candidates.rows,
         not_shown=tuple(name for name in OWN_STRATEGIES if name not in shown),
         changes=changes,
         # Of the samples that the row has: some frameworks keep a remainder that others drop.
         bounds=_bounds(best.request.strategy, epochs.of(best.request.settings), basis),
         sweep=sweep(best.request, basis, epochs.of),
         warnings=(
-            *found.empty,
-            *simulation_warnings(found.rows, shares.epoch, basis, inputs.stats, device),
+            *candidates.empty,
+            *simulation_warnings(candidates.rows, shares.epoch, basis, inputs.stats, device),
         ),
         source=inputs.samples,
-        subsample=None if found.drawn is None else found.drawn.facts,
+        subsample=None if candidates.drawn is None else candidates.drawn.facts,
         device=device,
         run=run,
     )

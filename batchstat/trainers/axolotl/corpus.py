@@ -237,18 +237,18 @@ def _shared_template(config: AxolotlConfig, entries: Sequence[object]) -> dict[s
 
 def _files(entries: Sequence[Mapping[str, Any]]) -> tuple[tuple[str, ...], str]:
     """Return the files of all entries, and why they are not known, if that is so."""
-    found: list[str] = []
+    files: list[str] = []
     for entry in entries:
         if entry.get("split") not in (None, "train"):
             return (), f"split={short(entry['split'])}, not read here"
         path = entry.get("path")
         # axolotl loads a path that is a file whatever data_files says.
-        named = path if Path(str(path)).is_file() else entry.get("data_files") or path
-        for name in named if isinstance(named, list) else [named]:
+        paths = path if Path(str(path)).is_file() else entry.get("data_files") or path
+        for name in paths if isinstance(paths, list) else [paths]:
             kind = _FORMATS.get(PurePath(str(name)).suffix)
             if kind is None or "://" in str(name):
                 return (), f"{short(name)}, which is not a local file"
             if entry.get("ds_type") not in (None, kind):
                 return (), f"ds_type={short(entry['ds_type'])}, which {short(name)} does not end in"
-            found.append(str(name))
-    return tuple(found), ""
+            files.append(str(name))
+    return tuple(files), ""

@@ -241,12 +241,12 @@ def _count_values(value: Any, counted: dict[int, int]) -> int:
         counted[id(value)] = 0
         parts = value.values() if isinstance(value, dict) else value
         counted[id(value)] = 1 + sum(_count_values(each, counted) for each in parts)
-    found = counted[id(value)]
-    if found == 0:
+    count = counted[id(value)]
+    if count == 0:
         raise ValueError("a table or list is in itself")
-    if found > _MOST_VALUES:
+    if count > _MOST_VALUES:
         raise ValueError(f"more than {_MOST_VALUES:,} values")
-    return found
+    return count
 
 
 def _yaml(text: str) -> Any:

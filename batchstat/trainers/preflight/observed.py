@@ -180,14 +180,14 @@ def _of_trainer(
         return _of_rows(trainer, trainer.rows, setup, own)
     accumulation = {**setup.batching.settings, **own}.get("gradient_accumulation_steps", 1)
     # A stream may have no end, and a Trainer takes one only with a number of steps.
-    most = setup.schedule.max_steps if steps is None else steps
+    most_steps = setup.schedule.max_steps if steps is None else steps
     with unchanged_random_state():
         loader = target.get_train_dataloader()
         with unchanged_random_state(loader):
-            found = collated_batches(
+            collated = collated_batches(
                 trainer.kind,
                 loader,
-                limit=most and most * accumulation,
+                limit=most_steps and most_steps * accumulation,
                 pad_token_id=pad_token_id,
                 has_decoder=trainer.has_decoder,
             )
@@ -197,9 +197,9 @@ def _of_trainer(
             f"the loader of one rank was read: {own['world_size']} train, each with batches of its "
             "own"
         )
-    own |= {"world_size": 1, "max_length": int(found.samples.lengths.max())}
+    own |= {"world_size": 1, "max_length": int(collated.samples.lengths.max())}
     return of_batches(
-        found,
+        collated,
         kind=trainer.kind,
         setup=setup,
         settings=own,
@@ -209,26 +209,26 @@ def _of_trainer(
 
 
 def of_batches(
-    found: CollatedBatches, *, setup: TrainingSetup, settings: Mapping[str, Any], **known: Any
+    collated: CollatedBatches, *, setup: TrainingSetup, settings: Mapping[str, Any], **known: Any
 ) -> Observed:
     """Return what the batches of a loader are; `known` are other attributes of `Observed`."""
     own = {"order": "file", **settings}  # the samples are in the sequence of the batches
-    batches, unpadded = found.batches, None
+    batches, unpadded = collated.batches, None
     sizes = np.diff(batches.batch_offsets)
     # The same batches with less padding, where each row is padded to one width.
     is_one_size = bool((sizes[:-1] == sizes[0]).all()) and sizes[-1] <= sizes[0]
-    if found.constant_width is not None and is_one_size:
+    if collated.constant_width is not None and is_one_size:
         unpadded = StrategySpec.of("static", batch_size=int(sizes[0]))
         wanted = Settings(**{**setup.batching.settings, **own})
-        origin = unpadded.request(PlanInputs(found.samples, None).resolve(wanted))
+        origin = unpadded.request(PlanInputs(collated.samples, None).resolve(wanted))
         batches = replace(batches, origin=origin)
     return Observed(
         setup=setup,
-        profile=_profile(found.samples.lengths, found.samples.trained),
+        profile=_profile(collated.samples.lengths, collated.samples.trained),
         settings=own,
         batches=batches,
-        loader=found.facts,
-        padded=_width(found),
+        loader=collated.facts,
+        padded=_width(collated),
         repair=_PAD_LESS if unpadded else "",
         unpadded=unpadded,
         **known,

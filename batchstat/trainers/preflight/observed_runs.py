@@ -33,7 +33,7 @@ def observe_recording(recording: Recording, settings: Mapping[str, Any]) -> Obse
         InputError: nothing was recorded, ranks whose steps differ, or batches that cannot be
             described.
     """
-    found = batches_of(recording)
+    batches = batches_of(recording)
     first = recording.ranks[0]
     name = str(first.begun["program"]) or "a command"
     if names_strategy(name):
@@ -41,20 +41,20 @@ def observe_recording(recording: Recording, settings: Mapping[str, Any]) -> Obse
     trainer = None if first.trainer is None else trainer_of(first.trainer)
     setup = replace(LOADER, path=Path(name)) if trainer is None else setup_of_trainer(trainer)
     own: dict[str, Any] = {
-        "max_length": int(found.collated.samples.lengths.max()),
+        "max_length": int(batches.collated.samples.lengths.max()),
         "world_size": len(recording.ranks),
-        "gradient_accumulation_steps": found.per_step,
+        "gradient_accumulation_steps": batches.per_step,
         "loss": _loss_of(recording, trainer),
     }
     if first.trainer is not None and first.trainer["multiple"] > 1:
         own["pad_to_multiple_of"] = first.trainer["multiple"]
     return of_batches(
-        found.collated,
+        batches.collated,
         kind=name,
         setup=setup,
         settings={**own, **settings},
         trainer=trainer,
-        warnings=tuple(_of_recording(recording, found)),
+        warnings=tuple(_of_recording(recording, batches)),
         run=run_facts(recording),
         times=times_of(recording),
     )
@@ -79,7 +79,7 @@ def _loss_of(recording: Recording, trainer: TrainerObject | None) -> str:
     return WITHOUT_COUNT if recording.is_dry else UNKNOWN
 
 
-def _of_recording(recording: Recording, found: RecordedBatches) -> Iterator[str]:
+def _of_recording(recording: Recording, batches: RecordedBatches) -> Iterator[str]:
     """Yield what of a run is not in its report."""
     first = recording.ranks[0]
     if recording.others:
@@ -99,12 +99,12 @@ def _of_recording(recording: Recording, found: RecordedBatches) -> Iterator[str]
         yield "a dry run has each batch once, whatever the script's own compute_loss does with it"
     if first.why_partly:
         yield f"this is less than an epoch: {first.why_partly}"
-    if found.epochs > 1:
-        yield f"{found.epochs:,} epochs were recorded: this is the first"
-    rows = len(found.collated.samples.lengths)
-    if found.draws_again:
+    if batches.epochs > 1:
+        yield f"{batches.epochs:,} epochs were recorded: this is the first"
+    rows = len(batches.collated.samples.lengths)
+    if batches.draws_again:
         yield f"samples were drawn more than once: each of {rows:,} recorded rows counts as one"
-    elif not found.is_numbered:
+    elif not batches.is_numbered:
         yield (
             f"which samples these are is not known: what would help is an estimate from "
             f"{rows:,} recorded rows"

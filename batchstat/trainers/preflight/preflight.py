@@ -283,11 +283,11 @@ def report_on_setup(
     now = current_of(Trainer(setup=setup, profile=profile, settings=given, observed=observed))
     if device is not None:
         device = device.accumulating(now.settings.gradient_accumulation_steps)
-    found = _simulated(setup, now, device)
-    row = found.changes.current
+    candidates = _simulated(setup, now, device)
+    row = candidates.changes.current
     is_run = observed is not None and observed.run is not None
     basis = row.request.settings
-    shares = found.epochs.of(basis)
+    shares = candidates.epochs.of(basis)
     stats = now.samples.profile.stats
     warnings = simulation_warnings([row], shares.epoch, basis, stats, device)
     return Preflight(
@@ -296,18 +296,18 @@ def report_on_setup(
         profile=profile,
         samples=now.samples,
         simulation=Simulation(basis, row, warnings, device),
-        changes=found.changes,
+        changes=candidates.changes,
         # A recorded row may be several that were packed, laid end to end by a collator.
         num_examples=None if is_run else _num_examples(row.request, shares),
         observed=observed,
         proof=None if recording is None else prove(now, local_path(recording)),
-        saved=None if observed is None else _saved_time(observed, now, found),
+        saved=None if observed is None else _saved_time(observed, now, candidates),
     )
 
 
-def _saved_time(observed: Observed, now: CurrentSetup, found: Candidates) -> SavedTime | None:
+def _saved_time(observed: Observed, now: CurrentSetup, candidates: Candidates) -> SavedTime | None:
     """Return what the best change of a recorded run saves by the times of the run."""
-    star, times = found.changes.star, observed.times
+    star, times = candidates.changes.star, observed.times
     if star is None or times is None or times.time is None:  # nothing helps, or nothing was timed
         return None
     device = Device(calibration=times).accumulating(now.settings.gradient_accumulation_steps)

@@ -54,9 +54,9 @@ def prove(now: CurrentSetup, folder: Path) -> Proof:
         InputError: no recording, or one that cannot be described.
     """
     own = _batches(_planned(of_recording(recorded(folder), {})))
-    found = _compared(folder, _batches(_planned(now)), own)
-    if found.is_equal:
-        return found
+    proof = _compared(folder, _batches(_planned(now)), own)
+    if proof.is_equal:
+        return proof
     recording = read_recording(folder)
     longest = max(max(each.lengths) for each in own)
 
@@ -67,7 +67,7 @@ def prove(now: CurrentSetup, folder: Path) -> Proof:
 
     differing = _differing(now, recording)
     causes = explain(_one_change(now, recording, longest)) or explain(_by_keys(now, differing))
-    return replace(found, causes=causes, hint="" if causes else _hint(recording, differing))
+    return replace(proof, causes=causes, hint="" if causes else _hint(recording, differing))
 
 
 def _compared(folder: Path, planned: list[_Batch], own: list[_Batch]) -> Proof:

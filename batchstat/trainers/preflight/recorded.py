@@ -180,17 +180,17 @@ def _begin(
     no_weights: bool,
     found: Sequence[str] = (),
 ) -> Orders:
-    most = 0 if steps is None else whole_number("steps", steps)
+    most_steps = 0 if steps is None else whole_number("steps", steps)
     facts = {
         "command": [*map(without_secrets, words)],
         "python": "".join(found),
         "dry_run": dry_run,
-        "steps": most,
+        "steps": most_steps,
         "no_weights": no_weights,
     }
     prepare(folder, facts)
     where = str(folder.path.resolve())  # a script may change its folder
-    return Orders(where, folder.run_id, secrets.token_bytes(16), most, dry_run, no_weights)
+    return Orders(where, folder.run_id, secrets.token_bytes(16), most_steps, dry_run, no_weights)
 
 
 def _is_together() -> bool:

@@ -28,8 +28,8 @@ def configuration_warnings(
     """
     messages = [*setup.warnings, *samples.warnings]
     if counter is not None and counter.name == BUILTIN:
-        named = setup.corpus.reading.get("tokenizer")
-        why = "names no tokenizer" if named is None else f"trains with {named}"
+        tokenizer = setup.corpus.reading.get("tokenizer")
+        why = "names no tokenizer" if tokenizer is None else f"trains with {tokenizer}"
         messages.append(
             f"the configuration {why}, but the built-in one counted: pass the one that you "
             "train with, --tokenizer"
