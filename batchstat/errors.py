@@ -96,14 +96,14 @@ def shown_address(address: str) -> str:
     if any("@" in each for each in others):
         scheme, colon, _ = _parts(first)
         return f"{scheme}{colon}{LEFT_OUT}@{LEFT_OUT}"
-    found = [LEFT_OUT if each in others else _without_secrets(each) for each in chained]
-    return "::".join([_without_secrets(first), *found])
+    shown = [LEFT_OUT if each in others else _without_secrets(each) for each in chained]
+    return "::".join([_without_secrets(first), *shown])
 
 
 def is_shortened(address: str) -> bool:
     """Return whether an address is a shown one that leaves something out."""
-    found = re.search(rf"://{LEFT_OUT}@|[?#;&]{LEFT_OUT}", address)
-    return "://" in address and found is not None
+    gap = re.search(rf"://{LEFT_OUT}@|[?#;&]{LEFT_OUT}", address)
+    return "://" in address and gap is not None
 
 
 def named_part(address: str) -> str:
@@ -152,10 +152,10 @@ def _without_secrets(address: str) -> str:
 
 def _parts(address: str) -> tuple[str, str, str]:
     """Return the scheme of an address, what follows it, and the rest; of a path the rest alone."""
-    found = re.match(r"\s*([A-Za-z][\w+.\-]+)(:/+)", address)
-    if found is None or found[1].lower() in ("file", "local"):
+    start = re.match(r"\s*([A-Za-z][\w+.\-]+)(:/+)", address)
+    if start is None or start[1].lower() in ("file", "local"):
         return "", "", address
-    return address[: found.end(1)], found[2], address[found.end() :]
+    return address[: start.end(1)], start[2], address[start.end() :]
 
 
 def _host(rest: str) -> str:
@@ -239,10 +239,10 @@ def arguments_named() -> Iterator[None]:
         raise
 
 
-def _as_argument(found: re.Match[str]) -> str:
-    if found["command"]:
-        return found[0]
-    name, value = found["name"].replace("-", "_"), found["value"]
+def _as_argument(option: re.Match[str]) -> str:
+    if option["command"]:
+        return option[0]
+    name, value = option["name"].replace("-", "_"), option["value"]
     if name.startswith("no_"):  # --no-header
         return f"{name.removeprefix('no_')}=False" + (f" {value}" if value else "")
     if value is None:

@@ -164,10 +164,10 @@ def parse_bytes(name: str, text: str) -> int:
         OptionError: anything else, or less than a byte.
     """
     written = _SIZE.fullmatch(text.strip())
-    found = 0 if written is None else int(Decimal(written[1]) * _SIZES[written[2].lower()])
-    if found < 1:
+    size = 0 if written is None else int(Decimal(written[1]) * _SIZES[written[2].lower()])
+    if size < 1:
         raise OptionError(f"{name}={text!r}: must be a size such as 80GiB or 24GB")
-    return found
+    return size
 
 
 _SIZE = re.compile(r"(\d{1,9}(?:\.\d{1,9})?) ?([KMGT]i?B)", re.IGNORECASE)

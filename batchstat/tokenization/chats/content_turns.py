@@ -57,12 +57,12 @@ class ContentTurns:
             for _, chat, i in places
             for other in _OTHERS
         ]
-        texts, others = (self.template.render(each, inputs) for each in (chats, changed))
+        texts, rendered = (self.template.render(each, inputs) for each in (chats, changed))
         encoded = locate(texts)
         masks = [bytearray(len(tokens_of(encoded, i))) for i in range(len(chats))]
-        for at, (number, *_) in enumerate(places):
+        for turn, (number, *_) in enumerate(places):
             text, tokens = texts[number], tokens_of(encoded, number)
-            begin, end = _changed(text, others[len(_OTHERS) * at : len(_OTHERS) * (at + 1)])
+            begin, end = _changed(text, rendered[len(_OTHERS) * turn : len(_OTHERS) * (turn + 1)])
             first, stop = tokens.overlapping(begin, end) if begin < end else (-1, -1)
             if first >= stop:
                 first = stop = -1  # where axolotl looks for the end of a turn that it did not find

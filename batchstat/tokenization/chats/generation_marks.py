@@ -45,11 +45,11 @@ def find_marked(text: str) -> tuple[str, list[tuple[int, int]]] | None:
     parts = re.split(f"([{BEGIN}{END}])", text)
     if parts[1::4] != [BEGIN] * len(parts[1::4]) or parts[3::4] != [END] * len(parts[1::4]):
         return None
-    at, ranges = 0, []
+    position, ranges = 0, []
     for i, part in enumerate(parts[::2]):
         if i % 2:
-            ranges.append((at, at + len(part)))
-        at += len(part)
+            ranges.append((position, position + len(part)))
+        position += len(part)
     return "".join(parts[::2]), ranges
 
 
