@@ -3,6 +3,7 @@
 import threading
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from operator import itemgetter
 
 from batchstat.errors import InputError
 
@@ -50,6 +51,11 @@ BLANK = BadRecord("blank", "")
 """An empty record, such as an empty line: skipped without an error, and counted apart."""
 
 
+def ending(location: Location, message: str) -> InputError:
+    """Return the error of a bad record that ends the reading."""
+    return InputError(f"{location}: {message}; pass --on-error skip to skip such records")
+
+
 @dataclass
 class BadRecords:
     """Bad records of one source.
@@ -59,18 +65,15 @@ class BadRecords:
     """
 
     skip: bool
-    _counts: dict[str, int] = field(default_factory=dict)
-    _firsts: dict[str, int] = field(default_factory=dict)
+    _by_reason: dict[str, tuple[int, int]] = field(default_factory=dict)  # first of them, how many
     _examples: list[tuple[int, str]] = field(default_factory=list)
     _one_at_a_time: threading.Lock = field(default_factory=threading.Lock)
 
     @property
     def counts(self) -> dict[str, int]:
         """Bad records by reason, in the order of the first of each."""
-        return {
-            reason: self._counts[reason]
-            for reason in sorted(self._counts, key=self._firsts.__getitem__)
-        }
+        by_first = sorted(self._by_reason.items(), key=itemgetter(1))
+        return {reason: count for reason, (_, count) in by_first}
 
     @property
     def examples(self) -> list[str]:
@@ -85,10 +88,10 @@ class BadRecords:
         """
         message, number = f"{location}: {bad.message}", location.number
         if not self.skip:
-            raise InputError(f"{message}; pass --on-error skip to skip such records")
+            raise ending(location, bad.message)
         with self._one_at_a_time:  # blocks are counted by several threads
-            self._counts[bad.reason] = self._counts.get(bad.reason, 0) + 1
-            self._firsts[bad.reason] = min(self._firsts.get(bad.reason, number), number)
+            first, count = self._by_reason.get(bad.reason, (number, 0))
+            self._by_reason[bad.reason] = min(first, number), count + 1
             if len(self._examples) < EXAMPLES or number < self._examples[-1][0]:
                 self._examples = sorted([*self._examples, (number, message)])[:EXAMPLES]
 

@@ -113,12 +113,11 @@ def _beside(file: BinaryIO, split: Split) -> Iterator[tuple[int, int]]:
 
 def _end_of_groups(split: Split) -> int:
     """Return where the last row group that begins in a split ends."""
-    from batchstat.corpus.formats.columnar import groups_of
     from batchstat.corpus.formats.parquet_files import open_parquet
 
     try:
         with split.location.open("rb") as file:
             parquet = open_parquet(file, split.source.shown)
-            return max((end for _, end in groups_of(parquet, split)), default=0)
+            return max((parquet.span(i)[1] for i in parquet.groups_in(split)), default=0)
     except pa.ArrowException:
         return split.source.bytes  # the reader will report what is wrong

@@ -9,13 +9,7 @@ from typing import TypeAlias
 import numpy as np
 import pyarrow as pa
 
-from batchstat.corpus.bad_records import (
-    MOST_RECORD_BYTES,
-    BadRecord,
-    BadRecords,
-    Location,
-    too_long,
-)
+from batchstat.corpus.bad_records import MOST_RECORD_BYTES, BadRecord, Location, ending, too_long
 from batchstat.corpus.opening import OpenSource, line_end
 from batchstat.errors import InputError
 
@@ -113,8 +107,7 @@ def read_raw_lines(opened: OpenSource, *, skip: bool) -> Iterator[RawLines]:
                 line = block.first + block.data.count(b"\n", 0, start)
                 message = not_utf8(block.offset + error.start, block.data[error.start])
                 location = Location(opened.path, line, "line", opened.lines_before)
-                bad = BadRecord("not_utf8", message)
-                BadRecords(skip).raise_or_count(location, bad)
+                raise ending(location, message) from None
             text = block.data.decode(errors="surrogateescape")
         yield from _lines_at_once(text)
 

@@ -128,7 +128,7 @@ def _sources_at(
     try:
         for path in _on_disk(Path(given), on_warning):
             source = _source(path, input_format)
-            yield source, source.bytes == 0 and source.path != STANDARD_INPUT
+            yield source, source.bytes == 0 and not source.is_standard_input
     except OSError as error:
         shown = Path(error.filename or given).as_posix()
         raise InputError(f"{shown} cannot be read: {error.strerror or error}") from None

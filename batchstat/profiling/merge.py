@@ -186,7 +186,7 @@ class _MergedSamples:
 
 
 def no_samples(sources: Sequence[Source], skipped: Mapping[str, int]) -> InputError:
-    """Return the error for a corpus without samples, with why its records are none."""
+    """Return the error for a corpus without samples, and why its records were left out."""
     more = f" and {len(sources) - 1} more" if len(sources) > 1 else ""
     reasons = ", ".join(f"{count:,} {reason}" for reason, count in skipped.items() if count)
     why = f"all records were skipped ({reasons})" if reasons else "it has no records"

@@ -223,8 +223,10 @@ class Scheduler:
         is_known = isinstance(error, SourceError | OSError | MemoryError)
         if self._executor.in_process and not is_known:
             raise error  # which no other machine could avoid
-        split, reason = self._splits[i], str(error)
-        if not isinstance(error, SourceError):
+        split = self._splits[i]
+        if isinstance(error, SourceError):
+            reason = str(error)
+        else:  # of which even str() may raise
             what = "out of memory" if isinstance(error, MemoryError) else one_line(error)
             kind = "" if is_known else f"{type(error).__name__}: "
             reason = f"{split.shown} could not be counted: {kind}{what}"

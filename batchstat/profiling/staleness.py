@@ -50,23 +50,25 @@ def changes(profile: Profile) -> Iterator[str]:
         if source.is_standard_input or not source.digest:  # partial sources have no digest
             continue
         if is_shortened(full_address(source.path)):
-            yield (
-                f"{source.path} cannot be checked for changes, as its address is not stored whole"
-            )
+            yield f"{source.path} cannot be checked for changes, as its address is not stored whole"
             continue
         try:
-            path = as_path(source.path)
-            if is_remote(source.path):
-                known = source.etag or source.digest
-                if known != (etag_in(info_of(path)) if source.etag else digest_of(source)):
-                    yield f"{source.path} has changed since it was profiled"
-                continue
-            status = path.stat()
-            # On Linux the change time also reveals an older file that was moved here.
-            touched = datetime.fromtimestamp(max(status.st_mtime, status.st_ctime), UTC)
-            if status.st_size != source.bytes or (
-                touched > created - _CLOCK_SLACK and digest_of(source) != source.digest
-            ):
+            if _has_changed(source, created):
                 yield f"{source.path} has changed since it was profiled"
         except (OSError, ValueError):  # ValueError: a path with a NUL
             yield f"{source.path} can no longer be read: the profile may be out of date"
+
+
+def _has_changed(source: Source, created: datetime) -> bool:
+    """Return whether a source has changed since a profile was created. Raises OSError."""
+    path = as_path(source.path)
+    if is_remote(source.path):
+        if source.etag:
+            return etag_in(info_of(path)) != source.etag
+        return digest_of(source) != source.digest
+    status = path.stat()
+    if status.st_size != source.bytes:
+        return True
+    # On Linux the change time also reveals an older file that was moved here.
+    touched = datetime.fromtimestamp(max(status.st_mtime, status.st_ctime), UTC)
+    return touched > created - _CLOCK_SLACK and digest_of(source) != source.digest

@@ -1,7 +1,6 @@
 """Columnar files: Parquet, and Arrow's own (feather, and what `datasets` saves)."""
 
 import json
-import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
@@ -14,16 +13,9 @@ from batchstat.corpus.bad_records import BadRecord
 from batchstat.corpus.chunk import Chunk, Columns
 from batchstat.corpus.columns import choose_columns
 from batchstat.corpus.formats.ipc import open_batches
-from batchstat.corpus.formats.parquet_files import (
-    CHUNK_BYTES,
-    MOST_RECORDS,
-    CheckedParquet,
-    open_parquet,
-    read_groups,
-)
+from batchstat.corpus.formats.parquet_files import CHUNK_BYTES, MOST_RECORDS, open_parquet
 from batchstat.corpus.opening import OpenSource, seekable
 from batchstat.corpus.options import CorpusOptions
-from batchstat.corpus.splits import Split
 from batchstat.errors import SourceError
 
 
@@ -37,11 +29,11 @@ def read_parquet(opened: OpenSource, options: CorpusOptions) -> Iterator[Chunk]:
         parquet = open_parquet(unpacked, opened.path)
         file = parquet.file
         columns = columns_of(opened.path, file.schema_arrow, options)
-        groups = [i for i, _ in groups_of(parquet, opened.split)]
+        groups = parquet.groups_in(opened.split)
         rows_of_groups = [file.metadata.row_group(i).num_rows for i in range(file.num_row_groups)]
         before = sum(rows_of_groups[: groups[0]]) if groups else 0
         records, every = 0, sum(rows_of_groups[i] for i in groups)
-        for batch in read_groups(parquet, unpacked, groups, columns.all):
+        for batch in parquet.batches(unpacked, groups, columns.all):
             position = opened.split.bytes * (records + len(batch)) // max(every, 1)
             yield from as_chunks(batch, columns, position, lambda: before)
             records += len(batch)
@@ -145,13 +137,6 @@ def columns_of(path: str, schema: pa.Schema, options: CorpusOptions) -> Columns:
     """Choose the columns that are read of a table with a schema."""
     texts = [field.name for field in schema if holds_text(field.type)]
     return choose_columns(path, schema.names, texts, options)
-
-
-def groups_of(parquet: CheckedParquet, split: Split) -> list[tuple[int, int]]:
-    """Return the row groups that begin in a split of a file: number, and end in bytes."""
-    stop = sys.maxsize if split.stop is None else split.stop
-    spans = map(parquet.span, range(len(parquet.chunks)))
-    return [(i, end) for i, (begin, end) in enumerate(spans) if split.first <= begin < stop]
 
 
 @contextmanager

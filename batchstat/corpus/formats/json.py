@@ -79,9 +79,8 @@ def _elements(opened: OpenSource) -> Iterator[Element]:
             if text[end : end + 1] not in (",", "]"):
                 raise json.JSONDecodeError("Expecting ',' or ']'", text, end)
         except (ValueError, RecursionError) as error:
-            # The text so far may be the start of a longer element. Double it, so that an element
-            # of any size is parsed only a few times.
-            if _may_go_on(error, text) and len(text) - at > MOST_RECORD_BYTES:
+            is_cut = _may_go_on(error, text)
+            if is_cut and len(text) - at > MOST_RECORD_BYTES:
                 rest, end, size = _without_element(text, at, pieces)
                 if end < len(rest):
                     yield None, size
@@ -91,7 +90,8 @@ def _elements(opened: OpenSource) -> Iterator[Element]:
                     text, at = rest, end + after_comma
                     continue
                 text, at = "", 0
-            fresh = _more_text(pieces, len(text) - at) if _may_go_on(error, text) else ""
+            # The text so far is doubled, so that an element of any size is parsed only a few times.
+            fresh = _more_text(pieces, len(text) - at) if is_cut else ""
             if not fresh:
                 location = Location(opened.path, number)
                 reason = reason_of(error, "character", passed)

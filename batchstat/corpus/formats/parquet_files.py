@@ -1,6 +1,7 @@
 """Parquet files: checked before pyarrow reads them, with a limit on the records read at once."""
 
 import io
+import sys
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from itertools import groupby
@@ -10,6 +11,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from batchstat.corpus.formats.parquet_footer import ColumnChunk, Decoder, column_chunks
+from batchstat.corpus.splits import Split
 from batchstat.errors import InputError, SourceError
 
 CHUNK_BYTES = 8 << 20
@@ -43,6 +45,35 @@ class CheckedParquet:
         chunks = self.chunks[group]
         begin = min((chunk.begin for chunk in chunks), default=0)
         return begin, max((chunk.begin + chunk.bytes for chunk in chunks), default=0)
+
+    def groups_in(self, split: Split) -> list[int]:
+        """Return the row groups that begin in a split of the file."""
+        stop = sys.maxsize if split.stop is None else split.stop
+        return [i for i in range(len(self.chunks)) if split.first <= self.span(i)[0] < stop]
+
+    def batches(
+        self, file: BinaryIO, groups: Sequence[int], columns: Sequence[str]
+    ) -> Iterator[pa.RecordBatch]:
+        """Yield the records of row groups, as many at a time as take about `CHUNK_BYTES`.
+
+        A dictionary of a few bytes may stand for gigabytes of text: where that is possible, fewer
+        records are read at once, and combined afterwards.
+        """
+        meta = self.file.metadata
+        total: int = sum(meta.row_group(i).total_byte_size for i in range(meta.num_row_groups))
+        # By the average size of a record in the file.
+        usual = max(1, min(MOST_RECORDS, CHUNK_BYTES * int(meta.num_rows) // max(total, 1)))
+        sizes = {i: min(usual, _most_records(self.chunks[i], file, columns)) for i in groups}
+        for most, alike in groupby(groups, sizes.__getitem__):
+            held: list[pa.RecordBatch] = []
+            room = CHUNK_BYTES
+            for batch in self.file.iter_batches(most, list(alike), columns=list(columns)):
+                held.append(batch)
+                room -= batch.nbytes
+                if most == usual or room <= 0:
+                    yield from _joined(held)
+                    held, room = [], CHUNK_BYTES
+            yield from _joined(held)
 
 
 def open_parquet(file: BinaryIO, path: str) -> CheckedParquet:
@@ -88,31 +119,6 @@ def open_parquet(file: BinaryIO, path: str) -> CheckedParquet:
         )
     file.seek(0)
     return checked
-
-
-def read_groups(
-    parquet: CheckedParquet, file: BinaryIO, groups: Sequence[int], columns: Sequence[str]
-) -> Iterator[pa.RecordBatch]:
-    """Yield the records of row groups, as many at a time as take about `CHUNK_BYTES`.
-
-    A dictionary of a few bytes may stand for gigabytes of text: where that is possible, fewer
-    records are read at once, and combined afterwards.
-    """
-    meta = parquet.file.metadata
-    total: int = sum(meta.row_group(i).total_byte_size for i in range(meta.num_row_groups))
-    # By the average size of a record in the file.
-    usual = max(1, min(MOST_RECORDS, CHUNK_BYTES * int(meta.num_rows) // max(total, 1)))
-    sizes = {i: min(usual, _most_records(parquet.chunks[i], file, columns)) for i in groups}
-    for most, alike in groupby(groups, sizes.__getitem__):
-        held: list[pa.RecordBatch] = []
-        room = CHUNK_BYTES
-        for batch in parquet.file.iter_batches(most, list(alike), columns=list(columns)):
-            held.append(batch)
-            room -= batch.nbytes
-            if most == usual or room <= 0:
-                yield from _joined(held)
-                held, room = [], CHUNK_BYTES
-        yield from _joined(held)
 
 
 def _joined(batches: list[pa.RecordBatch]) -> list[pa.RecordBatch]:
