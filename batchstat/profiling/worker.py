@@ -35,11 +35,7 @@ def count_split(sent: CountTask | RemoteTask, split: Split) -> SplitResult:
     """
     began = time.monotonic()
     task = sent if isinstance(sent, CountTask) else received(sent)
-    if other := different_versions(task.versions):
-        raise InputError(
-            f"worker {this_worker()} has other versions; the run began with {other}: install the "
-            "same versions everywhere"
-        )
+    _check_versions(task)
     is_input = split.source.is_standard_input
     digests: tuple[str, ...] = ()
     # Only the run that reads a stream knows its content.
@@ -79,6 +75,14 @@ def count_split(sent: CountTask | RemoteTask, split: Split) -> SplitResult:
         difference=counts.facts.difference,
         counts=counts if stays else None,
     )
+
+
+def _check_versions(task: CountTask) -> None:
+    if other := different_versions(task.versions):
+        raise InputError(
+            f"worker {this_worker()} has other versions; the run began with {other}: install the "
+            "same versions everywhere"
+        )
 
 
 def check_answer(answer: object, split: Split, task: CountTask) -> SplitResult:
