@@ -74,7 +74,7 @@ def measure(
         if by_sample:
             rounds.append(each)
     traced = None
-    if rounds and noted:  # else there is no batch
+    if rounds and any((each.turns >= 0).any() for each in rounds):  # else there is no batch
         units = np.concatenate([each.units for each in rounds])
         traced = trace_samples(BatchPlan.concatenate(noted), units, shares)
     return meter.measurement(shares.epoch, traced, shares.samples.lost)
