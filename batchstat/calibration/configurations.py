@@ -1,6 +1,7 @@
-"""Configurations of transformers' models."""
+"""Configurations of transformers' models, and what their types say of memory that they do not."""
 
-from typing import Any
+from collections.abc import Mapping
+from typing import Any, NamedTuple
 
 from batchstat.errors import InputError, short
 from batchstat.storage.addresses import local_path
@@ -60,3 +61,35 @@ def load_configuration(written: str, otherwise: str, unreachable: str = "") -> A
 def not_loaded(written: str, reason: str, otherwise: str) -> InputError:
     """Return the error for a model, with what to do."""
     return InputError(f"model {short(written)} cannot be loaded: {reason}: {otherwise}")
+
+
+class Family(NamedTuple):
+    """Models built of the same modules in transformers.
+
+    Attributes:
+        has_positions: whether embeddings of positions are learned.
+        norms: norms of `hidden` width per layer.
+        head_norms: whether queries and keys are normalised, each head by itself.
+        float32_loss: whether the loss is computed in float32 whatever the weights are.
+    """
+
+    has_positions: bool = False
+    norms: int = 2
+    head_norms: bool = False
+    float32_loss: bool = True
+
+
+FAMILIES: Mapping[str, Family] = {
+    "bert": Family(has_positions=True, float32_loss=False),
+    "roberta": Family(has_positions=True, float32_loss=False),
+    "gpt2": Family(has_positions=True),
+    "llama": Family(),
+    "mistral": Family(),
+    "mixtral": Family(),
+    "qwen2": Family(),
+    "qwen3": Family(head_norms=True),
+    "qwen3_moe": Family(head_norms=True),
+    "gemma": Family(),
+    "gemma3_text": Family(norms=4, head_norms=True),
+}
+"""By `model_type`, as of transformers 5.24.0: those whose memory is estimated."""

@@ -4,8 +4,8 @@ from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 
 from batchstat.calibration.calibration import Calibration, Hardware, MemoryFit
+from batchstat.calibration.configurations import FAMILIES
 from batchstat.calibration.cost_model import CostModel, load_model, model_configuration, shape_of
-from batchstat.calibration.families import FAMILIES
 from batchstat.calibration.known_models import known_shape
 from batchstat.calibration.setup import Setup
 from batchstat.errors import InputError, OptionError, arguments_named, short

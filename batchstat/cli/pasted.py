@@ -9,8 +9,7 @@ from batchstat.cli.inputs import COMMAND_LINE, Inputs
 from batchstat.cli.options import Options
 from batchstat.cli.records import DEFAULT_FOLDER
 from batchstat.planning.settings import Settings
-from batchstat.render.command_lines import flags, joined
-from batchstat.render.toml import setting
+from batchstat.render.command_lines import flags, joined, setting
 
 if TYPE_CHECKING:
     from batchstat.gate.trials import Trial

@@ -1,16 +1,20 @@
-"""The profile that a command works from: counted, reused, or loaded from the results folder."""
+"""The profile that a command works from: counted, reused, or loaded from the results folder; and
+the log of the counting.
+"""
 
+import logging
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
+from datetime import UTC, datetime
+from io import StringIO
 from pathlib import Path
 
 from batchstat.cli.inputs import Inputs
 from batchstat.cli.pages import check_outputs
-from batchstat.cli.profile_log import profile_log
 from batchstat.cli.records import READING, Counting, Output, Partial
 from batchstat.cli.streams import warn
-from batchstat.errors import InputError, OptionError
+from batchstat.errors import InputError, OptionError, message
 from batchstat.parameters import options_of
 from batchstat.profiling.build import count_shard, profile
 from batchstat.profiling.cache import CountCache
@@ -18,6 +22,7 @@ from batchstat.profiling.inputs import Corpus, open_corpus
 from batchstat.profiling.parquet import load_profile
 from batchstat.profiling.profile import Profile
 from batchstat.profiling.progress_bar import shown_progress
+from batchstat.profiling.run_log import LOG
 from batchstat.profiling.run_options import RunOptions
 from batchstat.profiling.shards import SPLITS_FOLDER, Shard, ShardSpec
 from batchstat.profiling.staleness import changes, same_input
@@ -25,7 +30,58 @@ from batchstat.recording.run_facts import RunFacts
 from batchstat.simulation.results import ReportWarning
 from batchstat.storage.machine import cache_folder
 from batchstat.storage.result_files import profile_version
+from batchstat.storage.shown import is_remote
 from batchstat.tokenization.threads import limit_threads
+
+LOG_FILE = "profile.log"
+
+
+@contextmanager
+def profile_log(folder: Path | None) -> Iterator[None]:
+    """Write what a run logs to a file in a folder, if there is one.
+
+    A line is written as soon as its split is finished; for a URL, at the end of the run.
+    """
+    if folder is None:
+        yield
+        return
+    at_end = StringIO()
+    handler = logging.StreamHandler(at_end) if is_remote(folder) else _LogFile(folder)
+    handler.setFormatter(_Line())
+    LOG.addHandler(handler)
+    LOG.setLevel(logging.INFO)
+    try:
+        yield
+    finally:
+        LOG.setLevel(logging.NOTSET)
+        LOG.removeHandler(handler)
+        handler.close()
+        if lines := at_end.getvalue():
+            with suppress(Exception):  # whatever a remote file system raises
+                path = folder / LOG_FILE
+                before = path.read_text(encoding="utf-8") if path.exists() else ""
+                path.write_text(before + lines, encoding="utf-8")
+
+
+class _Line(logging.Formatter):
+    def format(self, record: logging.LogRecord) -> str:
+        time = datetime.fromtimestamp(record.created, UTC).isoformat(timespec="seconds")
+        return f"{time}  {message(record.getMessage())}"
+
+
+class _LogFile(logging.FileHandler):
+    """A file that is created with its folder at the first line; it is optional."""
+
+    def __init__(self, folder: Path) -> None:
+        super().__init__(folder / LOG_FILE, encoding="utf-8", delay=True)
+
+    def emit(self, record: logging.LogRecord) -> None:
+        with suppress(OSError):
+            Path(self.baseFilename).parent.mkdir(parents=True, exist_ok=True)
+            super().emit(record)
+
+    def handleError(self, record: logging.LogRecord) -> None:  # noqa: N802
+        """Ignore that a line cannot be written: the results say what matters."""
 
 
 def count(

@@ -48,7 +48,7 @@ class Ranks(Document):
 
 
 def timeline_of(line: Any) -> list[dict[str, Any]] | None:
-    """Return the points of a `batchstat.simulation.meters.timeline.Timeline`; None for None."""
+    """Return the points of a `batchstat.simulation.results.Timeline`; None for None."""
     if line is None:
         return None
     columns = (line.edges[:-1], line.edges[1:] - line.edges[:-1], line.slowest, line.mean)

@@ -1,4 +1,4 @@
-"""Settings as flags of a command line."""
+"""Settings as users write them: flags of a command line, and TOML."""
 
 import json
 import shlex
@@ -12,6 +12,7 @@ if TYPE_CHECKING:
     from _typeshed import DataclassInstance
 
     from batchstat.profiling.profile import Profile
+
 
 _MOST_NAMED = 8
 """Files of a corpus that a line names; of more, the profile in the results folder is meant."""
@@ -75,3 +76,43 @@ def _json(labels: tuple[str, ...]) -> str:
     """Return a list of labels as JSON, readable unless one of them contains control characters."""
     text = json.dumps(labels, ensure_ascii=False)
     return text if printable(text) == text else json.dumps(labels)
+
+
+def configuration_toml(
+    table: str, values: Mapping[str, Any], limits: Iterable[tuple[str, str, str]]
+) -> str:
+    """Return the text of a table and its limits, with the measured value beside each limit.
+
+    Args:
+        table: its dotted name; empty for a separate file.
+        values: values by key.
+        limits: name, limit and measured value.
+    """
+    head = [f"[{table}]"] if table else []
+    lines = [setting(key, value) for key, value in values.items()]
+    settings = [line + COMPLETE if is_shortened(line) else line for line in lines]
+    named = [f"[{table}.limits]" if table else "[limits]"]
+    written = [f"{name} = {limit}" for name, limit, _ in limits]
+    width = max(map(len, written), default=0)
+    notes = [measured for _, _, measured in limits]
+    named += [f"{line:<{width}}  # {note}" for line, note in zip(written, notes, strict=True)]
+    return "\n".join([*head, *settings, "", *named]) + "\n"
+
+
+def setting(key: str, value: Any) -> str:
+    """Return a line of a table."""
+    return f"{key} = {_value(value)}"
+
+
+def text(value: str) -> str:
+    """Return a TOML string: JSON's, except that TOML also requires DEL to be escaped."""
+    return json.dumps(value, ensure_ascii=False).replace("\x7f", "\\u007f")
+
+
+def _value(value: Any) -> str:
+    if isinstance(value, bool):
+        return str(value).lower()
+    if isinstance(value, tuple):
+        parts = [text(str(each)) for each in value]
+        return parts[0] if len(parts) == 1 else f"[{', '.join(parts)}]"
+    return str(value) if isinstance(value, int) else text(str(value))

@@ -1,13 +1,19 @@
-"""Results of strategies: what the plan of each computes, pads and drops."""
+"""Results of strategies: what the plan of each computes, pads and drops, and its steps over
+time.
+"""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from statistics import mean, pstdev
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import numpy as np
+import numpy.typing as npt
 
 from batchstat.documents.spreads import Interval
 from batchstat.documents.trained import TrainedCounts
 from batchstat.errors import worded
+from batchstat.lengths.arrays import Ints
 from batchstat.lengths.stats import Histogram
 from batchstat.planning.plan import BatchPlan
 from batchstat.planning.rules import SHUFFLED
@@ -15,13 +21,46 @@ from batchstat.planning.settings import ResolvedSettings
 from batchstat.planning.strategies.spec import RowRequest
 from batchstat.simulation.device import Device, OnDevice
 from batchstat.simulation.meters.counts import PlanCounts
-from batchstat.simulation.meters.timeline import Timeline
 
 if TYPE_CHECKING:
     import numpy as np
     import numpy.typing as npt
 
     from batchstat.recording.collated import LoaderFacts
+
+
+class Timeline(NamedTuple):
+    """Points that each stand for the same number of steps; the last may stand for fewer.
+
+    Attributes:
+        edges: (n_points + 1,) the first step of each point, and the number of steps.
+        slowest: (n_points,) the most total tokens of any rank in any of these steps.
+        mean: (n_points,) mean total tokens per rank and step.
+    """
+
+    edges: Ints
+    slowest: Ints
+    mean: npt.NDArray[np.float64]
+
+    @classmethod
+    def of(cls, steps: npt.NDArray[np.integer], most: int) -> "Timeline":
+        """Return at most `most` points.
+
+        Args:
+            steps: (n_steps, world_size) total tokens of each rank in each step.
+            most: number of points.
+        """
+        size = -(-len(steps) // most)
+        edges = np.append(np.arange(0, len(steps), size), len(steps))
+        slowest = np.maximum.reduceat(steps.max(axis=1), edges[:-1])
+        mean = np.add.reduceat(steps.mean(axis=1), edges[:-1]) / np.diff(edges)
+        return cls(edges, slowest, mean)
+
+    @property
+    def steps_per_point(self) -> int:
+        """Steps that a point stands for."""
+        return int(self.edges[1])
+
 
 _NOTICED, _SORTED = 0.1, 0.5
 """Length homogeneity above which batches are not quite random, and above which they hold similar

@@ -1,11 +1,16 @@
-"""Rows of a report: strategies planned and measured on the same epoch."""
+"""Rows of a report: strategies planned and measured on the same epoch, and whether each drops the
+same samples in the next one.
+"""
 
 from collections.abc import Sequence
 from dataclasses import replace
 
+import numpy as np
+
 from batchstat.calibration.costs import TOTAL_TOKENS, BatchCost
 from batchstat.errors import InputError, NoBatchError
-from batchstat.lengths.stats import log_edges
+from batchstat.lengths.arrays import Ints
+from batchstat.lengths.stats import distinct, log_edges
 from batchstat.planning.rank_batches import plan_ranks
 from batchstat.planning.rules import FROM_ONE_PLAN
 from batchstat.planning.samples import Samples
@@ -15,10 +20,37 @@ from batchstat.planning.strategies.spec import RowRequest
 from batchstat.simulation.compare.estimate import Drawn
 from batchstat.simulation.device import Device, OnDevice
 from batchstat.simulation.meters.counts import PlanCounts
-from batchstat.simulation.meters.lost_again import count_dropped_again
 from batchstat.simulation.meters.measure import measure
 from batchstat.simulation.meters.token_weights import measure_trained
 from batchstat.simulation.results import ReportWarning, SeedSpread, StrategyResult
+
+
+def count_dropped_again(request: RowRequest, shares: EpochShares, counts: PlanCounts) -> int | None:
+    """Return how many of the samples that an epoch drops are dropped by the next one too; None
+    where it drops none, or does not draw all of the corpus.
+
+    Those that a trainer's configuration leaves out, or that are too long, are dropped each time.
+    """
+    if not counts.dropped_samples or not request.settings.draws_all:
+        return None
+    always = shares.epoch.lost.dropped_samples + shares.samples.lost.dropped_samples
+    if counts.dropped_samples <= always:
+        return counts.dropped_samples
+    # A plan of the next epoch is the only way to know: what is dropped depends on its order.
+    later = replace(request.settings, epoch=request.settings.epoch + 1)
+    dropped = _dropped(request, shares)
+    again = _dropped(replace(request, settings=later), make_shares(shares.samples, later))
+    return always + len(np.intersect1d(dropped, again, assume_unique=True))
+
+
+def _dropped(request: RowRequest, shares: EpochShares) -> Ints:
+    """Return the records of an epoch that no batch holds."""
+    try:
+        trained, _ = distinct(plan_ranks(shares, request).records)
+    except NoBatchError:
+        trained = np.empty(0, dtype=np.int64)
+    drawn, _ = distinct(shares.epoch.whole.samples)
+    return np.setdiff1d(drawn, trained, assume_unique=True)
 
 
 class EpochCache:

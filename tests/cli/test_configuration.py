@@ -11,7 +11,7 @@ from hypothesis import given
 
 from batchstat.cli.configuration import load_configuration
 from batchstat.errors import OptionError
-from batchstat.render.toml import configuration_toml
+from batchstat.render.command_lines import configuration_toml
 from conftest import Run
 
 CORPUS = "some words of a text\nand more of them\n" * 20

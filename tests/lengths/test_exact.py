@@ -17,11 +17,10 @@ from batchstat.planning.batch_table import BatchTable
 from batchstat.planning.epoch import InMemoryEpoch
 from batchstat.planning.samples import Samples
 from batchstat.planning.settings import Settings
-from batchstat.planning.shares import EpochShares
+from batchstat.planning.shares import EpochShares, StreamedEpoch
 from batchstat.planning.strategies.spec import RowRequest, StrategySpec
-from batchstat.planning.streamed_epoch import StreamedEpoch
 from batchstat.planning.windows import plan_windows
-from batchstat.simulation.compare.bounds import min_packed_rows
+from batchstat.simulation.compare.compare import min_packed_rows
 from batchstat.simulation.meters.measure import measure
 
 MAX_INT = 2**31 - 1

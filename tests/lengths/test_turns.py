@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from batchstat.lengths.turns import Turns
+from batchstat.trainers.llama_factory.samples import Turns
 
 CHATS = st.lists(
     st.lists(st.tuples(st.integers(1, 30), st.integers(1, 30)), max_size=4), max_size=5

@@ -29,10 +29,9 @@ from batchstat.planning.rng import distribution_rng, window_rng
 from batchstat.planning.rules import OVERFLOWS
 from batchstat.planning.samples import Samples
 from batchstat.planning.settings import Settings
-from batchstat.planning.shares import make_shares
+from batchstat.planning.shares import StreamedEpoch, make_shares
 from batchstat.planning.strategies.registry import STRATEGIES
 from batchstat.planning.strategies.spec import RowRequest, StrategySpec
-from batchstat.planning.streamed_epoch import StreamedEpoch
 from batchstat.planning.windows import plan_windows, tabulate_windows
 from batchstat.profiling import memmap as arrays
 from batchstat.profiling.parquet import read_file, save_lengths

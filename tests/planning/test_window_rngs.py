@@ -4,7 +4,7 @@ import hypothesis.strategies as st
 import numpy as np
 from hypothesis import example, given
 
-from batchstat.planning.window_rngs import WindowGenerators, seed_states
+from batchstat.planning.windows import WindowGenerators, seed_states
 
 WORDS = st.integers(0, 2**32 - 1)
 

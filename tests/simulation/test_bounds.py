@@ -10,7 +10,7 @@ from hypothesis import given
 import batchstat
 from batchstat.lengths.stats import LengthStats
 from batchstat.planning.algorithms.packing import best_fit
-from batchstat.simulation.compare.bounds import min_packed_rows
+from batchstat.simulation.compare.compare import min_packed_rows
 
 
 def fewest_rows(lengths: list[int], capacity: int) -> int:

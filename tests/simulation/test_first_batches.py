@@ -8,7 +8,7 @@ from batchstat.planning.inputs import resolve_inputs
 from batchstat.planning.plan import BatchPlan
 from batchstat.planning.shares import make_shares
 from batchstat.planning.windows import plan_windows
-from batchstat.simulation.compare.first_batches import MOST_BATCHES, first_batches
+from batchstat.simulation.compare.candidates import MOST_BATCHES, first_batches
 from conftest import SPECS
 
 

@@ -200,7 +200,7 @@ def _write(
     import tomllib
 
     from batchstat.cli.configuration import SHARED_FILE
-    from batchstat.render.toml import configuration_toml
+    from batchstat.render.command_lines import configuration_toml
     from batchstat.storage.results import encoded, write_file
 
     table = "tool.batchstat" if path.name == SHARED_FILE else ""

@@ -72,7 +72,7 @@ def _publish_shard(shard: "Shard", output: Output, *, allow_partial: bool) -> No
     """Write the counts of a shard, and report what failed."""
     from batchstat.documents.base import to_text
     from batchstat.profiling.shards import SHARD_FILE
-    from batchstat.render.screens.shard import shard_screen
+    from batchstat.render.screens.profile import shard_screen
     from batchstat.storage.results import encoded, only_writer, write_files
 
     text = to_text(shard.to_json())

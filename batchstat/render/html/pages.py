@@ -15,8 +15,7 @@ from batchstat.errors import counted
 from batchstat.planning.batch_table import BatchTable
 from batchstat.profiling.profile import Profile
 from batchstat.render.html.blocks import Block, Chart, Folded, Table, blocks, table_of
-from batchstat.render.html.embedding import MOST_ENTRIES
-from batchstat.render.html.page import Page, Section
+from batchstat.render.html.page import MOST_ENTRIES, Page, Section
 from batchstat.render.html.what_if import WhatIf
 from batchstat.render.screens import buckets as buckets_screen
 from batchstat.render.screens import comparison as comparison_screen
@@ -24,8 +23,8 @@ from batchstat.render.screens import comparison_details as details
 from batchstat.render.screens import profile as profile_screen
 from batchstat.render.screens.balance import balance_facts, recommendation, sampler_table
 from batchstat.render.screens.balance_details import balance_details
+from batchstat.render.screens.comparison_details import trained_details
 from batchstat.render.screens.layout import Caption, Line, Pasted
-from batchstat.render.screens.trained_details import trained_details
 from batchstat.render.text import (
     class_name,
     corpus_name,

@@ -9,10 +9,9 @@ from matplotlib.patches import Patch
 
 from batchstat.render.plots import style
 from batchstat.render.plots.batches import batches_picture
-from batchstat.render.plots.read_ahead import read_ahead_plots
 from batchstat.render.plots.style import Picture
 from batchstat.render.plots.subtitles import compared, estimated, marks, measure
-from batchstat.render.plots.tradeoff import draw_tradeoff
+from batchstat.render.plots.tradeoff import draw_tradeoff, read_ahead_plots
 from batchstat.render.text import one_line, percent
 from batchstat.simulation.compare.changes import MOST_LOST
 from batchstat.simulation.compare.comparison import Comparison

@@ -16,8 +16,7 @@ from batchstat.render.plots.subtitles import compared, marked
 from batchstat.render.screens.layout import rank_idle
 from batchstat.render.text import one_line, percent
 from batchstat.simulation.compare.comparison import Comparison
-from batchstat.simulation.meters.timeline import Timeline
-from batchstat.simulation.results import StrategyResult
+from batchstat.simulation.results import StrategyResult, Timeline
 
 _MOST_POINTS = 160
 

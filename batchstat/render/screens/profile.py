@@ -1,4 +1,4 @@
-"""The screen of `profile`."""
+"""The screens of `profile`, and of `profile --shard`."""
 
 from collections.abc import Iterator
 from datetime import datetime
@@ -9,8 +9,9 @@ from rich.text import Text
 
 from batchstat.errors import counted
 from batchstat.profiling.profile import Profile
+from batchstat.profiling.shards import Shard
 from batchstat.render.screens.layout import Line, Pasted, table, whose
-from batchstat.render.text import age, class_name, one_line, percent, span, with_share
+from batchstat.render.text import age, class_name, corpus_name, one_line, percent, span, with_share
 
 _LONGEST_BAR = 40
 _BESIDE_BAR = 48
@@ -208,3 +209,15 @@ def class_notes(profile: Profile) -> Iterator[Text]:
     if ratio is not None and len(named) > 1:
         note = f"{named[0]} has {ratio:,.1f} times the samples of {named[-1]}"
         yield Text(note if ratio >= _WORTH_A_FACTOR else "the classes are about equal")
+
+
+def shard_screen(shard: Shard) -> RenderableType:
+    """Return what `profile --shard` prints: the shard, its corpus, and the next command."""
+    paths = [source.path for source in shard.sources]
+    own = counted(len(shard.counted), "split")
+    failed = f", {len(shard.failed):,} failed" if shard.failed else ""
+    return Group(
+        Line("corpus", corpus_name(paths)),
+        Line("shard", f"{shard.spec}: {own} counted{failed}; the corpus has {len(shard.splits):,}"),
+        Line("next", "batchstat merge FOLDER-OF-EACH-SHARD ... -o whole"),
+    )

@@ -9,7 +9,7 @@ from batchstat.documents.buckets import Bucket, BucketTime, Edges
 from batchstat.lengths.stats import LengthStats
 from batchstat.planning.settings import ResolvedSettings
 from batchstat.profiling.profile import CorpusFacts, TokenizerFacts
-from batchstat.simulation.buckets.times import fastest
+from batchstat.simulation.buckets.costs import fastest
 from batchstat.simulation.device import Device
 from batchstat.simulation.results import ReportWarning, StrategyResult
 

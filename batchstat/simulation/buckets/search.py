@@ -18,9 +18,15 @@ from batchstat.planning.inputs import PlanInputs
 from batchstat.planning.rules import COSTS
 from batchstat.planning.settings import ResolvedSettings, Settings
 from batchstat.planning.shares import EpochShares, make_shares
-from batchstat.simulation.buckets.costs import EdgeCost, SampleCost
+from batchstat.simulation.buckets.costs import (
+    EdgeCost,
+    SampleCost,
+    batch_time,
+    fastest,
+    rows_as_wide_as,
+    times_of,
+)
 from batchstat.simulation.buckets.report import BucketReport
-from batchstat.simulation.buckets.times import batch_time, fastest, rows_as_wide_as, times_of
 from batchstat.simulation.device import Device, batch_cost
 from batchstat.simulation.device_warnings import device_warnings
 from batchstat.simulation.results import StrategyResult

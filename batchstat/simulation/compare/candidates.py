@@ -1,26 +1,52 @@
 """The rows of a comparison, and what of them would help: the current setup, the usual strategies
-and the arguments of the user's own trainer, on the same epoch.
+and the arguments of the user's own trainer, on the same epoch; and the first batches of each.
 """
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 
+import numpy as np
+
 from batchstat.calibration.cost_model import CostModel
 from batchstat.errors import BatchstatError, InputError, OptionError
 from batchstat.parameters import MOST_SEED, whole_number
 from batchstat.planning.inputs import PlanInputs
+from batchstat.planning.plan import BatchPlan
 from batchstat.planning.settings import ResolvedSettings, Settings
-from batchstat.planning.shares import make_shares
+from batchstat.planning.shares import EpochShares, make_shares
 from batchstat.planning.strategies.spec import NamedRow, RowRequest, StrategySpec
 from batchstat.planning.strategies.static import Static
+from batchstat.planning.windows import plan_windows
 from batchstat.simulation.compare.changes import Change, Changes, find_changes
 from batchstat.simulation.compare.estimate import Drawn, check_share, draw
-from batchstat.simulation.compare.first_batches import first_batches
 from batchstat.simulation.compare.named_rows import NamedRows, Row, requests_of
 from batchstat.simulation.compare.trainer_change import ChangesOfName, TrainerChange
 from batchstat.simulation.device import Device, batch_cost
 from batchstat.simulation.results import ReportWarning, StrategyResult
 from batchstat.simulation.rows import EpochCache, estimated, make_row, make_rows, over_seeds
+
+MOST_BATCHES = 64
+"""Number of batches that are kept, in whole steps and at least one of these."""
+
+_MOST_SAMPLES = 20_000
+"""Samples that are planned for them; the default `read_ahead` is below that."""
+
+
+def first_batches(request: RowRequest, shares: EpochShares) -> BatchPlan:
+    """Return the first batches of a strategy's plan, of the first rank if each plans its own.
+
+    A strategy that sorts more than 20,000 samples together is given only the first of them.
+    """
+    strategy, settings = request.strategy, request.settings
+    size = min(strategy.window_size or _MOST_SAMPLES, _MOST_SAMPLES)
+    share = shares.shares[0]
+    begin = share.whole if strategy.is_given else next(share.pieces(size))
+    plan = next(plan_windows(strategy, begin, seed=settings.seed, epoch=settings.epoch))
+    within = int(np.searchsorted(plan.unit_offsets, MOST_BATCHES, side="right")) - 1
+    units = min(max(within, 1), len(plan.unit_offsets) - 1)
+    # Concatenating copies, so that the rest of the plan can be freed.
+    return BatchPlan.concatenate([plan.first_units(units)])
+
 
 DEFAULT_STRATEGIES = ("fixed", "static", "bucketed", "token-budget", "packed")
 _BY_BATCH_SIZE = "hf-group-by-length"

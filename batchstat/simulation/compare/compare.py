@@ -3,8 +3,13 @@
 from dataclasses import replace
 from datetime import UTC, datetime
 
+import numpy as np
+
 from batchstat.calibration.cost_model import CostModel
 from batchstat.documents.comparison import Bounds, SortedEpoch
+from batchstat.lengths.arrays import offsets_from_sizes
+from batchstat.lengths.exact import wide
+from batchstat.lengths.stats import LengthStats
 from batchstat.planning.epoch import concatenate_epochs
 from batchstat.planning.inputs import PlanInputs, resolve_inputs
 from batchstat.planning.settings import ResolvedSettings, Settings
@@ -14,7 +19,6 @@ from batchstat.planning.strategies.registry import OWN_STRATEGIES
 from batchstat.planning.strategies.spec import StrategySpec
 from batchstat.profiling.profile import Profile
 from batchstat.recording.run_facts import RunFacts
-from batchstat.simulation.compare.bounds import min_packed_rows
 from batchstat.simulation.compare.candidates import Candidates
 from batchstat.simulation.compare.comparison import Comparison
 from batchstat.simulation.compare.named_rows import Row, request_of
@@ -24,6 +28,26 @@ from batchstat.simulation.meters.measure import measure
 from batchstat.simulation.results import Simulation
 from batchstat.simulation.rows import make_row
 from batchstat.simulation.warnings import simulation_warnings
+
+
+def min_packed_rows(stats: LengthStats, capacity: int) -> int:
+    """Return a lower bound on the rows of `capacity` tokens for these lengths, none of them longer.
+
+    For each k up to half the capacity: lengths above capacity − k have a row alone, the others
+    above half have a row each, and those from k up to half go into the room these leave, or need
+    more rows. Source: Martello and Toth's bound L2 for bin packing (1990).
+    """
+    values, counts = stats.values, wide(stats.counts, stats.count * capacity)
+    samples = offsets_from_sizes(counts)
+    tokens = offsets_from_sizes(values * counts)
+    half = np.searchsorted(values, capacity // 2, side="right")
+    k = np.append(values[:half], 0)
+    small = np.searchsorted(values, k)
+    alone = np.maximum(np.searchsorted(values, capacity - k, side="right"), half)
+    rows = samples[-1] - samples[half]
+    room = (samples[alone] - samples[half]) * capacity - (tokens[alone] - tokens[half])
+    beyond = np.maximum(tokens[half] - tokens[small] - room, 0)
+    return max(1, int((rows - (-beyond // capacity)).max()))
 
 
 def comparison_of(

@@ -13,8 +13,8 @@ from batchstat.lengths.exact import added, product, total
 from batchstat.lengths.lost import NOTHING, Lost
 from batchstat.lengths.stats import LengthStats, distinct
 from batchstat.planning.batch_table import BatchTable
+from batchstat.planning.shares import Epoch
 from batchstat.planning.strategies.spec import RowRequest
-from batchstat.planning.streamed_epoch import Epoch
 from batchstat.simulation.meters.counts import PlanCounts
 from batchstat.simulation.meters.coverage import Coverage, CoverageMeter, DistinctCounts
 from batchstat.simulation.meters.grouping import GroupingMeter

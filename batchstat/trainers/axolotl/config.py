@@ -15,8 +15,7 @@ from batchstat.planning.frameworks.axolotl import Axolotl
 from batchstat.planning.strategies.spec import StrategySpec
 from batchstat.trainers.axolotl.corpus import corpus_of, loading_of
 from batchstat.trainers.axolotl.keys import ATTENTION, AxolotlConfig
-from batchstat.trainers.axolotl.samples import prepare
-from batchstat.trainers.axolotl.schedule import AxolotlSchedule
+from batchstat.trainers.axolotl.samples import AxolotlSchedule, prepare
 from batchstat.trainers.base.rules import Batching, TrainingRules
 from batchstat.trainers.base.setup import Framework
 from batchstat.trainers.transformers.config import AUTO_FIND_WARNING, GROUPED_WARNING

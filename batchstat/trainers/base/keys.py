@@ -1,6 +1,11 @@
-"""Keys of a trainer's configuration: their types, their defaults, and which are known."""
+"""Keys of a trainer's configuration: their types, their defaults, and which are known.
+
+A trainer's folder has a keys.json, written by tests/trainers/record_keys.py: the keys that decide
+nothing, and those that are fields of its record.
+"""
 
 import inspect
+import json
 import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, fields
@@ -12,7 +17,37 @@ from typing import Any, Self, get_args, get_origin, get_type_hints
 
 from batchstat.errors import OptionError, short
 from batchstat.parameters import MAX_INT
-from batchstat.trainers.base.known_keys import KEYS_FILE, KnownKeys, known_keys
+
+KEYS_FILE = "keys.json"
+
+
+@dataclass(frozen=True)
+class KnownKeys:
+    """The keys of a trainer's configuration.
+
+    Attributes:
+        package: the trainer, as it is installed.
+        version: the version whose keys and whose rules these are.
+        keys: the keys that it has.
+        also: those of earlier versions, and of the command that starts it.
+    """
+
+    package: str
+    version: str
+    keys: frozenset[str]
+    also: frozenset[str]
+
+
+@cache
+def known_keys(file: Path) -> KnownKeys:
+    """Return the keys of a file, which is read once, and only where a configuration is."""
+    content = json.loads(file.read_text(encoding="utf-8"))
+    return KnownKeys(
+        package=content["package"],
+        version=content["version"],
+        keys=frozenset(content["keys"]),
+        also=frozenset(content["also"]),
+    )
 
 
 @dataclass(frozen=True)

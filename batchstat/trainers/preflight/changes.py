@@ -1,4 +1,6 @@
-"""What is trained today, and changes of the user's own trainer: other values for its keys."""
+"""What is trained today, and what would help: other values for the keys or arguments of the user's
+own trainer.
+"""
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -15,6 +17,7 @@ from batchstat.profiling.profile import Profile
 from batchstat.simulation.compare.named_rows import ParsedRow, Row
 from batchstat.simulation.compare.trainer_change import TrainerChange
 from batchstat.simulation.results import ReportWarning
+from batchstat.trainers.preflight.observed import Observed
 
 if TYPE_CHECKING:
     from batchstat.trainers.base.setup import Framework, TrainingSetup
@@ -44,7 +47,6 @@ class Trainer:
         """
         if self.observed is None:
             return self._of_keys()
-        from batchstat.trainers.preflight.observed_changes import changes_of_object
         from batchstat.trainers.preflight.samples import as_trained
 
         _, wanted = as_trained(self.setup, self.profile, self.settings)
@@ -185,3 +187,37 @@ def changes_of_name(
             strategy=changed.batching.strategy,
             settings=replace(settings, pad_to_multiple_of=multiple, drop_last=drops),
         )
+
+
+def changes_of_object(
+    observed: Observed, settings: Settings, changes: Sequence[TrainerChange]
+) -> Iterator[TrainerChange]:
+    """Yield what would help a trainer's object or a loader: padding taken out before rows are
+    batched, and with that the arguments of the trainer, where these decide. Nothing where it packs
+    already, or has an encoder and a decoder.
+
+    Args:
+        observed: the object.
+        settings: its settings.
+        changes: other arguments, for samples that are not padded.
+    """
+    trainer = observed.trainer
+    if observed.has_decoder or (trainer is not None and trainer.packs):
+        return
+    if trainer is None or not trainer.samples_by_arguments:
+        changes = ()
+    if not observed.repair:
+        yield from changes
+        return
+    samples = observed.without_padding
+    assert observed.unpadded is not None  # what repairs padding leaves a strategy
+    yield TrainerChange(
+        keys={},
+        line=observed.repair,
+        strategy=observed.unpadded,
+        settings=settings,
+        profile=samples,
+    )
+    for each in changes:
+        line = f"{observed.repair}, and {each.line}"
+        yield replace(each, line=line, profile=each.profile if samples is None else samples)

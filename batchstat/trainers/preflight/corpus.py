@@ -11,8 +11,7 @@ from batchstat.profiling.inputs import begins_with_chats, column_names, has_colu
 from batchstat.tokenization.builtin import NAME as BUILTIN
 from batchstat.tokenization.chats.chat import template_of
 from batchstat.tokenization.chats.chat_template import ChatTemplate
-from batchstat.tokenization.chats.template_slots import check_slots
-from batchstat.tokenization.chats.turns_apart import check_turns
+from batchstat.tokenization.chats.turns_apart import check_slots, check_turns
 from batchstat.tokenization.loading.load import load_tokenizer
 from batchstat.tokenization.loading.loaded_alike import check_added, check_class, check_eos
 from batchstat.trainers.base.files import check_files
