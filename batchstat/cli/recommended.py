@@ -80,9 +80,9 @@ def find_recommendation(folder: Path, profile: Profile) -> Recommendation | None
         )
     if kept != len(profile):
         raise InputError(
-            f"{shown} is of the {kept:,} samples that a trainer's configuration keeps, but a "
-            f"recipe trains on all {len(profile):,}: pass a corpus of those alone, or name a "
-            "strategy with --strategy"
+            f"{shown} covers only the {kept:,} samples that the trainer keeps; a recipe trains on "
+            f"all {len(profile):,}: pass a corpus with only those samples, or name a strategy with "
+            "--strategy"
         )
     return found
 

@@ -139,9 +139,7 @@ class PreflightFile(Compared, number="batchstat.preflight/3"):
     schedule: Schedule = told(of=SAME)
     strategy: Strategy = told("An epoch of it.")
     changes: list[Change] = told("What would help: at most one change of each role.")
-    warnings: list[Warned] = told(
-        "What the report may not be true of, and what else to know about its numbers."
-    )
+    warnings: list[Warned] = told("Caveats of the report, and what else to know about its numbers.")
 
 
 def _shown(value: Any) -> Any:

@@ -55,7 +55,7 @@ class TokenRanges:
 
     @classmethod
     def of_last(cls, lengths: Ints, counts: Ints) -> "TokenRanges":
-        """Build from how many tokens of each sample carry loss, its last ones.
+        """Build ranges in which the last n tokens of each sample carry loss.
 
         Args:
             lengths: (n,) tokens of each sample.

@@ -56,8 +56,8 @@ class PlanInputs(NamedTuple):
         stated_max = self.profile.stated_max if self.profile else None
         if settings.needs_trained and self.samples.trained is None:
             raise InputError(
-                "balance_by=trained: it is unknown which tokens are trained; profile the corpus "
-                "with --prompt-column and --completion-column, --assistant-only-loss or "
+                "balance_by=trained needs to know which tokens are trained: count the corpus with "
+                "--prompt-column and --completion-column, --assistant-only-loss or "
                 "--trained-column"
             )
         size = loss = None

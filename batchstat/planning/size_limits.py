@@ -22,8 +22,8 @@ def check_room(what: str, samples: int, remedy: str) -> None:
     memory = _memory()
     if memory is not None and samples * _BYTES > memory:
         raise InputError(
-            f"{what} {samples:,} samples per epoch, but the {memory >> 20:,} MB of memory of this "
-            f"machine hold at most {memory // _BYTES:,}: {remedy}"
+            f"{what} {samples:,} samples per epoch, but at most {memory // _BYTES:,} fit into this "
+            f"machine's {memory >> 20:,} MB of memory: {remedy}"
         )
 
 

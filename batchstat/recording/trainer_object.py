@@ -31,7 +31,7 @@ class TrainerObject:
         rows: the rows of its data set; None where its own loader must be read.
         collating: what its collator does; None if that is not known.
         why_loader: why its own loader must be read; empty where it need not.
-        samples_by_arguments: whether its arguments decide which samples meet in a batch.
+        samples_by_arguments: whether its arguments decide which samples share a batch.
         own_loss: what of the loss is the user's own, by name.
         has_decoder: whether its model has an encoder and a decoder.
         takes_count: whether the model's loss is divided by the tokens of the whole step.

@@ -29,7 +29,7 @@ def show(report: Preflight) -> None:
     Example:
         >>> report = batchstat.preflight("sample_data/sft.yaml")
         >>> batchstat.show(report)  # doctest: +ELLIPSIS
-        config   sample_data/sft.yaml · TRL's SFTConfig, by the rules of 1.16
+        config   sample_data/sft.yaml · TRL's SFTConfig, as in 1.16
         data     120 samples, 120 per epoch · 49,805 tokens
         ...
 

@@ -285,7 +285,7 @@ def _of_classes(rows: Sequence[StrategyResult], basis: ResolvedSettings) -> Iter
     if others:
         yield ReportWarning(
             "other_batches",
-            f"{basis.sampler}: batches have other numbers of classes: {'; '.join(others)}: use "
-            f"static with batch_size={sampler.batch_size}, --distribute batches and "
-            "--overflow truncate",
+            f"with sampler {basis.sampler}, these strategies do not keep its classes per batch: "
+            f"{'; '.join(others)}: use static with batch_size={sampler.batch_size}, "
+            "--distribute batches and --overflow truncate",
         )

@@ -120,7 +120,9 @@ def _as_arrow(texts: Any, first: int) -> pa.LargeStringArray:
             block = pa.array(texts, pa.large_string(), from_pandas=True)
     except (pa.ArrowException, TypeError, UnicodeEncodeError) as error:
         reason = str(error).splitlines()[0]
-        raise OptionError(f"texts from {first} on are not text: {reason}") from None
+        raise OptionError(
+            f"texts[{first}:] contains values that are not strings: {reason}"
+        ) from None
     if block.null_count:
         at = int(np.flatnonzero(block.is_null().to_numpy(zero_copy_only=False))[0])
         raise OptionError(f"texts[{first + at}] is missing: pass text for every item")

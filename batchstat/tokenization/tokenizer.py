@@ -127,7 +127,7 @@ class Tokenizer:
         return replace(self, load=self.encoder.without_shortcuts)
 
     def expect(self, bytes_: int) -> None:
-        """Prepare for texts of about so many bytes; without this, it shows as they are counted."""
+        """Announce how much text will come, in bytes, so that the fast engine is loaded early."""
         texts = self.encoder if self.render_chats is None else self.encoder.rendered
         if texts.engine is not None:
             texts.engine.expect(bytes_)

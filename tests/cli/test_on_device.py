@@ -274,7 +274,10 @@ def test_what_cannot_be_used_is_one_line(run, device, command, given, code, word
 def test_another_model_than_the_one_named(run):
     done = run("compare", CORPUS, *COST, "--model", "gpt2")
     assert done.returncode == 3
-    assert "h100.json is of another model, a-decoder, than the one named (hidden 64" in done.stderr
+    assert (
+        "h100.json was measured for a-decoder, not for the model you named (hidden 64"
+        in done.stderr
+    )
 
 
 @pytest.mark.parametrize(

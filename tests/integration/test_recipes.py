@@ -648,7 +648,7 @@ def test_a_recipe_is_refused_without_the_template_that_counted(run, tmp_path):
     assert compared.returncode == 0
     refused = run("recipe")
     assert refused.returncode == 3
-    assert "with another chat template than the chat template of builtin" in refused.stderr
+    assert "with a different chat template than the chat template of builtin" in refused.stderr
     [line] = [each for each in compared.stdout.splitlines() if "batchstat recipe" in each][:1]
     printed = run(*shlex.split(line)[1:])
     assert printed.returncode == 0, printed.stderr

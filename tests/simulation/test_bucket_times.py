@@ -257,7 +257,7 @@ def test_a_number_that_is_set_is_used_and_the_best_shown_beside_it():
         (
             {"cost": "time", "calibration": estimate_memory("gpt2")},
             InputError,
-            "gpt2 is an estimate of memory and has no time: measure it",
+            "gpt2 only estimates memory: measure its time",
         ),
         (
             {"cost": "time", "calibration": calibrated(per_token=1.0), "epochs": 0},

@@ -279,7 +279,7 @@ def test_a_file_is_a_calibration_and_a_model_may_be_named_beside_it(tmp_path):
         (
             {"calibration": calibration(), "model": replace(SHAPE, layers=3)},
             InputError,
-            "the calibration is of another model, a-decoder, than the one named (layers 2, not 3)",
+            "was measured for a-decoder, not for the model you named (layers 2, not 3)",
         ),
     ],
 )

@@ -107,8 +107,8 @@ def texts(tmp_path) -> batchstat.Profile:
         ),
         ({"compression": 1, "layers": 2}, "not a configuration of a known trainer.*with framework"),
         ({}, "not a configuration of a known trainer"),
-        ("[1, 2]", r"has no keys with values: it is \[1, 2\]; name the trainer's"),
-        ("null", "has no keys with values: it is empty"),
+        ("[1, 2]", r"contains no settings, it is \[1, 2\]: pass the trainer's"),
+        ("null", "contains no settings, it is empty"),
         ("{", "config.json is not valid JSON.*: correct it"),
     ],
 )
@@ -208,8 +208,8 @@ def test_another_version_that_is_installed_is_a_warning(tmp_path, monkeypatch, i
     monkeypatch.syspath_prepend(str(folder.parent))
     found = read_setup(saved(tmp_path, SFT))
     about = [each for each in found.warnings if "is installed" in each]
-    expected = [f"trl {installed} is installed, but these are the rules of 1.16"] * is_other
-    assert [each.partition(":")[0] for each in about] == expected
+    expected = [f"checked against trl 1.16; {installed} is installed"] * is_other
+    assert [each.partition(" and may")[0] for each in about] == expected
 
 
 def test_keys_of_transformers_4_are_read_with_a_warning(tmp_path, texts):

@@ -113,10 +113,10 @@ def test_no_text_and_empty_texts():
     ("texts", "message"),
     [
         (["a", None], r"texts\[1\] is missing"),
-        (["a", 5], "texts from 0 on are not text"),
+        (["a", 5], r"texts\[0:\] contains values that are not strings"),
         (pd.Series(["a", None]), r"texts\[1\] is missing"),
-        (pa.array([1, 2]), "texts from 0 on are not text"),
-        (["\ud800"], "texts from 0 on are not text"),
+        (pa.array([1, 2]), r"texts\[0:\] contains values that are not strings"),
+        (["\ud800"], r"texts\[0:\] contains values that are not strings"),
         ("some words", "texts of type str: pass a list"),
         (b"some words", "texts of type bytes: pass a list"),
         ((text for text in ["a"]), "texts of type generator: pass a list"),
@@ -125,7 +125,7 @@ def test_no_text_and_empty_texts():
         (pd.DataFrame({"a": ["b"]}), "texts of type DataFrame: pass a list"),
         (np.array([["a"]]), "texts of type ndarray: pass a list"),
         (5, "texts of type int: pass a list"),
-        (NOT_UTF8, "texts from 0 on are not text: Invalid UTF8"),
+        (NOT_UTF8, r"texts\[0:\] contains values that are not strings: Invalid UTF8"),
     ],
 )
 def test_what_is_no_text(texts, message):

@@ -122,8 +122,8 @@ def _check_template(profile: "Profile", template: "Path | None") -> None:
         return
     used = f"the chat template of {counter.name}" if template is None else template.as_posix()
     raise InputError(
-        f"the profile was counted with another chat template than {used}, which the script would "
-        "use: pass the file of the one that counted, --chat-template"
+        f"the profile was counted with a different chat template than {used}, which the script "
+        "would use: pass the one you counted with, --chat-template"
     )
 
 

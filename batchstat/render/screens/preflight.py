@@ -103,7 +103,7 @@ def _source(report: Preflight) -> Iterator[Line]:
     observed, setup = report.observed, report.setup
     if observed is None:
         path = one_line(setup.path.as_posix())
-        yield Line("config", f"{path} · {setup.title}, by the rules of {setup.version}")
+        yield Line("config", f"{path} · {setup.title}, as in {setup.version}")
     elif observed.run is not None:
         yield from run_source(observed.run)
     elif observed.trainer is None:
@@ -202,7 +202,7 @@ def _data(report: Preflight) -> Iterator[str]:
         yield f"{samples.held_out:,} held out for evaluation"
     trained = report.simulation.row.trained
     if trained is not None and trained.untrained_samples:
-        yield f"{trained.untrained_samples:,} trained on without a trained token"
+        yield f"{trained.untrained_samples:,} without a trained token (no loss)"
     yield f"{stats.sum:,} tokens"
     longest = int(np.count_nonzero(report.profile.lengths == stats.max))
     if report.observed is not None and longest > 1:

@@ -151,7 +151,7 @@ class RankMeter:
         )
 
     def counts(self, shapes: int) -> RankCounts:
-        """Return the counts of all units added, at least one, of so many shapes."""
+        """Return the counts after at least one unit; `shapes` is the number of distinct shapes."""
         assert self._worst is not None
         # With dummy batches, a rank without a unit runs an empty step.
         is_even = self._settings.remainder == "dummy"

@@ -188,7 +188,7 @@ def _multiple(config: AxolotlConfig, packing: bool) -> int:
 
 
 def _warnings(config: AxolotlConfig) -> Iterator[str]:
-    """Yield what the report may not be true of."""
+    """Yield caveats of the report."""
     if "seed" not in config.given:
         yield (
             "without seed, axolotl shuffles the data set differently in each run: which samples "
@@ -208,8 +208,8 @@ def _warnings(config: AxolotlConfig) -> Iterator[str]:
     may_count_none = config.dataloader_drop_last or config.num_epochs < 1
     if config.sample_packing and packs_held_out and may_count_none:
         yield (
-            "axolotl stops where it counts no step of the samples held out, as it may with "
-            "dataloader_drop_last or less than an epoch: eval_sample_packing=false avoids it"
+            "axolotl fails when evaluation has no step, which can happen with dataloader_drop_last "
+            "or less than an epoch: eval_sample_packing=false avoids it"
         )
     if config.sample_packing and attention_of(config) is None:
         yield (

@@ -84,8 +84,8 @@ def setup_of(
         )
     if other := framework.other_version:
         warnings.append(
-            f"{framework.package} {other} is installed, but these are the rules of "
-            f"{framework.version}: what has changed between them is not known here"
+            f"checked against {framework.package} {framework.version}; {other} is installed and "
+            "may differ"
         )
     checkpointing = given.get(framework.checkpointing)
     return TrainingSetup(
@@ -204,7 +204,7 @@ def _read(path: Path) -> dict[str, Any]:
     if not isinstance(content, dict):
         shown = "empty" if content is None else short(content)
         raise OptionError(
-            f"{where} has no keys with values: it is {shown}; name the trainer's configuration"
+            f"{where} contains no settings, it is {shown}: pass the trainer's configuration file"
         )
     return content
 

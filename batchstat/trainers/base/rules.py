@@ -14,7 +14,7 @@ from batchstat.trainers.base.samples import Preparation, keep_all
 
 @dataclass(frozen=True, kw_only=True)
 class EpochSize:
-    """How much an epoch has.
+    """Size of an epoch.
 
     Attributes:
         samples: number of samples, before any is repeated.
@@ -118,7 +118,7 @@ class CorpusRules:
             it gets from another one; None where it gets none.
         loads: how it loads the tokenizer that the configuration names.
         turns: how it tokenizes each turn of a chat by itself; None if it tokenizes whole chats.
-        warnings: what the counts may not be true of.
+        warnings: caveats of the counts.
     """
 
     reading: Mapping[str, Any] = field(default_factory=dict)
@@ -162,7 +162,7 @@ class TrainingRules:
         corpus: what is read.
         batching: what is batched.
         schedule: how long training lasts.
-        warnings: what the report may not be true of.
+        warnings: caveats of the report.
     """
 
     config: TrainerConfig

@@ -21,7 +21,7 @@ class TrainedSamples:
         held_out: number of samples that it evaluates on instead.
         lost: what it shortened and dropped of the samples that it is told to take. The samples
             beyond a limit on their number are counted in `dropped` alone.
-        warnings: what may not be true of these samples.
+        warnings: caveats of these samples.
     """
 
     profile: Profile

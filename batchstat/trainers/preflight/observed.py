@@ -77,7 +77,7 @@ class Observed:
         repair: what takes that padding out; empty where nothing is known to.
         unpadded: the strategy that makes the same batches then; None where there is none.
         without_padding: the samples without padding that counts as real; None where there is none.
-        warnings: what the report may not be true of.
+        warnings: caveats of the report.
         rank: of a loader, whose sampler may know it.
         run: what a recording says beside its batches; None without one.
         times: what its batches took; None where nothing was recorded or that cannot be told.

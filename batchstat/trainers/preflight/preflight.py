@@ -160,7 +160,7 @@ class Preflight:
 
     @property
     def warnings(self) -> tuple[ReportWarning, ...]:
-        """What the report may not be true of, and what else to know about its numbers."""
+        """Caveats of the report, and what else to know about its numbers."""
         samples = len(self.samples.profile)
         lasts = (self.warmup_steps, self.total_steps, self.epochs, self.trained_samples, samples)
         return (

@@ -19,7 +19,7 @@ from batchstat.trainers.preflight.observed import Observed
 def configuration_warnings(
     setup: TrainingSetup, samples: TrainedSamples, counter: TokenizerFacts | None
 ) -> Iterator[ReportWarning]:
-    """Yield what a report may not be true of.
+    """Yield caveats of a report.
 
     Args:
         setup: what the configuration means.

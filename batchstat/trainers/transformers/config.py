@@ -22,8 +22,8 @@ from batchstat.trainers.transformers.keys import (
 )
 
 GROUPED_WARNING = (
-    "group_by_length draws unseeded random numbers: which samples meet differs between runs; the "
-    "numbers of batches and steps do not"
+    "group_by_length draws unseeded random numbers: which samples share a batch differs between "
+    "runs; the numbers of batches and steps do not"
 )
 AUTO_FIND_WARNING = "auto_find_batch_size may halve the batch size when memory runs out"
 _NOW = {
@@ -157,7 +157,7 @@ def schedule_of(config: TrainingArguments) -> Schedule:
 
 
 def warnings_of(config: TrainingArguments) -> Iterator[str]:
-    """Yield what the report may not be true of."""
+    """Yield caveats of the report."""
     old = sorted(config.given & keys_of_version_4())
     if old:
         yield (

@@ -232,7 +232,7 @@ def test_several_devices_of_one_process_share_a_batch(bench):
 
 
 def test_group_by_length_has_the_samples_of_the_trainer(bench):
-    """It draws random numbers without a seed: which samples meet differs between runs."""
+    """It draws random numbers without a seed: which samples share a batch differs between runs."""
     keys = {**EIGHT, "train_sampling_strategy": "group_by_length"}
     trainer = bench.plain(**keys)
     own = recorded(trainer, trainer.get_train_dataloader())
