@@ -188,8 +188,8 @@ def as_device(
     shown = file or "the calibration"
     if cost_per_hour is not None and known.time is None:
         raise OptionError(
-            f"cost_per_hour={cost_per_hour} needs the time of an epoch, but {shown} is an estimate "
-            "of memory: measure one with batchstat calibrate"
+            f"cost_per_hour={cost_per_hour} needs the time of an epoch, but {shown} only estimates "
+            "memory: measure one with batchstat calibrate"
         )
     own = known.setup.shape
     if model is not None and own is not None and not _same(own, model):
@@ -199,7 +199,7 @@ def as_device(
             if getattr(model, name) != value
         ]
         raise InputError(
-            f"{shown} is of another model, {known.setup.model}, than the one named "
+            f"{shown} was measured for {known.setup.model}, not for the model you named "
             f"({', '.join(differing[:_MOST_DIFFERING])}): remove --model, or run batchstat "
             "calibrate for it"
         )

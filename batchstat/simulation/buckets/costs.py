@@ -170,8 +170,8 @@ def batch_time(device: Device, basis: ResolvedSettings, epochs: int) -> BatchTim
         )
     if not device.is_timed:
         raise InputError(
-            f"the calibration of {calibration.setup.model} is an estimate of memory and has no "
-            "time: measure it with batchstat calibrate"
+            f"the calibration of {calibration.setup.model} only estimates memory: measure its "
+            "time with batchstat calibrate"
         )
     cost = calibration.cost
     if not (cost.per_batch or cost.per_step or cost.per_token or cost.per_pair):
