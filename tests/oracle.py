@@ -259,3 +259,26 @@ def dynamic_buckets(
                 batch = []
         found += [batch] if batch else []
     return found
+
+
+def equal_parts(numbers: list[int], count: int, *, equal_size: bool) -> list[list[int]]:
+    """Karmarkar and Karp's method in plain loops over lists of positions, greatest first."""
+
+    def key(part: list[int]) -> tuple[int, int, list[int]]:
+        return sum(numbers[i] for i in part), len(part), part
+
+    def spread(parts: list[list[int]]) -> tuple[int, tuple[int, int, list[int]]]:
+        return key(parts[0])[0] - key(parts[-1])[0], key(parts[0])
+
+    rising = sorted(range(len(numbers)), key=numbers.__getitem__)
+    apart = consecutive(rising, count) if equal_size else [[i] for i in rising]
+    divisions = [
+        sorted([[i] for i in some], key=key, reverse=True) + [[]] * (count - len(some))
+        for some in apart
+    ]
+    while len(divisions) > 1:
+        divisions.sort(key=spread)
+        first, second = divisions.pop(), divisions.pop()
+        together = [a + b for a, b in zip(first, second[::-1], strict=True)]
+        divisions.append(sorted(together, key=key, reverse=True))
+    return [sorted(part) for part in divisions[0]]
