@@ -36,8 +36,8 @@ def expand_ranges(first: Ints, sizes: Ints) -> tuple[Ints, Ints]:
     offsets = offsets_from_sizes(sizes)
     numbers = np.repeat(first - offsets[:-1], sizes)
     for begin in range(0, len(numbers), IN_CACHE):
-        some = numbers[begin : begin + IN_CACHE]
-        some += np.arange(begin, begin + len(some))
+        part = numbers[begin : begin + IN_CACHE]
+        part += np.arange(begin, begin + len(part))
     return offsets, numbers
 
 

@@ -28,8 +28,8 @@ def wide(numbers: Ints, most: int) -> Ints:
 def product(one: Ints, other: Ints) -> Ints:
     """Return one × other, element by element."""
     most = _largest(one) * _largest(other)
-    found: Ints = wide(one, most) * wide(other, most)
-    return found
+    products: Ints = wide(one, most) * wide(other, most)
+    return products
 
 
 def total(numbers: Ints) -> int:
@@ -59,9 +59,9 @@ def moments(numbers: Ints, offsets: Ints) -> tuple[Ints, Ints]:
     squares = np.empty(len(offsets) - 1, dtype=np.int64)
     steps = np.searchsorted(offsets[:-1], np.arange(offsets[0], offsets[-1], IN_CACHE))
     for first, last in pairwise(np.unique([*steps, len(squares)]).tolist()):
-        some = numbers[offsets[first] : offsets[last]]
+        part = numbers[offsets[first] : offsets[last]]
         begins = offsets[first:last] - offsets[first]
-        np.add.reduceat(some * some, begins, out=squares[first:last])
+        np.add.reduceat(part * part, begins, out=squares[first:last])
     return np.add.reduceat(numbers, offsets[:-1]), squares
 
 
@@ -71,9 +71,9 @@ def sums_at(places: Ints, numbers: Ints, size: int) -> Ints:
     # bincount adds weights as floats of 64 bits.
     if most < _EXACT_FLOATS:
         return np.bincount(places, weights=numbers, minlength=size).astype(np.int64)
-    found = wide(np.zeros(size, dtype=np.int64), most)
-    np.add.at(found, places, wide(numbers, most))
-    return found
+    totals = wide(np.zeros(size, dtype=np.int64), most)
+    np.add.at(totals, places, wide(numbers, most))
+    return totals
 
 
 def added(numbers: Ints, add: Callable[[Ints], Ints], most: int) -> Ints:
@@ -91,8 +91,8 @@ def added(numbers: Ints, add: Callable[[Ints], Ints], most: int) -> Ints:
     high, low = add(numbers >> _HALF), add(numbers & _LOW)
     high = high + (low >> _HALF)
     most = _largest(high) + 1 << _HALF
-    found: Ints = (wide(high, most) << _HALF) + (low & _LOW)
-    return found
+    results: Ints = (wide(high, most) << _HALF) + (low & _LOW)
+    return results
 
 
 def _largest(numbers: Ints) -> int:

@@ -45,13 +45,13 @@ class LengthStats:
     @classmethod
     def of(cls, lengths: Ints) -> "LengthStats":
         """Return the statistics of `lengths` (n,), where n is at least 1."""
-        found = None
+        stats = None
         for first in range(0, len(lengths), _AT_ONCE):
             values, counts = distinct(lengths[first : first + _AT_ONCE])
             part = cls(values, counts)
-            found = part if found is None else found.merge(part)
-        assert found is not None, "n is at least 1"
-        return found
+            stats = part if stats is None else stats.merge(part)
+        assert stats is not None, "n is at least 1"
+        return stats
 
     def merge(self, other: "LengthStats") -> "LengthStats":
         """Return the statistics of these lengths and the others together."""

@@ -61,10 +61,10 @@ class TokenRanges:
             lengths: (n,) tokens of each sample.
             counts: (n,) trained tokens of each, at most its length.
         """
-        some = counts > 0
-        ends = lengths[some]
-        edges = np.stack([ends - counts[some], ends], axis=1).reshape(-1)
-        return cls(edges, offsets_from_sizes(2 * some))
+        has_range = counts > 0
+        ends = lengths[has_range]
+        edges = np.stack([ends - counts[has_range], ends], axis=1).reshape(-1)
+        return cls(edges, offsets_from_sizes(2 * has_range))
 
     @classmethod
     def of_counts(cls, counts: Ints) -> "TokenRanges":
@@ -127,5 +127,5 @@ class TokenRanges:
             last = np.minimum(last, np.repeat(stops, sizes) if np.ndim(stops) else stops)
         first = np.maximum(first, np.repeat(starts, sizes) if np.ndim(starts) else starts)
         ends = offsets_from_sizes(np.maximum(last - first, 0))
-        found: Ints = ends[ranges[1:]] - ends[ranges[:-1]]
-        return found
+        trained: Ints = ends[ranges[1:]] - ends[ranges[:-1]]
+        return trained

@@ -128,9 +128,9 @@ def _plain(label: Any) -> Any:
 
 def not_there(label: str, names: Sequence[str]) -> str:
     """Return the end of a message about a missing label: the nearest one, or those that exist."""
-    near = did_you_mean(label, names)
-    some = ", ".join(names[:_SHOWN]) + (", …" if len(names) > _SHOWN else "")
-    return f": {near}" if near else f" (has: {some})"
+    nearest = did_you_mean(label, names)
+    first_names = ", ".join(names[:_SHOWN]) + (", …" if len(names) > _SHOWN else "")
+    return f": {nearest}" if nearest else f" (has: {first_names})"
 
 
 _SHOWN = 20

@@ -45,8 +45,8 @@ def stream_order(n: int, order: str, *, seed: int, epoch: int) -> Iterator[Ints]
         return
     rng = order_rng(seed, epoch)
     firsts = rng.permutation(-(-n // BLOCK_SIZE)) * BLOCK_SIZE
-    for some in range(0, len(firsts), _AT_ONCE // BLOCK_SIZE):
-        blocks = firsts[some : some + _AT_ONCE // BLOCK_SIZE].tolist()
+    for first_block in range(0, len(firsts), _AT_ONCE // BLOCK_SIZE):
+        blocks = firsts[first_block : first_block + _AT_ONCE // BLOCK_SIZE].tolist()
         yield np.concatenate(
             [rng.permutation(np.arange(first, min(first + BLOCK_SIZE, n))) for first in blocks]
         )

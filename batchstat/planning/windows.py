@@ -151,6 +151,6 @@ def _renumbered(plan: BatchPlan, part: InMemoryEpoch) -> BatchPlan:
     part.samples.max(initial=0)  # read in sequence: the cache then holds what is taken at random
     samples, starts = part.samples.take(plan.samples), plan.starts
     if part.starts is not None:
-        begin = part.starts[plan.samples]
-        starts = begin if starts is None else begin + starts
+        first_tokens = part.starts[plan.samples]
+        starts = first_tokens if starts is None else first_tokens + starts
     return replace(plan, samples=samples, starts=starts)

@@ -166,8 +166,8 @@ def _check(columns: Mapping[str, Any], facts: _Facts) -> None:
     """Raise ValueError if the columns were changed since writing or cannot come from any plan."""
     from batchstat.storage.sealed_tables import check_range
 
-    for name, found in _digests(columns).items():
-        if found != facts.columns.get(name):
+    for name, digest in _digests(columns).items():
+        if digest != facts.columns.get(name):
             raise ValueError(f"column {name} was damaged, edited or sorted: its digest differs")
     for name in ("record", "start", "stop", "width"):
         check_range(name, columns[name], _FAR)

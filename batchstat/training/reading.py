@@ -90,16 +90,16 @@ def _records(block: "Block") -> Iterator[Record]:
         raise InputError("the corpus has token ids or lengths, not text: load it yourself")
     if isinstance(content, CompletionChats):
         chats = zip(content.messages, content.prompts, strict=True)
-        found: list[Record] = [{"prompt": each[:n], "completion": each[n:]} for each, n in chats]
+        records: list[Record] = [{"prompt": each[:n], "completion": each[n:]} for each, n in chats]
     elif isinstance(content, Chats):
-        found = [{"messages": messages} for messages in content.messages]
+        records = [{"messages": messages} for messages in content.messages]
     elif content.second is None:
-        found = [{"text": text} for text in content.first.to_pylist()]
+        records = [{"text": text} for text in content.first.to_pylist()]
     else:
         pairs = zip(content.first.to_pylist(), content.second.to_pylist(), strict=True)
         if isinstance(content, Completions | Instructions):
-            found = [{"prompt": prompt, "completion": rest} for prompt, rest in pairs]
+            records = [{"prompt": prompt, "completion": rest} for prompt, rest in pairs]
         else:
-            found = [{"text": pair} for pair in pairs]
-    for i, sample in enumerate(found):
+            records = [{"text": pair} for pair in pairs]
+    for i, sample in enumerate(records):
         yield sample if labels is None else {**sample, "label": labels[i]}

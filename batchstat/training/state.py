@@ -19,10 +19,10 @@ SCHEMA = "batchstat.sampler/5"
 
 def digest(*arrays: npt.NDArray[np.integer]) -> str:
     """Return a digest of the numbers in arrays, whatever their integer type."""
-    found = hashlib.sha256()
+    hashed = hashlib.sha256()
     for array in arrays:
-        found.update(np.ascontiguousarray(array, dtype="<i8").tobytes())
-    return f"sha256:{found.hexdigest()}"
+        hashed.update(np.ascontiguousarray(array, dtype="<i8").tobytes())
+    return f"sha256:{hashed.hexdigest()}"
 
 
 _MOST = 2**63 - 1

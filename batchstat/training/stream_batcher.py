@@ -216,7 +216,7 @@ class StreamBatcher:
             yield [window[place] for place in kept.samples[plan.samples[first:end]].tolist()]
 
     def _lengths(self, window: list[Any], before: int) -> Any:
-        found = []
+        lengths = []
         for place, sample in enumerate(window):
             length = self._length_of(sample)
             if (
@@ -228,8 +228,8 @@ class StreamBatcher:
                     f"sample {before + place} of the stream has length {length!r}: must be a whole "
                     f"number between 1 and {MAX_INT:,}"
                 )
-            found.append(int(length))
-        return np.array(found, dtype=np.int64)
+            lengths.append(int(length))
+        return np.array(lengths, dtype=np.int64)
 
     def _length_of(self, sample: Any) -> Any:
         if callable(self._length):

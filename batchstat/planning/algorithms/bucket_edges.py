@@ -54,13 +54,13 @@ def each_optimal_edges(
     for _ in range(min(buckets, len(edges))):
         best, cuts = _one_more(best, before, costs, least)
         chosen.append(cuts)
-        found, at = [], len(edges)
+        upper_edges, at = [], len(edges)
         for cuts in reversed(chosen):
             if at == 0:
                 break
-            found.append(edges[at - 1])
+            upper_edges.append(edges[at - 1])
             at = cuts[at]
-        yield tuple(reversed(found))
+        yield tuple(reversed(upper_edges))
 
 
 def check_least(least: int, samples: int) -> None:
@@ -80,7 +80,7 @@ def _one_more(
     `best[i] + cost of edge j × (samples up to j - samples up to i)` is a line in the cost of the
     edge, with the slope -before[i], which falls as i rises.
     """
-    found: list[float] = [0, *([np.inf] * len(costs))]
+    least_costs: list[float] = [0, *([np.inf] * len(costs))]
     cuts = [0] * (len(costs) + 1)
     hull: list[int] = []
     first = added = 0
@@ -100,8 +100,8 @@ def _one_more(
             first += 1
         if len(hull) > first:
             cuts[j] = hull[first]
-            found[j] = _at(best, before, hull[first], x) + x * before[j]
-    return found, cuts
+            least_costs[j] = _at(best, before, hull[first], x) + x * before[j]
+    return least_costs, cuts
 
 
 def _at(best: Sequence[float], before: Sequence[int], i: int, x: float) -> float:
@@ -147,8 +147,8 @@ def find_edges(
     values, counts = np.unique(rounded, return_counts=True)
     name, buckets = wanted
     check_buckets(name, buckets, len(values))
-    found = RULES[rule](values, counts, buckets or min(usual, len(values)), int)
-    return tuple(np.unique(round_up(found, multiple)).tolist())
+    upper_edges = RULES[rule](values, counts, buckets or min(usual, len(values)), int)
+    return tuple(np.unique(round_up(upper_edges, multiple)).tolist())
 
 
 def check_choice(

@@ -148,8 +148,8 @@ def first_fit(lengths: Ints, capacity: int, most: int) -> Packing:
                 break
             tree[at] = room
     one = np.ones(len(rows), dtype=np.int64)
-    row, had = np.array([rows, before], dtype=np.int64)
-    return Packing(row, one, one, had, lengths)
+    row, held_before = np.array([rows, before], dtype=np.int64)
+    return Packing(row, one, one, held_before, lengths)
 
 
 def next_fit(lengths: Ints, capacity: int, most: int) -> Packing:

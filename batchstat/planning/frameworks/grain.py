@@ -63,13 +63,13 @@ class Grain(PackedRows):
         end = rows = 0
         while end < len(lengths):
             first = end
-            own, had = self._filled(lengths[first:])
-            end += len(own)
-            places = np.arange(own.max(initial=0) + 1)
+            row_of_each, held_before = self._filled(lengths[first:])
+            end += len(row_of_each)
+            places = np.arange(row_of_each.max(initial=0) + 1)
             if self.shuffle_bins:  # seeded with the number of rows before
                 rng = np.random.default_rng(self.packing_seed + rows)
                 places = np.argsort(rng.permuted(places))
-            row[first:end], before[first:end] = rows + places[own], had
+            row[first:end], before[first:end] = rows + places[row_of_each], held_before
             rows += len(places)
         one = np.ones(len(lengths), dtype=np.int64)
         packing = Packing(row, one, one, before, lengths)
@@ -88,17 +88,19 @@ class Grain(PackedRows):
         most = self.max_sequences_per_bin or MAX_INT
         tried = 4 * rows
         while True:
-            some = lengths[:tried]
+            next_lengths = lengths[:tried]
             if self.best_fit:
                 # More rows than samples stay empty: none of them need be there.
-                row, before = _fill_best(some, self.max_length, most, min(rows, len(some)))
+                row, before = _fill_best(
+                    next_lengths, self.max_length, most, min(rows, len(next_lengths))
+                )
                 placed = len(row)
             else:
-                packing = first_fit(some, self.max_length, most)
+                packing = first_fit(next_lengths, self.max_length, most)
                 row, before = packing.row, packing.before
                 beyond = np.flatnonzero(row >= rows)
                 placed = int(beyond[0]) if len(beyond) else len(row)
-            if placed < len(some) or len(some) == len(lengths):
+            if placed < len(next_lengths) or len(next_lengths) == len(lengths):
                 return row[:placed], before[:placed]
             tried *= 2
 
@@ -107,15 +109,15 @@ def _fill_best(lengths: Ints, capacity: int, most: int, rows: int) -> tuple[Ints
     """Put lengths into the fullest of some rows that has room, of equal ones the first."""
     room = [(capacity, row) for row in range(rows)]
     held = [0] * rows
-    found: list[tuple[int, int]] = []
+    placements: list[tuple[int, int]] = []
     for length in np.maximum(lengths, 1).tolist():
         at = bisect_left(room, (length, -1))
         if at == len(room):
             break
         left, row = room.pop(at)
-        found.append((row, held[row]))
+        placements.append((row, held[row]))
         held[row] += 1
         if held[row] < most:
             insort(room, (left - length, row))
-    columns = np.array(found, dtype=np.int64).reshape(-1, 2)
+    columns = np.array(placements, dtype=np.int64).reshape(-1, 2)
     return columns[:, 0], columns[:, 1]

@@ -105,13 +105,13 @@ class _Buffer:
 
     def batches(self) -> list[list[int]]:
         """Return the samples of each batch, in the order in which they are drawn."""
-        found = []
+        drawn = []
         self._fill(self.settings.buffer_size)
         while (k := self._next_bucket()) is not None:
             batch = self._take(k)
-            found.append(batch)
+            drawn.append(batch)
             self._fill(len(batch))
-        return found
+        return drawn
 
     def _fill(self, wanted: int) -> None:
         stop = min(self.arrived + wanted, len(self.lengths))

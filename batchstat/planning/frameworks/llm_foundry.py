@@ -137,9 +137,9 @@ class LlmFoundry(Strategy):
         """Yield the rows of each batch, fullest first; of the others, `most` wait for the next."""
         waiting: list[list[_Row]] = [[] for _ in range(min(workers, len(lengths)))]
         for number, first in enumerate(range(0, len(lengths), at_once)):
-            some = [(lengths[i], [i]) for i in range(first, min(first + at_once, len(lengths)))]
+            samples = [(lengths[i], [i]) for i in range(first, min(first + at_once, len(lengths)))]
             worker = number % workers
-            rows = _filled(waiting[worker], some, self.batch_size, self.max_length)
+            rows = _filled(waiting[worker], samples, self.batch_size, self.max_length)
             yield rows[: self.batch_size]
             waiting[worker] = rows[self.batch_size :][:most]
             if len(waiting[worker]) > max(_MOST_WAITING, at_once):

@@ -22,17 +22,17 @@ def parse_sampler(spec: str) -> Sampler:
     """
     name, rest = name_and_parameters(spec)
     known = {field.name: field for field in fields(SAMPLERS[name])}
-    found: dict[str, Any] = {}
+    parameters: dict[str, Any] = {}
     if SAMPLERS[name] is Weights:
-        found, rest = _weights(rest)
+        parameters, rest = _weights(rest)
         known.pop("weights")
-    found |= read_parameters("sampler", name, rest, known)
-    missing = [k for k, f in known.items() if k not in found and f.default is MISSING]
+    parameters |= read_parameters("sampler", name, rest, known)
+    missing = [k for k, f in known.items() if k not in parameters and f.default is MISSING]
     if missing:
         example = ",".join(f"{key}=N" for key in missing)
         written = example if missing == [name] else f"{name}:{example}"
         raise OptionError(f"sampler {spec!r} needs {missing[0]}: write {written!r}")
-    return SAMPLERS[name](**found)
+    return SAMPLERS[name](**parameters)
 
 
 def weights_file(spec: str) -> str | None:

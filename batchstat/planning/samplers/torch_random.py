@@ -76,8 +76,8 @@ def torch_multinomial(weights: Floats, count: int, seed: int, *, replacement: bo
     drawn = _uniform(len(weights) if alone else count, seed)
     if alone:
         waits = -np.log1p(-drawn)
-        found: Ints = np.argsort(-(weights / waits), kind="stable")[:count]
-        return found
+        largest: Ints = np.argsort(-(weights / waits), kind="stable")[:count]
+        return largest
     upto = np.cumsum(weights)
     upto /= upto[-1]
     upto[-1] = 1

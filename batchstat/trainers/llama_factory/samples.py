@@ -51,8 +51,8 @@ class Turns:
     def lengths(self) -> Ints:
         """Return (n,) tokens of each sample."""
         ends = offsets_from_sizes(self.prompts + self.answers)
-        found: Ints = ends[self.offsets[1:]] - ends[self.offsets[:-1]]
-        return found
+        tokens: Ints = ends[self.offsets[1:]] - ends[self.offsets[:-1]]
+        return tokens
 
     def within(self, limit: int, *, last_first: bool = False) -> "Turns":
         """Return what `limit` tokens of each sample leave of its turns.
@@ -67,9 +67,11 @@ class Turns:
         left = np.full(len(self.offsets) - 1, limit, dtype=np.int64)
         for samples, turns in self._in_turn(last_first):
             open_ = left[samples] > 0
-            some, at = samples[open_], turns[open_]
-            prompts[at], answers[at] = _shared(self.prompts[at], self.answers[at], left[some])
-            left[some] -= prompts[at] + answers[at]
+            open_samples, open_turns = samples[open_], turns[open_]
+            prompts[open_turns], answers[open_turns] = _shared(
+                self.prompts[open_turns], self.answers[open_turns], left[open_samples]
+            )
+            left[open_samples] -= prompts[open_turns] + answers[open_turns]
         return Turns(prompts, answers, self.offsets)
 
     def answers_ended(self) -> "Turns":
@@ -83,9 +85,9 @@ class Turns:
 
     def last_answers(self) -> npt.NDArray[np.bool_]:
         """Return (m,) which turns are the last of their sample."""
-        found = np.zeros(len(self.prompts), dtype=bool)
-        found[self.offsets[1:][np.diff(self.offsets) > 0] - 1] = True
-        return found
+        is_last = np.zeros(len(self.prompts), dtype=bool)
+        is_last[self.offsets[1:][np.diff(self.offsets) > 0] - 1] = True
+        return is_last
 
     def trained(self, answers: npt.NDArray[np.bool_] | None = None) -> TokenRanges:
         """Return the tokens of the answers, or of those chosen, as ranges."""

@@ -172,16 +172,16 @@ class _PlannedTraining:
     def compute_loss(self, model: Any, inputs: Any, *rest: Any, **keywords: Any) -> Any:
         """Return the Trainer's loss, weighted in training if it is a mean of its batch."""
         labels = inputs.get("labels")
-        found = self._own["compute_loss"](model, inputs, *rest, **keywords)
+        loss = self._own["compute_loss"](model, inputs, *rest, **keywords)
         if not model.training:
-            return found
+            return loss
         batch = next(self._details)
         if self._is_of_step:
-            return found
+            return loss
         is_per_token = labels is not None and labels.ndim > 1
         weight = batch.token_weight if is_per_token else batch.weight
         weight *= self._trainer.current_gradient_accumulation_steps  # by which it is then divided
-        return (found[0] * weight, *found[1:]) if isinstance(found, tuple) else found * weight
+        return (loss[0] * weight, *loss[1:]) if isinstance(loss, tuple) else loss * weight
 
     @property
     def _is_of_step(self) -> bool:
