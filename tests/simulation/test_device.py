@@ -274,7 +274,7 @@ def test_a_file_is_a_calibration_and_a_model_may_be_named_beside_it(tmp_path):
             OptionError,
             "cost_per_hour=nan: must be a number above 0",
         ),
-        ({"calibration": estimate(), "cost_per_hour": 1.0}, OptionError, "estimate of memory"),
+        ({"calibration": estimate(), "cost_per_hour": 1.0}, OptionError, "only estimates memory"),
         ({"calibration": "missing.json"}, InputError, "no such file: missing.json"),
         (
             {"calibration": calibration(), "model": replace(SHAPE, layers=3)},

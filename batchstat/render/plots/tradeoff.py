@@ -144,7 +144,7 @@ def _read_ahead(figure: Figure, comparison: Comparison, sweep: Sweep) -> None:
     for axes, (title, colour, across, values) in zip(every, panels, strict=True):
         axes.plot(across, values, "o-", color=colour, markersize=5, clip_on=False, zorder=3)
         axes.axvline(sweep.recommended.read_ahead, color=style.INK, linewidth=0.9, zorder=0)
-        axes.set_sweep_title(title, color=style.GREY)
+        axes.set_title(title, color=style.GREY)
         axes.grid(axis="y")
     every[0].set_ylim(0, max(*ratios, 0.01) * 1.12)
     style.percent_axis(every[0].yaxis)
