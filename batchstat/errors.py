@@ -170,10 +170,12 @@ def _after_name(scheme: str, rest: str) -> re.Match[str] | None:
 
 
 def _user_in(rest: str) -> str | None:
-    """Return the user in the rest of an address, with the password; None if it has none.
+    """Return the user, with the password, in what follows the `scheme://` of an address; None if it
+    has none.
 
-    A password may hold an unescaped `@` and a `/` after it, and then looks like a host: behind a
-    password, an `@` in the path is taken for the end of it, too, as nobody could tell.
+    Where there is a password, all that precedes the last `@` is the user, even if that `@` stands
+    in the path: in `user:p@ss/word@host`, an unescaped password, `ss` looks like the host. Too much
+    is hidden rather than a part of a password shown.
     """
     host = _host(rest)
     has_password = ":" in host.partition("@")[0] and "@" in host

@@ -115,13 +115,13 @@ def decoded_bytes(values: pa.Array) -> Ints:
 
         return filled(pc.binary_length(values), 0)
     if pa.types.is_struct(kind):
-        return sum((decoded_bytes(each) for each in values.flatten()), _bytes_of_others(values))
+        return sum((decoded_bytes(each) for each in values.flatten()), _own_bytes(values))
     if pa.types.is_map(kind) or is_list(kind):
-        first, sizes, elements = _list_spans(values)
-        ends = offsets_from_sizes(elements)
-        within: Ints = ends[first + sizes] - ends[first]
-        return _bytes_of_others(values) + within
-    return _bytes_of_others(values)
+        first, counts, element_bytes = _list_spans(values)
+        ends = offsets_from_sizes(element_bytes)
+        within: Ints = ends[first + counts] - ends[first]
+        return _own_bytes(values) + within
+    return _own_bytes(values)
 
 
 def ranges(sizes: Ints, most_bytes: int, most: int) -> Iterator[tuple[int, int]]:
@@ -146,7 +146,8 @@ def _run_of_each(values: pa.Array) -> Ints:
     return np.searchsorted(as_numpy(values.run_ends), positions, side="right").astype(np.int64)
 
 
-def _bytes_of_others(values: pa.Array) -> Ints:
+def _own_bytes(values: pa.Array) -> Ints:
+    """Return (n,) what a value takes beside its elements and the bytes of its text."""
     return np.full(len(values), _OTHER_BYTES, dtype=np.int64)
 
 

@@ -278,6 +278,7 @@ def _unpacked(source: Source, raw: "io.BufferedReader[Any]") -> BinaryIO:
         )
     stream = cast(BinaryIO, raw) if unpacked is None else unpacked
     head = stream.peek(_TAR_HEAD) if hasattr(stream, "peek") else b""
-    if head[257:262] == b"ustar" and b"\0" in head[:257]:  # POSIX, and GNU's beginning of it
+    # The magic of POSIX, and the beginning of GNU's; text may say ustar there, but holds no NUL.
+    if head[257:262] == b"ustar" and b"\0" in head[:257]:
         raise InputError(f"{source.path} is a tar archive: unpack it, and pass the files in it")
     return stream

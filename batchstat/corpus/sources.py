@@ -219,18 +219,20 @@ def _on_disk(path: Path, on_warning: Callable[[str], object]) -> Iterable[Path]:
         if saved := of_saved_dataset(path, shown):
             return [path / name for name in saved]
         files: Iterable[Path] = visible_files(path)
+    # A file may have brackets in its name; a name without a file fails where it is opened.
     elif path.exists() or not glob.has_magic(str(path)):
         return [path]
     else:
         # Path.glob does not accept absolute patterns.
         names = glob.glob(str(path), recursive=True)  # noqa: PTH207
         files = [Path(name) for name in names if Path(name).is_file()]
-        if "**" in path.parts:
+        if "**" in path.parts:  # two of them find the same file several times
             files = once_each(files)
 
-    def is_there(beside: PurePath) -> bool:
-        return Path(beside).exists()
+    def is_there(file: PurePath) -> bool:
+        return Path(file).exists()
 
+    # A file is batchstat's own result by what lies beside it, which a pattern need not name.
     return data_files(files, shown, is_there, on_warning, is_pattern=not is_folder)
 
 

@@ -79,6 +79,9 @@ def sums_at(places: Ints, numbers: Ints, size: int) -> Ints:
 def added(numbers: Ints, add: Callable[[Ints], Ints], most: int) -> Ints:
     """Return add(numbers), exactly.
 
+    Where a sum may not fit 64 bits, the high and the low bits of the numbers are summed apart, so
+    that neither overflows, and put together; Python integers, which are slow, only where needed.
+
     Args:
         numbers: numbers in an array of any shape.
         add: returns sums of them, and may lose anything above 64 bits.
@@ -86,6 +89,7 @@ def added(numbers: Ints, add: Callable[[Ints], Ints], most: int) -> Ints:
     """
     if numbers.dtype == object or _largest(numbers) * most < _LIMIT:
         return add(numbers)
+    # So many summands that the sum of a half would not fit either.
     if most >= 2 ** (_HALF - 1):
         return add(numbers.astype(object))
     high, low = add(numbers >> _HALF), add(numbers & _LOW)

@@ -89,7 +89,7 @@ def resolve_inputs(
     Args:
         lengths: a `Profile`, the `lengths.parquet` of one, or (n,) tokens per sample.
         labels: (n,) one per sample, None for no label; a profile has its own.
-        keep: the labels that count; all if none are given.
+        keep: the labels that count; all if none are given, and where nothing has a label.
 
     Raises:
         OptionError: labels together with a profile, or not one label per sample.
@@ -103,8 +103,8 @@ def resolve_inputs(
     if isinstance(lengths, Profile):
         if labels is not None:
             raise OptionError("labels cannot be combined with a Profile, which already has labels")
-        # Roles that a template does not know (from/value with human and gpt) render nothing,
-        # silently.
+        # `left_out` counts chats that the template does not render completely. Roles that it does
+        # not know (from/value with human and gpt) render nothing, silently.
         if lengths.corpus.left_out and lengths.stats.sum == 0:
             raise InputError(
                 f"the chat template renders none of the messages of {len(lengths):,} chats: it may "
@@ -123,10 +123,12 @@ def resolve_inputs(
     whole = validate_lengths(cast("npt.ArrayLike", lengths))
     classes = None
     if labels is not None:
-        known = listed("labels", labels)
-        if len(known) != len(whole):
-            raise OptionError(f"{len(known):,} labels for {len(whole):,} lengths: pass one each")
-        classes = Classes.encode(known, keep)
+        of_samples = listed("labels", labels)
+        if len(of_samples) != len(whole):
+            raise OptionError(
+                f"{len(of_samples):,} labels for {len(whole):,} lengths: pass one each"
+            )
+        classes = Classes.encode(of_samples, keep)
     return PlanInputs(Samples(whole, np.arange(len(whole)), classes), None)
 
 

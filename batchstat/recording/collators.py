@@ -39,7 +39,7 @@ _PADDING = (
     "DataCollatorForSeq2Seq",
     "DataCollatorForTokenClassification",
 )
-_WITHOUT = ("default_data_collator", "DefaultDataCollator")
+_WITHOUT_PADDING = ("default_data_collator", "DefaultDataCollator")
 
 
 def read_collator(collator: Any) -> Collating | None:
@@ -53,11 +53,12 @@ def read_collator(collator: Any) -> Collating | None:
     name, module = kind.__name__, kind.__module__
     if not is_library(module):
         return None
-    if name in _WITHOUT:
+    if name in _WITHOUT_PADDING:
         return Collating(pads=False)
     multiple = getattr(collator, "pad_to_multiple_of", None) or 1
     if name == "DataCollatorForLanguageModeling" and module.startswith("trl."):
-        if hasattr(collator, "completion_only_loss"):  # TRL before 1.0, by masks of its own
+        # TRL before 1.0 makes labels of completion masks, by rules that are not modelled.
+        if hasattr(collator, "completion_only_loss"):
             return None
         return Collating(
             multiple=multiple,

@@ -191,5 +191,5 @@ def test_weights_are_for_those_who_know_or_ask(profile):
 
 
 def test_what_needs_trained_tokens_says_where_they_come_from(profile):
-    with pytest.raises(InputError, match=r"balance_by=trained: it is unknown .*with prompt_column"):
+    with pytest.raises(InputError, match=r"balance_by=trained needs to know .*with prompt_column"):
         batchstat.compare(profile.lengths, balance_by="trained")

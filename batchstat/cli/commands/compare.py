@@ -242,15 +242,17 @@ def _export(profile: "Profile", comparison: "Comparison", path: Path) -> None:
 def _strategies(
     inputs: "Inputs", given: "tuple[StrategySpec, ...]", trained: "Trained", *, every: bool
 ) -> "Sequence[Row] | None":
-    """Return the strategies of the rows: those of the flags, else None for the default ones; with
-    `--all`, all others of batchstat's own too.
+    """Return the strategies of the rows: those of the flags, else None, for which the comparison
+    has its defaults; with `--all`, all others of batchstat's own too.
 
     Raises:
-        OptionError: some where no strategy plans such batches.
+        OptionError: strategies are asked for, but the batches are of an encoder and a decoder,
+            which none plans.
     """
     from batchstat.planning.strategies.registry import OWN_STRATEGIES
     from batchstat.simulation.compare.candidates import default_strategies
 
+    # Only a recorded encoder and decoder has rows of its own: no others.
     if trained.strategies is not None:
         if every or given:
             raise OptionError(
@@ -259,8 +261,10 @@ def _strategies(
         return trained.strategies
     if not every:
         return given or None
+    # The defaults by name, so that none of them is listed twice.
     wanted = given or default_strategies(
         inputs.settings, inputs.current, () if trained.trainer is None else trained.trainer.changes
     )
+    # The current setup has a row without being named.
     named = {each.name for each in (*wanted, *filter(None, [inputs.current]))}
     return (*wanted, *(name for name in OWN_STRATEGIES if name not in named))

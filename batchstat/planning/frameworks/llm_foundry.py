@@ -108,27 +108,29 @@ class LlmFoundry(Strategy):
         return self._profiled(lengths) if self.max_length > 100 else None
 
     def _profiled(self, lengths: Ints) -> int | None:
-        """Return what packing_ratio: auto finds, None where it is 1.
+        """Return how many samples are packed into a batch under packing_ratio: auto, the largest
+        number tried that leaves no token out; None if that is no more than the batch size.
 
-        Source: auto_packing_ratio of llmfoundry/data/packing.py, which does not limit the rows that
-        wait.
+        Source: auto_packing_ratio and profile_packing of llmfoundry/data/packing.py: 20 ratios up
+        to max_length / 100, with one decimal, on the samples of 100 batches of the largest; rows
+        that wait are not limited.
         """
         ratios = np.round(10 * np.linspace(1, self.max_length / 100, 20)) / 10
-        sizes = list(dict.fromkeys(int(ratio * self.batch_size) for ratio in ratios))
-        first = lengths[: 100 * sizes[-1]].tolist()
+        counts = list(dict.fromkeys(int(ratio * self.batch_size) for ratio in ratios))
+        profiled = lengths[: 100 * counts[-1]].tolist()
         best = self.batch_size
-        for size in sizes:
-            # What cannot fill the rows of a batch is left out of the profile.
-            rest = len(first) % size
-            seen = first[: len(first) - rest] if rest < self.batch_size else first
+        for count in counts:
+            # What is left of the samples cannot fill the rows of a batch, and is not packed.
+            rest = len(profiled) % count
+            packed = profiled[: len(profiled) - rest] if rest < self.batch_size else profiled
             try:
-                made = self._batches(seen, size, None, 1)
-                taken = sum(tokens for batch in made for tokens, _ in batch)
-            except InputError:
+                batches = self._batches(packed, count, most=None, workers=1)
+                tokens_in_rows = sum(tokens for batch in batches for tokens, _ in batch)
+            except InputError:  # rows wait in such numbers that nobody could train on them
                 break
-            if not seen or taken < sum(seen):
+            if not packed or tokens_in_rows < sum(packed):
                 break
-            best = size
+            best = count
         return None if best == self.batch_size else best
 
     def _batches(

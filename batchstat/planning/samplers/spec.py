@@ -43,19 +43,21 @@ def weights_file(spec: str) -> str | None:
 
 
 def name_and_parameters(spec: str) -> tuple[str, str]:
-    """Return the name of a sampler, and its parameters as they are written.
+    """Return the name of a sampler, and its parameters as they are written: of `dynamic:decay=0.5`,
+    `dynamic` and `decay=0.5`.
 
     Raises:
         OptionError: an unknown name.
     """
     colon, equals = spec.find(":"), spec.find("=")
+    # `count=100` is short for `count:count=100`: its parameter has the name of the sampler.
     if equals >= 0 and (colon < 0 or equals < colon):
-        name, rest = spec[:equals], spec
+        name, parameters = spec[:equals], spec
     else:
-        name, _, rest = spec.partition(":")
+        name, _, parameters = spec.partition(":")
     if name not in SAMPLERS:
         raise unknown("sampler", name, SAMPLERS)
-    return name, rest
+    return name, parameters
 
 
 def _weights(rest: str) -> tuple[dict[str, Any], str]:
