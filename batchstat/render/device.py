@@ -60,17 +60,17 @@ def device_columns(
     rows: Sequence[StrategyResult], device: Device | None
 ) -> dict[str, Callable[[StrategyResult], str]]:
     """Return the columns of what is known of a device, each with what it shows of a row."""
-    found: dict[str, Callable[[StrategyResult], str]] = {}
+    columns: dict[str, Callable[[StrategyResult], str]] = {}
     if device is None:
-        return found
+        return columns
     time, memory = device.time_residual, device.memory_residual
     if any(row.on_device.seconds is not None for row in rows):
-        found["time" + margin(time)] = lambda row: time_of(row.on_device)
+        columns["time" + margin(time)] = lambda row: time_of(row.on_device)
     if any(row.counts.peak_bytes is not None for row in rows):
-        found["peak" + margin(memory)] = lambda row: peak_of(row.on_device, row.counts.peak_bytes)
+        columns["peak" + margin(memory)] = lambda row: peak_of(row.on_device, row.counts.peak_bytes)
     if any(row.on_device.cost is not None for row in rows):
-        found["cost" + margin(time)] = lambda row: cost_of(row.on_device)
-    return found
+        columns["cost" + margin(time)] = lambda row: cost_of(row.on_device)
+    return columns
 
 
 def margin(residual: float | None) -> str:
@@ -106,14 +106,14 @@ def described(facts: Mapping[str, Any], widest: int) -> dict[str, str]:
         facts: the calibration, as in the report.
         widest: tokens of the widest row that a batch may have.
     """
-    found = {"device": _device(facts)}
+    words = {"device": _device(facts)}
     if (most := facts["tokens_that_fit"]) is not None:
-        found["fits"] = f"tokens_per_batch up to {most:,}"
+        words["fits"] = f"tokens_per_batch up to {most:,}"
         if not most:
-            found["fits"] = "no batch, whatever its size"
+            words["fits"] = "no batch, whatever its size"
         elif most < widest:
-            found["fits"] = f"at most {most:,} tokens, not even one row of {widest:,}"
-    return found
+            words["fits"] = f"at most {most:,} tokens, not even one row of {widest:,}"
+    return words
 
 
 def _device(facts: Mapping[str, Any]) -> str:

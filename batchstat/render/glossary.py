@@ -153,18 +153,18 @@ def explain_all(words: Sequence[str]) -> list[Entry]:
     Raises:
         OptionError: nothing has one of the names.
     """
-    found: list[Entry] = []
+    meanings: list[Entry] = []
     first = 0
     while first < len(words):
         for last in range(len(words), first, -1):
             try:
-                found += explain(" ".join(words[first:last]))
+                meanings += explain(" ".join(words[first:last]))
                 break
             except OptionError:
                 if last == first + 1:
                     raise
         first = last
-    return found
+    return meanings
 
 
 def explain(name: str) -> list[Entry]:
@@ -176,12 +176,12 @@ def explain(name: str) -> list[Entry]:
     # Headings have the number in them: `over 3 seeds`, `in 10 epochs`.
     name = re.sub(r"^(over|after|in) \d+\b", r"\1", name)
     wanted = _plain(COLUMNS.get(name.lower(), name))
-    found = [entry for entry in entries() if _plain(entry.name) == wanted]
-    if not found:
+    meanings = [entry for entry in entries() if _plain(entry.name) == wanted]
+    if not meanings:
         known = {entry.name for entry in entries()} | set(COLUMNS)
         near = did_you_mean(name, sorted(known)) or "run batchstat explain for all names"
         raise OptionError(f"nothing is called {name!r}: {near}")
-    return found
+    return meanings
 
 
 def entries() -> Iterator[Entry]:
@@ -231,12 +231,12 @@ def parameters() -> dict[str, tuple[list[str], Option]]:
     """Return the parameters of strategies and samplers that are no settings: owners and meaning."""
     kinds: dict[str, type[DataclassInstance]] = {**STRATEGIES, **SAMPLERS}
     fields_of = {owner: {field.name for field in fields(kind)} for owner, kind in kinds.items()}
-    found: dict[str, Option] = {}
+    declarations: dict[str, Option] = {}
     for kind in kinds.values():
-        found = options_of(kind) | found
+        declarations = options_of(kind) | declarations
     return {
         name: ([owner for owner, names in fields_of.items() if name in names], declared)
-        for name, declared in found.items()
+        for name, declared in declarations.items()
     }
 
 

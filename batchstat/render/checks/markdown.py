@@ -13,11 +13,8 @@ _MARKS = re.compile(r"([\\`*_\[\]|~#@])")
 
 def check_markdown(checks: Sequence[Check]) -> str:
     """Return a section for a pull request or a job summary: a table of limits for each check."""
-    lines = [
-        f"## batchstat: {verdicts.heading(checks)}",
-        "",
-        f"{escaped(verdicts.result(checks))}.",
-    ]
+    result = f"{escaped(verdicts.result(checks))}."
+    lines = [f"## batchstat: {verdicts.heading(checks)}", "", result]
     for check in checks:
         lines += ["", f"### {escaped(check.name)}", ""]
         if check.error is not None:

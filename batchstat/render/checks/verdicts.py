@@ -86,12 +86,12 @@ def rows(check: Check) -> list[tuple[str, ...]]:
     """
     compared = any(outcome.before is not None for outcome in check.outcomes)
     middle = ("before", "difference") if compared else ()
-    found = [("limit", "value", "allowed", *middle, "outcome")]
+    cells = [("limit", "value", "allowed", *middle, "outcome")]
     for outcome in check.outcomes:
         value, allowed = _allowed(outcome)
         change = _since_baseline(outcome) if compared else ()
-        found.append((one_line(outcome.limit.name), value, allowed, *change, outcome.status))
-    return found
+        cells.append((one_line(outcome.limit.name), value, allowed, *change, outcome.status))
+    return cells
 
 
 def result(checks: Sequence[Check]) -> str:

@@ -66,21 +66,21 @@ _NUMBER = re.compile(r"\W*\d\S*( ±? ?\S+)?")
 
 def blocks(*parts: RenderableType | Block) -> tuple[Block, ...]:
     """Return the parts of a screen as blocks, tables with their captions."""
-    found: list[Block] = []
+    made: list[Block] = []
     caption = ""
     for part in parts:
         match part:
             case Caption():
                 caption = f"{part.word}: {part.text}"
             case Line() | Pasted() | Chart() | Folded():
-                found.append(part)
+                made.append(part)
             case Text():
-                found += [Line("", part.plain)] if part.plain else []
+                made += [Line("", part.plain)] if part.plain else []
             case _:
                 table = _table(part)
-                found.append(replace(table, caption=caption or table.caption))
+                made.append(replace(table, caption=caption or table.caption))
                 caption = ""
-    return tuple(found)
+    return tuple(made)
 
 
 def _table(part: RenderableType | Block) -> Table:

@@ -63,9 +63,8 @@ def what_if(
             }
         )
     best = (comparison.best.label, comparison.basis.world_size)
-    first = next(
-        (i for i, near in enumerate(found.rows) if (near.result.label, near.world_size) == best), 0
-    )
+    plans = [(near.result.label, near.world_size) for near in found.rows]
+    first = plans.index(best) if best in plans else 0
     return WhatIf(
         notes=tuple(_notes(comparison, found)),
         table=_table(comparison, found),

@@ -67,12 +67,12 @@ def place_labels(
         return crosses or any(each.overlaps(box) for each in lines)
 
     for (x, y), (width, height) in zip(dots, sizes, strict=True):
-        found = [
+        candidates = [
             _beside(x, y, width, height, direction, distance)
             for distance in _DISTANCES
             for direction in _DIRECTIONS
         ]
-        free = list(filter(is_free, found)) or found[:1]
+        free = list(filter(is_free, candidates)) or candidates[:1]
         taken.append(next((box for box in free if not is_crossed(box, (x, y))), free[0]))
         lines += _line((x, y), taken[-1])
     return taken

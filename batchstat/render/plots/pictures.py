@@ -38,8 +38,8 @@ def plot(result: Result, name: str | None = None) -> Picture:
             f"{type(result).__name__} has no plots: pass a profile, a comparison, or what balance "
             "or find_buckets returned"
         )
-    found = pictures(result)
-    return found[next(iter(found)) if name is None else one_of("plot", name, found)]
+    plots = pictures(result)
+    return plots[next(iter(plots)) if name is None else one_of("plot", name, plots)]
 
 
 def pictures(result: Result) -> dict[str, Picture]:

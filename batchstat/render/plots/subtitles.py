@@ -22,15 +22,10 @@ def compared(comparison: Comparison) -> str:
     if subsample is not None:
         whole = counted(subsample.corpus_samples, "sample")
         samples = f"an ESTIMATE from {subsample.samples:,} of {whole}"
-    ranks = [counted(basis.world_size, "rank")] if basis.world_size > 1 else []
-    return subtitle(
-        comparison.corpus,
-        comparison.tokenizer,
-        samples,
-        f"max_length {basis.max_length:,}",
-        f"at most {basis.tokens_per_batch:,} tokens per batch",
-        *ranks,
-    )
+    budget = f"at most {basis.tokens_per_batch:,} tokens per batch"
+    facts = [samples, f"max_length {basis.max_length:,}", budget]
+    facts += [counted(basis.world_size, "rank")] if basis.world_size > 1 else []
+    return subtitle(comparison.corpus, comparison.tokenizer, *facts)
 
 
 def measure(comparison: Comparison) -> str:
@@ -45,8 +40,8 @@ def estimated(comparison: Comparison) -> str:
 
 def marks(comparison: Comparison, row: StrategyResult) -> list[str]:
     """Return what to write beside a row's name: whether it is the current setup, the best one."""
-    found = ["current"] if row is comparison.current else []
-    return found + (["best"] if row is comparison.changes.best else [])
+    words = ["current"] if row is comparison.current else []
+    return words + (["best"] if row is comparison.changes.best else [])
 
 
 def marked(comparison: Comparison, row: StrategyResult, most: int) -> str:

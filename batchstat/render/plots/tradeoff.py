@@ -47,10 +47,9 @@ def draw_tradeoff(figure: Figure, comparison: Comparison) -> None:
     """Draw a dot for each strategy: its compute, against how alike its batches' lengths are."""
     style.titled(figure, _title(comparison), compared(comparison))
     axes = figure.subplots()
-    rows = sorted(
-        comparison.strategies,
-        key=lambda row: (row is not comparison.best, row is not comparison.current),
-    )
+    current, best = comparison.current, comparison.best
+    # Labels of the first dots choose their places first.
+    rows = sorted(comparison.strategies, key=lambda row: (row is not best, row is not current))
     relative = [1 / comparison.speed_up(row) for row in rows]
     low = min(relative)
     top = style.end_of_axis(relative, max(1.0, low))
@@ -91,12 +90,12 @@ def _named_together(
     dots: list[tuple[float, float]], texts: list[str], space: float
 ) -> tuple[list[tuple[float, float]], list[str]]:
     """Return the dots that can be told apart, and the names of all that stand there."""
-    found: dict[tuple[float, float], list[str]] = {}
+    names_at: dict[tuple[float, float], list[str]] = {}
     for (x, y), text in zip(dots, texts, strict=True):
-        near = (at for at in found if abs(at[0] - x) < 0.012 and abs(at[1] - y) < 0.03 * space)
-        found.setdefault(next(near, (x, y)), []).append(text)
-    return list(found), [
-        textwrap.fill(", ".join(names), 44, break_on_hyphens=False) for names in found.values()
+        near = (at for at in names_at if abs(at[0] - x) < 0.012 and abs(at[1] - y) < 0.03 * space)
+        names_at.setdefault(next(near, (x, y)), []).append(text)
+    return list(names_at), [
+        textwrap.fill(", ".join(names), 44, break_on_hyphens=False) for names in names_at.values()
     ]
 
 

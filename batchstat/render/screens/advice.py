@@ -152,17 +152,13 @@ def _trade_off(change: Change) -> str:
     words = [*_size(change)]
     factors = change.learning_rate
     if abs(factors.square_root - 1) >= _NOTICED_FACTOR:
-        words.append(
-            f"learning rate x{factors.square_root:.2f} (square root) or x{factors.linear:.2f} "
-            "(linear)"
-        )
+        square_root = f"x{factors.square_root:.2f} (square root)"
+        words.append(f"learning rate {square_root} or x{factors.linear:.2f} (linear)")
     if row.shuffling != current.shuffling and change.keeps is not Keeps.EVERY_STEP:
         words.append(_SHUFFLING[row.shuffling])
-    if row.counts.max_batch_tokens > _NOTICED_PEAK * current.counts.max_batch_tokens:
-        words.append(
-            f"largest batch {row.counts.max_batch_tokens:,} tokens instead of "
-            f"{current.counts.max_batch_tokens:,}"
-        )
+    largest, before = row.counts.max_batch_tokens, current.counts.max_batch_tokens
+    if largest > _NOTICED_PEAK * before:
+        words.append(f"largest batch {largest:,} tokens instead of {before:,}")
     words += loses(row.counts, current.counts)
     if row.packs_rows and not current.packs_rows:
         words.append("needs varlen attention")

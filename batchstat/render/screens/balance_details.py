@@ -24,7 +24,9 @@ def balance_details(report: BalanceReport) -> Iterator[RenderableType]:
     yield from (Caption("drawn", words), _drawn(report), Text())
     yield Caption("batches", f"by {strategy}; compute is relative to none")
     yield from (_batches(report), *_separated(report), Text())
-    yield from (Caption("classes", _which_classes(report)), _classes(report))
+    hidden = len(report.samplers[0].classes) - _MOST_CLASSES
+    more = f"; {hidden:,} smaller ones are in balance.json" if hidden > 0 else ""
+    yield from (Caption("classes", f"samples of each{more}"), _classes(report))
     if report.basis.world_size > 1:
         words = "per rank: samples, largest class / smallest, steps; then over all ranks"
         yield from (Text(), Caption("ranks", words))
@@ -85,12 +87,6 @@ def _batches(report: BalanceReport) -> Rows:
         }
         for row in report.samplers
     )
-
-
-def _which_classes(report: BalanceReport) -> str:
-    shown = min(len(report.samplers[0].classes), _MOST_CLASSES)
-    more = len(report.samplers[0].classes) - shown
-    return "samples of each" + (f"; {more:,} smaller ones are in balance.json" if more else "")
 
 
 def by_size(report: BalanceReport) -> list[int]:

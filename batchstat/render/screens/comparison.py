@@ -113,28 +113,28 @@ def strategy_columns(
         speed_up: returns compute of the current setup / that of a row.
         comparison: what they belong to.
     """
-    found: dict[str, Callable[[StrategyResult], str]] = {}
-    found["padding"] = lambda row: percent(row.counts.padding_ratio)
+    columns: dict[str, Callable[[StrategyResult], str]] = {}
+    columns["padding"] = lambda row: percent(row.counts.padding_ratio)
     if any(row.interval for row in rows):
-        found["±"] = lambda row: f"{100 * row.interval.margin:.2f}" if row.interval else ""
+        columns["±"] = lambda row: f"{100 * row.interval.margin:.2f}" if row.interval else ""
     if spread := next((row.seeds for row in rows if row.seeds), None):
-        found[f"over {len(spread.batches)} seeds"] = lambda row: _spread(row.seeds)
-    found["speed-up"] = lambda row: f"{speed_up(row):.2f}x"
-    found |= device_columns(rows, comparison.device)
-    found["steps"] = lambda row: f"{row.counts.steps:,}"
-    found["batch size"] = batch_size
-    found["shuffling"] = comparison.shuffling
+        columns[f"over {len(spread.batches)} seeds"] = lambda row: _spread(row.seeds)
+    columns["speed-up"] = lambda row: f"{speed_up(row):.2f}x"
+    columns |= device_columns(rows, comparison.device)
+    columns["steps"] = lambda row: f"{row.counts.steps:,}"
+    columns["batch size"] = batch_size
+    columns["shuffling"] = comparison.shuffling
     if any(row.counts.over_budget_batches for row in rows):
-        found["over budget"] = lambda row: _or_nothing(row.counts.over_budget_batches)
+        columns["over budget"] = lambda row: _or_nothing(row.counts.over_budget_batches)
     if len({row.counts.lost_share for row in rows}) > 1:
-        found["lost"] = lambda row: _share(row.counts.lost_share)
+        columns["lost"] = lambda row: _share(row.counts.lost_share)
     if len({row.counts.repeated_share for row in rows}) > 1:
-        found["repeated"] = lambda row: _share(row.counts.repeated_share)
+        columns["repeated"] = lambda row: _share(row.counts.repeated_share)
     if any(row.request.settings.world_size > 1 for row in rows):
-        found["rank idle"] = lambda row: percent(rank_idle(row))
+        columns["rank idle"] = lambda row: percent(rank_idle(row))
     if {weight_range(row) for row in rows} - {"", "1.00"}:
-        found["token weight"] = weight_range
-    return found
+        columns["token weight"] = weight_range
+    return columns
 
 
 def weight_range(row: StrategyResult) -> str:
@@ -189,10 +189,10 @@ def _known_first(row: StrategyResult, comparison: Comparison) -> str:
 
 
 def _legend(comparison: Comparison) -> str:
-    found = {_known_first(row, comparison) for row in comparison.strategies}
+    shown = {_known_first(row, comparison) for row in comparison.strategies}
     if any(row.on_device.fits_memory is False for row in comparison.strategies):
-        found.add("does not fit")
-    signs = [f"{sign} {words}" for words, (sign, _) in _SIGNS.items() if words in found]
+        shown.add("does not fit")
+    signs = [f"{sign} {words}" for words, (sign, _) in _SIGNS.items() if words in shown]
     if any(row.on_device.is_extrapolated for row in comparison.strategies):
         signs.append(f"{EXTRAPOLATED} extrapolated")
     return "   ".join(signs)
@@ -225,8 +225,6 @@ def _sample(sample: SampleFacts) -> str:
 
 def _sampled(comparison: Comparison) -> str:
     counts = comparison.current.counts
-    return (
-        f"{counted(counts.drawn_samples, 'sample')}; {comparison.current.label} computes "
-        f"{percent(counts.coverage)} of the corpus's {comparison.samples:,}: see batchstat "
-        "balance"
-    )
+    corpus = f"{percent(counts.coverage)} of the corpus's {comparison.samples:,}"
+    drawn = counted(counts.drawn_samples, "sample")
+    return f"{drawn}; {comparison.current.label} computes {corpus}: see batchstat balance"

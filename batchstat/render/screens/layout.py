@@ -148,7 +148,7 @@ _IN_ASCII = str.maketrans({"★": "*", "●": ">", "†": "^", "✗": "x"})
 
 class Fitting:
     """A table in the widest form that fits the terminal: as it is, with the last word of a heading
-    on a line of its own, then each of `others` in the same two forms.
+    on a line of its own, then each further form in the same two ways.
     """
 
     def __init__(self, *forms: Rows) -> None:
@@ -196,12 +196,8 @@ def whose(
     paths: list[str], tokenizer: str | None, samples: int, tokens: int, unreadable: int
 ) -> str:
     """Return a corpus in one line: its files, its tokenizer, its size."""
-    words = [
-        corpus_name(paths),
-        tokenizer_name(tokenizer),
-        counted(samples, "sample"),
-        counted(tokens, "token"),
-    ]
+    words = [corpus_name(paths), tokenizer_name(tokenizer)]
+    words += [counted(samples, "sample"), counted(tokens, "token")]
     if unreadable:
         words.append(f"{counted(unreadable, 'unreadable record')} skipped")
     return " · ".join(words)

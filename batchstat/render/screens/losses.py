@@ -14,16 +14,14 @@ _LONGEST_NAME = 40
 
 def loses(new: PlanCounts, now: PlanCounts) -> list[str]:
     """Return in words that a setup drops or truncates noticeably more than the current one."""
-    if new.lost_share <= now.lost_share + MOST_LOST:
-        return []
-    return [f"it loses {' and '.join(_lost(new))}"]
+    is_more = new.lost_share > now.lost_share + MOST_LOST
+    return [f"it loses {' and '.join(_lost(new))}"] if is_more else []
 
 
 def repeats(new: PlanCounts, now: PlanCounts) -> list[str]:
     """Return in words that a setup repeats noticeably more than the current one."""
-    if new.repeated_share <= now.repeated_share + MOST_LOST:
-        return []
-    return [f"it repeats {_repeated(new)}, {_share(new.duplicated_ratio)}"]
+    is_more = new.repeated_share > now.repeated_share + MOST_LOST
+    return [f"it repeats {_repeated(new)}, {_share(new.duplicated_ratio)}"] if is_more else []
 
 
 def loss_lines(rows: Sequence[StrategyResult]) -> Iterator[Line]:
@@ -55,10 +53,8 @@ def losses(row: StrategyResult) -> Iterator[str]:
 def _dropped(row: StrategyResult) -> str:
     counts, again = row.counts, row.dropped_again
     per = row.request.strategy.drops_per
-    text = (
-        f"{counts.dropped_samples:,} of {counted(counts.drawn_samples, 'sample')} dropped"
-        f"{f' per {per}' if per else ''}, {_share(counts.dropped_ratio)}"
-    )
+    dropped = f"{counts.dropped_samples:,} of {counted(counts.drawn_samples, 'sample')} dropped"
+    text = dropped + (f" per {per}" if per else "") + f", {_share(counts.dropped_ratio)}"
     if again is None:
         return text
     if again == counts.dropped_samples:

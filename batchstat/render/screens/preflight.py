@@ -137,9 +137,8 @@ def _loss(report: Preflight) -> str:
         if observed.trainer.own_loss:
             return f"its own ({', '.join(observed.trainer.own_loss)}): not known"
         if observed.has_token_labels:
-            return (
-                "not known: the model was not given, or did not use, the number of trained tokens"
-            )
+            why = "the model was not given, or did not use, the number of trained tokens"
+            return f"not known: {why}"
     if observed is not None and not observed.has_token_labels:
         return "not known, since its labels are not of tokens"
     if row.trained is None or (weights := row.trained.weights) is None:
@@ -150,10 +149,8 @@ def _loss(report: Preflight) -> str:
     framework = CONFIGURATIONS.get(report.setup.framework)  # none of a loader
     remedies = {} if framework is None else framework.weight_remedies
     remedy = remedies.get(row.request.settings.loss or "")
-    return (
-        f"a trained token weighs {least} to {most} in the gradient of its step (1 is exact)"
-        f"{f': {remedy}' if remedy else ''}"
-    )
+    words = f"a trained token weighs {least} to {most} in the gradient of its step (1 is exact)"
+    return f"{words}: {remedy}" if remedy else words
 
 
 def _order(report: Preflight) -> str:

@@ -58,11 +58,8 @@ def run_lines(run: RunFacts, saved: SavedTime | None) -> Iterator[Line]:
     if tokens := run.tokens_without_gradient:
         share = percent(tokens / (tokens + run.computed_tokens))
         calls = counted(run.forwards_without_gradient, "forward")
-        yield Line(
-            "beside",
-            f"{calls} without a gradient, {share} of the tokens, such as an evaluation or a "
-            "reference model: not in these numbers",
-        )
+        what = "such as an evaluation or a reference model: not in these numbers"
+        yield Line("beside", f"{calls} without a gradient, {share} of the tokens, {what}")
 
 
 def _saved(saved: SavedTime) -> str:

@@ -92,11 +92,11 @@ def _head() -> bytes:
 
 def _licences(modules: Path) -> bytes:
     """Return the licence of every package, each distinct text once."""
-    found: dict[str, list[str]] = {}
+    names_of: dict[str, list[str]] = {}
     for name, version in PACKAGES.items():
         text = (modules / name / "LICENSE").read_text(encoding="utf-8").strip()
-        found.setdefault(text, []).append(f"{name} {version}")
-    parts = [f"{', '.join(names)}\n\n{text}\n" for text, names in found.items()]
+        names_of.setdefault(text, []).append(f"{name} {version}")
+    parts = [f"{', '.join(names)}\n\n{text}\n" for text, names in names_of.items()]
     return ("d3.js holds parts of these packages.\n\n" + "\n---\n\n".join(parts)).encode()
 
 
