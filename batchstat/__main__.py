@@ -32,7 +32,7 @@ def main() -> None:
     def retry(lost: "sys.UnraisableHookArgs") -> None:
         """Interrupt again where Python drops exceptions, as in a weak reference's callback."""
         if stopped and isinstance(lost.exc_value, KeyboardInterrupt):
-            Timer(_RETRY_SECONDS, _interrupt).start()
+            _interrupt_soon()
         else:
             sys.__unraisablehook__(lost)
 
@@ -75,6 +75,18 @@ def _say_interrupted(error: BaseException) -> None:
 
     if not isinstance(error, KeptOnInterrupt):
         print("interrupted; no partial files were left behind", file=sys.stderr, flush=True)
+
+
+def _interrupt_soon() -> None:
+    """Interrupt the main thread when the hook that calls this has ended."""
+    seconds = _RETRY_SECONDS
+    while True:
+        try:
+            Timer(seconds, _interrupt).start()
+            return
+        except KeyboardInterrupt:
+            # On a busy machine it comes before the hook has ended, and would be lost once more.
+            seconds += 0.1
 
 
 def _interrupt() -> None:

@@ -177,9 +177,11 @@ def _user_in(rest: str) -> str | None:
     in the path: in `user:p@ss/word@host`, an unescaped password, `ss` looks like the host. Too much
     is hidden rather than a part of a password shown.
     """
-    host = _host(rest)
-    has_password = ":" in host.partition("@")[0] and "@" in host
-    user, at, _ = (rest if has_password or _is_part_of_user(host) else host).rpartition("@")
+    before_slash = _host(rest)
+    has_password = ":" in before_slash.partition("@")[0] and "@" in before_slash
+    # In `user:pa/ss@host`, what precedes the `/` is no host either, as `pa` is no port.
+    hides_all = has_password or _is_part_of_user(before_slash)
+    user, at, _ = (rest if hides_all else before_slash).rpartition("@")
     return user if at else None
 
 

@@ -232,7 +232,8 @@ def _on_disk(path: Path, on_warning: Callable[[str], object]) -> Iterable[Path]:
     def is_there(file: PurePath) -> bool:
         return Path(file).exists()
 
-    # A file is batchstat's own result by what lies beside it, which a pattern need not name.
+    # It leaves out batchstat's own results, which it knows by the files that lie beside them: these
+    # need not match the pattern, so that it looks for them on the disk.
     return data_files(files, shown, is_there, on_warning, is_pattern=not is_folder)
 
 

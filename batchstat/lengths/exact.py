@@ -94,8 +94,9 @@ def added(numbers: Ints, add: Callable[[Ints], Ints], most: int) -> Ints:
         return add(numbers.astype(object))
     high, low = add(numbers >> _HALF), add(numbers & _LOW)
     high = high + (low >> _HALF)
-    most = _largest(high) + 1 << _HALF
-    results: Ints = (wide(high, most) << _HALF) + (low & _LOW)
+    bound = (_largest(high) + 1) << _HALF  # no result is larger
+    # Python integers, if the bound does not fit 64 bits.
+    results: Ints = (wide(high, bound) << _HALF) + (low & _LOW)
     return results
 
 

@@ -70,13 +70,15 @@ class PlanInputs(NamedTuple):
         return settings.resolve(self.stats.max, stated_max, size, loss, multiple)
 
     def request(self, current: NamedRow, settings: Settings) -> RowRequest:
-        """Return the current setup with its settings, which it decides some of itself.
+        """Return the current setup with its settings, some of which it decides.
 
         Raises:
-            OptionError: a strategy or parameter that is wrong by itself.
+            OptionError: a parameter of the strategy that no settings allow.
         """
-        alone = current.request(self.resolve(settings))
-        return current.request(self.resolve(settings, alone))
+        # Twice: a setup is made of settings, and its batch size and loss are those of the settings
+        # where none are given.
+        without_its_own = current.request(self.resolve(settings))
+        return current.request(self.resolve(settings, without_its_own))
 
 
 def resolve_inputs(

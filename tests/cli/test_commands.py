@@ -369,12 +369,17 @@ def test_a_closed_pipe_is_no_error(tmp_path):
 
 
 @pytest.mark.slow
-def test_an_interrupt_is_not_lost_where_python_drops_exceptions(tmp_path):
-    """As in the callback of a weak reference, which importing a module has."""
-    code = """
+@pytest.mark.parametrize("retry_seconds", [0.01, 0.0])
+def test_an_interrupt_is_not_lost_where_python_drops_exceptions(tmp_path, retry_seconds):
+    """As in the callback of a weak reference, which importing a module has; also where it comes
+    again before that callback has ended, as on a busy machine.
+    """
+    code = f"""
 import signal, time, weakref
+import batchstat.__main__ as command
 import batchstat.cli.main
-from batchstat.__main__ import main
+
+command._RETRY_SECONDS = {retry_seconds}
 
 class Thing:
     pass
@@ -386,7 +391,7 @@ def run():
     time.sleep(60)
 
 batchstat.cli.main.run = run
-main()
+command.main()
 """
     result = subprocess.run(
         [sys.executable, "-c", code],

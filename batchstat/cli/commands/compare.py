@@ -242,8 +242,9 @@ def _export(profile: "Profile", comparison: "Comparison", path: Path) -> None:
 def _strategies(
     inputs: "Inputs", given: "tuple[StrategySpec, ...]", trained: "Trained", *, every: bool
 ) -> "Sequence[Row] | None":
-    """Return the strategies of the rows: those of the flags, else None, for which the comparison
-    has its defaults; with `--all`, all others of batchstat's own too.
+    """Return which strategies have a row: those of `--strategy`; without any, None, and the
+    comparison takes its defaults. `--all` adds every other one of batchstat's own. Recorded batches
+    of an encoder and a decoder have their own row alone.
 
     Raises:
         OptionError: strategies are asked for, but the batches are of an encoder and a decoder,
@@ -252,7 +253,7 @@ def _strategies(
     from batchstat.planning.strategies.registry import OWN_STRATEGIES
     from batchstat.simulation.compare.candidates import default_strategies
 
-    # Only a recorded encoder and decoder has rows of its own: no others.
+    # Set only for recorded batches of an encoder and a decoder, which no strategy plans.
     if trained.strategies is not None:
         if every or given:
             raise OptionError(
@@ -261,7 +262,7 @@ def _strategies(
         return trained.strategies
     if not every:
         return given or None
-    # The defaults by name, so that none of them is listed twice.
+    # `--all` needs the defaults themselves, so that none of them is listed twice.
     wanted = given or default_strategies(
         inputs.settings, inputs.current, () if trained.trainer is None else trained.trainer.changes
     )

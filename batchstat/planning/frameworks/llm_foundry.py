@@ -72,7 +72,8 @@ class LlmFoundry(Strategy):
         return self.max_length
 
     def plan(self, window: Window) -> BatchPlan:
-        """Pack some samples after the other.
+        """Pack as LLM Foundry's collator does: some samples at a time into the rows of a batch.
+        Rows that are left over wait for the next batch of the same DataLoader worker.
 
         Raises:
             InputError: a sample is longer than `max_length`, or too many rows wait.
@@ -80,15 +81,15 @@ class LlmFoundry(Strategy):
         lengths = window.lengths
         check_longest("llm-foundry", int(lengths.max(initial=0)), self.max_length)
         at_once = self._samples_at_once(lengths)
-        if at_once is None:
+        if at_once is None:  # nothing is packed: each row is one sample
             offsets = cut_every(len(lengths), self.batch_size, keep_short=self.keeps_short(window))
             widths = np.full(len(offsets) - 1, self.max_length)
             return self.batch_rows(window, np.arange(len(lengths)), offsets, widths)
         if not self.keeps_short(window):
             lengths = lengths[: len(lengths) - len(lengths) % at_once]
-        most = self.max_leftover_bins_to_keep
-        batches = list(self._batches(lengths.tolist(), at_once, most, self.num_workers))
-        rows = [samples for batch in batches for _, samples in batch]
+        most_waiting = self.max_leftover_bins_to_keep
+        batches = list(self._batches(lengths.tolist(), at_once, most_waiting, self.num_workers))
+        rows = [samples for batch in batches for _tokens, samples in batch]
         samples = np.array([i for row in rows for i in row], dtype=np.int64)
         row_offsets = offsets_from_sizes(np.array([*map(len, rows)], dtype=np.int64))
         batch_offsets = offsets_from_sizes(np.array([*map(len, batches)], dtype=np.int64))
