@@ -134,6 +134,9 @@ def left_out_of(address: str) -> set[str]:
 
 
 def _without_secrets(address: str) -> str:
+    """Return an address without its user, without all of its fragment, and without the parameters
+    of its query but for a few that hold no secret.
+    """
     scheme, colon, rest = _parts(address)
     if not scheme:
         return address
@@ -144,6 +147,7 @@ def _without_secrets(address: str) -> str:
     more = _after_name(scheme, rest)
     if more is None:
         return f"{scheme}{colon}{rest}"
+    # A fragment is left out whole: an empty parameter is not one of those that are shown.
     query = rest[more.end() :].split("&") if more[0] == "?" else [""]
     kept = [each for each in query if _SHOWN_QUERY.fullmatch(each)]
     kept += [LEFT_OUT] if len(kept) < len(query) else []

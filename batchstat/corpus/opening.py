@@ -260,7 +260,9 @@ def _buffered(path: Path, source: Source) -> "io.BufferedReader[Any]":
 
 @contextmanager
 def seekable(opened: OpenSource) -> Iterator[BinaryIO]:
-    """Yield the source for readers that need to seek, in a temporary file if it is compressed."""
+    """Yield the source for readers that need to seek; in a temporary file if it is compressed, or
+    hashed while it is read, which takes every byte once and in sequence.
+    """
     if opened.stream is opened.raw and opened.hashing is None:
         yield cast(BinaryIO, opened.raw)
         return

@@ -196,6 +196,7 @@ def _in_listing(
     names: dict[PurePath, str] = {PurePosixPath(name): name for name in files}
     there = {parent for each in names for parent in each.parents}.union(names)
 
+    # Files that make others batchstat's own results need not match a pattern.
     def is_listed(wanted: PurePath) -> bool:
         return wanted in there or bool(storage.exists(str(wanted)))
 

@@ -64,7 +64,8 @@ class PlanInputs(NamedTuple):
         multiple = 1
         if current is not None:
             size = current.strategy.batch_capacity if current.sets("batch_size") else None
-            # A batch size that is given says nothing of a multiple, as for a sampler alone.
+            # The setup's multiple comes with its batch size: a budget made of a batch size that is
+            # given with the settings is not rounded up.
             multiple = 1 if size is None else current.strategy.pad_to_multiple_of
             loss = None if self.samples.trained is None else current.strategy.loss
         return settings.resolve(self.stats.max, stated_max, size, loss, multiple)

@@ -126,12 +126,13 @@ def as_collated(
         name: what they are called, for messages.
         batches: the batches.
         has_decoder: whether the model is known to have an encoder and a decoder.
-        is_recorded: whether a model has computed them, whatever they say of their padding. Where
-            nothing says what is padding, and no token that rows end in, none is.
+        is_recorded: whether a model has computed them, whatever they say of their padding. If
+            nothing marks padding and rows do not end in one and the same token, all are real.
 
     Raises:
-        InputError: batches of several kinds, or one whose padding is unknown.
+        InputError: batches of several kinds, or one whose padding is unknown; not if recorded.
     """
+    # Sets what marks the padding of each batch and its real tokens, by all batches together.
     settle(batches, has_decoder)
     for number, read in enumerate(batches):
         if is_recorded and read.real is None and read.by == NOTHING:

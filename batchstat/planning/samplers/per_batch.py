@@ -43,7 +43,8 @@ class PerBatch(Sampler):
         return self.samples
 
     def draw(self, classes: Classes, *, seed: int, epoch: int) -> Ints:
-        """Draw batch after batch.
+        """Draw distinct classes for each batch, and samples of each: distinct ones where the class
+        has so many. What other batches have does not matter.
 
         Raises:
             InputError: more classes than the corpus has.
