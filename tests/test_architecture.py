@@ -21,7 +21,8 @@ PACKAGE = ROOT / "batchstat"
 # A room may import from itself and from the rooms that stand before it in this list.
 LAYERS = [
     ["errors", "_version", "records"],
-    ["lengths", "parameters"],
+    ["parameters"],
+    ["lengths"],
     ["storage"],
     ["corpus"],
     ["tokenization"],

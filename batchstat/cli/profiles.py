@@ -14,6 +14,7 @@ from batchstat.cli.inputs import Inputs
 from batchstat.cli.pages import check_outputs
 from batchstat.cli.records import READING, Counting, Output, Partial
 from batchstat.cli.streams import warn
+from batchstat.documents.comparison import ReportWarning
 from batchstat.errors import InputError, OptionError, message
 from batchstat.parameters import options_of
 from batchstat.profiling.build import count_shard, profile
@@ -27,7 +28,6 @@ from batchstat.profiling.run_options import RunOptions
 from batchstat.profiling.shards import SPLITS_FOLDER, Shard, ShardSpec
 from batchstat.profiling.staleness import changes, same_input
 from batchstat.recording.run_facts import RunFacts
-from batchstat.simulation.results import ReportWarning
 from batchstat.storage.machine import cache_folder
 from batchstat.storage.result_files import profile_version
 from batchstat.storage.shown import is_remote

@@ -3,7 +3,7 @@
 from typing import Annotated, Any
 
 from batchstat.documents.base import Document
-from batchstat.documents.comparison import Compared, Warned
+from batchstat.documents.comparison import Compared, ReportWarning
 from batchstat.documents.device import Calibrated
 from batchstat.documents.profile import percentiles
 from batchstat.documents.strategy import Strategy, strategy_of
@@ -140,7 +140,7 @@ class BalanceFile(Compared, number="batchstat.balance/3"):
         "where no two are compared or none evens the classes out.",
         of="recommended.spec",
     )
-    warnings: list[Warned] = told("What else to know about the numbers.")
+    warnings: list[ReportWarning] = told("What else to know about the numbers.")
 
 
 def balance_document(report: Any) -> dict[str, Any]:

@@ -3,7 +3,7 @@
 from typing import Annotated, Any
 
 from batchstat.documents.base import Document
-from batchstat.documents.comparison import Compared, Model, Warned
+from batchstat.documents.comparison import Compared, Model, ReportWarning
 from batchstat.documents.device import Calibrated
 from batchstat.documents.strategy import Strategy, strategy_of
 from batchstat.parameters import described
@@ -113,7 +113,7 @@ class BucketsFile(Compared, number="batchstat.buckets/3"):
         "The buckets of the optimal edges, rising."
     )
     rules: list[Rule] = told("What each rule gives.")
-    warnings: list[Warned] = told("What does not fit the device, and what is extrapolated.")
+    warnings: list[ReportWarning] = told("What does not fit the device, and what is extrapolated.")
 
 
 def buckets_document(report: Any) -> dict[str, Any]:

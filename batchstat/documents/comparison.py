@@ -12,6 +12,7 @@ from batchstat.documents.parts import parts
 from batchstat.documents.profile import OfCorpus, of_corpus
 from batchstat.documents.spreads import SampleFacts
 from batchstat.documents.strategy import Strategy, strategy_of
+from batchstat.errors import worded
 from batchstat.parameters import described
 from batchstat.planning.settings import ResolvedSettings
 from batchstat.profiling.profile import Profile, TokenizerFacts
@@ -128,10 +129,14 @@ class Bounds(Record):
     sorted: SortedEpoch
 
 
-@described("What else to know about the numbers.")
-class Warned(Document):
+@described("A warning attached to a report.")
+class ReportWarning(Record):
     code: str = told("A stable name of the kind of warning.")
     message: str = told("The warning in words.")
+
+    def __post_init__(self) -> None:
+        # Warnings name options by their flags; in Python they are arguments.
+        object.__setattr__(self, "message", worded(self.message))
 
 
 @described("What several files say of the lengths that they are about.")
@@ -174,7 +179,7 @@ class CompareFile(Compared, number="batchstat.compare/5"):
     sweep: Sweep | None = told(
         "One strategy with increasing read_ahead; null where none of these leaves a batch."
     )
-    warnings: list[Warned] = told("What else to know about the numbers.")
+    warnings: list[ReportWarning] = told("What else to know about the numbers.")
 
 
 @described("The numbers of one strategy on one corpus: what limits are held against.")

@@ -67,14 +67,6 @@ class Corpus(Document):
     options: _Options | None = told("How the corpus was read; null where lengths were given.")
 
 
-@described("How many values fall between two edges: four bins per octave.")
-class Histogram(Document):
-    edges: Annotated[list[Count], allowed(minItems=2)] = told(
-        "Bin i holds edges[i] <= value < edges[i + 1]."
-    )
-    counts: list[Count] = told("How many fall between an edge and the next.")
-
-
 _NO_CORPUS = {
     "sources": [],
     "skipped": {},

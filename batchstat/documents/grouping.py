@@ -3,7 +3,7 @@
 from typing import Annotated
 
 from batchstat.parameters import described, with_parameter
-from batchstat.records import Amount, Count, Positive, Ratio, Record, allowed, told, told_of
+from batchstat.records import Amount, Count, Positive, Ratio, Record, allowed, told, told_of, untold
 
 _ENOUGH = 0.005
 """A `read_ahead` whose padding ratio is within this of the best counts as equally good."""
@@ -74,19 +74,30 @@ class Sweep(Record):
 
 @described("Different classes of a batch.")
 class ClassesPerBatch(Record):
+    batches: int = untold()
+    sum: int = untold()
     min: Count
-    mean: Amount
     max: Positive
+
+    @property
+    @told_of(after="min")
+    def mean(self) -> Amount:
+        """Mean over the batches."""
+        return self.sum / self.batches
 
 
 @described("The classes of batches. A sample of several labels counts as the rarest of them.")
 class Mixing(Record):
     classes_per_batch: ClassesPerBatch
     single_class_batches: Count = told("Batches whose samples are all of one class.")
-    single_class_ratio: Ratio = told("single_class_batches / batches.")
     homogeneity: _Homogeneity | None = told(
         "How far batching sorts the classes apart (Fleiss's kappa): 0 where batches are as mixed "
         "as random ones, 1 where every batch holds one class, below 0 where each holds the same "
         "mixture; null where there is but one class, or no batch of two samples.",
         key="class_homogeneity",
     )
+
+    @property
+    @told_of("single_class_batches / batches.", after="single_class_batches")
+    def single_class_ratio(self) -> Ratio:
+        return self.single_class_batches / self.classes_per_batch.batches

@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from typing import Annotated, Any
 
 from batchstat.documents.base import Document
-from batchstat.documents.comparison import Compared, Warned
+from batchstat.documents.comparison import Compared, ReportWarning
 from batchstat.documents.corpus import corpus_of
 from batchstat.documents.device import Calibrated, calibrated
 from batchstat.documents.parts import Sources
@@ -139,7 +139,9 @@ class PreflightFile(Compared, number="batchstat.preflight/3"):
     schedule: Schedule = told(of=SAME)
     strategy: Strategy = told("An epoch of it.")
     changes: list[Change] = told("What would help: at most one change of each role.")
-    warnings: list[Warned] = told("Caveats of the report, and what else to know about its numbers.")
+    warnings: list[ReportWarning] = told(
+        "Caveats of the report, and what else to know about its numbers."
+    )
 
 
 def _shown(value: Any) -> Any:

@@ -3,8 +3,8 @@
 from typing import Any
 
 from batchstat.documents.base import Document, File
-from batchstat.documents.corpus import Corpus, Histogram, corpus_of
-from batchstat.lengths.stats import PERCENTILES, LengthStats
+from batchstat.documents.corpus import Corpus, corpus_of
+from batchstat.lengths.stats import PERCENTILES, Histogram, LengthStats
 from batchstat.parameters import described
 from batchstat.profiling.profile import ClassCount, Profile, TokenizerFacts, Truncation
 from batchstat.records import Amount, AtLeastOne, Count, Positive, Ratio, told

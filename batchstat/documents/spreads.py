@@ -1,10 +1,11 @@
 """How far numbers may be from those of a row: over several seeds, or of the whole corpus."""
 
-from typing import Annotated, Any
+from collections.abc import Sequence
+from statistics import mean, pstdev
+from typing import Annotated
 
-from batchstat.documents.base import Document
 from batchstat.parameters import described
-from batchstat.records import Amount, Positive, Ratio, Record, allowed, told, told_of
+from batchstat.records import Amount, Positive, Ratio, Record, allowed, told, told_of, untold
 
 
 @described("Where the padding ratio of the whole corpus lies, by an estimate.")
@@ -36,33 +37,47 @@ class SampleFacts(Record):
 
 
 @described("The padding ratio over several seeds.")
-class PaddingSpread(Document):
-    mean: Amount
-    std: Amount = told("Standard deviation of the population.")
-    min: Amount
-    max: Amount
+class PaddingSpread(Record):
+    ratios: tuple[float, ...] = untold()
+    """(n_seeds,) the padding ratio with each seed."""
+
+    @property
+    @told_of()
+    def mean(self) -> Amount:
+        """Mean over the seeds."""
+        return mean(self.ratios)
+
+    @property
+    @told_of()
+    def std(self) -> Amount:
+        """Standard deviation of the population."""
+        return pstdev(self.ratios)
+
+    @property
+    @told_of()
+    def min(self) -> Amount:
+        """The lowest of all seeds."""
+        return min(self.ratios)
+
+    @property
+    @told_of()
+    def max(self) -> Amount:
+        """The highest of all seeds."""
+        return max(self.ratios)
 
 
 @described("The number of batches over several seeds.")
-class BatchSpread(Document):
+class BatchSpread(Record):
     min: Positive
     max: Positive
 
 
 @described("Mean, standard deviation and extremes over --seeds.")
-class Seeds(Document):
+class SeedSpread(Record):
     padding_ratio: PaddingSpread
     batches: BatchSpread
 
-
-def seeds_of(spread: Any) -> dict[str, Any]:
-    """Return the keys of `Seeds`."""
-    return {
-        "padding_ratio": {
-            "mean": spread.padding_mean,
-            "std": spread.padding_std,
-            "min": min(spread.padding_ratios),
-            "max": max(spread.padding_ratios),
-        },
-        "batches": {"min": min(spread.batches), "max": max(spread.batches)},
-    }
+    @classmethod
+    def of(cls, padding_ratios: Sequence[float], batches: Sequence[int]) -> "SeedSpread":
+        """Return the spread of a row over (n_seeds,) padding ratios and numbers of batches."""
+        return cls(PaddingSpread(tuple(padding_ratios)), BatchSpread(min(batches), max(batches)))

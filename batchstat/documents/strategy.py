@@ -3,11 +3,11 @@
 from typing import Annotated, Any
 
 from batchstat.documents.base import Document, rows_of
-from batchstat.documents.corpus import Histogram
 from batchstat.documents.grouping import Grouping, Mixing
 from batchstat.documents.ranks import Ranks, timeline_of
-from batchstat.documents.spreads import Interval, Seeds, seeds_of
+from batchstat.documents.spreads import Interval, SeedSpread
 from batchstat.documents.trained import TrainedCounts
+from batchstat.lengths.stats import Histogram
 from batchstat.parameters import described
 from batchstat.planning.batch_table import BatchTable
 from batchstat.records import (
@@ -121,7 +121,10 @@ class Strategy(Document):
     )
     max_batch_tokens: Count = told("Total tokens of the largest batch: what memory has to hold.")
     largest_step: Positive = told("Optimizer step with that batch, counted from 1.")
-    over_budget_batches: Count = told("Batches with more than tokens_per_batch total tokens.")
+    over_budget_batches: Count = told(
+        "Batches with more than tokens_per_batch total tokens, or above the budget of a strategy "
+        "that caps something else."
+    )
     distinct_shapes: Positive = told(
         "Different (rows, width) of batches: what XLA and compiled graphs compile for."
     )
@@ -176,7 +179,7 @@ class Strategy(Document):
     trained: TrainedCounts | None = told(
         "The tokens that carry loss; null where these are unknown and no --loss asks for them."
     )
-    seeds: Seeds | None = told(
+    seeds: SeedSpread | None = told(
         "Mean, standard deviation and extremes over --seeds; null for one seed."
     )
     interval: Interval | None = told(
@@ -213,7 +216,6 @@ def strategy_of(row: Any, model: Any = None, speed_up: float | None = None) -> d
         "min_samples": min(held),
         "max_samples": max(held),
         "timeline": None if speed_up is None else timeline_of(row.timeline),
-        "seeds": row.seeds and seeds_of(row.seeds),
         "first_batches": first_batches,
     }
     return Strategy.of(composed, counts, counts.sample_coverage, row.on_device, row)

@@ -2,6 +2,7 @@
 
 from dataclasses import dataclass
 from math import sqrt
+from typing import Annotated
 
 import numpy as np
 import numpy.typing as npt
@@ -9,6 +10,8 @@ import numpy.typing as npt
 from batchstat.errors import InputError, OptionError
 from batchstat.lengths.arrays import IN_CACHE, Ints
 from batchstat.lengths.exact import dot
+from batchstat.parameters import described
+from batchstat.records import Count, Record, allowed, told
 
 _AT_ONCE = 1 << 22
 """Number of lengths that are sorted together."""
@@ -17,17 +20,12 @@ PERCENTILES = (500, 900, 950, 990, 999)
 """In thousandths, so that ranks are computed in whole numbers."""
 
 
-@dataclass(frozen=True, eq=False)
-class Histogram:
-    """Numbers of lengths between consecutive edges.
-
-    Attributes:
-        edges: (n_bins + 1,) whole numbers; bin i holds edges[i] ≤ length < edges[i + 1].
-        counts: (n_bins,) number of lengths in each bin.
-    """
-
-    edges: tuple[int, ...]
-    counts: tuple[int, ...]
+@described("How many values fall between two edges: four bins per octave.")
+class Histogram(Record):
+    edges: Annotated[tuple[Count, ...], allowed(minItems=2)] = told(
+        "Bin i holds edges[i] <= value < edges[i + 1]."
+    )
+    counts: tuple[Count, ...] = told("How many fall between an edge and the next.")
 
 
 @dataclass(frozen=True, eq=False)

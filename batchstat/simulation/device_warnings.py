@@ -3,8 +3,9 @@
 from collections.abc import Iterator, Sequence
 
 from batchstat.calibration.calibration import Calibration
+from batchstat.documents.comparison import ReportWarning
 from batchstat.simulation.device import Device
-from batchstat.simulation.results import ReportWarning, StrategyResult
+from batchstat.simulation.results import StrategyResult
 
 DOES_NOT_FIT = "does_not_fit"
 """Code of the warning about rows that do not fit in memory."""

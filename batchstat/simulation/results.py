@@ -2,17 +2,15 @@
 time.
 """
 
-from collections.abc import Sequence
 from dataclasses import dataclass, field
-from statistics import mean, pstdev
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 
-from batchstat.documents.spreads import Interval
+from batchstat.documents.comparison import ReportWarning
+from batchstat.documents.spreads import Interval, SeedSpread
 from batchstat.documents.trained import TrainedCounts
-from batchstat.errors import worded
 from batchstat.lengths.arrays import Ints
 from batchstat.lengths.stats import Histogram
 from batchstat.planning.plan import BatchPlan
@@ -66,36 +64,6 @@ _NOTICED, _SORTED = 0.1, 0.5
 """Length homogeneity above which batches are not quite random, and above which they hold similar
 lengths.
 """
-
-
-@dataclass(frozen=True)
-class SeedSpread:
-    """Results of a row under several seeds.
-
-    Attributes:
-        padding_ratios: the padding ratio for each seed.
-        batches: the number of batches for each seed.
-    """
-
-    padding_ratios: tuple[float, ...]
-    batches: tuple[int, ...]
-
-    @classmethod
-    def of(cls, counts: Sequence[PlanCounts]) -> "SeedSpread":
-        """Return the spread of `counts`, one per seed."""
-        return cls(
-            tuple(each.padding_ratio for each in counts), tuple(each.batches for each in counts)
-        )
-
-    @property
-    def padding_mean(self) -> float:
-        """Mean padding ratio over the seeds."""
-        return mean(self.padding_ratios)
-
-    @property
-    def padding_std(self) -> float:
-        """Population standard deviation of the padding ratio over the seeds."""
-        return pstdev(self.padding_ratios)
 
 
 @dataclass(frozen=True, kw_only=True, repr=False)
@@ -188,17 +156,6 @@ class StrategyResult:
     def remainder(self) -> str:
         """What happens to batches that do not divide evenly over ranks."""
         return self.request.settings.remainder
-
-
-@dataclass(frozen=True)
-class ReportWarning:
-    """A warning attached to a report: a stable code and a sentence."""
-
-    code: str
-    message: str
-
-    def __post_init__(self) -> None:
-        object.__setattr__(self, "message", worded(self.message))
 
 
 @dataclass(frozen=True)

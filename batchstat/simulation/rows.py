@@ -8,6 +8,8 @@ from dataclasses import replace
 import numpy as np
 
 from batchstat.calibration.costs import TOTAL_TOKENS, BatchCost
+from batchstat.documents.comparison import ReportWarning
+from batchstat.documents.spreads import SeedSpread
 from batchstat.errors import InputError, NoBatchError
 from batchstat.lengths.arrays import Ints
 from batchstat.lengths.stats import distinct, log_edges
@@ -22,7 +24,7 @@ from batchstat.simulation.device import Device, OnDevice
 from batchstat.simulation.meters.counts import PlanCounts
 from batchstat.simulation.meters.measure import measure
 from batchstat.simulation.meters.token_weights import measure_trained
-from batchstat.simulation.results import ReportWarning, SeedSpread, StrategyResult
+from batchstat.simulation.results import StrategyResult
 
 
 def count_dropped_again(request: RowRequest, shares: EpochShares, counts: PlanCounts) -> int | None:
@@ -146,8 +148,11 @@ def over_seeds(
             other = replace(settings, seed=settings.seed + seed)
             # Only padding and batches are shown of other seeds: no sample is followed.
             counts_of_row.append(epochs.counts(replace(row.request, settings=other)))
-    pairs = zip(rows, counts, strict=True)
-    return [replace(row, seeds=SeedSpread.of(over)) for row, over in pairs]
+    spreads = (
+        SeedSpread.of([c.padding_ratio for c in of_row], [c.batches for c in of_row])
+        for of_row in counts
+    )
+    return [replace(row, seeds=spread) for row, spread in zip(rows, spreads, strict=True)]
 
 
 def estimated(rows: Sequence[StrategyResult], drawn: Drawn) -> list[StrategyResult]:

@@ -5,6 +5,7 @@ from math import sqrt
 
 import numpy as np
 
+from batchstat.documents.comparison import ReportWarning
 from batchstat.lengths.arrays import round_up
 from batchstat.lengths.stats import LengthStats
 from batchstat.planning.rules import SHUFFLED
@@ -13,7 +14,7 @@ from batchstat.planning.settings import DEFAULT_BUDGET, ResolvedSettings
 from batchstat.planning.shares import Epoch
 from batchstat.simulation.device import Device
 from batchstat.simulation.device_warnings import device_warnings
-from batchstat.simulation.results import ReportWarning, StrategyResult
+from batchstat.simulation.results import StrategyResult
 
 _NOTICED = 0.1
 """How far the 5th or the 95th percentile of weights is from 1 where that matters."""

@@ -311,11 +311,13 @@ def test_the_spread_over_seeds_is_that_of_runs_with_each():
     for i, row in enumerate(made.strategies):
         counts = [each.strategies[i].counts for each in alone]
         assert row.counts == counts[0]
-        assert row.seeds.padding_ratios == tuple(each.padding_ratio for each in counts)
-        assert row.seeds.batches == tuple(each.batches for each in counts)
-        assert row.seeds.padding_std == pytest.approx(np.std(row.seeds.padding_ratios))
-        assert row.seeds.padding_mean == pytest.approx(np.mean(row.seeds.padding_ratios))
-        assert row.seeds.padding_std > 0
+        assert row.seeds.padding_ratio.ratios == tuple(each.padding_ratio for each in counts)
+        batches = [each.batches for each in counts]
+        assert (row.seeds.batches.min, row.seeds.batches.max) == (min(batches), max(batches))
+        padding = row.seeds.padding_ratio
+        assert padding.std == pytest.approx(np.std(padding.ratios))
+        assert padding.mean == pytest.approx(np.mean(padding.ratios))
+        assert padding.std > 0
     assert all(row.seeds is None for row in alone[0].strategies)
 
 

@@ -8,7 +8,7 @@ from rich.console import RenderableType
 
 from batchstat.documents.balance import balance_document
 from batchstat.documents.buckets import buckets_document
-from batchstat.documents.comparison import comparison_document
+from batchstat.documents.comparison import ReportWarning, comparison_document
 from batchstat.documents.profile import profile_document
 from batchstat.documents.strategy import MOST_BATCHES
 from batchstat.errors import counted
@@ -38,7 +38,7 @@ from batchstat.simulation.balance.report import BalanceReport
 from batchstat.simulation.buckets.report import BucketReport
 from batchstat.simulation.compare.changes import Change
 from batchstat.simulation.compare.comparison import Comparison
-from batchstat.simulation.results import ReportWarning, StrategyResult
+from batchstat.simulation.results import StrategyResult
 
 
 def profile_page(profile: Profile, padding: float | None, next_command: str) -> str:

@@ -6,7 +6,7 @@ from rich.console import Group, RenderableType
 from rich.text import Text
 
 from batchstat.calibration.cost_model import CostModel
-from batchstat.documents.spreads import SampleFacts
+from batchstat.documents.spreads import SampleFacts, SeedSpread
 from batchstat.errors import counted
 from batchstat.render.device import EXTRAPOLATED, TOO_LARGE, device_columns
 from batchstat.render.screens.advice import Advisor
@@ -27,7 +27,7 @@ from batchstat.render.screens.losses import loss_lines
 from batchstat.render.text import batches, percent
 from batchstat.simulation.compare.changes import Change
 from batchstat.simulation.compare.comparison import Comparison
-from batchstat.simulation.results import SeedSpread, StrategyResult
+from batchstat.simulation.results import StrategyResult
 
 _LONGEST_NAME = 28
 
@@ -118,7 +118,7 @@ def strategy_columns(
     if any(row.interval for row in rows):
         columns["±"] = lambda row: f"{100 * row.interval.margin:.2f}" if row.interval else ""
     if spread := next((row.seeds for row in rows if row.seeds), None):
-        columns[f"over {len(spread.batches)} seeds"] = lambda row: _spread(row.seeds)
+        columns[f"over {len(spread.padding_ratio.ratios)} seeds"] = lambda row: _spread(row.seeds)
     columns["speed-up"] = lambda row: f"{speed_up(row):.2f}x"
     columns |= device_columns(rows, comparison.device)
     columns["steps"] = lambda row: f"{row.counts.steps:,}"
@@ -159,7 +159,7 @@ def _share(share: float) -> str:
 def _spread(seeds: SeedSpread | None) -> str:
     if seeds is None:
         return ""
-    return f"{percent(seeds.padding_mean, 2)} ± {100 * seeds.padding_std:.2f}"
+    return f"{percent(seeds.padding_ratio.mean, 2)} ± {100 * seeds.padding_ratio.std:.2f}"
 
 
 _SIGNS = {

@@ -8,6 +8,7 @@ from typing import NamedTuple
 import numpy as np
 
 from batchstat.documents.balance import ClassDraw
+from batchstat.documents.comparison import ReportWarning
 from batchstat.errors import InputError, NoBatchError, OptionError
 from batchstat.lengths.arrays import Ints
 from batchstat.lengths.exact import dot, total
@@ -21,7 +22,7 @@ from batchstat.planning.shares import EpochShares, draw_samples, make_shares
 from batchstat.planning.strategies.spec import StrategySpec
 from batchstat.simulation.balance.report import BalanceReport, SamplerResult
 from batchstat.simulation.device import Device, batch_cost
-from batchstat.simulation.results import ReportWarning, StrategyResult
+from batchstat.simulation.results import StrategyResult
 from batchstat.simulation.rows import make_row
 from batchstat.simulation.warnings import simulation_warnings
 

@@ -5,13 +5,14 @@ from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any
 
 from batchstat.documents.balance import ClassDraw
+from batchstat.documents.comparison import ReportWarning
 from batchstat.lengths.stats import LengthStats
 from batchstat.planning.samplers.base import Sampler
 from batchstat.planning.samplers.spec import name_and_parameters
 from batchstat.planning.settings import ResolvedSettings
 from batchstat.profiling.profile import CorpusFacts, TokenizerFacts
 from batchstat.simulation.device import Device
-from batchstat.simulation.results import ReportWarning, StrategyResult
+from batchstat.simulation.results import StrategyResult
 
 if TYPE_CHECKING:
     import pandas as pd

@@ -6,12 +6,13 @@ from typing import Any
 
 from batchstat.calibration.cost_model import CostModel
 from batchstat.documents.buckets import Bucket, BucketTime, Edges
+from batchstat.documents.comparison import ReportWarning
 from batchstat.lengths.stats import LengthStats
 from batchstat.planning.settings import ResolvedSettings
 from batchstat.profiling.profile import CorpusFacts, TokenizerFacts
 from batchstat.simulation.buckets.costs import fastest
 from batchstat.simulation.device import Device
-from batchstat.simulation.results import ReportWarning, StrategyResult
+from batchstat.simulation.results import StrategyResult
 
 
 @dataclass(frozen=True, kw_only=True, repr=False)

@@ -8,6 +8,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from batchstat.calibration.cost_model import CostModel
+from batchstat.documents.comparison import ReportWarning
 from batchstat.errors import BatchstatError, InputError, OptionError
 from batchstat.parameters import MOST_SEED, whole_number
 from batchstat.planning.inputs import PlanInputs
@@ -22,7 +23,7 @@ from batchstat.simulation.compare.estimate import Drawn, check_share, draw
 from batchstat.simulation.compare.named_rows import NamedRows, Row, requests_of
 from batchstat.simulation.compare.trainer_change import ChangesOfName, TrainerChange
 from batchstat.simulation.device import Device, batch_cost
-from batchstat.simulation.results import ReportWarning, StrategyResult
+from batchstat.simulation.results import StrategyResult
 from batchstat.simulation.rows import EpochCache, estimated, make_row, make_rows, over_seeds
 
 MOST_BATCHES = 64

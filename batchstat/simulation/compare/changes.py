@@ -148,12 +148,6 @@ class Changes:
     others: tuple[Change, ...] = ()
 
     @property
-    def advised(self) -> tuple[Change, ...]:
-        """The changes to name: the star, the fastest one, one that packs, if there are such."""
-        found = (self.star, self.fastest, self.packed)
-        return tuple(each for each in found if each is not None)
-
-    @property
     def best(self) -> StrategyResult | None:
         """The row to train with: the star's, else the current setup's; None if that does not fit
         either.

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from batchstat.calibration.calibration import Calibration
 from batchstat.calibration.cost_model import CostModel
-from batchstat.documents.comparison import Bounds, LearningRateHint
+from batchstat.documents.comparison import Bounds, LearningRateHint, ReportWarning
 from batchstat.documents.grouping import Sweep
 from batchstat.documents.spreads import SampleFacts
 from batchstat.errors import OptionError
@@ -18,7 +18,7 @@ from batchstat.recording.run_facts import RunFacts
 from batchstat.simulation.compare.changes import Changes
 from batchstat.simulation.compare.learning_rate import learning_rate_hint
 from batchstat.simulation.device import Device
-from batchstat.simulation.results import ReportWarning, StrategyResult
+from batchstat.simulation.results import StrategyResult
 
 if TYPE_CHECKING:
     import pandas as pd

@@ -41,14 +41,13 @@ def class_mixing(batch: Ints, code: Ints, batches: int, classes: int) -> Mixing:
     if several.any() and chance < 1:
         within = alike.sum() / samples[several].sum()
         homogeneity = float((within - chance) / (1 - chance))
-    single = int(np.count_nonzero(different == 1))
     return Mixing(
         ClassesPerBatch(
+            batches=batches,
+            sum=int(different.sum()),
             min=int(different.min()),
-            mean=int(different.sum()) / batches,
             max=int(different.max()),
         ),
-        single_class_batches=single,
-        single_class_ratio=single / batches,
+        single_class_batches=int(np.count_nonzero(different == 1)),
         homogeneity=homogeneity,
     )

@@ -10,13 +10,13 @@ from typing import TYPE_CHECKING, Any
 
 import numpy.typing as npt
 
+from batchstat.documents.comparison import ReportWarning
 from batchstat.errors import BatchstatError, OptionError
 from batchstat.planning.settings import ResolvedSettings, Settings
 from batchstat.planning.strategies.spec import RowRequest, StrategySpec
 from batchstat.profiling.profile import Profile
 from batchstat.simulation.compare.named_rows import ParsedRow, Row
 from batchstat.simulation.compare.trainer_change import TrainerChange
-from batchstat.simulation.results import ReportWarning
 from batchstat.trainers.preflight.observed import Observed
 
 if TYPE_CHECKING:

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any, Unpack, cast
 
 from batchstat.calibration.calibration import Calibration
+from batchstat.documents.comparison import ReportWarning
 from batchstat.documents.preflight import Proof, SavedTime
 from batchstat.errors import InputError, OptionError
 from batchstat.parameters import checks_keywords
@@ -21,7 +22,7 @@ from batchstat.recording.given_batches import GivenBatches
 from batchstat.simulation.compare.candidates import Candidates, simulate_candidates
 from batchstat.simulation.compare.changes import Changes
 from batchstat.simulation.device import Device
-from batchstat.simulation.results import ReportWarning, Simulation
+from batchstat.simulation.results import Simulation
 from batchstat.simulation.warnings import simulation_warnings
 from batchstat.storage.addresses import local_path
 from batchstat.trainers.base.files import read_setup

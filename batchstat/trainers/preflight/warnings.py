@@ -3,13 +3,14 @@
 from collections.abc import Iterator
 from dataclasses import replace
 
+from batchstat.documents.comparison import ReportWarning
 from batchstat.errors import counted
 from batchstat.profiling.profile import TokenizerFacts
 from batchstat.recording.collated import UNMARKED
 from batchstat.recording.recorder.reading import GUESS
 from batchstat.simulation.device import Device
 from batchstat.simulation.device_warnings import DOES_NOT_FIT, fixed_excess, unfitting
-from batchstat.simulation.results import ReportWarning, Simulation
+from batchstat.simulation.results import Simulation
 from batchstat.tokenization.builtin import NAME as BUILTIN
 from batchstat.trainers.base.samples import TrainedSamples
 from batchstat.trainers.base.setup import TrainingSetup
