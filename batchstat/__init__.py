@@ -42,10 +42,10 @@ if TYPE_CHECKING:
     from batchstat.trainers.buckets import find_buckets as find_buckets
     from batchstat.trainers.compare import compare as compare
     from batchstat.trainers.measure import measure as measure
-    from batchstat.trainers.preflight.preflight import Preflight as Preflight
     from batchstat.trainers.preflight.preflight import preflight as preflight
     from batchstat.trainers.preflight.recorded import record as record
     from batchstat.trainers.preflight.recorded import run as run
+    from batchstat.trainers.preflight.report import Preflight as Preflight
     from batchstat.training.batch_sampler import BatchSampler as BatchSampler
     from batchstat.training.reading import read_samples as read_samples
     from batchstat.training.samplers import ClassBalancedSampler as ClassBalancedSampler
@@ -64,7 +64,7 @@ _HOMES = {
     "CostModel": "batchstat.calibration.cost_model",
     "InputError": "batchstat.errors",
     "OptionError": "batchstat.errors",
-    "Preflight": "batchstat.trainers.preflight.preflight",
+    "Preflight": "batchstat.trainers.preflight.report",
     "Profile": "batchstat.profiling.profile",
     "RankSampler": "batchstat.training.samplers",
     "Settings": "batchstat.planning.settings",

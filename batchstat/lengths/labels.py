@@ -1,8 +1,12 @@
-"""Text of labels: the same class has the same text, whatever its source."""
+"""Classes of samples, and their text: the same class has the same text, whatever its source."""
 
+from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+
+from batchstat.lengths.arrays import Ints, gather_groups, offsets_from_sizes
 
 _MOST_DIGITS = 1e16
 """From this value on, Python writes a float with an exponent."""
@@ -27,3 +31,51 @@ def label_text(label: Any) -> str | None:
     if isinstance(label, float | np.floating) and abs(float(label)) < _MOST_DIGITS:
         return str(int(label) if label.is_integer() else label)
     return str(label)
+
+
+@dataclass(frozen=True, eq=False)
+class Labels:
+    """Classes of samples: at most one each, or any number if there are `offsets`.
+
+    Attributes:
+        codes: (n,) index into `names`, -1 for a sample without a label; or (offsets[-1],) those
+            of all samples in order.
+        names: the labels that occur, in order of their first sample.
+        offsets: (n + 1,) sample i has codes[offsets[i] : offsets[i + 1]]; None if every sample
+            has one code.
+    """
+
+    codes: Ints
+    names: tuple[str, ...]
+    offsets: Ints | None = None
+
+    @property
+    def samples(self) -> Ints:
+        """(n_codes,) sample of each code."""
+        if self.offsets is None:
+            return np.arange(len(self.codes))
+        return np.repeat(np.arange(len(self.offsets) - 1), np.diff(self.offsets))
+
+    @classmethod
+    def joined(cls, parts: Sequence["Labels"]) -> "Labels":
+        """Return the labels of consecutive samples; a part may have lists, and others none."""
+        names = tuple(dict.fromkeys(name for part in parts for name in part.names))
+        numbers = {name: i for i, name in enumerate(names)}
+        codes: list[Ints] = [np.empty(0, np.int64)]
+        sizes: list[Ints] = [np.empty(0, np.int64)]
+        for part in parts:
+            # The last one is for the code -1: no label.
+            numbers_here = np.array([*(numbers[name] for name in part.names), -1], np.int64)
+            codes.append(numbers_here[part.codes])
+            offsets = part.offsets
+            sizes.append(np.ones_like(part.codes) if offsets is None else np.diff(offsets))
+        if all(part.offsets is None for part in parts):
+            return cls(np.concatenate(codes), names)
+        return cls(np.concatenate(codes), names, offsets_from_sizes(np.concatenate(sizes)))
+
+    def take(self, samples: Ints) -> "Labels":
+        """Return those of these samples, in this order; all names stay."""
+        if self.offsets is None:
+            return Labels(self.codes[samples], self.names)
+        offsets, codes = gather_groups(self.offsets, samples)
+        return Labels(self.codes[codes], self.names, offsets)

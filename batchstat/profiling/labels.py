@@ -4,7 +4,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from batchstat.lengths.arrays import offsets_from_sizes
-from batchstat.profiling.profile import Labels
+from batchstat.lengths.labels import Labels
 
 
 def as_labels(values: pa.Array) -> Labels:

@@ -13,11 +13,12 @@ from batchstat.corpus.options import CorpusOptions
 from batchstat.corpus.sources import Source
 from batchstat.corpus.splits import Split
 from batchstat.errors import InputError
+from batchstat.lengths.labels import Labels
 from batchstat.lengths.token_ranges import TokenRanges
 from batchstat.profiling.cache import CountCache, SplitCounts, SplitFacts
 from batchstat.profiling.memmap import new_array
 from batchstat.profiling.parquet import FAR
-from batchstat.profiling.profile import CorpusFacts, Labels, Profile
+from batchstat.profiling.profile import CorpusFacts, Profile
 
 
 class CachedSplit(NamedTuple):

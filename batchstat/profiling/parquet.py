@@ -15,9 +15,10 @@ from batchstat.corpus.content import LONGEST
 from batchstat.corpus.sources import FORMATS, Source
 from batchstat.errors import InputError
 from batchstat.lengths.arrays import Ints
+from batchstat.lengths.labels import Labels
 from batchstat.lengths.token_ranges import KINDS, TokenRanges
 from batchstat.profiling.memmap import new_array
-from batchstat.profiling.profile import CorpusFacts, Labels, Profile, TokenizerFacts
+from batchstat.profiling.profile import CorpusFacts, Profile, TokenizerFacts
 from batchstat.storage.addresses import as_os_errors, as_path, check_regular, read_bytes
 from batchstat.storage.arrow_numbers import as_arrow, as_numpy
 from batchstat.storage.result_files import LENGTHS_FILE

@@ -1,6 +1,6 @@
 """`Profile`: the lengths and labels of a corpus, where they come from, and their statistics."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from itertools import pairwise
@@ -11,7 +11,8 @@ import numpy as np
 from batchstat.corpus.options import CorpusOptions
 from batchstat.corpus.sources import Source
 from batchstat.errors import InputError
-from batchstat.lengths.arrays import Ints, gather_groups, offsets_from_sizes, round_up
+from batchstat.lengths.arrays import Ints, round_up
+from batchstat.lengths.labels import Labels
 from batchstat.lengths.lost import Lost
 from batchstat.lengths.stats import Histogram, LengthStats, log_edges
 from batchstat.lengths.token_ranges import TokenRanges
@@ -120,54 +121,6 @@ class ClassCount(Record):
     @told_of("Tokens per sample of the class.")
     def mean_length(self) -> Amount:
         return self.tokens / self.count
-
-
-@dataclass(frozen=True, eq=False)
-class Labels:
-    """Classes of samples: at most one each, or any number if there are `offsets`.
-
-    Attributes:
-        codes: (n,) index into `names`, -1 for a sample without a label; or (offsets[-1],) those
-            of all samples in order.
-        names: the labels that occur, in order of their first sample.
-        offsets: (n + 1,) sample i has codes[offsets[i] : offsets[i + 1]]; None if every sample
-            has one code.
-    """
-
-    codes: Ints
-    names: tuple[str, ...]
-    offsets: Ints | None = None
-
-    @property
-    def samples(self) -> Ints:
-        """(n_codes,) sample of each code."""
-        if self.offsets is None:
-            return np.arange(len(self.codes))
-        return np.repeat(np.arange(len(self.offsets) - 1), np.diff(self.offsets))
-
-    @classmethod
-    def joined(cls, parts: Sequence["Labels"]) -> "Labels":
-        """Return the labels of consecutive samples; a part may have lists, and others none."""
-        names = tuple(dict.fromkeys(name for part in parts for name in part.names))
-        numbers = {name: i for i, name in enumerate(names)}
-        codes: list[Ints] = [np.empty(0, np.int64)]
-        sizes: list[Ints] = [np.empty(0, np.int64)]
-        for part in parts:
-            # The last one is for the code -1: no label.
-            numbers_here = np.array([*(numbers[name] for name in part.names), -1], np.int64)
-            codes.append(numbers_here[part.codes])
-            offsets = part.offsets
-            sizes.append(np.ones_like(part.codes) if offsets is None else np.diff(offsets))
-        if all(part.offsets is None for part in parts):
-            return cls(np.concatenate(codes), names)
-        return cls(np.concatenate(codes), names, offsets_from_sizes(np.concatenate(sizes)))
-
-    def take(self, samples: Ints) -> "Labels":
-        """Return those of these samples, in this order; all names stay."""
-        if self.offsets is None:
-            return Labels(self.codes[samples], self.names)
-        offsets, codes = gather_groups(self.offsets, samples)
-        return Labels(self.codes[codes], self.names, offsets)
 
 
 @dataclass(frozen=True, eq=False, repr=False)

@@ -10,7 +10,7 @@ from batchstat.render.command_lines import changed
 from batchstat.render.recipes.writing import literal, refusal
 from batchstat.render.screens.preflight import preflight_screen
 from batchstat.simulation.compare.changes import Change
-from batchstat.trainers.preflight.preflight import Preflight
+from batchstat.trainers.preflight.report import Preflight
 
 _WIDTH = 100
 _KEPT = ("seed", "gradient_accumulation_steps", "distribute", "remainder", "drop_last")

@@ -33,12 +33,12 @@ from batchstat.corpus.options import CorpusOptions
 from batchstat.corpus.sources import Source, find_sources
 from batchstat.corpus.splits import Split, splits_of
 from batchstat.errors import InputError, SourceError, StorageFullError
+from batchstat.lengths.labels import Labels
 from batchstat.profiling.build import build, count_shard
 from batchstat.profiling.cache import CountCache
 from batchstat.profiling.executors.executor import CountingExecutor, ExecutorLostError
 from batchstat.profiling.executors.local import threads, wrap_executor
 from batchstat.profiling.inputs import Corpus
-from batchstat.profiling.profile import Labels
 from batchstat.profiling.progress import CountedAmount, Progress, ProgressTracker
 from batchstat.profiling.run_options import RunOptions
 from batchstat.profiling.scheduler import TRIES, Scheduler

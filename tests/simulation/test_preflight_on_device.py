@@ -11,7 +11,7 @@ import pytest
 
 import batchstat
 from batchstat.errors import InputError, OptionError
-from batchstat.trainers.preflight.preflight import Preflight
+from batchstat.trainers.preflight.report import Preflight
 from calibrated import Constants, calibration, estimate, write
 from conftest import check_schema, write_jsonl
 

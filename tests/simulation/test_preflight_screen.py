@@ -13,7 +13,7 @@ from rich.console import Console
 import batchstat
 from batchstat.documents.preflight import preflight_document
 from batchstat.render.screens.preflight import preflight_screen
-from batchstat.trainers.preflight.preflight import Preflight
+from batchstat.trainers.preflight.report import Preflight
 from conftest import write_jsonl
 
 LENGTHS = np.random.default_rng(5).integers(3, 60, 300).tolist()

@@ -25,7 +25,7 @@ from batchstat.render.text import decimal, key_value, one_line, percent, span
 from batchstat.simulation.compare.changes import Change
 from batchstat.simulation.meters.token_weights import UNKNOWN
 from batchstat.simulation.results import Simulation
-from batchstat.trainers.preflight.preflight import Preflight
+from batchstat.trainers.preflight.report import Preflight
 from batchstat.trainers.registry import CONFIGURATIONS
 
 _WITH_DECODER = (

@@ -1,14 +1,12 @@
-"""`preflight`: what a trainer's own configuration does to a corpus."""
+"""`preflight`: reports what a trainer does to a corpus, by its configuration or its object."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, Unpack, cast
 
 from batchstat.calibration.calibration import Calibration
-from batchstat.documents.comparison import ReportWarning
-from batchstat.documents.preflight import Proof, SavedTime
+from batchstat.documents.preflight import SavedTime
 from batchstat.errors import InputError, OptionError
 from batchstat.parameters import checks_keywords
 from batchstat.planning.frameworks.packed_rows import ShuffledRows
@@ -20,14 +18,11 @@ from batchstat.profiling.build import profile as count
 from batchstat.profiling.profile import Profile
 from batchstat.recording.given_batches import GivenBatches
 from batchstat.simulation.compare.candidates import Candidates, simulate_candidates
-from batchstat.simulation.compare.changes import Changes
 from batchstat.simulation.device import Device
 from batchstat.simulation.results import Simulation
 from batchstat.simulation.warnings import simulation_warnings
 from batchstat.storage.addresses import local_path
 from batchstat.trainers.base.files import read_setup
-from batchstat.trainers.base.rules import EpochSize
-from batchstat.trainers.base.samples import TrainedSamples
 from batchstat.trainers.base.setup import TrainingSetup
 from batchstat.trainers.preflight.changes import Trainer
 from batchstat.trainers.preflight.corpus import profile_keywords
@@ -35,141 +30,7 @@ from batchstat.trainers.preflight.current import CurrentSetup, current_of
 from batchstat.trainers.preflight.device import device_of
 from batchstat.trainers.preflight.observed import Observed, observe
 from batchstat.trainers.preflight.proof import prove
-from batchstat.trainers.preflight.samples import epoch_size
-from batchstat.trainers.preflight.warnings import (
-    configuration_warnings,
-    observed_warnings,
-    own_warnings,
-    schedule_warnings,
-)
-
-
-@dataclass(frozen=True, kw_only=True, repr=False)
-class Preflight:
-    """What a trainer does with a corpus by its own configuration.
-
-    Example:
-        >>> report = batchstat.preflight("sample_data/sft.yaml")
-        >>> report
-        Preflight('hf-trainer:batch_size=4', 25.5% padding, 15 steps per epoch, 45 in all)
-
-    Attributes:
-        created: time of creation, ISO 8601 in UTC.
-        setup: what the configuration means.
-        profile: the corpus, before the trainer drops anything.
-        samples: what it keeps of it.
-        simulation: an epoch of it.
-        changes: what would help.
-        num_examples: rows that the trainer packs, before any is repeated: what it logs as the
-            number of examples; None where it packs none, or logs samples.
-        observed: the trainer's object or the loader; None for a configuration in a file.
-        proof: what it has in common with a recorded run; None where none was named.
-        saved: what the best change saves in time, by that of the recorded run itself; None where
-            that cannot be told, or nothing was recorded.
-    """
-
-    created: str
-    setup: TrainingSetup
-    profile: Profile
-    samples: TrainedSamples
-    simulation: Simulation
-    changes: Changes
-    num_examples: int | None
-    observed: Observed | None = None
-    proof: Proof | None = None
-    saved: SavedTime | None = None
-
-    def __repr__(self) -> str:
-        """Return the setup, its padding and its steps on one line."""
-        counts = self.simulation.row.counts
-        return (
-            f"Preflight({self.simulation.row.label!r}, {counts.padding_ratio:.1%} padding, "
-            f"{self.steps_per_epoch:,} steps per epoch, "
-            f"{self.total_steps:,} in all)"
-        )
-
-    @property
-    def steps_per_epoch(self) -> int:
-        """Optimizer steps of an epoch."""
-        return self.simulation.row.counts.steps
-
-    @property
-    def total_steps(self) -> int:
-        """Optimizer steps of the whole training."""
-        return self.setup.schedule.total_steps(self._epoch)
-
-    @property
-    def epochs(self) -> float:
-        """How often the whole training goes through the samples."""
-        if self.setup.schedule.max_steps is None:
-            return self.setup.schedule.epochs
-        return self.total_steps / self.steps_per_epoch if self.steps_per_epoch else 0.0
-
-    @property
-    def samples_per_step(self) -> float:
-        """Mean samples of an optimizer step, on all ranks together."""
-        counts = self.simulation.row.counts
-        return counts.samples / counts.steps if counts.steps else 0.0
-
-    @property
-    def tokens_per_step(self) -> float:
-        """Mean real tokens of an optimizer step, on all ranks together."""
-        counts = self.simulation.row.counts
-        return counts.real_tokens / counts.steps if counts.steps else 0.0
-
-    @property
-    def trained_samples(self) -> int:
-        """Samples that the whole training computes at least once."""
-        counts, request = self.simulation.row.counts, self.simulation.row.request
-        distinct = counts.samples - counts.duplicated_samples
-        if self.epochs >= 1:
-            return distinct
-        mean = self.samples_per_step
-        if (
-            size := request.strategy.batch_capacity
-        ) is not None and not self.simulation.row.packs_rows:
-            settings = request.settings
-            mean = size * settings.gradient_accumulation_steps * settings.world_size
-        return min(round(self.total_steps * mean), distinct)
-
-    @property
-    def warmup_steps(self) -> int:
-        """Steps of the warm-up."""
-        return self.setup.schedule.warmup_steps(self._epoch)
-
-    @property
-    def _epoch(self) -> EpochSize:
-        return epoch_size(self.samples, self.simulation)
-
-    @property
-    def total_seconds(self) -> float | None:
-        """Time of the whole training on the calibrated device; None where it is not known."""
-        row, device = self.simulation.row, self.simulation.device
-        if device is None or row.on_device.seconds is None:
-            return None
-        # Shapes are compiled in the first epoch alone.
-        compiling = device.compile_seconds(row.counts.distinct_shapes)
-        epochs = self.total_steps / row.counts.steps
-        return compiling + (row.on_device.seconds - compiling) * epochs
-
-    @property
-    def total_cost(self) -> float | None:
-        """Cost of that time; None where it is not known."""
-        if (seconds := self.total_seconds) is None or (device := self.simulation.device) is None:
-            return None
-        return device.cost_of(seconds, self.simulation.basis.world_size)
-
-    @property
-    def warnings(self) -> tuple[ReportWarning, ...]:
-        """Caveats of the report, and what else to know about its numbers."""
-        samples = len(self.samples.profile)
-        lasts = (self.warmup_steps, self.total_steps, self.epochs, self.trained_samples, samples)
-        return (
-            *configuration_warnings(self.setup, self.samples, self.profile.tokenizer),
-            *(() if self.observed is None else observed_warnings(self.observed)),
-            *schedule_warnings(*lasts),
-            *own_warnings(self.setup, self.simulation),
-        )
+from batchstat.trainers.preflight.report import Preflight
 
 
 @checks_keywords(Settings)

@@ -19,7 +19,8 @@ from batchstat.recording.recorder.watching import record_here
 from batchstat.recording.recording import Recording, read_recording
 from batchstat.storage.addresses import local_path
 from batchstat.trainers.preflight.observed_runs import observe_recording
-from batchstat.trainers.preflight.preflight import Preflight, report_on
+from batchstat.trainers.preflight.preflight import report_on
+from batchstat.trainers.preflight.report import Preflight
 
 DEFAULT_FOLDER = Path("batchstat-results/run")
 

@@ -7,7 +7,7 @@ from typing import Any
 
 import batchstat
 from batchstat.planning.settings import Settings
-from batchstat.trainers.preflight.preflight import Preflight
+from batchstat.trainers.preflight.report import Preflight
 from trainers import Batch
 
 

@@ -19,7 +19,7 @@ from batchstat.planning.shares import make_shares
 from batchstat.planning.strategies.spec import RowRequest
 from batchstat.recording import versions
 from batchstat.render.printed import line_of
-from batchstat.trainers.preflight.preflight import Preflight
+from batchstat.trainers.preflight.report import Preflight
 from conftest import SAMPLE_DATA, needs
 from trainers import Batch, batches_in, loaders_of, recorded, save_tokenizer
 
