@@ -20,17 +20,20 @@ from batchstat.simulation.balance.report import BalanceReport, SamplerResult
 
 _MARKERS = "osD^vP*X"
 _LONG_KEY = 75
+"""With more characters than this in all names, a legend has three columns instead of five."""
 _SAME_LINE = 0.005
 """Lines that differ by less than this are drawn as one."""
 _LABEL_HEIGHT = 0.06
+"""Height of a line of a label, as a share of the axis."""
 _WIDE = 8
 """A log axis shows factors of which the largest is more than this."""
 
 
 def balance_plots(report: BalanceReport) -> dict[str, Picture]:
-    """Return `balance` and `coverage`."""
+    """Return the plots `balance` and `coverage`."""
     largest_first = by_size(report)
-    places = {at: largest_first[i] for at, i in style.row_places(len(largest_first)).items()}
+    # The index of a class in the report, by its place on the y axis.
+    places = {place: largest_first[i] for place, i in style.row_places(len(largest_first)).items()}
     height = 1.75 + 0.3 * (max(places) + 1)
     return {
         "balance": Picture(lambda figure: _balance(figure, report, places), height),
@@ -44,14 +47,16 @@ def _seen(each: ClassDraw) -> float:
 
 
 def _together(report: BalanceReport) -> dict[int, list[str]]:
-    """Return the samplers to draw, by their places, each with the names of all that draw every
-    class equally often.
+    """Merge samplers that draw every class equally often: their dots would cover each other.
+
+    Returns:
+        By the index of the first such sampler, which is drawn, the names of all that it stands for.
     """
-    first: dict[tuple[int, ...], int] = {}
+    sampler_of: dict[tuple[int, ...], int] = {}
     names: dict[int, list[str]] = {}
     for i, row in enumerate(report.samplers):
-        place = first.setdefault(tuple(each.after for each in row.classes), i)
-        names.setdefault(place, []).append(one_line(row.spec, 32))
+        sampler = sampler_of.setdefault(tuple(drawn.after for drawn in row.classes), i)
+        names.setdefault(sampler, []).append(one_line(row.spec, 32))
     return names
 
 
@@ -61,39 +66,44 @@ def _title(report: BalanceReport) -> str:
         return "How often each sample is seen per epoch, by class"
     most = max(row.classes, key=lambda each: each.before)
     least = min(row.classes, key=lambda each: each.before)
-    times = [f"{class_name(each.label, 24)} {style.times(_seen(each))}" for each in (least, most)]
-    return f"{one_line(row.spec, 32)} balances the classes: {times[0]} per epoch, {times[1]}"
+    ends = [f"{class_name(each.label, 24)} {style.times(_seen(each))}" for each in (least, most)]
+    return f"{one_line(row.spec, 32)} balances the classes: {ends[0]} per epoch, {ends[1]}"
 
 
 def _balance(figure: Figure, report: BalanceReport, places: dict[float, int]) -> None:
+    """Draw the classes as rows and a dot for each sampler in each of them: how often the samples of
+    the class are seen per epoch. `places` has the index of a class by its place on the y axis.
+    """
     words = counted(report.samples, "sample"), "1x: each sample once per epoch"
     style.titled(figure, _title(report), subtitle(report.corpus, report.tokenizer, *words))
     axes = figure.subplots()
     classes = report.samplers[0].classes
-    every = [_seen(each) for row in report.samplers for each in row.classes]
-    floor = _factor_axis(axes, every)
+    all_factors = [_seen(drawn) for row in report.samplers for drawn in row.classes]
+    floor = _factor_axis(axes, all_factors)
     for place, i in places.items():
-        own = [max(_seen(row.classes[i]), floor) for row in report.samplers]
-        axes.plot([min(own), max(own)], [place, place], color=style.PALE_GREY, zorder=1)
+        # A class that is never drawn is shown at the left end.
+        factors = [max(_seen(row.classes[i]), floor) for row in report.samplers]
+        axes.plot([min(factors), max(factors)], [place, place], color=style.PALE_GREY, zorder=1)
     axes.axvline(1, color=style.PALE_GREY, linewidth=0.8, zorder=0)
     together = _together(report)
-    for number, names in together.items():
-        row = report.samplers[number]
+    for sampler, names in together.items():
+        row = report.samplers[sampler]
         axes.plot(
             [max(_seen(row.classes[i]), floor) for i in places.values()],
             list(places),
             linestyle="none",
-            marker=_MARKERS[number % len(_MARKERS)],
+            marker=_MARKERS[sampler % len(_MARKERS)],
             label=", ".join(names),
             clip_on=False,
             zorder=3,
-            **_look(row, number),
+            **_look(row, sampler),
         )
     labels = {
-        at: f"{class_name(classes[i].label, 24)} ({classes[i].before:,})"
-        for at, i in places.items()
+        place: f"{class_name(classes[i].label, 24)} ({classes[i].before:,})"
+        for place, i in places.items()
     }
     style.row_axis(axes, labels)
+    # `row_places` leaves this row free where it leaves out classes.
     if hidden := len(classes) - len(places):
         across: dict[str, Any] = {"transform": axes.get_yaxis_transform(), "fontstyle": "italic"}
         style.note(axes, 0.01, style.LARGEST, f"{hidden:,} more classes", **across)
@@ -102,34 +112,43 @@ def _balance(figure: Figure, report: BalanceReport, places: dict[float, int]) ->
     style.key(axes, columns=5 if width < _LONG_KEY else 3)
 
 
-def _look(row: SamplerResult, number: int) -> dict[str, Any]:
-    """Return the look of a sampler's dots: a ring for `none`, which others may lie on."""
+def _look(row: SamplerResult, sampler: int) -> dict[str, Any]:
+    """Return the look of the dots of a sampler: a large ring for `none`, so that dots at the same
+    place are seen inside it.
+    """
     if row.name == "none":
         return {"markersize": 10, "color": style.INK, "markerfacecolor": "none"}
     return {
         "markersize": 7,
-        "color": style.SERIES[number % len(style.SERIES)],
+        "color": style.SERIES[sampler % len(style.SERIES)],
         "markeredgecolor": "white",
         "markeredgewidth": 0.7,
     }
 
 
 def _factor_axis(axes: Axes, factors: Sequence[float]) -> float:
-    """Format an axis of factors, log if they are far apart; return its left end."""
-    above = [each for each in factors if each > 0]
-    low, high = min(above), max(above)
-    if high <= _WIDE:
-        axes.set_xlim(0, max(1.1, high * 1.05))
+    """Format an x axis of factors: from 0 where the largest is small, else logarithmic. On a log
+    axis, which has no 0, a factor of 0 is drawn at the left end, labelled "never".
+
+    Returns:
+        The left end of the axis.
+    """
+    positive = [factor for factor in factors if factor > 0]
+    least, most = min(positive), max(positive)
+    if most <= _WIDE:
+        axes.set_xlim(0, max(1.1, most * 1.05))
         axes.xaxis.set_major_locator(MaxNLocator(8))
         axes.xaxis.set_major_formatter(FuncFormatter(style.times))
         return 0.0
     axes.set_xscale("log")
-    has_none = len(above) < len(factors)
-    floor = min(low, 1) / (2.5 if has_none else 1.15)
-    axes.set_xlim(floor, high * 1.15)
-    least = 1.8 * floor if has_none else floor
-    steps = [m * 10.0**e for e in range(-7, 8) for m in (1, 2, 5)]
-    ticks = [step for step in steps if least < step <= high * 1.1]
+    has_none = len(positive) < len(factors)
+    floor = min(least, 1) / (2.5 if has_none else 1.15)
+    axes.set_xlim(floor, most * 1.15)
+    # No tick may stand so near to the left end that its label covers "never".
+    lowest_tick = 1.8 * floor if has_none else floor
+    steps = [mantissa * 10.0**exponent for exponent in range(-7, 8) for mantissa in (1, 2, 5)]
+    ticks = [step for step in steps if lowest_tick < step <= most * 1.1]
+    # Many ticks: only the powers of ten, whose first digit is 1.
     if len(ticks) > 10:
         ticks = [tick for tick in ticks if f"{tick:.0e}"[0] == "1"]
     axes.xaxis.set_major_locator(FixedLocator([floor, *ticks] if has_none else ticks))
@@ -146,41 +165,48 @@ def _shares(row: SamplerResult) -> tuple[float, ...]:
 
 
 def _coverage_title(report: BalanceReport) -> str:
+    """Return the title of the coverage: when every sampler has seen all samples, or how much of the
+    corpus the slowest one shows.
+    """
     epochs = counted(report.epochs, "epoch")
-    least = min(report.samplers, key=lambda row: row.coverage_after)
-    if least.coverage_after == 1:
-        last = max(_shares(row).index(1.0) for row in report.samplers) + 1
-        return f"Every sampler has seen the whole corpus after {counted(last, 'epoch')}"
-    seen = percent(least.coverage_after)
+    slowest = min(report.samplers, key=lambda row: row.coverage_after)
+    if slowest.coverage_after == 1:
+        last_epoch = max(_shares(row).index(1.0) for row in report.samplers) + 1
+        return f"Every sampler has seen the whole corpus after {counted(last_epoch, 'epoch')}"
+    seen = percent(slowest.coverage_after)
     verb = "shows" if report.epochs == 1 else "show"
-    words = f"{epochs} of {one_line(least.spec, 32)} {verb} {seen} of the corpus"
+    words = f"{epochs} of {one_line(slowest.spec, 32)} {verb} {seen} of the corpus"
     best = report.recommended
-    if best is None or best is least:
+    if best is None or best is slowest:
         return words
     return f"{words}, of {one_line(best.spec, 32)} {percent(best.coverage_after)}"
 
 
 def _coinciding(report: BalanceReport) -> dict[int, list[str]]:
-    """Return the lines to draw, by the places of their samplers, each with the names of all
-    samplers that it stands for.
+    """Merge samplers whose coverage is about the same after every epoch: their lines would cover
+    each other.
+
+    Returns:
+        By the index of the first such sampler, which is drawn, the names of all that it stands for.
     """
     lines: dict[int, list[str]] = {}
     shares = [_shares(row) for row in report.samplers]
     for i, row in enumerate(report.samplers):
-        same = (
-            place
-            for place in lines
-            if max(abs(a - b) for a, b in zip(shares[i], shares[place], strict=True)) < _SAME_LINE
+        matching = (
+            line
+            for line in lines
+            if max(abs(a - b) for a, b in zip(shares[i], shares[line], strict=True)) < _SAME_LINE
         )
-        lines.setdefault(next(same, i), []).append(one_line(row.spec, 28))
+        lines.setdefault(next(matching, i), []).append(one_line(row.spec, 28))
     return lines
 
 
 def _coverage(figure: Figure, report: BalanceReport) -> None:
-    samples = counted(report.samples, "sample")
-    style.titled(
-        figure, _coverage_title(report), subtitle(report.corpus, report.tokenizer, samples)
-    )
+    """Draw a line for each sampler: the share of the corpus that it has shown after each epoch,
+    with its name at the right end.
+    """
+    facts = subtitle(report.corpus, report.tokenizer, counted(report.samples, "sample"))
+    style.titled(figure, _coverage_title(report), facts)
     axes = figure.subplots()
     lines = _coinciding(report)
     texts = [
@@ -189,13 +215,13 @@ def _coverage(figure: Figure, report: BalanceReport) -> None:
     heights = [_LABEL_HEIGHT * (text.count("\n") + 1) for text in texts]
     shares = [_shares(report.samplers[place]) for place in lines]
     ends = spread([each[-1] for each in shares], heights)
-    for number, values, text, end in zip(lines, shares, texts, ends, strict=True):
-        colour = style.SERIES[number % len(style.SERIES)]
+    for sampler, values, text, end in zip(lines, shares, texts, ends, strict=True):
+        colour = style.SERIES[sampler % len(style.SERIES)]
         axes.plot(
             range(1, report.epochs + 1),
             values,
             color=colour,
-            marker=_MARKERS[number % len(_MARKERS)],
+            marker=_MARKERS[sampler % len(_MARKERS)],
             markersize=5,
             clip_on=False,
             zorder=3,

@@ -23,6 +23,7 @@ _MOST_PANELS = 4
 _USUAL_BATCHES = 30
 """Batches of the current setup that are drawn, where they are small."""
 _FEWEST_ROWS, _MOST_ROWS = 120, 480
+"""Between so many rows stand side by side where batches are small."""
 _GAP = 0.006
 """Space between batches, as a share of the width."""
 _DISTINCT = 360
@@ -43,7 +44,9 @@ class Panel:
 
 
 def batches_picture(comparison: Comparison) -> Picture:
-    """Return the first batches of the current setup and of the rows to compare it to."""
+    """Return the plot with a panel for each of a few strategies, the current setup first. A panel
+    shows the strategy's first batches.
+    """
     panels = [
         Panel(
             f"{marked(comparison, row, 60)}: {percent(row.counts.padding_ratio)} padding",
@@ -57,6 +60,7 @@ def batches_picture(comparison: Comparison) -> Picture:
 
 
 def _result(comparison: Comparison) -> str:
+    """Return the title of the plot: the padding of the current setup and of the best strategy."""
     current, best = comparison.current, comparison.best
     if current.counts.padding_tokens == 0:
         return f"The batches of {one_line(current.label, 40)} have no padding"
@@ -68,24 +72,25 @@ def _result(comparison: Comparison) -> str:
 
 
 def _drawn(comparison: Comparison) -> list[StrategyResult]:
-    """Return the rows to draw: the current setup, the recommended ones, one that packs; if these
-    are the same, also others.
+    """Choose the strategies to draw: the current setup, the recommended ones and one that packs.
+    Where these are fewer than `_MOST_PANELS`, other strategies fill the remaining panels.
     """
     changes = comparison.changes
-    advised = [each.row for each in (changes.fastest, changes.packed) if each is not None]
+    advised = [change.row for change in (changes.fastest, changes.packed) if change is not None]
     packing = [row for row in comparison.strategies if row.packs_rows]
     others = [row for row in comparison.strategies if row.name != "fixed" and not row.packs_rows]
-    wanted = (comparison.current, comparison.best, *advised, *packing[:1], *others)
+    candidates = (comparison.current, comparison.best, *advised, *packing[:1], *others)
     rows: list[StrategyResult] = []
-    for row in wanted:
+    for row in candidates:
         if row not in rows and _fits(row, comparison.current):
             rows.append(row)
+    # The current setup stays first, and strategies that pack come last.
     return sorted(rows[:_MOST_PANELS], key=lambda row: row is not rows[0] and row.packs_rows)
 
 
 def _fits(row: StrategyResult, current: StrategyResult) -> bool:
-    """Return whether a row's batches can be drawn on the scale of the current setup's: a row of
-    padding-free holds a whole batch.
+    """Return whether the batches of `row` can be drawn on the scale of the current setup. Those of
+    padding-free cannot: each is one row that holds a whole batch, far wider than `max_length`.
     """
     if row.first_batches is None or current.first_batches is None:
         return False
@@ -94,21 +99,22 @@ def _fits(row: StrategyResult, current: StrategyResult) -> bool:
 
 
 def draw_batches(figure: Figure, panels: Sequence[Panel], title: str, subtitle: str) -> None:
-    """Draw the batches of strategies below each other on the same scale."""
+    """Draw the batches of each panel's strategy, the panels below each other, on the same scale."""
     style.titled(figure, title, subtitle)
-    every = figure.subplots(len(panels), 1, sharex=True, sharey=True, squeeze=False)[:, 0]
-    rows = _extent([panel.plan for panel in panels])
-    top = 1
-    for axes, panel in zip(every, panels, strict=True):
-        top = max(top, _draw(axes, panel.plan, rows))
+    all_axes = figure.subplots(len(panels), 1, sharex=True, sharey=True, squeeze=False)[:, 0]
+    rows_shown = _extent([panel.plan for panel in panels])
+    tallest = 1
+    for axes, panel in zip(all_axes, panels, strict=True):
+        tallest = max(tallest, _draw(axes, panel.plan, rows_shown))
         axes.set_title(panel.title, pad=4)
-        axes.set_xlim(0, rows)
+        # All panels show equally many rows, so an area stands for as many tokens in each of them.
+        axes.set_xlim(0, rows_shown)
         axes.set_xticks([])
         axes.spines["bottom"].set_visible(False)
         axes.set_ylabel("tokens per row")
-    every[0].set_ylim(0, top)
-    every[0].yaxis.set_major_locator(MaxNLocator(4, integer=True))
-    every[0].yaxis.set_major_formatter(FuncFormatter(style.plain))
+    all_axes[0].set_ylim(0, tallest)
+    all_axes[0].yaxis.set_major_locator(MaxNLocator(4, integer=True))
+    all_axes[0].yaxis.set_major_formatter(FuncFormatter(style.plain))
     handles: list[Artist] = [
         Patch(color=style.BLUE, label="real tokens"),
         Patch(color=style.ORANGE, label="padding"),
@@ -121,47 +127,64 @@ _EXPLANATION = "Each block is a batch, each column one of its rows, padded to th
 
 
 def _extent(plans: Sequence[BatchPlan]) -> int:
-    """Return how many rows fit side by side: some batches of every strategy."""
-    sizes = [max(1, len(plan.row_offsets) - 1) / max(1, len(plan)) for plan in plans]
-    usual = np.clip(_USUAL_BATCHES * sizes[0], _FEWEST_ROWS, _MOST_ROWS)
-    several = max(3 * size for size in sizes)
+    """Return how many rows each panel shows side by side, so that several batches of every plan are
+    seen. The first plan is the current setup's.
+    """
+    rows_per_batch = [max(1, len(plan.row_offsets) - 1) / max(1, len(plan)) for plan in plans]
+    usual = np.clip(_USUAL_BATCHES * rows_per_batch[0], _FEWEST_ROWS, _MOST_ROWS)
+    # Where batches are large: at least 3 of every strategy, and 6 of the current setup.
+    several = max(3 * size for size in rows_per_batch)
     available = max(len(plan.row_offsets) - 1 for plan in plans)
-    return int(max(1, min(max(usual, several, 6 * sizes[0]), available)))
+    return int(max(1, min(max(usual, several, 6 * rows_per_batch[0]), available)))
 
 
-def _draw(axes: Axes, plan: BatchPlan, extent: int) -> int:
-    """Draw a plan's batches up to `extent` rows; return the width of the widest."""
-    real = sums(plan.lengths, plan.row_offsets)
-    edges, tokens, whole, widest, x = [0.0], [0], [0], 1, 0.0
+def _draw(axes: Axes, plan: BatchPlan, rows_shown: int) -> int:
+    """Draw a plan's first batches from left to right, up to `rows_shown` rows. Each row is a column
+    of width 1: orange up to the width of its batch, and blue in front up to its real tokens.
+    Returns the height of the tallest column.
+    """
+    real_per_row = sums(plan.lengths, plan.row_offsets)
+    # Heights i stand between edges i and i + 1. A height of 0 is the gap before or after a batch.
+    edges, real_heights, padded_heights, tallest, left = [0.0], [0], [0], 1, 0.0
     for i, width in enumerate(plan.widths.tolist()):
         first, last = int(plan.batch_offsets[i]), int(plan.batch_offsets[i + 1])
-        if x >= extent:
+        if left >= rows_shown:
             break
-        widest = max(widest, width)
-        edges += [x, *(x + np.arange(1, last - first + 1)).tolist()]
-        tokens += [*real[first:last].tolist(), 0]
-        whole += [*[width] * (last - first), 0]
-        x = edges[-1] + _GAP * extent
-        if extent <= _DISTINCT:
+        tallest = max(tallest, width)
+        edges += [left, *(left + np.arange(1, last - first + 1)).tolist()]
+        real_heights += [*real_per_row[first:last].tolist(), 0]
+        padded_heights += [*[width] * (last - first), 0]
+        left = edges[-1] + _GAP * rows_shown
+        if rows_shown <= _DISTINCT:
             _separate(axes, plan, range(first, last), edges[-1] - (last - first))
-    edges.append(x)
-    for values, colour in ((whole, style.ORANGE), (tokens, style.BLUE)):
+    edges.append(left)
+    for values, colour in ((padded_heights, style.ORANGE), (real_heights, style.BLUE)):
         axes.stairs(values, edges, fill=True, color=colour, linewidth=0)
-    return widest
+    return tallest
 
 
 _MOST_LINES = 40
 """Lines between the samples of a row: more would hide the samples."""
 
 
-def _separate(axes: Axes, plan: BatchPlan, rows: range, x: float) -> None:
-    """Draw thin lines between the rows of a batch, and between the samples of a row."""
-    width = int(plan.widths[np.searchsorted(plan.batch_offsets, rows.start, side="right") - 1])
+def _separate(axes: Axes, plan: BatchPlan, rows: range, left: float) -> None:
+    """Draw thin lines between the rows of one batch, and between the samples of each row.
+
+    Args:
+        axes: the panel.
+        plan: the plan with the batch.
+        rows: the batch's rows, as indices into all rows of the plan.
+        left: where the first row begins on the x axis.
+    """
+    # The batch of the first row is the last one that begins at it or before.
+    batch = np.searchsorted(plan.batch_offsets, rows.start, side="right") - 1
+    batch_width = int(plan.widths[batch])
     if len(rows) > 1:
-        between = x + np.arange(1, len(rows))
-        axes.vlines(between, 0, width, color="white", linewidth=0.4, zorder=3)
+        row_borders = left + np.arange(1, len(rows))
+        axes.vlines(row_borders, 0, batch_width, color="white", linewidth=0.4, zorder=3)
     for i, row in enumerate(rows):
-        held = plan.lengths[plan.row_offsets[row] : plan.row_offsets[row + 1]]
-        ends = np.cumsum(held)[:-1][held[:-1] >= width / _MOST_LINES]
-        if len(ends):
-            axes.hlines(ends, x + i, x + i + 1, color="white", linewidth=0.5, zorder=3)
+        row_lengths = plan.lengths[plan.row_offsets[row] : plan.row_offsets[row + 1]]
+        # None after the last sample, and none after samples so short that lines would hide them.
+        sample_ends = np.cumsum(row_lengths)[:-1][row_lengths[:-1] >= batch_width / _MOST_LINES]
+        if len(sample_ends):
+            axes.hlines(sample_ends, left + i, left + i + 1, color="white", linewidth=0.5, zorder=3)

@@ -31,75 +31,97 @@ def bucket_plots(report: BucketReport) -> dict[str, Picture]:
 
 
 def _title(report: BucketReport) -> str:
-    edges = report.chosen
-    words = counted(len(edges.edges), "bucket")
+    """Return the title: the number of buckets, and their padding or cost; next to it the padding of
+    a single bucket, to compare with.
+    """
+    chosen = report.chosen
+    words = counted(len(chosen.edges), "bucket")
+    # Another cost than tokens has no padding: it is shown relative to that of the samples unpadded.
     if report.cost != "linear":
-        return f"{words}: {report.cost} cost {edges.cost:.2f}x of what the samples need unpadded"
-    words += " pads" if len(edges.edges) == 1 else " pad"
-    words += f" {percent(edges.padding_ratio)}"
-    if len(edges.edges) == 1:
+        return f"{words}: {report.cost} cost {chosen.cost:.2f}x of what the samples need unpadded"
+    words += " pads" if len(chosen.edges) == 1 else " pad"
+    words += f" {percent(chosen.padding_ratio)}"
+    if len(chosen.edges) == 1:
         return words
-    one = 1 - report.lengths.sum / (edges.edges[-1] * report.lengths.count)
-    return f"{words}, one bucket {percent(one)}"
+    # Padding if all samples were as long as the last edge.
+    single_bucket = 1 - report.lengths.sum / (chosen.edges[-1] * report.lengths.count)
+    return f"{words}, one bucket {percent(single_bucket)}"
 
 
 def _buckets(figure: Figure, report: BucketReport) -> None:
+    """Draw the lengths with the edges of the buckets, and below them the padding for each number of
+    buckets.
+    """
     samples = counted(report.samples, "sample")
     multiple = report.basis.pad_to_multiple_of
-    more = [f"edges are multiples of {multiple}"] if multiple > 1 else []
-    more.append("rows are as wide as the edge of their bucket")
-    style.titled(figure, _title(report), subtitle(report.corpus, report.tokenizer, samples, *more))
+    facts = [f"edges are multiples of {multiple}"] if multiple > 1 else []
+    facts.append("rows are as wide as the edge of their bucket")
+    style.titled(figure, _title(report), subtitle(report.corpus, report.tokenizer, samples, *facts))
     lengths, numbers = figure.subplots(2, 1, height_ratios=(3, 2))
     _histogram(lengths, report)
     _numbers(numbers, report)
 
 
 def _histogram(axes: Axes, report: BucketReport) -> None:
-    """Draw the lengths, on a background that is coloured by each bucket's padding."""
+    """Draw the lengths as bars, on a background with a stripe for each bucket: the more padding the
+    bucket has, the darker the stripe.
+    """
     bins, edges = length_bins(report.lengths), [bucket.edge for bucket in report.buckets]
-    first, last = float(bins.edges[0]), float(max(bins.edges[-1], edges[-1] + 1))
+    left_end, right_end = float(bins.edges[0]), float(max(bins.edges[-1], edges[-1] + 1))
+    # One length alone would be an axis without width.
     if report.lengths.min == report.lengths.max:
-        first, last = report.lengths.max / 2, 1.5 * last
-    position = style.length_axis(axes, first, last)
+        left_end, right_end = report.lengths.max / 2, 1.5 * right_end
+    position = style.length_axis(axes, left_end, right_end)
     draw_bars(axes, bins, _BARS)
     padding = [bucket.padding_tokens / max(bucket.total_tokens, 1) for bucket in report.buckets]
     norm = Normalize(0, max(*padding, _DARKEST))
     # The edges are inclusive: a bucket ends where the next length begins.
-    ends = [float(position(each)) for each in (first, *(edge + 1 for edge in edges))]
-    for left, right, ratio in zip(ends[:-1], ends[1:], padding, strict=True):
+    borders = [float(position(length)) for length in (left_end, *(edge + 1 for edge in edges))]
+    for left, right, ratio in zip(borders[:-1], borders[1:], padding, strict=True):
         axes.axvspan(left, right, color=_COLOURS(norm(ratio)), linewidth=0, zorder=0)
         axes.axvline(right, color=style.INK, linewidth=0.8, label="_edge")
-    _label(axes, ends, edges, padding)
+    _label(axes, borders, edges, padding)
 
 
-def _label(axes: Axes, ends: list[float], edges: list[int], padding: list[float]) -> None:
-    """Write each bucket's padding and edge above it, where there is room."""
-    shares = style.shares_of_axis(axes, ends)
-    middles = [(left + right) / 2 for left, right in pairwise(shares)]
+def _label(axes: Axes, borders: list[float], edges: list[int], padding: list[float]) -> None:
+    """Write two lines of numbers above the chart where there is room: the padding of each bucket
+    above its middle, and its edge above its right border.
+
+    Args:
+        axes: the chart.
+        borders: x of the left end of the first bucket, and of the right end of each.
+        edges: the longest length of each bucket.
+        padding: the padding ratio of each bucket.
+    """
+    border_shares = style.shares_of_axis(axes, borders)
+    middles = [(left + right) / 2 for left, right in pairwise(border_shares)]
     look: dict[str, Any] = {"transform": axes.transAxes, "va": "baseline"}
-    for y, words in ((1.075, "padding"), (1.02, "edge")):
-        style.note(axes, -0.012, y, words, ha="right", **look)
+    for height, heading in ((1.075, "padding"), (1.02, "edge")):
+        style.note(axes, -0.012, height, heading, ha="right", **look)
     has_room = apart(middles, _LABEL_WIDTH)
     for middle, ratio, is_kept in zip(middles, padding, has_room, strict=True):
         if is_kept:
             style.note(axes, middle, 1.075, percent(ratio), ha="center", color=style.INK, **look)
-    # From the right, so that the longest length is always named.
-    has_room = apart(shares[:0:-1], _LABEL_WIDTH)[::-1]
-    for share, edge, is_kept in zip(shares[1:], edges, has_room, strict=True):
+    # From the right, so that the longest length is always named: [:0:-1] is all but the first
+    # border, reversed, and [::-1] turns the answer back.
+    has_room = apart(border_shares[:0:-1], _LABEL_WIDTH)[::-1]
+    for share, edge, is_kept in zip(border_shares[1:], edges, has_room, strict=True):
         if is_kept:
             style.note(axes, share, 1.02, f"{edge:,}", ha="center", **look)
 
 
 def _numbers(axes: Axes, report: BucketReport) -> None:
-    """Draw padding against the number of buckets: optimal edges, and other rules in grey."""
+    """Draw the padding, or the cost, for each number of buckets: a line of dots for optimal edges,
+    and grey lines for other rules.
+    """
     linear = report.cost == "linear"
     highest = 0.01
     for rule, points in report.found.items():
         is_optimal = rule == "optimal"
-        values = [each.padding_ratio if linear else each.cost for each in points]
+        values = [result.padding_ratio if linear else result.cost for result in points]
         highest = max([highest, *values])
         axes.plot(
-            [each.wanted for each in points],
+            [result.wanted for result in points],
             values,
             "o-" if is_optimal else "-",
             color=style.BLUE if is_optimal else style.PALE_GREY,

@@ -31,25 +31,28 @@ _MEAN: dict[str, Any] = {
 
 
 def class_plots(profile: Profile) -> dict[str, Picture]:
-    """Return `lengths_by_class` if the corpus has labels."""
+    """Return the plot `lengths_by_class`; a corpus without labels has none."""
     if profile.labels is None:
         return {}
     places = style.row_places(len(profile.classes))
-    shown = {place: profile.classes[i] for place, i in places.items()}
-    height = 1.65 + 0.3 * (max(shown) + 1)
-    return {"lengths_by_class": Picture(lambda figure: _classes(figure, profile, shown), height)}
+    class_at = {place: profile.classes[i] for place, i in places.items()}
+    height = 1.65 + 0.3 * (max(class_at) + 1)
+    return {"lengths_by_class": Picture(lambda figure: _classes(figure, profile, class_at), height)}
 
 
 def _title(profile: Profile) -> str:
+    """Return the title: how unequal the sizes of the classes are, and how their mean lengths
+    differ.
+    """
     classes = [each for each in profile.classes if each.label is not None]
     if len(classes) < 2:
         return "One class" if classes else "No sample has a class"
-    most, least = classes[0], classes[-1]
-    names = [class_name(each.label, 24) for each in (most, least)]
-    if most.count == least.count:
-        words = f"{len(classes):,} classes of {counted(most.count, 'sample')} each"
+    largest, smallest = classes[0], classes[-1]
+    names = [class_name(each.label, 24) for each in (largest, smallest)]
+    if largest.count == smallest.count:
+        words = f"{len(classes):,} classes of {counted(largest.count, 'sample')} each"
     else:
-        ratio = style.times(most.count / least.count)
+        ratio = style.times(largest.count / smallest.count)
         words = f"{names[0]} has {ratio} as many samples as {names[1]}"
     longest = max(classes, key=lambda each: each.mean_length)
     shortest = min(classes, key=lambda each: each.mean_length)
@@ -58,17 +61,19 @@ def _title(profile: Profile) -> str:
     if len(classes) > 2:
         ends = f"{shortest.mean_length:,.0f} to {longest.mean_length:,.0f}"
         return f"{words}; mean lengths {ends} tokens"
-    both = [f"{class_name(c.label, 20)} {c.mean_length:,.0f}" for c in (longest, shortest)]
-    return f"{words}; mean length: {', '.join(both)}"
+    mean_lengths = [f"{class_name(c.label, 20)} {c.mean_length:,.0f}" for c in (longest, shortest)]
+    return f"{words}; mean length: {', '.join(mean_lengths)}"
 
 
-def _classes(figure: Figure, profile: Profile, shown: dict[float, ClassCount]) -> None:
-    """Draw the classes at their places: a box of the lengths, and a bar of the samples, of each."""
+def _classes(figure: Figure, profile: Profile, class_at: dict[float, ClassCount]) -> None:
+    """Draw a row for each class that is shown, by its place: a box of its lengths, and a bar of its
+    number of samples.
+    """
     sizes = counted(len(profile), "sample"), counted(len(profile.classes), "class", "classes")
     style.titled(figure, _title(profile), subtitle(profile.corpus, profile.tokenizer, *sizes))
     lengths, counts = figure.subplots(1, 2, sharey=True, width_ratios=(3, 1.25))
-    _boxes(lengths, {at: LengthStats.of(profile.lengths_of(c.label)) for at, c in shown.items()})
-    style.row_axis(lengths, {place: class_name(each.label, 28) for place, each in shown.items()})
+    _boxes(lengths, {y: LengthStats.of(profile.lengths_of(c.label)) for y, c in class_at.items()})
+    style.row_axis(lengths, {place: class_name(each.label, 28) for place, each in class_at.items()})
     handles = [
         Patch(label="p25 to p75", **_BOX),
         Line2D([], [], label="median", **_MEDIAN),
@@ -76,20 +81,24 @@ def _classes(figure: Figure, profile: Profile, shown: dict[float, ClassCount]) -
         Line2D([], [], label="p1 to p99", **_WHISKER),
     ]
     style.key(lengths, handles=handles)
-    _counts(counts, profile, shown)
+    _counts(counts, profile, class_at)
 
 
-def _boxes(axes: Axes, stats: dict[float, LengthStats]) -> None:
-    low = min(each.percentile(_DRAWN["whislo"]) for each in stats.values())
-    high = max(each.percentile(_DRAWN["whishi"]) for each in stats.values())
+def _boxes(axes: Axes, stats_at: dict[float, LengthStats]) -> None:
+    """Draw a box of the lengths of each class, by its place on the y axis: p25 to p75, with
+    whiskers from p1 to p99.
+    """
+    low = min(each.percentile(_DRAWN["whislo"]) for each in stats_at.values())
+    high = max(each.percentile(_DRAWN["whishi"]) for each in stats_at.values())
     position = style.length_axis(axes, *_range(low, high))
     axes.bxp(
+        # The percentiles as matplotlib names them, moved to the scale of the axis.
         [
-            {name: float(position(each.percentile(at))) for name, at in _DRAWN.items()}
+            {name: float(position(each.percentile(part))) for name, part in _DRAWN.items()}
             | {"mean": float(position(each.mean))}
-            for each in stats.values()
+            for each in stats_at.values()
         ],
-        positions=list(stats),
+        positions=list(stats_at),
         widths=0.52,
         orientation="horizontal",
         showfliers=False,
@@ -105,20 +114,24 @@ def _boxes(axes: Axes, stats: dict[float, LengthStats]) -> None:
 
 
 def _range(low: int, high: int) -> tuple[float, float]:
-    """Return the axis from a little below the lowest whisker to a little above the highest."""
+    """Return the two ends of an axis that shows lengths from `low` to `high`, with a little space
+    at both.
+    """
     if style.is_narrow(low, high):
         space = max(0.1 * low, 1) if low == high else 0.04 * (high - low)
         return max(0, low - space), high + space
     return low / 1.1, high * 1.1
 
 
-def _counts(axes: Axes, profile: Profile, shown: dict[float, ClassCount]) -> None:
-    counts = [each.count for each in shown.values()]
-    axes.barh(list(shown), counts, height=0.52, color=style.BLUE)
-    for place, each in shown.items():
+def _counts(axes: Axes, profile: Profile, class_at: dict[float, ClassCount]) -> None:
+    """Draw a bar for each class that is shown: its number of samples, and their share of all."""
+    counts = [each.count for each in class_at.values()]
+    axes.barh(list(class_at), counts, height=0.52, color=style.BLUE)
+    for place, each in class_at.items():
         words = f" {each.count:,}  {percent(each.share)}"
         style.note(axes, each.count, place, words, color=style.INK)
-    if hidden := len(profile.classes) - len(shown):
+    # `row_places` leaves this row free where it leaves out classes.
+    if hidden := len(profile.classes) - len(class_at):
         samples = sum(each.count for each in profile.classes) - sum(counts)
         words = f" {hidden:,} more classes: {counted(samples, 'sample')}"
         style.note(axes, 0, style.LARGEST, words, fontstyle="italic")

@@ -21,10 +21,12 @@ _LABEL_WIDTH = 40
 
 
 def comparison_plots(comparison: Comparison) -> dict[str, Picture]:
-    """Return `padding`, `batches`, `tradeoff` and `read_ahead`."""
+    """Return the plots `padding`, `batches`, `tradeoff` and `read_ahead`. Strategies with the most
+    compute come first.
+    """
     rows = sorted(comparison.strategies, key=lambda row: -row.counts.compute)
-    most_lines = max(_wrapped(row.label).count("\n") for row in rows)
-    height = 1.7 + len(rows) * (0.4 + 0.13 * most_lines)
+    longest_label_lines = max(_wrapped(row.label).count("\n") for row in rows)
+    height = 1.7 + len(rows) * (0.4 + 0.13 * longest_label_lines)
     return {
         "padding": Picture(lambda figure: _padding(figure, comparison, rows), height),
         "batches": batches_picture(comparison),
@@ -34,19 +36,23 @@ def comparison_plots(comparison: Comparison) -> dict[str, Picture]:
 
 
 def spends(comparison: Comparison) -> str:
-    """Return the result of a comparison: what the current setup and the best one pad."""
+    """Return the result of a comparison in a sentence: what share of its compute the current setup
+    spends on padding, and what share the best strategy does.
+    """
     current, best = comparison.current, comparison.best
-    mine = f"{one_line(current.label, 44)} spends {percent(current.counts.padding_ratio)} of its "
+    start = f"{one_line(current.label, 44)} spends {percent(current.counts.padding_ratio)} of its "
     if comparison.changes.best is None:
-        return f"{mine}compute on padding; no strategy fits the budget"
+        return f"{start}compute on padding; no strategy fits the budget"
     if best is current:
-        return f"{mine}compute on padding, and is the best here"
-    theirs = f"{one_line(best.label, 44)} {percent(best.counts.padding_ratio)}"
-    return f"{mine}compute on padding; {theirs}"
+        return f"{start}compute on padding, and is the best here"
+    best_padding = f"{one_line(best.label, 44)} {percent(best.counts.padding_ratio)}"
+    return f"{start}compute on padding; {best_padding}"
 
 
 def saving(comparison: Comparison, row: StrategyResult) -> str:
-    """Return how much faster, or slower, a row is than the current setup, in the page's words."""
+    """Return how much faster or slower than the current setup a row is, in words, such as "1.32x
+    faster (estimate)".
+    """
     speed_up = comparison.speed_up(row)
     if 0.995 <= speed_up < 1.005:
         return f"same {measure(comparison)}"
@@ -56,12 +62,16 @@ def saving(comparison: Comparison, row: StrategyResult) -> str:
 
 
 def _padding(figure: Figure, comparison: Comparison, rows: list[StrategyResult]) -> None:
+    """Draw a bar for each of `rows`: its real tokens, its padding and what it loses, with a band
+    behind the recommended row.
+    """
     style.titled(figure, spends(comparison), compared(comparison))
     axes = figure.subplots()
     lengths = [_length(row) for row in rows]
-    limit = style.end_of_axis(lengths, max(_length(comparison.current), min(lengths)))
+    # A bar that is far longer than the others is cut off, but never the current setup's.
+    axis_end = style.end_of_axis(lengths, max(_length(comparison.current), min(lengths)))
     for place, row in enumerate(rows):
-        _bar(axes, place, row, limit, strong=row in (comparison.current, comparison.best))
+        _bar(axes, place, row, axis_end, strong=row in (comparison.current, comparison.best))
         _words(axes, place, row, comparison)
     if comparison.changes.best is not None:
         place = rows.index(comparison.changes.best)
@@ -70,7 +80,7 @@ def _padding(figure: Figure, comparison: Comparison, rows: list[StrategyResult])
         # It reaches beyond the axes, and the layout would make room for it.
         band.set_in_layout(False)
     axes.set_ylim(len(rows) - 0.5, -0.5)
-    axes.set_xlim(0, limit * 1.02)
+    axes.set_xlim(0, axis_end * 1.02)
     axes.set_yticks([])
     axes.spines["left"].set_visible(False)
     style.count_axis(axes.xaxis, style.short)
@@ -91,52 +101,65 @@ def _loses(row: StrategyResult) -> bool:
 
 
 def _length(row: StrategyResult) -> int:
+    """Return the length of a row's bar, in tokens: what it computes, and what it loses."""
     return row.counts.total_tokens + (row.counts.lost_tokens if _loses(row) else 0)
 
 
-def _bar(axes: Axes, place: int, row: StrategyResult, limit: float, *, strong: bool) -> None:
+def _bar(axes: Axes, y: int, row: StrategyResult, axis_end: float, *, strong: bool) -> None:
+    """Draw a row as a bar of up to three parts: real tokens, padding, lost tokens.
+
+    Args:
+        axes: the chart.
+        y: the place of the row.
+        row: the row.
+        axis_end: tokens at the right end of the axis; a longer bar is cut off.
+        strong: whether in full colours, which only the current and the best row have.
+    """
     counts = row.counts
     colours = (style.PALE_BLUE, style.PALE_ORANGE, style.PALE_VERMILION)
     if strong:
         colours = (style.BLUE, style.ORANGE, style.VERMILION)
-    start = 0
+    left = 0
     parts = counts.real_tokens, counts.padding_tokens, counts.lost_tokens if _loses(row) else 0
     for tokens, colour in zip(parts, colours, strict=True):
         if tokens:
-            axes.barh(place, tokens, left=start, height=0.56, color=colour, label="_")
-        start += tokens
-    if start > limit:
-        for at in (0.955, 0.97):
-            xs = [limit * (at - 0.004), limit * (at + 0.004)]
-            axes.plot(xs, [place + 0.36, place - 0.36], color="white", linewidth=2.5)
+            axes.barh(y, tokens, left=left, height=0.56, color=colour, label="_")
+        left += tokens
+    if left > axis_end:
+        # Two white strokes mark a bar that is cut off; its tokens are written beside them.
+        for share in (0.955, 0.97):
+            ends = [axis_end * (share - 0.004), axis_end * (share + 0.004)]
+            axes.plot(ends, [y + 0.36, y - 0.36], color="white", linewidth=2.5)
         look: dict[str, Any] = {"ha": "right", "fontsize": 8.5, "color": style.INK}
-        style.note(axes, 0.94 * limit, place, f"{style.short(start)} tokens ", **look)
+        style.note(axes, 0.94 * axis_end, y, f"{style.short(left)} tokens ", **look)
 
 
 def _words(axes: Axes, place: int, row: StrategyResult, comparison: Comparison) -> None:
     """Write a row's name to the left of its bar, and its numbers to the right."""
     is_best, is_current = row is comparison.changes.best, row is comparison.current
-    beside = marks(comparison, row)
-    beside += ["needs varlen attention"] if row.packs_rows else []
+    details = marks(comparison, row)
+    details += ["needs varlen attention"] if row.packs_rows else []
     if row.counts.reducible_peak > comparison.basis.tokens_per_batch:
-        beside.append("over budget")
-    as_current = row.counts.lost_ratio == comparison.current.counts.lost_ratio
-    if _loses(row) and (is_current or not as_current):
-        beside.append(f"{percent(row.counts.lost_ratio)} lost")
+        details.append("over budget")
+    # A loss is written for the current row, and for rows that lose another share than that.
+    loses_as_current = row.counts.lost_ratio == comparison.current.counts.lost_ratio
+    if _loses(row) and (is_current or not loses_as_current):
+        details.append(f"{percent(row.counts.lost_ratio)} lost")
     weight = "bold" if is_best or is_current else "normal"
     name = _wrapped(row.label)
-    look: dict[str, Any] = {"ha": "right", "fontweight": weight}
-    size = 8 if "\n" in name else 9
-    style.beside_row(axes, place, name, (-6, 5 if beside else 0), fontsize=size, **look)
-    if beside:
-        below, colour = -6 - 5.5 * name.count("\n"), style.BLUE if is_best else style.GREY
-        words = ", ".join(beside)
-        style.beside_row(axes, place, words, (-6, below), ha="right", fontsize=7.5, color=colour)
+    name_style: dict[str, Any] = {"ha": "right", "fontweight": weight}
+    font_size = 8 if "\n" in name else 9
+    style.beside_row(axes, place, name, (-6, 5 if details else 0), fontsize=font_size, **name_style)
+    if details:
+        # Below the name, which may have several lines.
+        offset, colour = -6 - 5.5 * name.count("\n"), style.BLUE if is_best else style.GREY
+        text = ", ".join(details)
+        style.beside_row(axes, place, text, (-6, offset), ha="right", fontsize=7.5, color=colour)
     padding = f"{percent(row.counts.padding_ratio)} padding"
-    style.beside_row(axes, place, padding, (90, 0), end=1, **look)
+    style.beside_row(axes, place, padding, (90, 0), end=1, **name_style)
     if not is_current:
-        words = saving(comparison, row)
-        style.beside_row(axes, place, words, (100, 0), end=1, ha="left", fontweight=weight)
+        text = saving(comparison, row)
+        style.beside_row(axes, place, text, (100, 0), end=1, ha="left", fontweight=weight)
 
 
 def _wrapped(spec: str) -> str:

@@ -21,13 +21,13 @@ class Box(NamedTuple):
 
     def overlaps(self, other: "Box") -> bool:
         """Return whether the two share more than an edge."""
-        across = self.left < other.right and other.left < self.right
-        return across and self.bottom < other.top and other.bottom < self.top
+        overlaps_across = self.left < other.right and other.left < self.right
+        return overlaps_across and self.bottom < other.top and other.bottom < self.top
 
     def within(self, other: "Box") -> bool:
         """Return whether it lies inside the other."""
-        across = self.left >= other.left and self.right <= other.right
-        return across and self.bottom >= other.bottom and self.top <= other.top
+        is_inside_across = self.left >= other.left and self.right <= other.right
+        return is_inside_across and self.bottom >= other.bottom and self.top <= other.top
 
 
 _DOT = 5.0
@@ -35,7 +35,9 @@ _DOT = 5.0
 
 _THIN_LINE = {"arrowstyle": "-", "color": style.PALE_GREY, "linewidth": 0.8, "shrinkB": 4}
 _DIRECTIONS = ((1, 0), (-1, 0), (0, 1), (0, -1), (1, 1), (-1, 1), (1, -1), (-1, -1))
+"""From a dot to its label, right and up, in the sequence in which they are tried."""
 _DISTANCES = (2, 8, 18, 30, 44)
+"""Between a dot and its label, in points."""
 _POINTS = 16
 """Points of a line that are held against labels."""
 
@@ -43,28 +45,33 @@ _POINTS = 16
 def place_labels(
     dots: Sequence[tuple[float, float]], sizes: Sequence[tuple[float, float]], room: Box
 ) -> list[Box]:
-    """Return a box for the label of each dot, beside it and over no other label or dot; if there is
-    one, so that no line from a dot to its label crosses another label or dot.
-
-    Where there is none in `room`, the label stands to the right of its dot.
+    """Find a place for the label of each dot. The label takes the nearest place in `room` where it
+    covers no dot and no earlier label, and where the line from the dot to it crosses none of
+    them. If every free place has such a crossing, the label takes the nearest free place; if no
+    place is free, it stands to the right of its dot.
 
     Args:
-        dots: positions, in points; the first ones choose first.
+        dots: positions, in points; the labels of the first dots choose first.
         sizes: width and height of each label.
         room: where labels may be.
+
+    Returns:
+        The box of each label.
     """
     marks = [Box(x - _DOT, y - _DOT, x + _DOT, y + _DOT) for x, y in dots]
-    taken: list[Box] = []
-    lines: list[Box] = []
+    placed: list[Box] = []
+    lines_drawn: list[Box] = []
 
     def is_free(box: Box) -> bool:
-        return box.within(room) and not any(box.overlaps(each) for each in (*marks, *taken))
+        return box.within(room) and not any(box.overlaps(mark) for mark in (*marks, *placed))
 
     def is_crossed(box: Box, dot: tuple[float, float]) -> bool:
-        point = Box(*dot, *dot)
-        others = [*taken, *(mark for mark in marks if not point.overlaps(mark))]
-        crosses = any(each.overlaps(other) for each in _line(dot, box) for other in others)
-        return crosses or any(each.overlaps(box) for each in lines)
+        # A box without width or height.
+        dot_box = Box(*dot, *dot)
+        # A line begins inside its own dot, and inside the dots that lie on that.
+        obstacles = [*placed, *(dot_mark for dot_mark in marks if not dot_box.overlaps(dot_mark))]
+        crosses = any(point.overlaps(mark) for point in _line(dot, box) for mark in obstacles)
+        return crosses or any(point.overlaps(box) for point in lines_drawn)
 
     for (x, y), (width, height) in zip(dots, sizes, strict=True):
         candidates = [
@@ -73,13 +80,15 @@ def place_labels(
             for direction in _DIRECTIONS
         ]
         free = list(filter(is_free, candidates)) or candidates[:1]
-        taken.append(next((box for box in free if not is_crossed(box, (x, y))), free[0]))
-        lines += _line((x, y), taken[-1])
-    return taken
+        placed.append(next((box for box in free if not is_crossed(box, (x, y))), free[0]))
+        lines_drawn += _line((x, y), placed[-1])
+    return placed
 
 
 def _line(dot: tuple[float, float], box: Box) -> list[Box]:
-    """Return points of the line from a dot to the middle of its label."""
+    """Return the line from a dot to the middle of its label, as points along it: boxes without
+    width or height, which can be tested against other boxes.
+    """
     middle = (box.left + box.right) / 2, (box.bottom + box.top) / 2
     xs, ys = np.linspace(dot, middle, _POINTS).T.tolist()
     return [Box(x, y, x, y) for x, y in zip(xs, ys, strict=True)]
@@ -88,6 +97,16 @@ def _line(dot: tuple[float, float], box: Box) -> list[Box]:
 def _beside(
     x: float, y: float, width: float, height: float, direction: tuple[int, int], distance: float
 ) -> Box:
+    """Return the box of a label of this size that stands beside the dot at (x, y).
+
+    Args:
+        x: of the dot, in points.
+        y: of the dot, in points.
+        width: of the label.
+        height: of the label.
+        direction: from the dot to the label: (1, 0) is right, (-1, 1) is up and left.
+        distance: between the edge of the dot and the label, in points.
+    """
     across, up = direction
     left = x - width / 2 + across * (_DOT + distance + width / 2)
     bottom = y - height / 2 + up * (_DOT + distance + height / 2)
@@ -97,19 +116,23 @@ def _beside(
 def label_dots(
     figure: Figure, axes: Axes, dots: Sequence[tuple[float, float]], texts: Sequence[str]
 ) -> None:
-    """Write a text beside each dot of a chart whose limits are set; a far one has a thin line."""
-    # The constrained layout moves the axes only as it draws.
+    """Write a text beside each dot of a chart, so that no text covers another one or a dot. A text
+    far from its dot is joined to it by a thin line. The limits of the axes must be set before.
+    """
+    # Positions in points are final only after a drawing: the constrained layout moves the axes.
     figure.draw_without_rendering()
     points = 72 / figure.dpi
-    at = (axes.transData.transform(np.asarray(dots, dtype=np.float64)) * points).tolist()
+    centers = (axes.transData.transform(np.asarray(dots, dtype=np.float64)) * points).tolist()
     room = Box(*(float(edge) * points for edge in axes.get_window_extent().extents))
+    # Each text is written once to measure it, and removed.
     notes = [axes.annotate(text, dot, fontsize=9) for text, dot in zip(texts, dots, strict=True)]
     extents = [note.get_window_extent() for note in notes]
-    sizes = [(each.width * points + 2, each.height * points + 2) for each in extents]
+    sizes = [(extent.width * points + 2, extent.height * points + 2) for extent in extents]
     for note in notes:
         note.remove()
-    boxes = place_labels(at, sizes, room)
-    for text, dot, (x, y), box in zip(texts, dots, at, boxes, strict=True):
+    boxes = place_labels(centers, sizes, room)
+    for text, dot, (x, y), box in zip(texts, dots, centers, boxes, strict=True):
+        # Distances between the dot and its label; 0 where the label is above, below or beside it.
         across = max(box.left - x, x - box.right, 0)
         up = max(box.bottom - y, y - box.top, 0)
         axes.annotate(
@@ -125,26 +148,38 @@ def label_dots(
 
 
 def apart(places: Sequence[float], width: float) -> list[bool]:
-    """Return which labels on a line are kept so that none overlaps; the first ones choose first.
+    """Choose which labels on a line to keep, so that they do not overlap: a label is left out if it
+    is too near to one that comes before it in `places`.
 
     Args:
         places: middle of each label.
         width: of a label, with the space to the next.
+
+    Returns:
+        Whether each label is kept.
     """
-    kept: list[float] = []
-    chosen = []
+    places_kept: list[float] = []
+    is_kept = []
     for place in places:
-        chosen.append(all(abs(place - other) >= width for other in kept))
-        kept += [place] if chosen[-1] else []
-    return chosen
+        is_kept.append(all(abs(place - earlier) >= width for earlier in places_kept))
+        places_kept += [place] if is_kept[-1] else []
+    return is_kept
 
 
 def spread(places: Sequence[float], heights: Sequence[float]) -> list[float]:
-    """Return the middles of labels beside these places, in the same order from the highest down,
-    moved down as far as the labels above need.
+    """Return where to write labels that belong at `places` of a y axis, so that none overlaps. From
+    the highest down, each label is moved down as far as the one above it needs.
+
+    Args:
+        places: the y that each label belongs to.
+        heights: of the labels, in the same unit.
+
+    Returns:
+        The y of the middle of each label, in the order of `places`.
     """
-    middles, limit = list(places), float("inf")
+    # The upper limit of a label is the lower edge of the label above it.
+    middles, upper_limit = list(places), float("inf")
     for i in sorted(range(len(places)), key=lambda i: -places[i]):
-        middles[i] = min(places[i], limit - heights[i] / 2)
-        limit = middles[i] - heights[i] / 2
+        middles[i] = min(places[i], upper_limit - heights[i] / 2)
+        upper_limit = middles[i] - heights[i] / 2
     return middles

@@ -30,10 +30,8 @@ _PERCENTILES = ((500, "median"), (900, "p90"), (990, "p99"))
 
 def profile_plots(profile: Profile) -> dict[str, Picture]:
     """Return `lengths`, and of a corpus with labels `lengths_by_class`."""
-    return {
-        "lengths": Picture(lambda figure: _lengths(figure, profile), 4.6),
-        **class_plots(profile),
-    }
+    lengths = Picture(lambda figure: _lengths(figure, profile), 4.6)
+    return {"lengths": lengths, **class_plots(profile)}
 
 
 def length_bins(stats: LengthStats) -> Histogram:
@@ -42,13 +40,16 @@ def length_bins(stats: LengthStats) -> Histogram:
     """
     low, high = stats.min, stats.max
     if style.is_narrow(low, high):
-        size = max(1, -(-(high + 1 - low) // _BARS))
-        return stats.histogram(tuple(range(low, high + size + 1, size)))
+        bar_width = max(1, -(-(high + 1 - low) // _BARS))
+        return stats.histogram(tuple(range(low, high + bar_width + 1, bar_width)))
+    # Fewer bars where lengths are short: there, edges rounded to whole lengths would be uneven.
     per_octave = 4 if stats.percentile(50) >= _EVEN_FROM else 2
-    every = log_edges(low, high, per_octave=per_octave)
-    first = max(i for i, edge in enumerate(every) if edge <= low)
-    last = min(i for i, edge in enumerate(every) if edge > high)
-    return stats.histogram(every[first : last + 1])
+    octave_edges = log_edges(low, high, per_octave=per_octave)
+    # Only the bars that hold lengths: from the last edge at or below the shortest one, to the first
+    # edge above the longest one.
+    first = max(i for i, edge in enumerate(octave_edges) if edge <= low)
+    last = min(i for i, edge in enumerate(octave_edges) if edge > high)
+    return stats.histogram(octave_edges[first : last + 1])
 
 
 def draw_bars(axes: Axes, bins: Histogram, colours: Any) -> None:
@@ -71,6 +72,7 @@ def draw_bars(axes: Axes, bins: Histogram, colours: Any) -> None:
 
 
 def _title(profile: Profile) -> str:
+    """Return the title: the median length, and what the suggested `max_length` truncates."""
     stats = profile.stats
     if stats.min == stats.max:
         return f"Every sample has {counted(stats.max, 'token')}"
@@ -82,12 +84,16 @@ def _title(profile: Profile) -> str:
 
 
 def _lengths(figure: Figure, profile: Profile) -> None:
+    """Draw the histogram of the lengths, with lines at percentiles, and below the axis what each
+    `max_length` truncates.
+    """
     stats, bins = profile.stats, length_bins(profile.stats)
-    samples = f"{counted(len(profile), 'sample')} · {counted(stats.sum, 'token')}"
-    style.titled(figure, _title(profile), subtitle(profile.corpus, profile.tokenizer, samples))
+    facts = f"{counted(len(profile), 'sample')} · {counted(stats.sum, 'token')}"
+    style.titled(figure, _title(profile), subtitle(profile.corpus, profile.tokenizer, facts))
     axes = figure.subplots()
     low, high = float(bins.edges[0]), max(bins.edges[-1], profile.suggested_max_length * 1.02)
     if stats.min == stats.max:
+        # One length alone would be an axis without width.
         low, high = stats.max / 2, max(high, 1.5 * stats.max)
     position = style.length_axis(axes, low, high)
     draw_bars(axes, bins, style.SKY)
@@ -99,25 +105,36 @@ def _lengths(figure: Figure, profile: Profile) -> None:
 
 
 def _left_of(axes: Axes, y: float, words: str) -> None:
-    """Name a line of numbers below the chart."""
+    """Write a name to the left of a line of numbers below the chart."""
     style.note(axes, -0.03, y, words, transform=axes.transAxes, ha="right")
 
 
 def _percentiles(axes: Axes, stats: LengthStats, position: Callable[..., Any]) -> None:
-    """Mark percentiles by lines, with labels above the chart on as many lines as they need."""
-    names: dict[int, list[str]] = {}
+    """Mark percentiles by dashed lines, with their labels above the chart. A label that would cover
+    another one stands a line higher.
+
+    Args:
+        axes: the chart.
+        stats: the lengths.
+        position: gives the x of a length.
+    """
+    # Percentiles at the same length share a label.
+    names_at: dict[int, list[str]] = {}
     for thousandths, name in _PERCENTILES:
-        names.setdefault(stats.percentile(thousandths), []).append(name)
-    ends = [-1.0] * len(_PERCENTILES)
-    for at, those in names.items():
-        place = float(position(at))
-        [share] = style.shares_of_axis(axes, [place])
-        label = f"{', '.join(those)} {at:,}"
-        half = 0.0045 * len(label)
-        line = next((i for i, end in enumerate(ends) if share - half > end), len(ends) - 1)
-        ends[line] = share + half + 0.01
+        names_at.setdefault(stats.percentile(thousandths), []).append(name)
+    # Where the last label of each line of labels ends, as a share of the axis.
+    line_ends = [-1.0] * len(_PERCENTILES)
+    for length, merged_names in names_at.items():
+        x = float(position(length))
+        [share] = style.shares_of_axis(axes, [x])
+        label = f"{', '.join(merged_names)} {length:,}"
+        # A character is about 0.009 of the axis wide.
+        half_width = 0.0045 * len(label)
+        left = share - half_width
+        level = next((i for i, end in enumerate(line_ends) if left > end), len(line_ends) - 1)
+        line_ends[level] = share + half_width + 0.01
         axes.plot(
-            *([place, place], [0, 1.0 + 0.05 * line]),
+            *([x, x], [0, 1.0 + 0.05 * level]),
             transform=axes.get_xaxis_transform(),
             color=style.GREY,
             linewidth=0.9,
@@ -125,19 +142,27 @@ def _percentiles(axes: Axes, stats: LengthStats, position: Callable[..., Any]) -
             clip_on=False,
             label="_percentile",
         )
-        side = "center" if 0.06 < share < 0.94 else "left" if share < 0.5 else "right"
-        look = {"transform": axes.get_xaxis_transform(), "ha": side, "va": "baseline"}
-        style.note(axes, place, 1.012 + 0.05 * line, label, **look)
+        align = "center" if 0.06 < share < 0.94 else "left" if share < 0.5 else "right"
+        look = {"transform": axes.get_xaxis_transform(), "ha": align, "va": "baseline"}
+        style.note(axes, x, 1.012 + 0.05 * level, label, **look)
 
 
 def _candidates(axes: Axes, profile: Profile, position: Callable[..., Any]) -> None:
-    """Write below the axis what each `max_length` truncates, and mark the suggested one."""
+    """Write below the axis, for each `max_length` that was tried, the share of samples that it
+    truncates, and mark the suggested one.
+
+    Args:
+        axes: the chart.
+        profile: the profile.
+        position: gives the x of a length.
+    """
     chosen = profile.suggested_max_length
+    # The suggested one comes first, so it is written first, and others only where they have room.
     candidates = sorted(profile.truncation, key=lambda each: each.max_length != chosen)
-    places = {each: float(position(each.max_length)) for each in candidates}
+    xs = {each: float(position(each.max_length)) for each in candidates}
     low, high = axes.get_xlim()
-    within = [each for each in candidates if low <= places[each] <= high]
-    shares = style.shares_of_axis(axes, [places[each] for each in within])
+    within = [each for each in candidates if low <= xs[each] <= high]
+    shares = style.shares_of_axis(axes, [xs[each] for each in within])
     _left_of(axes, -0.12, "max_length")
     _left_of(axes, -0.172, "truncated samples")
     for each, is_kept in zip(within, apart(shares, _CANDIDATE_WIDTH), strict=True):
@@ -147,26 +172,28 @@ def _candidates(axes: Axes, profile: Profile, position: Callable[..., Any]) -> N
         if each.max_length == chosen:
             look |= {"color": style.VERMILION, "fontweight": "bold"}
         share = percent(each.samples / len(profile), 2 if each.max_length == chosen else 1)
-        style.note(axes, places[each], -0.12, f"{each.max_length:,}", **look)
-        style.note(axes, places[each], -0.172, share, **look)
+        style.note(axes, xs[each], -0.12, f"{each.max_length:,}", **look)
+        style.note(axes, xs[each], -0.172, share, **look)
     _suggest(axes, chosen, float(position(chosen)))
 
 
-def _suggest(axes: Axes, max_length: int, place: float) -> None:
-    across = axes.get_xaxis_transform()
+def _suggest(axes: Axes, max_length: int, x: float) -> None:
+    """Draw a line at `x` for the suggested `max_length`, with its label on the side with room."""
+    # x in data, y from 0 at the bottom to 1 at the top.
+    x_in_data = axes.get_xaxis_transform()
     axes.plot(
-        *([place, place], [0, 0.93]),
-        transform=across,
+        *([x, x], [0, 0.93]),
+        transform=x_in_data,
         color=style.VERMILION,
         linewidth=1.6,
         zorder=0.5,
         label="suggested max_length",
     )
-    is_right = style.shares_of_axis(axes, [place])[0] > 0.6
+    is_right = style.shares_of_axis(axes, [x])[0] > 0.6
     axes.annotate(
         f"suggested max_length {max_length:,}",
-        (place, 0.93),
-        xycoords=across,
+        (x, 0.93),
+        xycoords=x_in_data,
         xytext=(-6 if is_right else 6, 0),
         textcoords="offset points",
         ha="right" if is_right else "left",

@@ -22,24 +22,28 @@ _MOST_POINTS = 160
 
 
 def rank_plots(comparison: Comparison) -> dict[str, Picture]:
-    """Return `ranks`, if there are several ranks."""
+    """Return the plot `ranks`; a run on one rank has none."""
     if comparison.basis.world_size == 1:
         return {}
     return {"ranks": Picture(lambda figure: _ranks(figure, comparison), 3.9)}
 
 
 def _ranks(figure: Figure, comparison: Comparison) -> None:
+    """Draw, for the current setup and the best strategy, the tokens of the slowest and of the mean
+    rank in each step: what lies between is the time that ranks wait.
+    """
     current, best = comparison.current, comparison.best
     rows = [current] if best is current else [current, best]
-    idle = [f"{one_line(row.label, 32)} {percent(rank_idle(row))}" for row in rows]
-    title = f"Ranks wait for the slowest: {' of the time, '.join(idle)}"
+    idle_shares = [f"{one_line(row.label, 32)} {percent(rank_idle(row))}" for row in rows]
+    title = f"Ranks wait for the slowest: {' of the time, '.join(idle_shares)}"
     title += "" if len(rows) > 1 else " of the time"
-    several = any(len(row.steps) > _MOST_POINTS for row in rows if row.steps is not None)
-    of_each = [", largest of each point", ", mean of each point"] if several else ["", ""]
+    has_merged_steps = any(len(row.steps) > _MOST_POINTS for row in rows if row.steps is not None)
+    # With many steps, a point stands for several of them.
+    meanings = [", largest of each point", ", mean of each point"] if has_merged_steps else ["", ""]
     style.titled(figure, title, compared(comparison))
-    every = figure.subplots(1, len(rows), sharey=True, squeeze=False)[0]
+    all_axes = figure.subplots(1, len(rows), sharey=True, squeeze=False)[0]
     highest = 1
-    for axes, row in zip(every, rows, strict=True):
+    for axes, row in zip(all_axes, rows, strict=True):
         assert row.steps is not None
         _steps(axes, row, row.steps)
         axes.set_title(
@@ -48,12 +52,12 @@ def _ranks(figure: Figure, comparison: Comparison) -> None:
             fontsize=9,
         )
         highest = max(highest, int(row.steps.max()))
-    every[0].set_ylim(0, 1.05 * highest)
-    every[0].set_ylabel("tokens per rank and step")
-    style.count_axis(every[0].yaxis, style.short)
+    all_axes[0].set_ylim(0, 1.05 * highest)
+    all_axes[0].set_ylabel("tokens per rank and step")
+    style.count_axis(all_axes[0].yaxis, style.short)
     handles: list[Artist] = [
-        Patch(color=style.VERMILION, label=f"slowest rank{of_each[0]}"),
-        Patch(color=style.PALE_BLUE, label=f"mean rank{of_each[1]}"),
+        Patch(color=style.VERMILION, label=f"slowest rank{meanings[0]}"),
+        Patch(color=style.PALE_BLUE, label=f"mean rank{meanings[1]}"),
         Patch(color=style.PALE_ORANGE, label="what the others wait for"),
         Line2D([], [], color=style.INK, marker="v", linestyle="none", label="longest wait"),
     ]
@@ -61,17 +65,26 @@ def _ranks(figure: Figure, comparison: Comparison) -> None:
 
 
 def _steps(axes: Axes, row: StrategyResult, steps: Ints) -> None:
-    """Draw `steps` (n_steps, world_size); with many, a point has the maximum of several."""
-    line = Timeline.of(steps, _MOST_POINTS)
-    slowest, mean, ends = line.slowest, line.mean, line.edges - 0.5
-    axes.stairs(slowest, ends, baseline=mean, fill=True, color=style.PALE_ORANGE, linewidth=0)
-    axes.stairs(mean, ends, fill=True, color=style.PALE_BLUE, linewidth=0, label="mean rank")
+    """Draw one row's steps: the mean rank as an area, the slowest rank as a line above it, and
+    between them the wait.
+
+    Args:
+        axes: the chart.
+        row: the row.
+        steps: (n_steps, world_size) tokens of each rank in each step. With many steps, a point
+            stands for several: it has the largest of the slowest, and the mean of the means.
+    """
+    timeline = Timeline.of(steps, _MOST_POINTS)
+    # A step has its number in its middle, so it begins half a step before.
+    slowest, mean, borders = timeline.slowest, timeline.mean, timeline.edges - 0.5
+    axes.stairs(slowest, borders, baseline=mean, fill=True, color=style.PALE_ORANGE, linewidth=0)
+    axes.stairs(mean, borders, fill=True, color=style.PALE_BLUE, linewidth=0, label="mean rank")
     look: dict[str, Any] = {"color": style.VERMILION, "linewidth": 1.2, "label": "slowest rank"}
-    axes.stairs(slowest, ends, baseline=None, **look)
+    axes.stairs(slowest, borders, baseline=None, **look)
     worst = row.counts.ranks.worst
     look = {"color": style.INK, "markersize": 5, "clip_on": False, "label": "worst"}
     axes.plot(worst.step, worst.tokens, "v", **look)
     axes.set_xlim(-0.5, len(steps) - 0.5)
     style.count_axis(axes.xaxis)
-    size = line.steps_per_point
+    size = timeline.steps_per_point
     axes.set_xlabel("step" if size == 1 else f"step; each point: {counted(size, 'step')}")

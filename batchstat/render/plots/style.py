@@ -40,7 +40,7 @@ NARROW = 16
 """A linear axis shows lengths whose longest is less than this times the shortest."""
 
 _MOST_ROWS, LARGEST, _SMALLEST = 24, 15, 5
-"""Rows of a chart; of more classes, so many of the largest and of the smallest."""
+"""The most rows of a chart. Where there are more, it shows the 15 largest and the 5 smallest."""
 
 _FAR_ABOVE = 2
 """A value is drawn at the end of the axis if it is more than this times the next lower one."""
@@ -77,8 +77,9 @@ _METADATA: dict[str, dict[str, None]] = {
 }
 
 _TITLE_SIZE, _SUBTITLE_SIZE = 12.5, 8.5
+"""Font sizes, in points."""
 _LINE = 1.35 / 72
-"""Height of a line of text, in inches per point."""
+"""Height of a line of text, in inches, per point of its font size."""
 
 
 @dataclass(frozen=True)
@@ -107,7 +108,9 @@ class Picture:
         return self.encoded("png")
 
     def encoded(self, plot_format: str) -> bytes:
-        """Return the file, the same for the same plot: it has no date."""
+        """Return the plot as the bytes of a file in `png`, `svg` or `pdf`. The same plot gives the
+        same bytes, since no date is written.
+        """
         file = io.BytesIO()
         with warnings.catch_warnings(), matplotlib.style.context(_STYLE, after_reset=True):
             # A name in a script that the font lacks is drawn as boxes, which the user cannot fix.
@@ -119,8 +122,11 @@ class Picture:
 
 
 def titled(figure: Figure, title: str, subtitle: str) -> None:
-    """Write the result in bold at the top left, and below it in grey of what it is."""
+    """Write `title`, which states the plot's result, in bold at the top left, and `subtitle` below
+    it in grey. Both are wrapped to the width of the figure; the charts get the space below.
+    """
     width, height = figure.get_size_inches()
+    # Distance of the next line from the upper edge, in inches.
     top = 0.09
     for text, size, weight, colour in (
         (title, _TITLE_SIZE, "bold", INK),
@@ -128,6 +134,7 @@ def titled(figure: Figure, title: str, subtitle: str) -> None:
     ):
         # Width of a usual character / font size.
         em = 0.63 if weight == "bold" else 0.56
+        # There are 72 points in an inch, and 0.1 inches are left free at either side.
         wrapped = textwrap.fill(text, int((width - 0.2) * 72 / size / em))
         figure.text(
             *(0.1 / width, 1 - top / height, wrapped),
@@ -137,11 +144,14 @@ def titled(figure: Figure, title: str, subtitle: str) -> None:
             color=colour,
         ).set_in_layout(False)
         top += (wrapped.count("\n") + 1) * size * _LINE + 0.04
+    # The layout ignores the two texts, so it is told to keep the charts below them.
     figure.set_layout_engine("constrained", rect=(0.005, 0, 0.99, 1 - (top + 0.06) / height))
 
 
 def key(axes: Axes, columns: int = 5, **more: Any) -> None:
-    """Put the legend above a chart, at its left end."""
+    """Put the chart's legend above it, at its left end, in `columns` columns; `more` are further
+    arguments of matplotlib's `legend`.
+    """
     axes.legend(
         loc="lower left",
         bbox_to_anchor=(0, 1),
@@ -157,7 +167,7 @@ def key(axes: Axes, columns: int = 5, **more: Any) -> None:
 
 
 def key_below(figure: Figure, handles: list[Artist], columns: int) -> None:
-    """Put one legend below all charts of a figure."""
+    """Put one legend of these handles below all charts of a figure."""
     figure.legend(
         handles=handles,
         loc="outside lower left",
@@ -169,17 +179,21 @@ def key_below(figure: Figure, handles: list[Artist], columns: int) -> None:
 
 
 def row_places(number: int) -> dict[float, int]:
-    """Return the places of rows on a chart, each with its index: of many rows, the first ones and,
-    after a gap at `LARGEST`, the last ones.
+    """Choose which of `number` rows, the largest first, a chart shows, and where.
+
+    Returns:
+        The index of a row by its place on the y axis. Up to 24 rows are all shown: {0: 0, 1: 1, …}.
+        Of 100 rows, the 15 largest are at places 0 to 14, place 15 is left empty for a note, and
+        the 5 smallest follow: {…, 14: 14, 16: 95, …, 20: 99}.
     """
     if number <= _MOST_ROWS:
         return dict(enumerate(range(number)))
-    last = range(number - _SMALLEST, number)
-    return {**dict(enumerate(range(LARGEST))), **dict(enumerate(last, start=LARGEST + 1))}
+    smallest = range(number - _SMALLEST, number)
+    return {**dict(enumerate(range(LARGEST))), **dict(enumerate(smallest, start=LARGEST + 1))}
 
 
 def row_axis(axes: Axes, names: Mapping[float, str]) -> None:
-    """Format a y axis of named rows, by their places, the first at the top."""
+    """Label the y axis with `names`, the name of each row by its place, place 0 at the top."""
     axes.set_yticks(list(names), list(names.values()))
     axes.tick_params(axis="y", length=0, labelcolor=INK)
     axes.set_ylim(max(names) + 0.6, -0.6)
@@ -194,11 +208,21 @@ def note(axes: Axes, x: float, y: float, text: str, **look: Any) -> None:
 def beside_row(
     axes: Axes, place: float, text: str, offset: tuple[float, float], end: int = 0, **look: Any
 ) -> None:
-    """Write beside a row, at an offset in points from the left (0) or the right (1) end."""
+    """Write text beside the row at `place` of the y axis, outside the chart.
+
+    Args:
+        axes: the chart.
+        place: y of the row.
+        text: the text.
+        offset: in points, from the end of the row.
+        end: the left end (0) or the right end (1) of the chart.
+        look: further arguments of matplotlib's `annotate`.
+    """
     axes.annotate(
         text,
         (end, place),
         xytext=offset,
+        # x from 0 to 1 across the chart, y in its data.
         xycoords=axes.get_yaxis_transform(),
         textcoords="offset points",
         va="center",
@@ -213,7 +237,9 @@ def plain(value: float, _: object = None) -> str:
 
 
 def short(value: float, _: object = None) -> str:
-    """Return an axis label with k, M or G."""
+    """Return an axis label with k, M or G, such as 16.38k; the second argument of matplotlib's
+    formatters, the tick's position, is not used.
+    """
     for size, unit in ((1e9, "G"), (1e6, "M"), (1e3, "k")):
         if value >= size:
             return f"{value / size:,.2f}".rstrip("0").rstrip(".") + unit
@@ -247,15 +273,19 @@ def on_log_scale(lengths: npt.ArrayLike) -> npt.NDArray[np.float64]:
 
 
 def shares_of_axis(axes: Axes, positions: Iterable[float]) -> list[float]:
-    """Return where positions are on the x axis, as shares of its length."""
-    scaled = axes.xaxis.get_transform().transform(np.array([*axes.get_xlim(), *positions]))
-    low, high, *places = scaled.tolist()
+    """Return where positions are on the x axis, as shares of its length from 0 to 1, also where its
+    scale is logarithmic.
+    """
+    # The scale's transform makes a log axis linear, so that shares are of what is seen.
+    transformed = axes.xaxis.get_transform().transform(np.array([*axes.get_xlim(), *positions]))
+    low, high, *places = transformed.tolist()
     return [(place - low) / (high - low) for place in places]
 
 
 def end_of_axis(values: Iterable[float], least: float) -> float:
-    """Return the end of an axis that has at least `least`, and the values up to the first that is
-    far above those below it: one outlier would squeeze all others.
+    """Return where an axis of these values ends, at `least` or above. It ends before the first
+    value that is far above the next lower one, since one outlier would squeeze all other values:
+    [1, 1.5, 2, 40] end at 2.
     """
     end = least
     for value in sorted(values):
@@ -271,10 +301,11 @@ def is_narrow(low: float, high: float) -> bool:
 
 
 def length_axis(axes: Axes, low: float, high: float) -> Callable[[npt.ArrayLike], Any]:
-    """Format an x axis of lengths: linear where the range is narrow, else in powers of two.
+    """Format an x axis of lengths from `low` to `high`: linear where the range is narrow, else
+    logarithmic with ticks at powers of two.
 
     Returns:
-        What gives the position of lengths on the axis.
+        A function from lengths to their positions on the axis: on a log axis 0 is moved to 0.5.
     """
     # matplotlib warns of equal limits, and widens them itself.
     if low == high:

@@ -21,19 +21,23 @@ from batchstat.simulation.results import StrategyResult
 HOMOGENEITY = "length homogeneity: 0 if batches are random, 1 if every batch holds one length"
 
 _ABOUT_AS_RANDOM = 0.2
+"""A length homogeneity that is higher by at most this is not worth a warning in the title."""
 
 
 def _title(comparison: Comparison) -> str:
+    """Return the title of the trade-off: how much faster the best strategy is, and whether its
+    batches are as random.
+    """
     current, best = comparison.current, comparison.best
-    names = one_line(current.label, 36), one_line(best.label, 36)
+    short_names = one_line(current.label, 36), one_line(best.label, 36)
     if comparison.changes.best is None:
         return f"No strategy fits {comparison.basis.tokens_per_batch:,} tokens per batch"
     if best is current:
-        return f"No strategy here is much faster than {names[0]}{estimated(comparison)}"
+        return f"No strategy here is much faster than {short_names[0]}{estimated(comparison)}"
     factor = f"{comparison.speed_up(best):.2f}x faster"
-    words = f"{names[1]} is {factor} than {names[0]}{estimated(comparison)}"
-    apart = _homogeneity(best) - _homogeneity(current)
-    if apart <= _ABOUT_AS_RANDOM:
+    words = f"{short_names[1]} is {factor} than {short_names[0]}{estimated(comparison)}"
+    more_homogeneous = _homogeneity(best) - _homogeneity(current)
+    if more_homogeneous <= _ABOUT_AS_RANDOM:
         return f"{words}, with batches about as random"
     return f"{words}, in batches of similar lengths"
 
@@ -44,23 +48,27 @@ def _homogeneity(row: StrategyResult) -> float:
 
 
 def draw_tradeoff(figure: Figure, comparison: Comparison) -> None:
-    """Draw a dot for each strategy: its compute, against how alike its batches' lengths are."""
+    """Draw a dot for each strategy: to the right its length homogeneity, upwards its compute
+    relative to the current setup. A strategy with far more compute than the others is a triangle at
+    the upper edge, and its label says how much it takes.
+    """
     style.titled(figure, _title(comparison), compared(comparison))
     axes = figure.subplots()
     current, best = comparison.current, comparison.best
-    # Labels of the first dots choose their places first.
+    # The labels of the best and of the current row come first, so they choose their places first.
     rows = sorted(comparison.strategies, key=lambda row: (row is not best, row is not current))
-    relative = [1 / comparison.speed_up(row) for row in rows]
-    low = min(relative)
-    top = style.end_of_axis(relative, max(1.0, low))
-    space = max(top - low, 0.2)
-    shown = [min(each, top + 0.1 * space) for each in relative]
-    texts = []
-    for row, compute, y in zip(rows, relative, shown, strict=True):
+    relative_compute = [1 / comparison.speed_up(row) for row in rows]
+    lowest = min(relative_compute)
+    highest = style.end_of_axis(relative_compute, max(1.0, lowest))
+    space = max(highest - lowest, 0.2)
+    heights = [min(compute, highest + 0.1 * space) for compute in relative_compute]
+    labels = []
+    for row, compute, y in zip(rows, relative_compute, heights, strict=True):
         is_best, is_marked = row is comparison.changes.best, bool(marks(comparison, row))
         axes.plot(
             *(_homogeneity(row), y),
-            "^" if compute > top else "s" if row.packs_rows else "o",
+            # A square is a strategy that packs several samples into a row.
+            "^" if compute > highest else "s" if row.packs_rows else "o",
             markersize=9 if is_marked else 7,
             color=style.BLUE if is_best else style.ORANGE if is_marked else style.GREY,
             clip_on=False,
@@ -69,11 +77,11 @@ def draw_tradeoff(figure: Figure, comparison: Comparison) -> None:
             label=f"_{row.label}",
         )
         name = marked(comparison, row, 36)
-        texts.append(f"{name}: {style.times(compute)}" if compute > top else name)
+        labels.append(f"{name}: {style.times(compute)}" if compute > highest else name)
     axes.axhline(1, color=style.PALE_GREY, linewidth=0.8, zorder=0)
-    axes.set_ylim(max(0, low - 0.2 * space), top + 0.16 * space)
-    across = [_homogeneity(row) for row in rows]
-    axes.set_xlim(min(-0.05, min(across) - 0.05), 1.05)
+    axes.set_ylim(max(0, lowest - 0.2 * space), highest + 0.16 * space)
+    homogeneities = [_homogeneity(row) for row in rows]
+    axes.set_xlim(min(-0.05, min(homogeneities) - 0.05), 1.05)
     axes.yaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:.2f}x"))
     axes.grid(axis="y")
     axes.set_ylabel(f"{measure(comparison)}, relative to {one_line(comparison.current.label, 30)}")
@@ -83,16 +91,28 @@ def draw_tradeoff(figure: Figure, comparison: Comparison) -> None:
         axes.plot([], [], marker="o", label="one sample per row", **look)
         axes.plot([], [], marker="s", label="several: needs varlen attention", **look)
         style.key(axes)
-    label_dots(figure, axes, *_named_together(list(zip(across, shown, strict=True)), texts, space))
+    dots = list(zip(homogeneities, heights, strict=True))
+    label_dots(figure, axes, *_named_together(dots, labels, space))
 
 
 def _named_together(
     dots: list[tuple[float, float]], texts: list[str], space: float
 ) -> tuple[list[tuple[float, float]], list[str]]:
-    """Return the dots that can be told apart, and the names of all that stand there."""
+    """Merge dots that are too close to be told apart: the first of them stays, and its label names
+    them all.
+
+    Args:
+        dots: the position of each dot.
+        texts: the label of each dot.
+        space: the height of the y axis, in its unit.
+
+    Returns:
+        The positions of the dots that stay, and their labels.
+    """
+    far_up = 0.03 * space
     names_at: dict[tuple[float, float], list[str]] = {}
     for (x, y), text in zip(dots, texts, strict=True):
-        near = (at for at in names_at if abs(at[0] - x) < 0.012 and abs(at[1] - y) < 0.03 * space)
+        near = (dot for dot in names_at if abs(dot[0] - x) < 0.012 and abs(dot[1] - y) < far_up)
         names_at.setdefault(next(near, (x, y)), []).append(text)
     return list(names_at), [
         textwrap.fill(", ".join(names), 44, break_on_hyphens=False) for names in names_at.values()
@@ -104,13 +124,16 @@ _TICK_WIDTH = 0.06
 
 
 def read_ahead_plots(comparison: Comparison) -> dict[str, Picture]:
-    """Return `read_ahead`; nothing where none leaves a batch."""
+    """Return the plot `read_ahead`: the padding for each value of it. There is no plot if no value
+    leaves a batch.
+    """
     if (sweep := comparison.sweep) is None:
         return {}
     return {"read_ahead": Picture(lambda figure: _read_ahead(figure, comparison, sweep), 4.9)}
 
 
 def _sweep_title(sweep: Sweep) -> str:
+    """Return the title of the plot: the recommended `read_ahead` and its padding."""
     chosen, best, name = sweep.recommended, sweep.best, one_line(sweep.spec, 40)
     if len({point.padding_ratio for point in sweep.points}) == 1:
         return f"{name} pads {percent(best.padding_ratio)} with any read_ahead"
@@ -125,33 +148,37 @@ def _sweep_title(sweep: Sweep) -> str:
 
 
 def _read_ahead(figure: Figure, comparison: Comparison, sweep: Sweep) -> None:
+    """Draw the padding for each `read_ahead`, and below it the length homogeneity where there is
+    one: the recommended value is a line through both.
+    """
     style.titled(figure, _sweep_title(sweep), compared(comparison))
-    sizes = [point.read_ahead for point in sweep.points]
-    similar = [
+    read_aheads = [point.read_ahead for point in sweep.points]
+    known = [
         (point.read_ahead, point.grouping.length_homogeneity)
         for point in sweep.points
+        # A single batch has no length homogeneity.
         if point.grouping.length_homogeneity is not None
     ]
     ratios = [point.padding_ratio for point in sweep.points]
-    panels = [("padding", style.ORANGE, sizes, ratios)]
-    if similar:
-        known, homogeneity = map(list, zip(*similar, strict=True))
-        panels.append((HOMOGENEITY, style.BLUE, known, homogeneity))
-    every = figure.subplots(
+    panels = [("padding", style.ORANGE, read_aheads, ratios)]
+    if known:
+        known_xs, homogeneity = map(list, zip(*known, strict=True))
+        panels.append((HOMOGENEITY, style.BLUE, known_xs, homogeneity))
+    all_axes = figure.subplots(
         len(panels), 1, sharex=True, squeeze=False, height_ratios=(3, 2)[: len(panels)]
     )[:, 0]
-    for axes, (title, colour, across, values) in zip(every, panels, strict=True):
-        axes.plot(across, values, "o-", color=colour, markersize=5, clip_on=False, zorder=3)
+    for axes, (title, colour, xs, ys) in zip(all_axes, panels, strict=True):
+        axes.plot(xs, ys, "o-", color=colour, markersize=5, clip_on=False, zorder=3)
         axes.axvline(sweep.recommended.read_ahead, color=style.INK, linewidth=0.9, zorder=0)
         axes.set_title(title, color=style.GREY)
         axes.grid(axis="y")
-    every[0].set_ylim(0, max(*ratios, 0.01) * 1.12)
-    style.percent_axis(every[0].yaxis)
-    if similar:
-        every[1].set_ylim(min(0.0, *(each for _, each in similar)), 1.05)
-    _size_axis(every[-1], sizes)
-    every[-1].set_xlabel("read_ahead: samples that are sorted together (log scale)")
-    _mark(every[0], sweep)
+    all_axes[0].set_ylim(0, max(*ratios, 0.01) * 1.12)
+    style.percent_axis(all_axes[0].yaxis)
+    if known:
+        all_axes[1].set_ylim(min(0.0, *(each for _, each in known)), 1.05)
+    _size_axis(all_axes[-1], read_aheads)
+    all_axes[-1].set_xlabel("read_ahead: samples that are sorted together (log scale)")
+    _mark(all_axes[0], sweep)
 
 
 def _mark(axes: Axes, sweep: Sweep) -> None:
@@ -177,20 +204,24 @@ def _mark(axes: Axes, sweep: Sweep) -> None:
     )
 
 
-def _size_axis(axes: Axes, sizes: list[int]) -> None:
-    """Label the last value, and of the others those with room."""
-    if len(sizes) == 1:  # else matplotlib warns that it has to widen the axis itself
-        axes.set_xlim(sizes[0] / 2, sizes[0] * 2)
+def _size_axis(axes: Axes, read_aheads: list[int]) -> None:
+    """Label the x axis with the values of `read_ahead`: always the largest, and of the others those
+    that have room.
+    """
+    if len(read_aheads) == 1:  # else matplotlib warns that it has to widen the axis itself
+        axes.set_xlim(read_aheads[0] / 2, read_aheads[0] * 2)
     axes.set_xscale("log")
-    from_last = sizes[::-1]
-    has_room = apart(style.shares_of_axis(axes, from_last), _TICK_WIDTH)
-    ticks = [size for size, is_kept in zip(from_last, has_room, strict=True) if is_kept]
+    largest_first = read_aheads[::-1]
+    has_room = apart(style.shares_of_axis(axes, largest_first), _TICK_WIDTH)
+    ticks = [each for each, is_kept in zip(largest_first, has_room, strict=True) if is_kept]
     axes.xaxis.set_major_locator(FixedLocator(sorted(ticks)))
     axes.xaxis.set_major_formatter(FuncFormatter(_size))
     axes.xaxis.set_minor_locator(NullLocator())
 
 
 def _size(value: float, _: object = None) -> str:
-    """Return a tick's label: short if that is exact."""
+    """Return the label of a value: short if it has at most two significant digits, so 128000 is
+    128k but 131072 is 131,072.
+    """
     is_round = len(f"{value:.0f}".rstrip("0")) < 3
     return style.short(value) if is_round else style.plain(value)
