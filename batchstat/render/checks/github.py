@@ -11,19 +11,23 @@ _MOST = 10
 
 
 def check_annotations(checks: Sequence[Check], screen: str) -> str:
-    """Return the screen, with commands in it disabled, and the annotations.
+    """Return what `check` prints in a GitHub Actions job: the screen, then an annotation for each
+    exceeded limit, errors before warnings.
 
+    The screen may hold text of the user's data, so the runner is told to take no command from it.
     Syntax: https://docs.github.com/actions/reference/workflow-commands-for-github-actions
     """
-    # The line that ends the pause is random: no text in the screen can hold it.
-    token = secrets.token_hex(16)
-    quiet = f"::stop-commands::{token}\n{screen}::{token}::\n"
+    # Only a line with this token ends the pause, and no text in the screen can guess it.
+    end_token = secrets.token_hex(16)
+    inert_screen = f"::stop-commands::{end_token}\n{screen}::{end_token}::\n"
     lines = (*_annotations("error", checks), *_annotations("warning", checks))
-    return quiet + "".join(f"{line}\n" for line in lines)
+    return inert_screen + "".join(f"{line}\n" for line in lines)
 
 
 def _annotations(level: str, checks: Sequence[Check]) -> Iterator[str]:
-    """Yield the commands of a level, of too many the first ones and how many are left out."""
+    """Yield the annotations of a level, `error` or `warning`. If there are more than GitHub shows,
+    the last one says how many are left out.
+    """
     messages: list[tuple[str, str]] = []
     for check in checks:
         name = f"{check.name}: " if len(checks) > 1 else ""
@@ -31,13 +35,14 @@ def _annotations(level: str, checks: Sequence[Check]) -> Iterator[str]:
             messages.append((f"{name}no answer", check.error))
         for failure in verdicts.failures(check):
             if failure.is_error == (level == "error"):
-                where = f"set in: {failure.set_in}\nremedy: {failure.remedy}"
-                messages.append((f"{name}{failure.name}", f"{failure.sentence}\n{where}"))
-    shown = messages if len(messages) <= _MOST else messages[: _MOST - 1]
-    for title, message in shown:
+                details = f"set in: {failure.set_in}\nremedy: {failure.remedy}"
+                messages.append((f"{name}{failure.name}", f"{failure.sentence}\n{details}"))
+    # The last of `_MOST` is needed to say how many are left out.
+    shown_messages = messages if len(messages) <= _MOST else messages[: _MOST - 1]
+    for title, message in shown_messages:
         yield f"::{level} title={_property(f'batchstat: {title}')}::{_data(message)}"
-    if more := len(messages) - len(shown):
-        yield f"::{level} title=batchstat::and {more} more: see the job's summary"
+    if left_out := len(messages) - len(shown_messages):
+        yield f"::{level} title=batchstat::and {left_out} more: see the job's summary"
 
 
 def _data(text: str) -> str:

@@ -12,7 +12,9 @@ _MARKS = re.compile(r"([\\`*_\[\]|~#@])")
 
 
 def check_markdown(checks: Sequence[Check]) -> str:
-    """Return a section for a pull request or a job summary: a table of limits for each check."""
+    """Return the Markdown for a pull request or a job summary: the result, then for each check its
+    corpus and settings, a table of its limits, and what would help where one is exceeded.
+    """
     result = f"{escaped(verdicts.result(checks))}."
     lines = [f"## batchstat: {verdicts.heading(checks)}", "", result]
     for check in checks:
@@ -20,10 +22,11 @@ def check_markdown(checks: Sequence[Check]) -> str:
         if check.error is not None:
             lines.append(f"**No answer:** {escaped(check.error)}")
             continue
-        on_device = (f"{word}: {text}" for word, text in verdicts.device(check).items())
-        facts = [verdicts.title(check), verdicts.basis(check), *on_device]
+        device_facts = (f"{word}: {text}" for word, text in verdicts.device(check).items())
+        facts = [verdicts.title(check), verdicts.basis(check), *device_facts]
         lines += ["<br>\n".join(map(escaped, facts)), ""]
         columns, *rows = verdicts.rows(check)
+        # The second line aligns the columns: the names to the left, all others to the right.
         lines += [_row(columns), _row("---:" if i else "---" for i in range(len(columns)))]
         lines += [_row(map(escaped, row)) for row in rows]
         if exceeded := verdicts.failures(check):

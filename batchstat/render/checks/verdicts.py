@@ -36,7 +36,7 @@ class Failure:
 
 
 def failures(check: Check) -> list[Failure]:
-    """Return the exceeded limits of a check, in words."""
+    """Return the exceeded limits of a check, warnings included, in words."""
     return [failure(outcome) for outcome in check.failures]
 
 
@@ -74,39 +74,40 @@ def basis(check: Check) -> str:
 
 
 def device(check: Check) -> dict[str, str]:
-    """Return what is known of the calibrated device and of an epoch on it, each with a word before
-    it; empty without one.
+    """Return what is known of the calibrated device and of an epoch on it: each text by the word
+    that stands before it. Empty without a calibration.
     """
     return {} if check.report is None else report_facts(check.report)
 
 
 def rows(check: Check) -> list[tuple[str, ...]]:
-    """Return the limits of a check: name, value, allowed value, with a baseline the value before
-    and the difference, then the status. The first row has the column names.
+    """Return the limits of a check as a table, whose first row has the headings. The cells of a
+    limit are its name, its value, the allowed value and its outcome. If any limit has a baseline,
+    the value before and the difference stand before the outcome.
     """
-    compared = any(outcome.before is not None for outcome in check.outcomes)
-    middle = ("before", "difference") if compared else ()
-    cells = [("limit", "value", "allowed", *middle, "outcome")]
+    has_baseline = any(outcome.before is not None for outcome in check.outcomes)
+    baseline_columns = ("before", "difference") if has_baseline else ()
+    cells = [("limit", "value", "allowed", *baseline_columns, "outcome")]
     for outcome in check.outcomes:
         value, allowed = _allowed(outcome)
-        change = _since_baseline(outcome) if compared else ()
-        cells.append((one_line(outcome.limit.name), value, allowed, *change, outcome.status))
+        since = _since_baseline(outcome) if has_baseline else ()
+        cells.append((one_line(outcome.limit.name), value, allowed, *since, outcome.status))
     return cells
 
 
 def result(checks: Sequence[Check]) -> str:
-    """Return one sentence about all checks."""
+    """Return one sentence about all checks, such as "2 of 5 limits are exceeded"."""
     limits = sum(len(check.outcomes) for check in checks)
     statuses = [outcome.status for check in checks for outcome in check.outcomes]
     words = []
     if unanswered := sum(check.error is not None for check in checks):
         words.append(f"no answer from {unanswered} of {counted(len(checks), 'check')}")
     failed, warned = statuses.count("fail"), statuses.count("warn")
-    for count, how in ((failed, "exceeded"), (warned, "exceeded, with a warning only")):
+    for count, ending in ((failed, "exceeded"), (warned, "exceeded, with a warning only")):
         if count:
             verb = "is" if count == 1 else "are"
-            which = "the limit" if limits == 1 else f"{count:,} of {limits:,} limits"
-            words.append(f"{which} {verb} {how}")
+            subject = "the limit" if limits == 1 else f"{count:,} of {limits:,} limits"
+            words.append(f"{subject} {verb} {ending}")
     if words:
         return "; ".join(words)
     return "the limit is kept" if limits == 1 else f"all {limits:,} limits are kept"
@@ -118,40 +119,52 @@ def heading(checks: Sequence[Check]) -> str:
 
 
 def _sentence(outcome: Outcome) -> str:
+    """Return the sentence on an exceeded limit, such as "padding is 41.20%, which is 1.20 pp over
+    the limit of 40.00%".
+    """
     limit = outcome.limit
-    label = _LABELS.get(limit.path, one_line(limit.path))
+    name = _LABELS.get(limit.path, one_line(limit.path))
     over = _points(outcome.over, outcome)
+    # The limit is on the change since a baseline, and not on the value itself.
     if limit.is_difference:
         assert outcome.before is not None
         before, value = shown_apart(outcome.before, outcome.value, limit.kind)
         verb = "rose" if limit.bound == "max-increase" else "fell"
         most = _change(outcome)[1]
-        return f"{label} {verb} from {before} to {value}, which is {over} over the limit of {most}"
+        return f"{name} {verb} from {before} to {value}, which is {over} over the limit of {most}"
     value, threshold = shown_apart(outcome.value, limit.threshold, limit.kind)
     side = "under" if limit.bound == "min" else "over"
-    return f"{label} is {value}, which is {over} {side} the limit of {threshold}"
+    return f"{name} is {value}, which is {over} {side} the limit of {threshold}"
 
 
 def _remedy(outcome: Outcome) -> str:
+    """Return what would keep the limit, in words: the change, its simulated effect and its costs;
+    or that no change is known.
+    """
     remedy = outcome.remedy
     if remedy is None:
+        # Numbers outside `strategy` describe the corpus, which no setting changes.
         if not outcome.limit.path.startswith("strategy."):
             return "none but the corpus: if that was meant to change, set a new limit"
-        way = "raises" if outcome.limit.bound == "min" else "lowers"
-        why = "if the corpus was meant to change, set a new limit"
-        return f"nothing that was tried {way} it: {why}"
+        direction = "raises" if outcome.limit.bound == "min" else "lowers"
+        advice = "if the corpus was meant to change, set a new limit"
+        return f"nothing that was tried {direction} it: {advice}"
     value, _ = shown_apart(remedy.value, outcome.limit.threshold, outcome.limit.kind)
-    gives = f"{printable(remedy.change)} gives {value}"
+    text = f"{printable(remedy.change)} gives {value}"
     if remedy.costs:
-        gives += f", with {', '.join(one_line(each) for each in remedy.costs)}"
+        text += f", with {', '.join(one_line(cost) for cost in remedy.costs)}"
     if remedy.then:
-        gives += f"; then {printable(remedy.then)}"
+        text += f"; then {printable(remedy.then)}"
+    # With other settings, the numbers of the baseline are no longer those to compare with.
     if outcome.before is not None and remedy.settings:
-        gives += ", and rerun batchstat baseline save"
-    return gives if remedy.keeps else f"no change that was tried keeps the limit; {gives}"
+        text += ", and rerun batchstat baseline save"
+    return text if remedy.keeps else f"no change that was tried keeps the limit; {text}"
 
 
 def _allowed(outcome: Outcome) -> tuple[str, str]:
+    """Return the value of a limit and what is allowed, such as "41.20%" and "≤ 40.00%"; of a limit
+    on the change since a baseline, "41.20%" and "+0.50 pp".
+    """
     limit = outcome.limit
     if limit.is_difference:
         sign = "+" if limit.bound == "max-increase" else "-"
@@ -163,33 +176,41 @@ def _allowed(outcome: Outcome) -> tuple[str, str]:
 
 
 def _since_baseline(outcome: Outcome) -> tuple[str, str]:
-    """Return the value before and the difference from it; empty for a limit without a baseline."""
+    """Return the value in the baseline and the difference from it, such as "40.00%" and "+1.20 pp";
+    both empty for a limit without a baseline.
+    """
     before, value = outcome.before, outcome.value
     if before is None:
         return "", ""
     sign = "+" if value > before else "-" if value < before else ""
-    text, _ = shown_apart(before, value, outcome.limit.kind)
-    return text, f"{sign}{_change(outcome)[0]}"
+    before_text, _ = shown_apart(before, value, outcome.limit.kind)
+    return before_text, f"{sign}{_change(outcome)[0]}"
 
 
 def _change(outcome: Outcome) -> tuple[str, str]:
-    """Return the difference from a baseline, and the limit on it, if any."""
+    """Return how much the value differs from the baseline, without a sign, and how much the limit
+    allows: both with enough digits to tell them apart.
+    """
     limit = outcome.limit
     assert outcome.before is not None
+    # As exact decimals: with binary floats, 0.065 - 0.06 would be above 0.005.
     change = float(abs(exact(outcome.value) - exact(outcome.before)))
     if limit.kind == "count":
         change = int(change)
+    # A limit on the value itself allows no difference: the same one is shown twice.
     allowed = limit.threshold if limit.is_difference else change
     return shown_apart(change, allowed, limit.kind, difference=True)
 
 
 def _points(number: Number, outcome: Outcome) -> str:
-    """Return a difference, with as many digits as needed to show it is not 0."""
+    """Return how far a value is beyond its limit, with as many digits as needed to see that it is
+    not 0.
+    """
     kind = outcome.limit.kind
     if kind == "count":
         number = int(number)
     for digits in range(2, _MOST_DIGITS):
-        text = shown(number, kind, difference=True, digits=digits)
-        if number == 0 or any(digit in text for digit in "123456789"):
+        shown_text = shown(number, kind, difference=True, digits=digits)
+        if number == 0 or any(digit in shown_text for digit in "123456789"):
             break
-    return printable(text)
+    return printable(shown_text)

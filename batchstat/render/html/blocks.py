@@ -31,7 +31,7 @@ class Table:
 
     @property
     def words(self) -> list[bool]:
-        """Of each column, whether it holds words, and not numbers."""
+        """Whether each column holds words, and not numbers, which the page aligns to the right."""
         columns = zip(*(cells for _, cells in self.rows), strict=True)
         return [not any(_NUMBER.fullmatch(cell) for cell in column) for column in columns]
 
@@ -62,28 +62,34 @@ class Folded:
 Block = Line | Pasted | Table | Chart | Folded
 
 _NUMBER = re.compile(r"\W*\d\S*( ±? ?\S+)?")
+"""A cell with a number, perhaps with a sign before it and a unit or an interval after it: `1.32x`,
+`~12.5 min`, `3.10% ± 0.02`.
+"""
 
 
 def blocks(*parts: RenderableType | Block) -> tuple[Block, ...]:
-    """Return the parts of a screen as blocks, tables with their captions."""
-    made: list[Block] = []
+    """Turn the parts of a screen into blocks of a page. A `Caption` becomes the caption of the next
+    table; other text stays a line, and every kind of table becomes a `Table`.
+    """
+    page_blocks: list[Block] = []
     caption = ""
     for part in parts:
         match part:
             case Caption():
                 caption = f"{part.word}: {part.text}"
             case Line() | Pasted() | Chart() | Folded():
-                made.append(part)
+                page_blocks.append(part)
             case Text():
-                made += [Line("", part.plain)] if part.plain else []
+                page_blocks += [Line("", part.plain)] if part.plain else []
             case _:
                 table = _table(part)
-                made.append(replace(table, caption=caption or table.caption))
+                page_blocks.append(replace(table, caption=caption or table.caption))
                 caption = ""
-    return tuple(made)
+    return tuple(page_blocks)
 
 
 def _table(part: RenderableType | Block) -> Table:
+    """Turn any kind of table that screens have into a `Table`."""
     match part:
         case Table():
             return part
@@ -104,7 +110,7 @@ def _table(part: RenderableType | Block) -> Table:
 def table_of(
     columns: tuple[str, ...], rows: Iterable[tuple[str, ...]], caption: str = "", note: str = ""
 ) -> Table:
-    """Return a table of rows that stand for nothing more."""
+    """Return a table in which no row is marked as the best or the current one."""
     return Table(caption, columns, tuple(("", cells) for cells in rows), note)
 
 

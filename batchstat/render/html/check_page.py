@@ -14,7 +14,8 @@ _STANDINGS = {"pass": "", "warn": "over", "fail": "over", "error": "over"}
 
 
 def check_page(checks: Sequence[Check], document: dict[str, Any]) -> str:
-    """Return the page of checks.
+    """Return the HTML page of checks: a section per check, and with a single check also its
+    lengths.
 
     Args:
         checks: at least one.
@@ -22,29 +23,31 @@ def check_page(checks: Sequence[Check], document: dict[str, Any]) -> str:
     """
     standing = _STANDINGS[worst(checks)] or "good"
     result = Line(verdicts.heading(checks), f"{verdicts.result(checks)}.", standing)
+    # One check needs no overview: its section has everything.
     blocks = (result, _overview(checks)) if len(checks) > 1 else (result,)
     sections = [Section("result", "Result", blocks)]
     sections += [
         Section(f"check-{i}", one_line(check.name), tuple(_check(check)))
         for i, check in enumerate(checks, start=1)
     ]
-    more = len(checks) - 1
-    only = None if more else checks[0].report
-    if only is not None:
+    other_checks = len(checks) - 1
+    single_report = None if other_checks else checks[0].report
+    if single_report is not None:
         chart = Chart("lengths", "Samples by length; move max_length to see what it truncates")
-        sections.append(Section("lengths", "Lengths", (chart, _truncation(only))))
+        sections.append(Section("lengths", "Lengths", (chart, _truncation(single_report))))
     return Page(
         command="check",
-        subject=one_line(checks[0].name) + (f" and {more:,} more" if more else ""),
+        subject=one_line(checks[0].name) + (f" and {other_checks:,} more" if other_checks else ""),
         facts=(),
         sections=tuple(sections),
         document=document,
-        profile=None if only is None else dict(only),
+        profile=None if single_report is None else dict(single_report),
         warnings=tuple(warning for check in checks for warning in check.warnings),
     ).html()
 
 
 def _overview(checks: Sequence[Check]) -> Table:
+    """Return the table of several checks: the outcome of each, and its result in a sentence."""
     rows = [
         (_STANDINGS[check.status], (one_line(check.name), check.status, verdicts.result([check])))
         for check in checks
@@ -53,6 +56,9 @@ def _overview(checks: Sequence[Check]) -> Table:
 
 
 def _check(check: Check) -> Iterator[Block]:
+    """Yield what one check's section says: its corpus and settings, its limits, and for each
+    exceeded limit where it is set and what would help.
+    """
     if check.error is not None:
         yield Line("no answer", check.error)
         return
@@ -67,14 +73,15 @@ def _check(check: Check) -> Iterator[Block]:
 
 
 def _truncation(report: Mapping[str, Any]) -> Table:
+    """Return the table of what each `max_length` candidate truncates, from check.json."""
     samples, tokens = report["lengths"]["count"], max(report["lengths"]["sum"], 1)
     rows = [
         (
-            f"{each['max_length']:,}",
-            *with_share(each["samples"], samples),
-            *with_share(each["tokens"], tokens),
+            f"{candidate['max_length']:,}",
+            *with_share(candidate["samples"], samples),
+            *with_share(candidate["tokens"], tokens),
         )
-        for each in report["truncation"]
+        for candidate in report["truncation"]
     ]
     columns = ("max_length", "truncated samples", "of all", "lost tokens", "of all")
     return table_of(columns, rows, "What each max_length truncates")

@@ -33,6 +33,7 @@ _MOST_ENCODED = 200_000
 """Characters of a histogram that a page holds."""
 
 _ESCAPES = {ord(each): f"\\u{ord(each):04x}" for each in "<>&\u2028\u2029"}
+"""HTML takes the first three for markup, and older JavaScript the last two for line ends."""
 
 
 def script_json(document: Any) -> str:
@@ -42,20 +43,23 @@ def script_json(document: Any) -> str:
 
 
 def shortened(document: dict[str, Any]) -> tuple[dict[str, Any], dict[str, int]]:
-    """Return a document with at most `MOST_ENTRIES` entries per list, of classes the largest; and
-    how many each list lacks, by its path.
+    """Return a document as small as a page can hold: at most `MOST_ENTRIES` entries per list, of
+    classes the largest. Also return how many entries each list lacks, by the path of the list.
     """
     missing: dict[str, int] = {}
     return _shortened(document, "", missing), missing
 
 
 def _shortened(value: Any, path: str, missing: dict[str, int]) -> Any:
+    """Return a value of a document, shortened with all that it holds. Where entries are left out,
+    `missing` gets their number under the value's `path`, such as `strategies.classes`.
+    """
     if isinstance(value, dict):
         if len(value) > MOST_ENTRIES:
             missing[path] = len(value) - MOST_ENTRIES
         return {
-            key: _shortened(each, f"{path}.{key}" if path else key, missing)
-            for key, each in islice(value.items(), MOST_ENTRIES)
+            key: _shortened(item, f"{path}.{key}" if path else key, missing)
+            for key, item in islice(value.items(), MOST_ENTRIES)
         }
     if isinstance(value, str) and len(value) > _MOST_CHARACTERS:
         return f"{value[:_MOST_CHARACTERS]}…"
@@ -64,35 +68,41 @@ def _shortened(value: Any, path: str, missing: dict[str, int]) -> Any:
     if len(value) > MOST_ENTRIES:
         missing[path] = len(value) - MOST_ENTRIES
         value = _largest(value)
-    return [_shortened(each, path, missing) for each in value]
+    return [_shortened(item, path, missing) for item in value]
 
 
 def _largest(entries: list[Any]) -> list[Any]:
-    """Return the entries with the most samples, in their order; else the first."""
+    """Return `MOST_ENTRIES` of the entries: of classes those with the most samples, in their given
+    order; of anything else the first ones.
+    """
     keys = entries[0] if isinstance(entries[0], dict) else ()
-    size = next((key for key in ("before", "count") if key in keys), None)
-    if size is None:
+    # Only classes have such a key: in a balance document `before`, in others `count`.
+    size_key = next((key for key in ("before", "count") if key in keys), None)
+    if size_key is None:
         return entries[:MOST_ENTRIES]
     # Stable, so that lists of the same classes keep the same ones where sizes are equal.
-    chosen = sorted(range(len(entries)), key=lambda i: -entries[i][size])[:MOST_ENTRIES]
-    return [entries[i] for i in sorted(chosen)]
+    indices = sorted(range(len(entries)), key=lambda i: -entries[i][size_key])[:MOST_ENTRIES]
+    return [entries[i] for i in sorted(indices)]
 
 
 def histogram(stats: LengthStats) -> dict[str, Any]:
-    """Return the distinct lengths, as differences to the one before, and how often each occurs.
+    """Encode the lengths of a corpus for the page's script: the distinct lengths in ascending
+    order, as differences to the one before, and how often each occurs.
 
-    `values` and `counts` say how many bytes each number has, at most 8. `data` holds byte 0 of all
-    values, then byte 1, and so on, then those of the counts: such planes compress better than the
-    numbers one by one. They are compressed together (zlib) and in base64.
+    `data` holds bytes in planes, since these compress better than whole numbers: byte 0 of all
+    differences, then byte 1 of all, and so on, then those of the counts. It is compressed by zlib
+    and in base64. `values` and `counts` say how many bytes, at most 8, a number of either has.
     """
     columns = {"values": np.diff(stats.values, prepend=0), "counts": stats.counts}
-    planes, widths = [], {}
+    planes, bytes_per_number = [], {}
     for name, column in columns.items():
-        widths[name] = max(1, -(-int(column.max(initial=0)).bit_length() // 8))
-        each = column.astype("<u8").view(np.uint8).reshape(-1, 8)
-        planes += [each[:, place].tobytes() for place in range(widths[name])]
+        # As many bytes as the largest number needs, and 1 even if that is 0.
+        bytes_per_number[name] = max(1, -(-int(column.max(initial=0)).bit_length() // 8))
+        # (n, 8): the bytes of each number, the lowest first.
+        number_bytes = column.astype("<u8").view(np.uint8).reshape(-1, 8)
+        planes += [number_bytes[:, plane].tobytes() for plane in range(bytes_per_number[name])]
     data = base64.b64encode(zlib.compress(b"".join(planes), 9)).decode("ascii")
-    return {**widths, "data": data}
+    return {**bytes_per_number, "data": data}
 
 
 def is_small(lengths: dict[str, Any]) -> bool:
@@ -153,11 +163,14 @@ class Page:
     warnings: tuple[str, ...] = ()
 
     def html(self) -> str:
-        """Return the file."""
+        """Return the HTML file: the template, filled with text, tables, scripts and the data of
+        charts.
+        """
         document, missing = shortened(self.document)
         data = {"document": document}
         if self.profile is not None:
             data["profile"] = shortened(self.profile)[0]
+        # Without exact lengths, the page draws the histogram of the document.
         if self.lengths is not None and is_small(encoded := histogram(self.lengths)):
             data["lengths"] = encoded
         if self.what_if is not None:
@@ -185,6 +198,9 @@ def asset(name: str) -> str:
 
 @cache
 def _environment() -> Environment:
+    """Return jinja's environment: it escapes text for HTML, and fails on a name that is not
+    defined.
+    """
     return Environment(
         loader=PackageLoader("batchstat.render.html", "."),
         autoescape=True,
@@ -195,24 +211,26 @@ def _environment() -> Environment:
 
 
 def _policy(styles: str, scripts: list[str]) -> str:
-    """Return a policy under which a browser loads nothing, and runs nothing but these."""
+    """Return the page's Content Security Policy: a browser then loads nothing from elsewhere, and
+    runs only these styles and scripts, which it knows by their hashes.
+    """
     runs = f"script-src {' '.join(map(_digest, scripts))}; style-src {_digest(styles)}"
     return f"default-src 'none'; {runs}; img-src data:; base-uri 'none'; form-action 'none'"
 
 
 def _digest(text: str) -> str:
     # A browser hashes the text between the tags, where the template adds no line end.
-    found = hashlib.sha256(text.encode("utf-8")).digest()
-    return f"'sha256-{base64.b64encode(found).decode('ascii')}'"
+    digest = hashlib.sha256(text.encode("utf-8")).digest()
+    return f"'sha256-{base64.b64encode(digest).decode('ascii')}'"
 
 
 def _missing(missing: Mapping[str, int]) -> str:
-    """Return what of the document is not in the page; empty if all is."""
+    """Return a sentence on what the page leaves out of the document; empty if it has everything."""
     if not missing:
         return ""
     lists = ", ".join(f"{path} {count:,}" for path, count in list(missing.items())[:4])
-    more = counted(len(missing) - 4, "more list") if len(missing) > 4 else ""
+    more_lists = counted(len(missing) - 4, "more list") if len(missing) > 4 else ""
     return (
         f"Lists in this page have {MOST_ENTRIES} entries at most, those of classes the largest. "
-        f"Left out: {lists}{f' and {more}' if more else ''}."
+        f"Left out: {lists}{f' and {more_lists}' if more_lists else ''}."
     )

@@ -42,12 +42,12 @@ from batchstat.simulation.results import StrategyResult
 
 
 def profile_page(profile: Profile, padding: float | None, next_command: str) -> str:
-    """Return the page of a profile.
+    """Return the HTML page of a profile.
 
     Args:
         profile: the corpus.
         padding: padding ratio of batches of 8 samples, padded to the longest; None if unknown.
-        next_command: the command that shows how to avoid it.
+        next_command: the command that shows how to avoid that padding.
     """
     result = blocks(*profile_screen.usual_padding(padding), Pasted("next", next_command))
     sections = [Section("result", "Result", result)]
@@ -61,26 +61,26 @@ def comparison_page(
     command: Callable[[Change], str],
     panel: WhatIf,
 ) -> str:
-    """Return the page of a comparison, with the what-if panel.
+    """Return the HTML page of a comparison, with the what-if panel.
 
     Args:
         comparison: the rows.
         profile: the corpus; None if lengths were given.
         command: returns the line to paste for a change, with the same settings.
-        panel: the rows near these.
+        panel: the rows with other sizes and numbers of ranks.
     """
     result = (
         *comparison_screen.comparison_advice(comparison, command),
         comparison_screen.strategy_table(comparison),
         Chart("padding", "Real tokens and padding of an epoch"),
     )
-    shown = [comparison.current]
+    rows_shown = [comparison.current]
     if comparison.best is not comparison.current:
-        shown.append(comparison.best)
+        rows_shown.append(comparison.best)
     batches = (
         Chart("batches", "The first batches, to scale: each block is a batch"),
         *details.batch_details(comparison),
-        *(_first_batches(row) for row in shown),
+        *(_first_batches(row) for row in rows_shown),
     )
     tradeoff = Chart("tradeoff", "Compute against how alike the lengths in a batch are")
     shuffling = (tradeoff, *details.cost_details(comparison))
@@ -106,12 +106,12 @@ def comparison_page(
 def balance_page(
     report: BalanceReport, profile: Profile | None, command: Callable[[str], str]
 ) -> str:
-    """Return the page of a comparison of samplers.
+    """Return the HTML page of a comparison of samplers.
 
     Args:
         report: the samplers.
         profile: the corpus; None if lengths were given.
-        command: returns the command that batches a sampler's samples with the same settings.
+        command: returns the command that batches the samples of a sampler with the same settings.
     """
     result = (
         *recommendation(report, command),
@@ -162,16 +162,28 @@ def _page(
     warnings: Sequence[ReportWarning] = (),
     panel: WhatIf | None = None,
 ) -> str:
-    lines = [(each.word, each.text) for each in facts if isinstance(each, Line)]
+    """Put a page together: its facts above, its own sections, then the sections on the corpus where
+    that is at hand.
+
+    Args:
+        command: the subcommand whose result the page shows.
+        profile: the corpus; None if lengths were given.
+        facts: what stands below the title; only its `Line`s are shown.
+        sections: the page's own sections.
+        document: the published document of the result.
+        warnings: what to know about the numbers.
+        panel: the what-if panel; None for a page without one.
+    """
+    shown_facts = [(line.word, line.text) for line in facts if isinstance(line, Line)]
     paths = []
     if profile is not None:
         paths = [source.path for source in profile.corpus.sources]
-        lines = [("corpus", profile_screen.profile_line(profile)), *lines]
+        shown_facts = [("corpus", profile_screen.profile_line(profile)), *shown_facts]
         sections = (*sections, *_corpus_sections(profile))
     return Page(
         command=command,
         subject=corpus_name(paths),
-        facts=tuple(lines),
+        facts=tuple(shown_facts),
         sections=tuple(sections),
         document=document,
         profile=None if profile is None or command == "profile" else profile_document(profile),
@@ -203,31 +215,37 @@ def _corpus_sections(profile: Profile) -> Iterator[Section]:
 
 
 def _histogram(profile: Profile) -> Table:
+    """Return the histogram of the lengths as a table, a row for each octave: 16-31, 32-63, and so
+    on.
+    """
     bins = profile.octaves
     rows = [
-        (span(low, end - 1), *with_share(count, len(profile)))
-        for (low, end), count in zip(pairwise(bins.edges), bins.counts, strict=True)
+        (span(first, last_excluded - 1), *with_share(count, len(profile)))
+        for (first, last_excluded), count in zip(pairwise(bins.edges), bins.counts, strict=True)
     ]
     return table_of(("tokens per sample", "samples", "share"), rows)
 
 
 def _classes(profile: Profile) -> Table:
-    shown = profile.classes[:MOST_ENTRIES]
-    left = len(profile.classes) - len(shown)
+    """Return the table of the largest classes, with a note on how many smaller ones are left
+    out.
+    """
+    largest = profile.classes[:MOST_ENTRIES]
+    smaller = len(profile.classes) - len(largest)
     rows = [
         (
-            class_name(each.label),
-            *with_share(each.count, len(profile)),
-            f"{each.tokens / each.count:,.1f}",
+            class_name(row.label),
+            *with_share(row.count, len(profile)),
+            f"{row.tokens / row.count:,.1f}",
         )
-        for each in shown
+        for row in largest
     ]
-    note = f"{counted(left, 'smaller class', 'smaller classes')} left out" if left else ""
+    note = f"{counted(smaller, 'smaller class', 'smaller classes')} left out" if smaller else ""
     return table_of(("class", "samples", "share", "mean length"), rows, note=note)
 
 
 def _first_batches(row: StrategyResult) -> Folded:
-    """Return the batches that the chart draws, as numbers."""
+    """Return a folded table of the batches that the chart draws: their rows, width and padding."""
     rows = []
     if row.first_batches is not None:
         table = BatchTable.of([row.first_batches])
@@ -242,6 +260,9 @@ def _first_batches(row: StrategyResult) -> Folded:
 
 
 def _sweep(comparison: Comparison) -> Iterator[RenderableType | Block]:
+    """Yield what the page says of `read_ahead`, a chart and its numbers where several values were
+    tried, and of the learning rate.
+    """
     if (sweep := comparison.sweep) is not None:
         yield Chart("readAhead", f"Padding of {sweep.spec} by how many samples are sorted together")
         rows = [
@@ -258,6 +279,7 @@ def _sweep(comparison: Comparison) -> Iterator[RenderableType | Block]:
 
 
 def _coverage(report: BalanceReport) -> Table:
+    """Return the table of how much of the corpus each sampler has shown after each epoch."""
     columns = ("epochs", *(one_line(row.spec, 40) for row in report.samplers))
     rows = [
         (f"{i + 1:,}", *(percent(row.seen[i] / row.corpus_samples) for row in report.samplers))

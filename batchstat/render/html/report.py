@@ -42,6 +42,7 @@ def to_html(result: Result, profile: Profile | None = None) -> str:
             return comparison_page(
                 result,
                 profile,
+                # A change of a trainer's configuration has its own line to paste.
                 lambda change: change.line or _command(basis, change.row.label),
                 panel,
             )

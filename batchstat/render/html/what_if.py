@@ -36,67 +36,73 @@ class WhatIf:
 
 
 def what_if(
-    comparison: Comparison, found: Nearby, words: Sequence[str], given: Mapping[str, Any]
+    comparison: Comparison, nearby: Nearby, words: Sequence[str], replaced: Mapping[str, Any]
 ) -> WhatIf:
-    """Return the panel of a comparison.
+    """Return the what-if panel of a comparison: a table of rows with other sizes and other numbers
+    of ranks, and for the page's script the choices that lead to each row, with its command.
 
     Args:
         comparison: the report.
-        found: the rows near those of the report.
+        nearby: the rows near those of the report.
         words: those that end a command: the corpus, the results folder.
-        given: what a command has in place of what the report says, by the names of flags: the file
-            of the current setup, the name of the model.
+        replaced: what a command has in place of what the report says, by the names of flags: the
+            file of the current setup, the name of the model.
     """
-    # A reader of the page may have a configuration of their own.
+    # Without --no-config, a configuration file where the reader pastes the command would change it.
     ending = [*(word for word in words if word != "--no-config"), "--no-config"]
-    shared = {**_shared(comparison, found), **given}
+    shared = {**_shared(comparison, nearby), **replaced}
     choices = []
-    for near in found.rows:
-        own = {"strategy": near.result.label, **shared, "world_size": near.world_size}
-        command = joined(["batchstat", "compare", *flags(own), *ending])
+    for row in nearby.rows:
+        values = {"strategy": row.result.label, **shared, "world_size": row.world_size}
+        command = joined(["batchstat", "compare", *flags(values), *ending])
         choices.append(
             {
-                "strategy": near.of.label,
-                "size": _size(near),
-                "ranks": counted(near.world_size, "rank"),
+                "strategy": row.of.label,
+                "size": _size(row),
+                "ranks": counted(row.world_size, "rank"),
                 "command": command,
             }
         )
+    # The panel opens with the row of the report's best strategy.
     best = (comparison.best.label, comparison.basis.world_size)
-    plans = [(near.result.label, near.world_size) for near in found.rows]
-    first = plans.index(best) if best in plans else 0
+    labels = [(row.result.label, row.world_size) for row in nearby.rows]
+    first_choice = labels.index(best) if best in labels else 0
     return WhatIf(
-        notes=tuple(_notes(comparison, found)),
-        table=_table(comparison, found),
-        data={"choices": choices, "first": first, "current": comparison.current.label},
+        notes=tuple(_notes(comparison, nearby)),
+        table=_table(comparison, nearby),
+        data={"choices": choices, "first": first_choice, "current": comparison.current.label},
     )
 
 
-def _size(near: NearbyRow) -> str:
+def _size(row: NearbyRow) -> str:
     """Return the batch size or budget of a row, to choose it by."""
-    if near.size is None:
+    if row.size is None:
         return "its own"
-    key, own = near.of.size
-    return f"{key} {near.size:,}{' (now)' if near.size == own else ''}"
+    key, own_size = row.of.size
+    return f"{key} {row.size:,}{' (now)' if row.size == own_size else ''}"
 
 
-def _shared(comparison: Comparison, found: Nearby) -> dict[str, Any]:
-    """Return what every command has, by the names of flags: the settings that are not at their
-    defaults, and those that follow from other rows of the report.
+def _shared(comparison: Comparison, nearby: Nearby) -> dict[str, Any]:
+    """Return the flags that the commands of all rows share, as values by name: the settings that
+    are not at their defaults, the current setup, the model, the calibration, and how much of the
+    corpus is drawn.
     """
     basis, model, device = comparison.basis, comparison.model, comparison.device
     current = comparison.current.request
     settings = changed(basis, Settings)
-    follows = basis.batch_size == max(1, basis.tokens_per_batch // basis.widest)
-    if follows and (basis.given_batch_size is None or current.sets("batch_size")):
-        del settings["batch_size"]  # given, it would replace the usual ones of frameworks
+    # A batch size that only follows from the budget is left out: as a flag, it would also replace
+    # the usual batch sizes of frameworks.
+    size_follows = basis.batch_size == max(1, basis.tokens_per_batch // basis.widest)
+    if size_follows and (basis.given_batch_size is None or current.sets("batch_size")):
+        del settings["batch_size"]
     return {
         "current": current.spec,
         **settings,
         "model": None if model is None else _shape(model),
+        # FILE is for the reader to replace: a calibration that was not read from a file has none.
         "calibration": None if device is None else device.file or "FILE",
         "cost_per_hour": None if device is None else device.cost_per_hour,
-        "subsample": found.share,
+        "subsample": nearby.share,
     }
 
 
@@ -106,37 +112,43 @@ def _shape(model: CostModel) -> str:
     return ",".join(f"{name}={str(value).lower()}" for name, value in shape.items())
 
 
-def _notes(comparison: Comparison, found: Nearby) -> Iterator[str]:
-    if not found.rows:
+def _notes(comparison: Comparison, nearby: Nearby) -> Iterator[str]:
+    """Yield the sentences above the panel's table: what its rows are, and how many are missing and
+    why.
+    """
+    if not nearby.rows:
         yield NO_ROWS
         return
     all_samples = len(comparison.source)
     yield (
-        f"{counted(len(found.rows), 'plan')}, simulated when this page was written: the strategies "
-        "of the report with other batch sizes or budgets, and other numbers of ranks. Speed-ups "
-        "are over the current setup on as many ranks."
+        f"{counted(len(nearby.rows), 'plan')}, simulated when this page was written: the "
+        "strategies of the report with other batch sizes or budgets, and other numbers of ranks. "
+        "Speed-ups are over the current setup on as many ranks."
     )
-    if found.samples < all_samples:
+    if nearby.samples < all_samples:
         yield (
-            f"Numbers here are an estimate from {percent(found.samples / all_samples)} of the "
-            f"corpus, {counted(found.samples, 'sample')}."
+            f"Numbers here are an estimate from {percent(nearby.samples / all_samples)} of the "
+            f"corpus, {counted(nearby.samples, 'sample')}."
         )
-    if found.too_slow:
+    if nearby.too_slow:
         yield (
-            f"{counted(found.too_slow, 'plan')} further from the report's would have taken too "
+            f"{counted(nearby.too_slow, 'plan')} further from the report's would have taken too "
             "long to simulate."
         )
-    if found.without_batch:
-        yield f"{counted(found.without_batch, 'plan')} would have no batch."
+    if nearby.without_batch:
+        yield f"{counted(nearby.without_batch, 'plan')} would have no batch."
 
 
-def _table(comparison: Comparison, found: Nearby) -> Table:
-    results = [near.result for near in found.rows]
-    columns = strategy_columns(results, found.speed_up, comparison)
+def _table(comparison: Comparison, nearby: Nearby) -> Table:
+    """Return the panel's table, in the columns of the comparison, with the number of ranks as the
+    second and the largest batch as the last.
+    """
+    results = [row.result for row in nearby.rows]
+    columns = strategy_columns(results, nearby.speed_up, comparison)
     columns["largest batch"] = lambda row: f"{row.counts.max_batch_tokens:,}"
     rows = []
-    for near in found.rows:
-        cells = (show(near.result) for show in columns.values())
-        standing = "current" if near.result.label == comparison.current.label else ""
-        rows.append((standing, (near.result.label, f"{near.world_size:,}", *cells)))
+    for row in nearby.rows:
+        cells = (show(row.result) for show in columns.values())
+        standing = "current" if row.result.label == comparison.current.label else ""
+        rows.append((standing, (row.result.label, f"{row.world_size:,}", *cells)))
     return Table("", ("strategy", "ranks", *columns), tuple(rows))

@@ -31,6 +31,7 @@ _START = {
     "lightning": "python train.py",  # Lightning starts the other processes
 }
 _STEPS_OF_ONE_SIZE = {"trainer": "Trainer", "lightning": "Lightning"}
+"""Frameworks that compute equally many batches in every step, by their flags."""
 
 
 @dataclass(frozen=True)
@@ -57,7 +58,7 @@ def recipe(
     template: str | None = None,
     origin: Origin | None = None,
 ) -> str:
-    """Return a script that trains on the batches that `compare` measures.
+    """Return a training script that uses the batches that `compare` measures.
 
     Args:
         framework: one of `FRAMEWORKS`.
@@ -75,24 +76,26 @@ def recipe(
     strategy, basis = request.strategy, request.settings
     flat = strategy.packs_rows
     trained = profile.trained is not None
+    # A script that packs rows, or trains on some tokens only, trains a language model: no labels.
     labels = None if flat or trained else profile.labels
-    # A script classifies by one label of each sample.
+    # Offsets mean that samples have several labels each, which the script cannot classify by.
     classes = labels.names if labels is not None and labels.offsets is None else None
+    # With labels the script trains a classifier, else a language model.
     has_labels = classes is not None
     tokenizer = BUILTIN if profile.tokenizer is None else profile.tokenizer.name
     model = f"AutoModelFor{'SequenceClassification' if has_labels else 'CausalLM'}"
     # AutoTokenizer reads folders and names, not one file.
     is_file = tokenizer == BUILTIN or tokenizer.endswith(".json")
     tokenizer_class = "PreTrainedTokenizerFast" if is_file else "AutoTokenizer"
-    used = [model, "GPT2Config", tokenizer_class]
-    used += ["DataCollatorWithFlattening"] if flat else []
-    used += ["Trainer", "TrainingArguments"] if framework == "trainer" else []
+    imported_names = [model, "GPT2Config", tokenizer_class]
+    imported_names += ["DataCollatorWithFlattening"] if flat else []
+    imported_names += ["Trainer", "TrainingArguments"] if framework == "trainer" else []
     is_chat = holds_chats(profile)
     start = "python train.py" if basis.world_size == 1 else _START[framework]
     return _template("train.py.jinja").render(
         **sampler,
         start=start.format(n=basis.world_size),
-        transformers=sorted(used),
+        transformers=sorted(imported_names),
         tokenizer=tokenizer,
         builtin=tokenizer == BUILTIN,
         builtin_template=tokenizer == BUILTIN and is_chat and template is None,
@@ -136,40 +139,44 @@ def snippet(
     Raises:
         OptionError: record numbers alone cannot represent the batches.
     """
-    written = _sampler(framework, lengths, request, settings, origin)
-    return _template("snippet.py.jinja").render(**written, flat=request.strategy.packs_rows)
+    shared_values = _sampler(framework, lengths, request, settings, origin)
+    return _template("snippet.py.jinja").render(**shared_values, flat=request.strategy.packs_rows)
 
 
 def _sampler(
     framework: str, lengths: str, request: RowRequest, settings: Settings, origin: Origin | None
 ) -> dict[str, Any]:
-    """Return what scripts and snippets have in common; refuse what they cannot do."""
+    """Return the values that the templates of scripts and of snippets share. Raises OptionError
+    where neither can represent the batches.
+    """
     refused = refusal(framework, request)
     if refused is not None:
         raise OptionError(refused)
-    # The launcher sets the ranks, and the script has the loss.
+    # The launcher sets the ranks, the script counts the epochs and has the loss.
     elsewhere = ("world_size", "epoch", "loss")
-    own = {k: value for k, value in changed(settings, Settings).items() if k not in elsewhere}
+    written = {k: value for k, value in changed(settings, Settings).items() if k not in elsewhere}
     return {
         "framework": framework,
         "lengths": lengths,
         "spec": request.spec,
-        "settings": own,
+        "settings": written,
         "origin": [] if origin is None else _lines_of(origin),
     }
 
 
 def _lines_of(origin: Origin) -> list[str]:
-    """Return where a strategy comes from, and what it means for the learning rate, as lines."""
+    """Return the comment on where the strategy comes from, and on what it means for the learning
+    rate, as lines that leave room for `# ` before each.
+    """
     hint = origin.hint
-    said = f"Recommended by {literal(origin.path)}."
+    text = f"Recommended by {literal(origin.path)}."
     if hint.batch_ratio != 1:
-        said += (
+        text += (
             f" A step has {hint.batch_ratio:.3g} times the samples of {origin.current}: the "
             f"learning rate may scale by {hint.linear:.3g} (linear, {LINEAR_SOURCE}) or by "
             f"{hint.square_root:.3g} (square root, {SQUARE_ROOT_SOURCE})."
         )
-    return wrap(said, _LINE_LENGTH - 2, break_long_words=False, break_on_hyphens=False)
+    return wrap(text, _LINE_LENGTH - 2, break_long_words=False, break_on_hyphens=False)
 
 
 def workflow(record: str = "") -> str:
@@ -194,12 +201,12 @@ def workflow(record: str = "") -> str:
 
 
 def holds_text(profile: Profile) -> bool:
-    """Return whether a script can read and tokenize the corpus: not if it holds lengths or token
-    ids, or its prompts were tokenized apart.
+    """Return whether a script can read and tokenize the samples of the corpus. It cannot where the
+    corpus holds lengths or token ids, nor where prompts and completions were tokenized apart.
     """
-    counted = any(source.format == "npy" for source in profile.corpus.sources)
+    is_npy = any(source.format == "npy" for source in profile.corpus.sources)
     options = profile.corpus.options
-    return not (counted or options.tokenize_apart or options.content in ("tokens", "length"))
+    return not (is_npy or options.tokenize_apart or options.content in ("tokens", "length"))
 
 
 def holds_chats(profile: Profile) -> bool:
@@ -211,9 +218,13 @@ def holds_chats(profile: Profile) -> bool:
 
 
 def refusal(framework: str, request: RowRequest) -> str | None:
-    """Return why there is no script for a strategy; None if there is one."""
+    """Return why no script can represent the batches of a strategy, as a message with the remedy;
+    None if one can. A script gets only record numbers, a list for each batch.
+    """
     why, strategy, basis = "", request.strategy, request.settings
-    unlike = basis.remainder == "uneven" or basis.distribute not in FROM_ONE_PLAN
+    # With the other distributions each rank has a plan of its own, and with `uneven` some ranks run
+    # a step more: ranks may have different numbers of steps, which the script does not handle.
+    may_differ = basis.remainder == "uneven" or basis.distribute not in FROM_ONE_PLAN
     if basis.overflow == "split" or strategy.cuts_samples:
         why = "splits samples, which needs starts and stops"
     elif strategy.sample_multiple > 1:
@@ -222,16 +233,19 @@ def refusal(framework: str, request: RowRequest) -> str | None:
         why = "pads to edges, which needs the width of each batch"
     elif basis.remainder == "dummy":
         why = "with remainder=dummy has empty batches, which need a dummy step"
-    elif basis.world_size > 1 and unlike:
-        way = f"distribute={basis.distribute}, remainder={basis.remainder}"
-        why = f"with {way} may give ranks different numbers of steps"
+    elif basis.world_size > 1 and may_differ:
+        ranks = f"distribute={basis.distribute}, remainder={basis.remainder}"
+        why = f"with {ranks} may give ranks different numbers of steps"
     elif framework in _STEPS_OF_ONE_SIZE and strategy.varies_steps:
-        name = _STEPS_OF_ONE_SIZE[framework]
-        why = f"has steps with different numbers of batches, which {name} does not support"
+        trainer = _STEPS_OF_ONE_SIZE[framework]
+        why = f"has steps with different numbers of batches, which {trainer} does not support"
     return f"{request.spec} {why}: write the script around BatchSampler.batches()" if why else None
 
 
 def _template(name: str) -> Template:
+    """Return a template of this room, which may write values as Python literals (`literal`) and
+    long imports over several lines (`import_of`).
+    """
     environment = Environment(
         loader=PackageLoader("batchstat.render.recipes", "."),
         autoescape=False,  # noqa: S701 - it is Python, not HTML
@@ -254,8 +268,9 @@ def _import_of(module: str, names: Sequence[str]) -> str:
 
 
 def _padding(strategy: Strategy) -> str:
-    """Return the arguments that pad a batch."""
+    """Return the arguments of `tokenizer.pad` that make a batch as wide as the strategy does."""
     padding = "padding=True"
+    # Every row is as wide as this, however short its samples are.
     if strategy.row_length is not None:
         padding = f'padding="max_length", max_length={strategy.row_length}'
     if strategy.pad_to_multiple_of > 1:
@@ -270,5 +285,5 @@ def literal(value: object) -> str:
     if isinstance(value, list | tuple):
         return f"[{', '.join(map(literal, value))}]"
     if isinstance(value, dict):
-        return f"{{{', '.join(f'{literal(k)}: {literal(v)}' for k, v in value.items())}}}"
+        return f"{{{', '.join(f'{literal(key)}: {literal(item)}' for key, item in value.items())}}}"
     return repr(value)
