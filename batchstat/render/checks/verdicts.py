@@ -9,7 +9,7 @@ from batchstat.gate.outcome import Check, Outcome, worst
 from batchstat.gate.quantities import Number, exact, shown, shown_apart
 from batchstat.planning.settings import ResolvedSettings
 from batchstat.render.device import report_facts
-from batchstat.render.screens.layout import basis_line, whose
+from batchstat.render.screens.layout import basis_line, corpus_line
 from batchstat.render.text import one_line
 
 _LABELS = {limit.path: limit.label for limit in NAMED_LIMITS.values()}
@@ -56,7 +56,7 @@ def title(check: Check) -> str:
     if check.report is None:
         return one_line(check.name)
     corpus, tokenizer = check.report["corpus"], check.report["tokenizer"]
-    return whose(
+    return corpus_line(
         [source["path"] for source in corpus["sources"]],
         tokenizer["name"] if tokenizer else None,
         corpus["samples"],

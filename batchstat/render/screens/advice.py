@@ -22,7 +22,7 @@ _NOTICED_PEAK = 1.1
 
 @dataclass(frozen=True)
 class Advisor:
-    """Says what would help.
+    """Says what would help, at the end of a screen: the best change, and up to two others.
 
     Attributes:
         changes: what would help.
@@ -38,7 +38,7 @@ class Advisor:
 
     def lines(self) -> Iterator[RenderableType]:
         """Yield the result in a sentence, then at most two changes, each with its trade-off and a
-        line to paste, and what packing would give.
+        line to paste, then what packing would give.
         """
         changes = self.changes
         yield Line("result", self._result())
@@ -46,28 +46,34 @@ class Advisor:
             yield Line("change", f"{changes.star.row.label}: {_trade_off(changes.star)}")
             yield from self._pasted(changes.star)
         if changes.fastest is not None:
-            faster = f"{self.speed_up(changes.fastest)} with {_trade_off(changes.fastest)}"
-            yield Line("or", f"{changes.fastest.row.label}: {faster}")
+            gain = f"{self.speed_up(changes.fastest)} with {_trade_off(changes.fastest)}"
+            yield Line("or", f"{changes.fastest.row.label}: {gain}")
             yield from self._pasted(changes.fastest)
         if changes.packed is not None and changes.best is not None:
             packed = changes.packed
-            name = packed.line.partition("  #")[0] or packed.row.label
-            faster = self.speed_up(packed)
-            yield Line("packing", f"{name}: {faster}, if attention keeps samples apart")
+            # A line to paste may end in a comment, which is no part of the name.
+            change_name = packed.line.partition("  #")[0] or packed.row.label
+            gain = self.speed_up(packed)
+            yield Line("packing", f"{change_name}: {gain}, if attention keeps samples apart")
 
     def speed_up(self, change: Change) -> str:
-        """Return how many times faster a change is, with how far that may be off where times were
-        measured: of two times, each off by the calibration's residual.
+        """Return how many times faster a change is, such as "1.32x", with its uncertainty where
+        times were measured: "1.32x ±0.04".
         """
         residual = self.device.time_residual if self.device and self.device.is_timed else None
-        off = "" if residual is None else f" ±{change.speed_up * residual * 2**0.5:.2f}"
-        return f"{change.speed_up:.2f}x{off}"
+        # A speed-up is a ratio of two times. Each is off by the residual, so their ratio by √2 of
+        # it.
+        interval = "" if residual is None else f" ±{change.speed_up * residual * 2**0.5:.2f}"
+        return f"{change.speed_up:.2f}x{interval}"
 
     def _pasted(self, change: Change) -> Iterator[Pasted]:
         if line := self.command(change):
             yield Pasted("", line)
 
     def _result(self) -> str:
+        """Return the result in a sentence: the recommended change; that the current setup is best;
+        or that nothing fits, with the setting that would make it fit.
+        """
         changes, current = self.changes, self.changes.current
         if changes.star is not None:
             return self._compared(changes.star) + self._ruled_out()
@@ -86,10 +92,14 @@ class Advisor:
         )
 
     def _compared(self, star: Change) -> str:
-        """Return how much less compute the recommended change takes."""
+        """Return the sentence on the recommended change: how much faster it is than the current
+        setup, and what it pads, repeats, or makes fit.
+        """
         row, current = star.row, star.current
         before, after = (percent(each.counts.padding_ratio) for each in (current, row))
         padding = f"{after} padding" + (f" instead of {before}" if before != after else "")
+        # The change computes fewer tokens although it pads a larger share of them: the tokens are
+        # the reason, and not the padding.
         if row.counts.padding_ratio > current.counts.padding_ratio:
             tokens = [each.counts.total_tokens for each in (row, current)]
             padding = f"{tokens[0]:,} tokens computed instead of {tokens[1]:,}"
@@ -116,49 +126,57 @@ class Advisor:
         return f"tokens_per_batch={self.basis.tokens_per_batch:,}"
 
     def _to_fit(self) -> str:
-        """Return the budget that fits the calibrated device, after what does not."""
-        most = None if self.device is None else self.device.tokens_that_fit(self.basis.widest)
-        if most is None:
+        """Return how to make batches fit the device, in words that follow a sentence on what does
+        not fit.
+        """
+        fitting = None if self.device is None else self.device.tokens_that_fit(self.basis.widest)
+        if fitting is None:
             return ": lower --tokens-per-batch"
-        if not most:
+        if not fitting:
             return ", nor does any other batch"
-        if most < self.basis.widest:
+        # Not even one row of the longest samples fits.
+        if fitting < self.basis.widest:
             return ": lower --max-length"
-        return f": set --tokens-per-batch {most} to fit all of them"
+        return f": set --tokens-per-batch {fitting} to fit all of them"
 
     def _ruled_out(self) -> str:
-        """Return why a row with less compute than the best one is not recommended."""
+        """Return a sentence on the row that needs the least compute, if another one is recommended:
+        why it is not. Empty if the recommended one needs the least.
+        """
         row = self.changes.ruled_out
         if row is None:
             return ""
         counts = row.counts
         if counts.reducible_peak > self.basis.tokens_per_batch:
-            over = counts.over_budget_batches
-            which = f"{over:,} of its {counts.batches:,} batches" if over else "batches"
+            number = counts.over_budget_batches
+            subject = f"{number:,} of its {counts.batches:,} batches" if number else "batches"
             largest = f"the largest has {counts.max_batch_tokens:,} tokens"
-            why = f"{which} exceed {self._budget} ({largest})"
+            reason = f"{subject} exceed {self._budget} ({largest})"
         elif row.on_device.fits_memory is False:
-            why = f"its peak of {gib(counts.peak_bytes or 0)} does not fit the device"
-            why += self._to_fit()
+            reason = f"its peak of {gib(counts.peak_bytes or 0)} does not fit the device"
+            reason += self._to_fit()
         else:
-            before = self.changes.current.counts
-            why = "; ".join([*loses(counts, before), *repeats(counts, before)])
-        return f" {row.label} would come first, but {why}."
+            current = self.changes.current.counts
+            reason = "; ".join([*loses(counts, current), *repeats(counts, current)])
+        return f" {row.label} would come first, but {reason}."
 
 
 def _trade_off(change: Change) -> str:
-    """Return what a change does to the training, in words."""
+    """Return what a change does to the training, in words: steps and batch size, learning rate,
+    shuffling, the largest batch, losses, and attention. Only what changes is named.
+    """
     row, current = change.row, change.current
     words = [*_size(change)]
-    factors = change.learning_rate
-    if abs(factors.square_root - 1) >= _NOTICED_FACTOR:
-        square_root = f"x{factors.square_root:.2f} (square root)"
-        words.append(f"learning rate {square_root} or x{factors.linear:.2f} (linear)")
+    learning_rate = change.learning_rate
+    if abs(learning_rate.square_root - 1) >= _NOTICED_FACTOR:
+        square_root = f"x{learning_rate.square_root:.2f} (square root)"
+        words.append(f"learning rate {square_root} or x{learning_rate.linear:.2f} (linear)")
+    # Where every step keeps its samples, shuffling has not changed, whatever its name.
     if row.shuffling != current.shuffling and change.keeps is not Keeps.EVERY_STEP:
         words.append(_SHUFFLING[row.shuffling])
-    largest, before = row.counts.max_batch_tokens, current.counts.max_batch_tokens
-    if largest > _NOTICED_PEAK * before:
-        words.append(f"largest batch {largest:,} tokens instead of {before:,}")
+    largest_batch, batch_before = row.counts.max_batch_tokens, current.counts.max_batch_tokens
+    if largest_batch > _NOTICED_PEAK * batch_before:
+        words.append(f"largest batch {largest_batch:,} tokens instead of {batch_before:,}")
     words += loses(row.counts, current.counts)
     if row.packs_rows and not current.packs_rows:
         words.append("needs varlen attention")
@@ -166,7 +184,7 @@ def _trade_off(change: Change) -> str:
 
 
 def _size(change: Change) -> Iterator[str]:
-    """Yield what happens to steps and batch sizes."""
+    """Yield the parts of a trade-off on the number of steps and the samples per batch."""
     row, current = change.row, change.current
     steps, before = row.counts.steps, current.counts.steps
     size = batch_size(row)

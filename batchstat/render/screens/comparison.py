@@ -35,7 +35,7 @@ _LONGEST_NAME = 28
 def comparison_screen(
     comparison: Comparison, command: Callable[[Change], str], details: bool = False
 ) -> RenderableType:
-    """Return what `compare` prints: the basis, the table and the recommendations.
+    """Return what `compare` prints: the settings, the table and the recommendations.
 
     Args:
         comparison: the rows.
@@ -53,10 +53,11 @@ def comparison_screen(
 def comparison_advice(
     comparison: Comparison, command: Callable[[Change], str]
 ) -> Iterator[RenderableType]:
-    """Yield what the rows lose, and what would help."""
+    """Yield what the current setup and the recommended ones lose, then what would help."""
     changes = comparison.changes
-    advised = [each.row for each in (changes.star, changes.fastest) if each is not None]
-    yield from loss_lines([changes.current, *advised])
+    advised_rows = [each.row for each in (changes.star, changes.fastest) if each is not None]
+    yield from loss_lines([changes.current, *advised_rows])
+    # With a single row there is nothing to compare it with: only its result is shown.
     if len(comparison.strategies) == 1 and changes.current_fits:
         row = comparison.current
         padding = percent(row.counts.padding_ratio)
@@ -67,11 +68,13 @@ def comparison_advice(
     yield from Advisor(changes, comparison.basis, comparison.device, command).lines()
 
 
-def comparison_facts(comparison: Comparison, every: bool = True) -> Iterator[Line]:
-    """Yield what all rows share; `every` also has the main settings at their defaults."""
-    # The samples of a recording are in the sequence in which they were trained.
+def comparison_facts(comparison: Comparison, with_defaults: bool = True) -> Iterator[Line]:
+    """Yield the lines above the table: what all its rows share. `with_defaults` also shows the main
+    settings that are at their defaults.
+    """
+    # A recorded run has no `order`: its samples are in the sequence in which they were trained.
     order = "in the order of the run" if comparison.run is not None else ""
-    yield Line("basis", basis_line(comparison.basis, every, order))
+    yield Line("basis", basis_line(comparison.basis, with_defaults, order))
     if comparison.subsample is not None:
         yield Line("ESTIMATE", _sample(comparison.subsample))
     if comparison.model is not None:
@@ -82,19 +85,21 @@ def comparison_facts(comparison: Comparison, every: bool = True) -> Iterator[Lin
 
 
 def strategy_table(comparison: Comparison) -> Fitting:
-    """Return the rows, with a few words on each strategy where a line has room, and what their
-    signs mean.
+    """Return the table of the rows, with a legend of their signs. Where the terminal is wide
+    enough, a few words on each strategy follow its name.
     """
     return Fitting(_rows(comparison, with_words=True), _rows(comparison, with_words=False))
 
 
 def _rows(comparison: Comparison, *, with_words: bool) -> Rows:
+    """Return the table of the rows, with or without a few words on each strategy."""
     columns = strategy_columns(comparison.strategies, comparison.speed_up, comparison)
     rows = Rows("  strategy", *columns, note=_legend(comparison))
     for row in comparison.strategies:
         sign, standing = _SIGNS.get(_known_first(row, comparison), (" ", ""))
         style = STANDINGS.get(standing, "")
         name = Text(f"{sign} {folded(row.label, _LONGEST_NAME)}", style=style)
+        # A strategy with parameters in its name needs no further words, and has no room for them.
         if with_words and row.request.strategy.in_short and ":" not in row.label:
             name.append(f"  {row.request.strategy.in_short}", "not bold dim")
         rows.add(name, *(show(row) for show in columns.values()), standing=standing)
@@ -106,7 +111,8 @@ def strategy_columns(
     speed_up: Callable[[StrategyResult], float],
     comparison: Comparison,
 ) -> dict[str, Callable[[StrategyResult], str]]:
-    """Return the columns that have something to say, each with what it shows of a row.
+    """Return the columns of the table: by its heading, a function that returns the cell of a row. A
+    column is left out if it would be the same, or empty, in every row.
 
     Args:
         rows: all rows of the table.
@@ -138,14 +144,14 @@ def strategy_columns(
 
 
 def weight_range(row: StrategyResult) -> str:
-    """Return the weights of a row's trained tokens, from the 5th to the 95th percentile; empty
-    where they are unknown.
+    """Return how much the trained tokens of a row weigh, from the 5th to the 95th percentile, such
+    as "0.62-1.48"; empty where that is not known.
     """
     weights = None if row.trained is None else row.trained.weights
     if weights is None:
         return ""
-    least, most = f"{weights.p5:.2f}", f"{weights.p95:.2f}"
-    return least if least == most else f"{least}-{most}"
+    lowest, highest = f"{weights.p5:.2f}", f"{weights.p95:.2f}"
+    return lowest if lowest == highest else f"{lowest}-{highest}"
 
 
 def _or_nothing(count: int) -> str:
@@ -162,6 +168,7 @@ def _spread(seeds: SeedSpread | None) -> str:
     return f"{percent(seeds.padding_ratio.mean, 2)} ± {100 * seeds.padding_ratio.std:.2f}"
 
 
+# What is most important to know of a row: its sign and its standing in `STANDINGS`.
 _SIGNS = {
     "best": ("★", "best"),
     "current": ("●", "current"),
@@ -173,7 +180,9 @@ _SIGNS = {
 
 
 def _known_first(row: StrategyResult, comparison: Comparison) -> str:
-    """Return what is to be known of a row first; empty if there is nothing."""
+    """Return what is most important to know of a row, as a key of `_SIGNS`; empty if there is
+    nothing. Each row shows one sign, so the first condition that holds decides.
+    """
     changes = comparison.changes
     if changes.star is not None and row is changes.star.row:
         return "best"
@@ -189,33 +198,41 @@ def _known_first(row: StrategyResult, comparison: Comparison) -> str:
 
 
 def _legend(comparison: Comparison) -> str:
-    shown = {_known_first(row, comparison) for row in comparison.strategies}
+    """Return what the signs in the table mean: only those that it shows."""
+    signs_used = {_known_first(row, comparison) for row in comparison.strategies}
+    # A peak that does not fit has this sign even in a row whose own sign is another one.
     if any(row.on_device.fits_memory is False for row in comparison.strategies):
-        shown.add("does not fit")
-    signs = [f"{sign} {words}" for words, (sign, _) in _SIGNS.items() if words in shown]
+        signs_used.add("does not fit")
+    signs = [f"{sign} {words}" for words, (sign, _) in _SIGNS.items() if words in signs_used]
     if any(row.on_device.is_extrapolated for row in comparison.strategies):
         signs.append(f"{EXTRAPOLATED} extrapolated")
     return "   ".join(signs)
 
 
 def _more(comparison: Comparison, details: bool) -> str:
+    """Return the last line of the screen: what the speed-ups are measured by, and the flags that
+    show more.
+    """
     by = "total tokens" if comparison.model is None else "the model"
-    more = [] if details else ["--details"]
-    more += ["--all"] if comparison.not_shown else []
-    more += ["--model"] if comparison.model is None and not comparison.is_timed else []
-    words = f"By {by}; calibrate for time."
+    flags = [] if details else ["--details"]
+    flags += ["--all"] if comparison.not_shown else []
+    flags += ["--model"] if comparison.model is None and not comparison.is_timed else []
+    sentence = f"By {by}; calibrate for time."
     if comparison.is_timed:
-        words = "Speed-ups are of time by the calibration."
-    return words + (f" More: {', '.join(more)}" if more else "")
+        sentence = "Speed-ups are of time by the calibration."
+    return sentence + (f" More: {', '.join(flags)}" if flags else "")
 
 
 def _model(model: CostModel) -> str:
-    words = [f"hidden {model.hidden:,}", counted(model.layers, "layer")]
+    shape = [f"hidden {model.hidden:,}", counted(model.layers, "layer")]
     per_token = f"{model.linear:.3g} operations per token and {model.quadratic:.3g} per pair"
-    return f"{', '.join(words)}: {per_token} of tokens in a row, an estimate"
+    return f"{', '.join(shape)}: {per_token} of tokens in a row, an estimate"
 
 
 def _sample(sample: SampleFacts) -> str:
+    """Return the line on an estimate: how much of the corpus was drawn, and what the intervals
+    are.
+    """
     return (
         f"all numbers describe {percent(sample.share)} of the corpus: {sample.samples:,} of "
         f"{counted(sample.corpus_samples, 'sample')}, in {sample.blocks:,} random blocks; ± is the "
@@ -225,6 +242,6 @@ def _sample(sample: SampleFacts) -> str:
 
 def _sampled(comparison: Comparison) -> str:
     counts = comparison.current.counts
-    corpus = f"{percent(counts.coverage)} of the corpus's {comparison.samples:,}"
+    computed = f"{percent(counts.coverage)} of the corpus's {comparison.samples:,}"
     drawn = counted(counts.drawn_samples, "sample")
-    return f"{drawn}; {comparison.current.label} computes {corpus}: see batchstat balance"
+    return f"{drawn}; {comparison.current.label} computes {computed}: see batchstat balance"

@@ -21,12 +21,15 @@ from batchstat.simulation.meters.counts import PlanCounts
 from batchstat.simulation.results import StrategyResult
 
 _MOST_CLASSES = 20
+"""The most rows of the table of classes."""
 
 
 def trained_details(comparison: Comparison) -> Iterator[RenderableType]:
-    """Yield the trained tokens of the rows, and their weights."""
-    several = comparison.basis.world_size > 1
-    per = "step, and per rank in one" if several else "step"
+    """Yield the tables of trained tokens: how many a step has, how much each weighs in its
+    gradient, and how much the tokens of each class weigh.
+    """
+    has_ranks = comparison.basis.world_size > 1
+    per = "step, and per rank in one" if has_ranks else "step"
     yield from (Caption("trained", f"tokens that carry loss per {per}"), _amounts(comparison))
     loss = comparison.basis.loss
     words = (
@@ -39,6 +42,9 @@ def trained_details(comparison: Comparison) -> Iterator[RenderableType]:
 
 
 def _amounts(comparison: Comparison) -> Rows:
+    """Return the table of trained tokens per step and, of several ranks, per rank. Columns for
+    untrained samples are shown only if there are any.
+    """
     known = [(row.label, row.trained) for row in comparison.strategies if row.trained is not None]
     has_untrained = any(trained.untrained_samples for _, trained in known)
     return Rows.of(
@@ -52,11 +58,11 @@ def _amounts(comparison: Comparison) -> Rows:
     )
 
 
-def _amount_cells(of: str, amounts: Amounts) -> dict[str, str]:
+def _amount_cells(unit: str, amounts: Amounts) -> dict[str, str]:
     return {
-        f"per {of}": f"{amounts.mean:,.0f}",
-        f"{of} ±": f"{amounts.std:,.0f}",
-        f"{of} min-max": f"{amounts.min:,}-{amounts.max:,}",
+        f"per {unit}": f"{amounts.mean:,.0f}",
+        f"{unit} ±": f"{amounts.std:,.0f}",
+        f"{unit} min-max": f"{amounts.min:,}-{amounts.max:,}",
     }
 
 
@@ -68,41 +74,47 @@ def _untrained_cells(trained: TrainedCounts) -> dict[str, str]:
 
 
 def _weights(comparison: Comparison) -> Rows:
+    """Return the table of the weights of trained tokens: two percentiles, their ratio, and the
+    means in the shortest and in the longest tenth of samples.
+    """
     rows = Rows("strategy", "p5", "p95", "spread", "shortest tenth", "longest tenth")
     for row in comparison.strategies:
-        if row.trained is not None and (found := row.trained.weights) is not None:
-            ends = found.p5, found.p95, found.spread, found.shortest_tenth, found.longest_tenth
-            rows.add(Text(row.label), *map(decimal, ends))
+        if row.trained is not None and (stats := row.trained.weights) is not None:
+            numbers = stats.p5, stats.p95, stats.spread, stats.shortest_tenth, stats.longest_tenth
+            rows.add(Text(row.label), *map(decimal, numbers))
     return rows
 
 
 def _classes(comparison: Comparison) -> Rows:
-    """Return the mean weight of each class's tokens: of the classes that differ most, if many."""
-    known = {
+    """Return the table of the mean weight of each class's tokens, a column for each strategy. Of
+    many classes, it shows those whose weights are farthest from 1 in any strategy.
+    """
+    by_row = {
         row.label: row.trained.weights.classes or ()
         for row in comparison.strategies
         if row.trained is not None and row.trained.weights is not None
     }
-    found: dict[str | None, dict[str, float | None]] = {}
-    for label, classes in known.items():
+    # The mean weight of a class's tokens: by class, then by the label of the row.
+    by_class: dict[str | None, dict[str, float | None]] = {}
+    for label, classes in by_row.items():
         for each in classes:
-            found.setdefault(each.label, {})[label] = each.weight
+            by_class.setdefault(each.label, {})[label] = each.weight
 
     def farthest_first(name: str | None) -> float:
-        known_weights = [weight for weight in found[name].values() if weight is not None]
-        return -max((abs(weight - 1) for weight in known_weights), default=0)
+        weights = [weight for weight in by_class[name].values() if weight is not None]
+        return -max((abs(weight - 1) for weight in weights), default=0)
 
-    rows = Rows("class", *known)
-    shown = sorted(found, key=farthest_first)[:_MOST_CLASSES]
+    rows = Rows("class", *by_row)
+    shown = sorted(by_class, key=farthest_first)[:_MOST_CLASSES]
     for name in shown:
-        rows.add(Text(class_name(name)), *(decimal(found[name].get(label)) for label in known))
-    if left := len(found) - len(shown):
-        rows.note = f"and {left:,} classes whose weights are nearer to 1"
+        rows.add(Text(class_name(name)), *(decimal(by_class[name].get(label)) for label in by_row))
+    if left_out := len(by_class) - len(shown):
+        rows.note = f"and {left_out:,} classes whose weights are nearer to 1"
     return rows
 
 
 def comparison_details(comparison: Comparison) -> Iterator[RenderableType]:
-    """Yield the tables and lines of a comparison's other numbers."""
+    """Yield all tables and lines that `--details` adds."""
     yield from batch_details(comparison)
     yield from (Text(), *cost_details(comparison))
     if comparison.basis.world_size > 1:
@@ -113,7 +125,9 @@ def comparison_details(comparison: Comparison) -> Iterator[RenderableType]:
 
 
 def batch_details(comparison: Comparison) -> Iterator[RenderableType]:
-    """Yield the batches of the rows, and what to judge them by."""
+    """Yield the table of the batches, then the lines to judge it by: padding if all samples were
+    sorted, and the fewest possible batches.
+    """
     yield Caption("batches", "of an epoch; fill is how much of the budget they use")
     yield _batches(comparison)
     yield Line("sorted", _sorted(comparison))
@@ -124,27 +138,30 @@ def batch_details(comparison: Comparison) -> Iterator[RenderableType]:
 
 
 def cost_details(comparison: Comparison) -> Iterator[RenderableType]:
-    """Yield what the rows cost, and how far their batches are from random ones."""
+    """Yield the table of what the rows cost, and of how far their batches are from random ones."""
     words = "attention, model: estimated compute / needed; then how far batches are from random"
     yield Caption("cost", words)
     yield Rows.of(_cost_cells(row, comparison.costs(row)) for row in comparison.strategies)
 
 
 def rank_details(comparison: Comparison) -> Iterator[RenderableType]:
-    """Yield what the ranks get, and the step in which they wait the most."""
+    """Yield the table of what the ranks get, and of the step in which they wait the most."""
     words = "rank idle: time that ranks wait for the slowest; then the worst step"
     yield Caption("ranks", words)
     yield Rows.of(_rank_cells(row.label, row.counts) for row in comparison.strategies)
 
 
 def sorting_details(comparison: Comparison) -> Iterator[RenderableType]:
-    """Yield what `read_ahead` and the learning rate may be."""
+    """Yield the lines on how `read_ahead` and the learning rate may be set."""
     if comparison.sweep is not None:
         yield Line("sorting", _sorting(comparison.sweep))
     yield Line("rate", _learning_rate(comparison))
 
 
 def _learning_rate(comparison: Comparison) -> str:
+    """Return by what the learning rate may scale, since a step of the best strategy has more or
+    fewer samples than one of the current setup.
+    """
     best = comparison.best
     hint = learning_rate_hint(comparison.current.counts, best.counts)
     return (
@@ -155,6 +172,7 @@ def _learning_rate(comparison: Comparison) -> str:
 
 
 def _batches(comparison: Comparison) -> Rows:
+    """Return the table of the batches of each row."""
     return Rows.of(
         {
             "strategy": row.label,
@@ -170,41 +188,52 @@ def _batches(comparison: Comparison) -> Rows:
 
 
 def _sorted(comparison: Comparison) -> str:
-    whole, size = comparison.bounds.sorted, comparison.best.params.get("batch_size")
-    cut = "by the same budget" if size is None else f"every {counted(size, 'sample')}"
+    """Return the padding if all samples were sorted by length before they are batched, which bounds
+    what sorting can do.
+    """
+    all_sorted, size = comparison.bounds.sorted, comparison.best.params.get("batch_size")
+    how_cut = "by the same budget" if size is None else f"every {counted(size, 'sample')}"
     return (
-        f"{percent(whole.padding_ratio, 2)} padding in {batches(whole.batches)} "
-        f"with all samples sorted and cut {cut}, as {comparison.best.label} is"
+        f"{percent(all_sorted.padding_ratio, 2)} padding in {batches(all_sorted.batches)} "
+        f"with all samples sorted and cut {how_cut}, as {comparison.best.label} is"
     )
 
 
 def _least(comparison: Comparison) -> str:
-    """Return the fewest possible batches and rows, and how far packed rows are from them."""
+    """Return the fewest possible batches without padding, and the fewest rows of packed samples. If
+    the best strategy packs, also return how many more rows than that it has.
+    """
     best, bounds = comparison.best, comparison.bounds
-    without, packed = batches(bounds.batches), counted(bounds.packed_rows, "row")
-    words = f"{without} without padding · {packed} when packed"
+    least_batches, packed = batches(bounds.batches), counted(bounds.packed_rows, "row")
+    words = f"{least_batches} without padding · {packed} when packed"
     counts = best.counts
+    # The bound on rows is for whole samples up to the shared `max_length`, each exactly once.
     comparable = best.params.get("max_length") == comparison.basis.max_length
     if not best.packs_rows or not comparable or counts.dropped_tokens or counts.duplicated_tokens:
         return words
-    more = counts.rows / bounds.packed_rows - 1
-    if more > 0:
-        return f"{words}; {percent(more)} more rows than the lower bound"
+    excess = counts.rows / bounds.packed_rows - 1
+    if excess > 0:
+        return f"{words}; {percent(excess)} more rows than the lower bound"
     return f"{words}; no packing has fewer rows"
 
 
 def _own_settings(comparison: Comparison) -> Iterator[RenderableType]:
-    """Yield the settings of each row that differ from those that the rows share."""
+    """Yield a line for each row that has other settings than those above the table: some strategies
+    prescribe their own order.
+    """
     keys = ("order", "distribute", "remainder") if comparison.basis.world_size > 1 else ("order",)
     for row in comparison.strategies:
-        own, shared = row.request.settings, comparison.basis
-        pairs = [(key, getattr(own, key), getattr(shared, key)) for key in keys]
-        differing = [f"{key} {mine}" for key, mine, theirs in pairs if mine != theirs]
+        own_settings, shared = row.request.settings, comparison.basis
+        pairs = [(key, getattr(own_settings, key), getattr(shared, key)) for key in keys]
+        differing = [f"{key} {value}" for key, value, common in pairs if value != common]
         if differing:
             yield Line("but", f"{row.label} has {', '.join(differing)}")
 
 
 def _cost_cells(row: StrategyResult, costs: Mapping[str, float]) -> dict[str, str]:
+    """Return a row of the table of costs: its cells by their headings. `costs` has estimated
+    compute / needed, by the kind of cost.
+    """
     efficiency, grouping = row.counts.packing_efficiency, row.counts.grouping
     return {
         "strategy": row.label,
@@ -220,7 +249,9 @@ def _cost_cells(row: StrategyResult, costs: Mapping[str, float]) -> dict[str, st
 
 
 def mixing_cells(mixing: Mixing | None) -> dict[str, str]:
-    """Return how classes mix within batches, under its headings; nothing without classes."""
+    """Return the cells on how classes mix within batches, by their headings; none if there are no
+    classes.
+    """
     if mixing is None:
         return {}
     return {
@@ -231,6 +262,7 @@ def mixing_cells(mixing: Mixing | None) -> dict[str, str]:
 
 
 def _rank_cells(label: str, counts: PlanCounts) -> dict[str, str]:
+    """Return a row of the table of ranks: its cells by their headings."""
     ranks, coverage = counts.ranks, counts.sample_coverage
     return {
         "strategy": label,
@@ -255,6 +287,7 @@ def _because(worst: WorstStep) -> str:
 
 
 def _sorting(sweep: Sweep) -> str:
+    """Return the recommended `read_ahead` with its padding, and why that one is recommended."""
     chosen, best = sweep.recommended, sweep.best
     text = (
         f"{sweep.recommended_spec} has {percent(chosen.padding_ratio)} padding in "

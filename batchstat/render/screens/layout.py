@@ -20,6 +20,9 @@ from batchstat.simulation.results import StrategyResult
 _APART = "communication between ranks is not in the times"
 
 _GAP, _LEAST_NAME, _LONG_HEADING = 2, 14, 14
+"""Blanks between two columns, the least width of a column of names, and the longest heading that
+stays on one line: all in characters.
+"""
 
 
 STANDINGS: Mapping[str, str] = {
@@ -41,10 +44,10 @@ class Line:
     word: str
     text: str
     standing: str = ""
-    kind: ClassVar[str] = "line"  # by which a page's template knows it
+    kind: ClassVar[str] = "line"  # tells a page's template how to show it
 
     def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
-        """Yield the word, and the text beside it."""
+        """Print the word, and the text beside it: rich calls this where the line is printed."""
         grid = Table.grid(padding=(0, 1, 0, 0))
         grid.add_column(width=8, no_wrap=True)
         grid.add_column(overflow="fold")
@@ -66,14 +69,14 @@ class Pasted:
     kind: ClassVar[str] = "pasted"
 
     def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
-        """Yield the word and the line."""
+        """Print the word and the line: rich calls this where it is printed."""
         text = Text(f"{self.word:<9}", style="bold", no_wrap=True, overflow="ignore")
         yield text.append(printable(self.line), "not bold")
 
 
 class Rows:
-    """A table of named rows. If a line is too short for all columns, the names are repeated with
-    the remaining columns, so that no number is lost.
+    """A table of named rows. If the terminal is too narrow for all columns, the columns that do not
+    fit follow below, with the names repeated, so that no number is lost.
     """
 
     def __init__(self, *columns: str, note: str = "") -> None:
@@ -85,13 +88,15 @@ class Rows:
 
     @classmethod
     def of(cls, rows: Iterable[Mapping[str, str]]) -> "Rows":
-        """Return a table of at least one row: its cells by their headings, the name first."""
-        every = list(rows)
-        made = cls(*every[0])
-        for cells in every:
-            name, *others = cells.values()
-            made.add(Text(name), *others)
-        return made
+        """Return a table of at least one row. A row is given as its cells by their headings, the
+        name first.
+        """
+        all_cells = list(rows)
+        new_table = cls(*all_cells[0])
+        for cells in all_cells:
+            name, *numbers = cells.values()
+            new_table.add(Text(name), *numbers)
+        return new_table
 
     def add(self, name: Text, *cells: str, standing: str = "") -> None:
         """Add a row: its name, and a cell for each other column."""
@@ -100,11 +105,13 @@ class Rows:
         self.standings.append(standing)
 
     def with_headings_on_lines(self) -> "Rows":
-        """Return the same table with the last word of a heading on a line of its own."""
+        """Return the same table with narrower columns: the last word of each heading stands on a
+        line of its own.
+        """
         first, *others = self.columns
-        rows = Rows(first, *("\n".join(each.rsplit(" ", 1)) for each in others), note=self.note)
-        rows.rows, rows.standings = self.rows, self.standings
-        return rows
+        copy = Rows(first, *("\n".join(text.rsplit(" ", 1)) for text in others), note=self.note)
+        copy.rows, copy.standings = self.rows, self.standings
+        return copy
 
     @property
     def widths(self) -> list[int]:
@@ -115,28 +122,34 @@ class Rows:
         ]
 
     def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
-        """Yield the columns that fit, then the remaining ones, and so on."""
+        """Print the table: rich calls this where it is printed, with the width that there is. As
+        many columns as fit stand beside the names, then the next ones below, and so on.
+        """
         widths = self.widths
-        name = min(widths[0], max(_LEAST_NAME, options.max_width // 2))
+        # Long names take at most half of the width; they are folded.
+        name_width = min(widths[0], max(_LEAST_NAME, options.max_width // 2))
+        room = options.max_width - name_width
         first = 1
         while first < len(widths):
-            last = first + 1
-            while last < len(widths) and name + sum(widths[first : last + 1]) <= options.max_width:
-                last += 1
+            # This part of the table has the columns from `first` to before `end`: at least one,
+            # even if it does not fit.
+            end = first + 1
+            while end < len(widths) and sum(widths[first : end + 1]) <= room:
+                end += 1
             if first > 1:
                 yield Text()
-            part = table(self.columns[0], *self.columns[first:last])
-            part.columns[0].min_width = name - _GAP
+            part = table(self.columns[0], *self.columns[first:end])
+            part.columns[0].min_width = name_width - _GAP
             for row in self.rows:
-                part.add_row(_signed(row[0], options), *row[first:last])
+                part.add_row(_signed(row[0], options), *row[first:end])
             yield part
-            first = last
+            first = end
         if self.note:
             yield _signed(Text(self.note, style="dim"), options)
 
 
 def _signed(text: Text, options: ConsoleOptions) -> Text:
-    """Return text with the signs that a console can show."""
+    """Return text in which signs such as ★ are replaced where the console can show only ASCII."""
     if options.ascii_only:
         text = text.copy()
         text.plain = text.plain.translate(_IN_ASCII)
@@ -147,8 +160,8 @@ _IN_ASCII = str.maketrans({"★": "*", "●": ">", "†": "^", "✗": "x"})
 
 
 class Fitting:
-    """A table in the widest form that fits the terminal: as it is, with the last word of a heading
-    on a line of its own, then each further form in the same two ways.
+    """A table in the widest of several forms that fits the terminal. Each form is tried as it is,
+    then with the last word of each heading on a line of its own.
     """
 
     def __init__(self, *forms: Rows) -> None:
@@ -157,19 +170,24 @@ class Fitting:
         self.columns = forms[0].columns
 
     def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
-        """Yield the form that fits; else the last one, whose columns are then split."""
-        made = [rows for form in self.forms for rows in (form, form.with_headings_on_lines())]
-        yield next((rows for rows in made if sum(rows.widths) <= options.max_width), self.forms[-1])
+        """Print the first form that fits; if there is none, the last one, whose columns are then
+        split.
+        """
+        forms = [rows for form in self.forms for rows in (form, form.with_headings_on_lines())]
+        fitting = (rows for rows in forms if sum(rows.widths) <= options.max_width)
+        yield next(fitting, self.forms[-1])
 
 
 def table(*columns: str) -> Table:
-    """Return a table whose first column may fold, but whose numbers never do."""
-    made = Table(box=None, padding=(0, 2, 0, 0), header_style="dim")
+    """Return an empty table with these headings. Its first column, of names, may be folded; the
+    others, of numbers, never are.
+    """
+    new_table = Table(box=None, padding=(0, 2, 0, 0), header_style="dim")
     # As Text, since a heading may be a name from the user's data that contains markup.
-    made.add_column(Text(columns[0]), overflow="fold", min_width=12)
+    new_table.add_column(Text(columns[0]), overflow="fold", min_width=12)
     for column in columns[1:]:
-        made.add_column(Text(_on_lines(column)), justify="right", no_wrap=True)
-    return made
+        new_table.add_column(Text(_on_lines(column)), justify="right", no_wrap=True)
+    return new_table
 
 
 def _on_lines(heading: str) -> str:
@@ -178,13 +196,15 @@ def _on_lines(heading: str) -> str:
 
 
 def folded(label: str, width: int) -> str:
-    """Return a strategy on lines of at most `width` characters, broken between its parameters."""
-    lines, rest = [], label
-    while len(rest) > width:
-        place = max(rest.rfind(mark, 0, width) for mark in ":,") + 1 or width
-        lines.append(rest[:place])
-        rest = rest[place:]
-    return "\n  ".join([*lines, rest])
+    """Return the name of a strategy on lines of at most `width` characters, broken after `:` and
+    `,`, which stand before its parameters; a longer word is broken anywhere.
+    """
+    lines, remaining = [], label
+    while len(remaining) > width:
+        break_at = max(remaining.rfind(mark, 0, width) for mark in ":,") + 1 or width
+        lines.append(remaining[:break_at])
+        remaining = remaining[break_at:]
+    return "\n  ".join([*lines, remaining])
 
 
 def _width(text: str) -> int:
@@ -192,10 +212,12 @@ def _width(text: str) -> int:
     return max(map(len, text.split("\n")))
 
 
-def whose(
+def corpus_line(
     paths: list[str], tokenizer: str | None, samples: int, tokens: int, unreadable: int
 ) -> str:
-    """Return a corpus in one line: its files, its tokenizer, its size."""
+    """Return a line on a corpus: its files, its tokenizer, its size, and how many records were
+    skipped.
+    """
     words = [corpus_name(paths), tokenizer_name(tokenizer)]
     words += [counted(samples, "sample"), counted(tokens, "token")]
     if unreadable:
@@ -205,25 +227,25 @@ def whose(
 
 def basis_line(
     basis: ResolvedSettings,
-    every: bool = True,
+    with_defaults: bool = True,
     order: str = "",
     overflows: bool = True,
     cuts: bool = True,
 ) -> str:
-    """Return the settings of a table in one line.
+    """Return the line on the settings that hold for a table.
 
     Args:
         basis: the settings.
-        every: whether the main ones are shown at their defaults too.
-        order: how samples are shuffled, in words, where that is not `order`.
+        with_defaults: whether the main settings are shown even at their defaults.
+        order: how samples are shuffled, in words, where `basis.order` does not say it.
         overflows: whether to say what happens to samples longer than `max_length`.
-        cuts: whether `max_length` is a setting, and not the longest sample that was seen.
+        cuts: whether to show `max_length`: not where it is only the longest sample that was seen.
     """
-    own = changed(basis, Settings).keys()
+    not_default = changed(basis, Settings).keys()
     seed = "" if basis.order == "file" else f", seed {basis.seed}"
     epoch = f", epoch {basis.epoch}" if basis.epoch else ""
     overflow = f" ({basis.overflow})" if overflows else ""
-    steps = basis.gradient_accumulation_steps
+    accumulation = basis.gradient_accumulation_steps
     ranks = f"{basis.world_size:,} ranks, distribute {basis.distribute}"
     if basis.distribute == "balanced" and basis.balance_by != "length":
         ranks += f" by {basis.balance_by} tokens"
@@ -231,30 +253,32 @@ def basis_line(
         ranks = "1 rank"
     elif basis.remainder != "repeat":
         ranks += f", remainder {basis.remainder}"
+    # A long list of labels would fill the line: the first 8 stand for it.
     labels = ", ".join(class_name(label) for label in basis.keep_labels[:8])
-    shown = (
+    # Each part of the line, and whether it is shown.
+    parts = (
         (f"at most {basis.tokens_per_batch:,} tokens per batch", True),
         (f"max_length {basis.max_length:,}{overflow}", cuts),
-        (f"batch_size {basis.batch_size:,}", every),
-        (f"read_ahead {basis.read_ahead:,}", every or "read_ahead" in own),
+        (f"batch_size {basis.batch_size:,}", with_defaults),
+        (f"read_ahead {basis.read_ahead:,}", with_defaults or "read_ahead" in not_default),
         (
             order or f"order {basis.order}{seed}{epoch}",
-            every or order or own & {"order", "seed", "epoch"},
+            with_defaults or order or not_default & {"order", "seed", "epoch"},
         ),
-        (ranks, every or "world_size" in own),
-        (f"gradient_accumulation_steps {steps}", steps > 1),
+        (ranks, with_defaults or "world_size" in not_default),
+        (f"gradient_accumulation_steps {accumulation}", accumulation > 1),
         (f"loss {basis.loss}", basis.loss is not None),
-        (f"widths multiples of {basis.pad_to_multiple_of}", "pad_to_multiple_of" in own),
+        (f"widths multiples of {basis.pad_to_multiple_of}", "pad_to_multiple_of" in not_default),
         (f"at most {basis.max_samples or 0:,} samples per batch", basis.max_samples),
         ("drop_last", basis.drop_last),
-        (f"sampler {one_line(basis.sampler)}", "sampler" in own),
+        (f"sampler {one_line(basis.sampler)}", "sampler" in not_default),
         (f"only {labels}", labels),
     )
-    return " · ".join(words for words, is_shown in shown if is_shown)
+    return " · ".join(text for text, is_shown in parts if is_shown)
 
 
 def device_lines(device: Device | None, basis: ResolvedSettings) -> Iterator[Line]:
-    """Yield what is to be known of a calibrated device; nothing without one."""
+    """Yield the lines on a calibrated device; none without one."""
     facts = calibrated(device, basis.widest)
     if facts is None:
         return
@@ -264,17 +288,19 @@ def device_lines(device: Device | None, basis: ResolvedSettings) -> Iterator[Lin
 
 
 def batch_size(row: StrategyResult) -> str:
-    """Return the samples of a batch, from the fewest to the most; of equal batches, those of all
-    but the last.
+    """Return the samples of a batch, from the fewest to the most, such as "3-17". Of batches with a
+    fixed size, return that size: only the last may have fewer.
     """
-    least, most = row.counts.min_samples_per_batch, row.counts.max_samples_per_batch
+    fewest, largest = row.counts.min_samples_per_batch, row.counts.max_samples_per_batch
     size: int | None = row.params.get("batch_size")
-    if size is not None and most <= size:
+    if size is not None and largest <= size:
         return f"{size:,}"
-    return span(least, most)
+    return span(fewest, largest)
 
 
 def rank_idle(row: StrategyResult) -> float:
-    """Return the share of the ranks' time that they wait; in tokens, where times are not known."""
+    """Return the share of their time that ranks wait for the slowest. Where times are not known,
+    tokens stand for them.
+    """
     by_time = row.on_device.rank_idle_time
     return row.counts.rank_idle if by_time is None else by_time

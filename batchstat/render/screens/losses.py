@@ -12,28 +12,33 @@ from batchstat.simulation.results import StrategyResult
 _LONGEST_NAME = 40
 
 
-def loses(new: PlanCounts, now: PlanCounts) -> list[str]:
-    """Return in words that a setup drops or truncates noticeably more than the current one."""
-    is_more = new.lost_share > now.lost_share + MOST_LOST
-    return [f"it loses {' and '.join(_lost(new))}"] if is_more else []
+def loses(new: PlanCounts, current: PlanCounts) -> list[str]:
+    """Return a sentence if a setup drops or truncates noticeably more than the current one; else an
+    empty list.
+    """
+    loses_more = new.lost_share > current.lost_share + MOST_LOST
+    return [f"it loses {' and '.join(_lost(new))}"] if loses_more else []
 
 
-def repeats(new: PlanCounts, now: PlanCounts) -> list[str]:
-    """Return in words that a setup repeats noticeably more than the current one."""
-    is_more = new.repeated_share > now.repeated_share + MOST_LOST
-    return [f"it repeats {_repeated(new)}, {_share(new.duplicated_ratio)}"] if is_more else []
+def repeats(new: PlanCounts, current: PlanCounts) -> list[str]:
+    """Return a sentence if a setup repeats noticeably more than the current one; else an empty
+    list.
+    """
+    repeats_more = new.repeated_share > current.repeated_share + MOST_LOST
+    return [f"it repeats {_repeated(new)}, {_share(new.duplicated_ratio)}"] if repeats_more else []
 
 
 def loss_lines(rows: Sequence[StrategyResult]) -> Iterator[Line]:
-    """Yield what rows lose and repeat: first what they have in common, then each by itself; nothing
-    where nothing is lost and nothing repeated.
+    """Yield the lines on what rows lose and repeat: first what is true of all of them, then what is
+    true of one alone. There are none if nothing is lost and nothing repeated.
     """
-    facts = {folded(row.label, _LONGEST_NAME): list(losses(row)) for row in rows}
-    shared = [fact for fact in losses(rows[0]) if all(fact in each for each in facts.values())]
+    facts_of = {folded(row.label, _LONGEST_NAME): list(losses(row)) for row in rows}
+    shared = [fact for fact in losses(rows[0]) if all(fact in facts for facts in facts_of.values())]
     texts = [" · ".join(shared)] if shared else []
-    for name, own in facts.items():
-        if left := [fact for fact in own if fact not in shared]:
-            texts.append(f"{name}: {' · '.join(left)}")
+    for name, facts in facts_of.items():
+        if own_facts := [fact for fact in facts if fact not in shared]:
+            texts.append(f"{name}: {' · '.join(own_facts)}")
+    # Only the first line has the word.
     for word, text in zip(["losses", *[""] * len(texts)], texts, strict=False):
         yield Line(word, text)
 
@@ -51,16 +56,20 @@ def losses(row: StrategyResult) -> Iterator[str]:
 
 
 def _dropped(row: StrategyResult) -> str:
-    counts, again = row.counts, row.dropped_again
+    """Return what is dropped, in words, and whether the next epoch drops the same samples: these
+    are never trained.
+    """
+    counts, dropped_again = row.counts, row.dropped_again
     per = row.request.strategy.drops_per
     dropped = f"{counts.dropped_samples:,} of {counted(counts.drawn_samples, 'sample')} dropped"
     text = dropped + (f" per {per}" if per else "") + f", {_share(counts.dropped_ratio)}"
-    if again is None:
+    # Not known where an epoch does not draw all of the corpus.
+    if dropped_again is None:
         return text
-    if again == counts.dropped_samples:
+    if dropped_again == counts.dropped_samples:
         return f"{text}, the same in every epoch"
-    which = f"{again:,} of them" if again else "none of them"
-    return f"{text}, {which} in the next epoch too"
+    same_samples = f"{dropped_again:,} of them" if dropped_again else "none of them"
+    return f"{text}, {same_samples} in the next epoch too"
 
 
 def _lost(counts: PlanCounts) -> Iterator[str]:

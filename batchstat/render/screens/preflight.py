@@ -11,14 +11,7 @@ from batchstat.documents.preflight import Proof
 from batchstat.errors import counted
 from batchstat.render.device import cost_of, duration, margin, money, peak_of, time_of
 from batchstat.render.screens.advice import Advisor
-from batchstat.render.screens.layout import (
-    Line,
-    Pasted,
-    Rows,
-    basis_line,
-    device_lines,
-    rank_idle,
-)
+from batchstat.render.screens.layout import Line, Pasted, Rows, basis_line, device_lines, rank_idle
 from batchstat.render.screens.losses import loss_lines
 from batchstat.render.screens.recording import run_lines, run_source
 from batchstat.render.text import decimal, key_value, one_line, percent, span
@@ -37,12 +30,12 @@ _WITH_DECODER = (
 def preflight_screen(
     report: Preflight, command: Callable[[Change], str], more: str = "", details: bool = False
 ) -> RenderableType:
-    """Return what `preflight` prints: what the trainer does, and what to change.
+    """Return what `preflight` prints: what the trainer does, then what to change.
 
     Args:
         report: the results.
         command: returns the line to paste for a change.
-        more: the command that compares all strategies with this configuration, if there is one.
+        more: the command that compares all strategies with this configuration; empty without one.
         details: whether every key of the configuration is listed.
     """
     simulation = report.simulation
@@ -58,6 +51,9 @@ def preflight_screen(
 
 
 def _what_it_does(report: Preflight) -> Iterator[RenderableType]:
+    """Yield the lines on what the trainer does: its source, data and settings, then what an epoch
+    computes, pads and loses, and how many steps it has.
+    """
     row = report.simulation.row
     if report.setup.assumption:
         yield Line("if", report.setup.assumption)
@@ -69,10 +65,11 @@ def _what_it_does(report: Preflight) -> Iterator[RenderableType]:
     padding = f"{percent(row.counts.padding_ratio)} of what is computed"
     yield Line("padding", f"{padding} · {_largest(report.simulation)}")
     yield Line("steps", " · ".join(_steps(report)))
+    # The trainer's log counts packed rows as examples, which is not the number of samples.
     if report.num_examples is not None:
         rows = counted(report.num_examples, "packed row")
-        mean = decimal(len(report.samples.profile) / report.num_examples)
-        yield Line("rows", f"{rows}, {mean} samples each: the trainer's Num examples")
+        samples_per_row = decimal(len(report.samples.profile) / report.num_examples)
+        yield Line("rows", f"{rows}, {samples_per_row} samples each: the trainer's Num examples")
     if row.counts.ranks.world_size > 1:
         yield Line("ranks", _ranks(report))
     if row.on_device.seconds is not None:
@@ -86,20 +83,25 @@ def _what_it_does(report: Preflight) -> Iterator[RenderableType]:
 
 
 def _proof(proof: Proof) -> str:
-    """Return what a plan and a recording have in common, and what would make them equal."""
-    whole = f"{proof.batches:,} recorded batches of {one_line(proof.folder)}"
+    """Return how many batches of the simulated plan are equal to those of a recorded run; if not
+    all are, where they begin to differ and what would explain it.
+    """
+    recorded = f"{proof.batches:,} recorded batches of {one_line(proof.folder)}"
     if proof.is_equal:
-        more = f", of {proof.planned:,} planned" if proof.planned > proof.batches else ""
-        return f"equal in all {whole}{more}"
-    words = f"{proof.equal:,} of {whole} are equal, then {proof.difference}"
+        # The recording may end before the epoch does.
+        planned = f", of {proof.planned:,} planned" if proof.planned > proof.batches else ""
+        return f"equal in all {recorded}{planned}"
+    words = f"{proof.equal:,} of {recorded} are equal, then {proof.difference}"
     if proof.causes:
         return f"{words}; equal with {' or '.join(proof.causes)}"
-    why = proof.hint or "no seed, epoch, world size, max_length or packing alone explains it"
-    return f"{words}; {why}"
+    hint = proof.hint or "no seed, epoch, world size, max_length or packing alone explains it"
+    return f"{words}; {hint}"
 
 
 def _source(report: Preflight) -> Iterator[Line]:
-    """Yield where the batches come from."""
+    """Yield the line on where the batches come from: a configuration file, a recorded run, a data
+    loader, or a trainer object.
+    """
     observed, setup = report.observed, report.setup
     if observed is None:
         path = one_line(setup.path.as_posix())
@@ -110,27 +112,34 @@ def _source(report: Preflight) -> Iterator[Line]:
         batches = report.simulation.row.counts.batches
         yield Line("loader", f"{observed.kind} · {batches:,} batches were read")
     else:
-        own = observed.trainer.why_loader
-        read = f"its own loader was read, since {own}" if own else "its prepared data set was read"
-        yield Line("trainer", f"{observed.kind} · {setup.path.name} · {read}")
+        why = observed.trainer.why_loader
+        how = f"its own loader was read, since {why}" if why else "its prepared data set was read"
+        yield Line("trainer", f"{observed.kind} · {setup.path.name} · {how}")
 
 
 def _basis(report: Preflight) -> str:
-    """Return the settings; those of what does not happen to these samples are left out."""
+    """Return the strategy and the settings that the numbers hold for. Settings without an effect on
+    these samples are left out.
+    """
     profile, row, observed = report.samples.profile, report.simulation.row, report.observed
     basis = replace(row.request.settings, loss=None)  # it has a line of its own
     longer = profile.stats.max > basis.max_length
+    # A recorded run has no max_length: it shows only the lengths after truncation.
     cuts = observed is None or observed.run is None
-    basis_words = basis_line(basis, every=False, order=_order(report), overflows=longer, cuts=cuts)
+    text = basis_line(basis, with_defaults=False, order=_order(report), overflows=longer, cuts=cuts)
+    # Without given batches, those of the plan have a strategy to name.
     if observed is None or observed.batches is None:
-        return f"{row.label} · {basis_words}"
+        return f"{row.label} · {text}"
     strategy = "" if observed.rows is None else report.setup.batching.strategy.text
-    return " · ".join(filter(None, (strategy, basis_words, observed.padded)))
+    return " · ".join(filter(None, (strategy, text, observed.padded)))
 
 
 def _loss(report: Preflight) -> str:
-    """Return how much trained tokens weigh; empty where none is known."""
+    """Return how unequally the loop weighs trained tokens, with what would change that; empty where
+    nothing is known of trained tokens.
+    """
     row, observed = report.simulation.row, report.observed
+    # A loop with a loss of its own: the reason depends on how it was observed.
     if row.request.settings.loss == UNKNOWN:
         if observed is None or observed.trainer is None:
             return "the loop's own: not known"
@@ -143,57 +152,63 @@ def _loss(report: Preflight) -> str:
         return "not known, since its labels are not of tokens"
     if row.trained is None or (weights := row.trained.weights) is None:
         return ""
-    least, most = decimal(weights.p5), decimal(weights.p95)
-    if least == most == decimal(1):
+    lowest, highest = decimal(weights.p5), decimal(weights.p95)
+    if lowest == highest == decimal(1):
         return "ok: every trained token counts the same"
     framework = CONFIGURATIONS.get(report.setup.framework)  # none of a loader
     remedies = {} if framework is None else framework.weight_remedies
     remedy = remedies.get(row.request.settings.loss or "")
-    words = f"a trained token weighs {least} to {most} in the gradient of its step (1 is exact)"
-    return f"{words}: {remedy}" if remedy else words
+    text = f"a trained token weighs {lowest} to {highest} in the gradient of its step (1 is exact)"
+    return f"{text}: {remedy}" if remedy else text
 
 
 def _order(report: Preflight) -> str:
-    """Return how samples are shuffled; nothing if `order` says so."""
+    """Return how samples are shuffled, in words, where the setting `order` does not say it; else an
+    empty text.
+    """
     request, observed = report.simulation.row.request, report.observed
     if observed is not None and observed.batches is not None:
         return "in the order of its loader"
-    as_order = request.strategy.shuffles_as
-    if as_order is not None:
-        what = "packed rows" if as_order == "blocks" else "samples"
-        return f"{what} shuffled, seed {request.settings.seed}"
-    is_sequence = bool((np.diff(report.samples.profile.records) > 0).all())
-    return "" if is_sequence or request.settings.order != "file" else "samples shuffled"
+    shuffles_as = request.strategy.shuffles_as
+    if shuffles_as is not None:
+        shuffled = "packed rows" if shuffles_as == "blocks" else "samples"
+        return f"{shuffled} shuffled, seed {request.settings.seed}"
+    # Records that do not ascend were shuffled before they were batched, by the trainer itself.
+    is_in_order = bool((np.diff(report.samples.profile.records) > 0).all())
+    return "" if is_in_order or request.settings.order != "file" else "samples shuffled"
 
 
 def _dropped(report: Preflight) -> Iterator[str]:
-    """Yield how many samples are not batched, with the reason."""
+    """Yield how many samples are not batched, by the reason."""
     for reason, number in report.samples.dropped.items():
         yield f"{number:,} dropped {reason}"
     row = report.simulation.row
+    # The row's count also has the samples lost before batching, whose reasons were given above.
     number = row.counts.dropped_samples - report.samples.lost.dropped_samples
     basis = row.request.settings
     if basis.overflow == "drop":
-        longer, _ = report.samples.profile.stats.above(basis.max_length)
-        if longer:
-            yield f"{longer:,} dropped longer than max_length"
-            number -= longer
+        longer_samples, _ = report.samples.profile.stats.above(basis.max_length)
+        if longer_samples:
+            yield f"{longer_samples:,} dropped longer than max_length"
+            number -= longer_samples
     if number:
         yield f"{number:,} dropped with the last batches"
 
 
 def _data(report: Preflight) -> Iterator[str]:
-    """Yield how many samples there are, what the trainer does not batch, and their tokens."""
+    """Yield the parts of the line on the data: how many samples there are and how many are batched,
+    why others are not, and their tokens.
+    """
     counts, samples, stats = report.simulation.row.counts, report.samples, report.profile.stats
     observed = report.observed
     dropped = counts.dropped_samples - samples.lost.dropped_samples
     kept = len(samples.profile) - dropped
-    found = counted(len(report.profile), "sample")
+    total = counted(len(report.profile), "sample")
     if observed is None:
-        yield f"{found}, {kept:,} per epoch"
+        yield f"{total}, {kept:,} per epoch"
     else:
         how = "as the script tokenizes them" if observed.run is None else "recorded"
-        yield f"{found} {how}" + (f", {kept:,} per epoch" if kept < len(report.profile) else "")
+        yield f"{total} {how}" + (f", {kept:,} per epoch" if kept < len(report.profile) else "")
     yield from _dropped(report)
     if samples.held_out:
         yield f"{samples.held_out:,} held out for evaluation"
@@ -201,12 +216,17 @@ def _data(report: Preflight) -> Iterator[str]:
     if trained is not None and trained.untrained_samples:
         yield f"{trained.untrained_samples:,} without a trained token (no loss)"
     yield f"{stats.sum:,} tokens"
-    longest = int(np.count_nonzero(report.profile.lengths == stats.max))
-    if report.observed is not None and longest > 1:
-        yield f"{longest:,} end at exactly {stats.max:,}"
+    longest_samples = int(np.count_nonzero(report.profile.lengths == stats.max))
+    # Several samples of exactly the longest length were probably truncated, by a script whose
+    # `max_length` is not seen.
+    if report.observed is not None and longest_samples > 1:
+        yield f"{longest_samples:,} end at exactly {stats.max:,}"
 
 
 def _steps(report: Preflight) -> Iterator[str]:
+    """Yield the parts of the line on steps: how many an epoch and the whole training have, and how
+    many samples and tokens each has.
+    """
     counts, schedule = report.simulation.row.counts, report.setup.schedule
     samples, tokens = decimal(report.samples_per_step), report.tokens_per_step
     per_step = f"{samples} samples and {tokens:,.0f} tokens each"
@@ -217,42 +237,45 @@ def _steps(report: Preflight) -> Iterator[str]:
         yield per_step
         return
     yield f"{report.steps_per_epoch:,} per epoch of {counts.batches:,} batches"
-    lasts = f"{report.total_steps:,} in all"
+    total = f"{report.total_steps:,} in all"
     if schedule.max_steps is None:
         epochs = "1 epoch" if schedule.epochs == 1 else f"{schedule.epochs:g} epochs"
-        yield f"{lasts} ({epochs})"
+        yield f"{total} ({epochs})"
     else:
-        kept = counted(len(report.samples.profile), "sample")
-        yield f"{lasts} = {report.epochs:,.2f} epochs, {report.trained_samples:,} of {kept}"
+        all_samples = counted(len(report.samples.profile), "sample")
+        yield f"{total} = {report.epochs:,.2f} epochs, {report.trained_samples:,} of {all_samples}"
     yield f"{report.warmup_steps:,} of warm-up"
     yield per_step
 
 
 def _largest(simulation: Simulation) -> str:
-    """Return the largest batch, and the memory that it needs where that is known."""
+    """Return the largest batch and the step that has it; on a calibrated device also the memory
+    that it needs.
+    """
     row, device = simulation.row, simulation.device
-    where = f"in step {row.counts.largest_step:,} of {row.counts.steps:,}"
+    largest_step = f"in step {row.counts.largest_step:,} of {row.counts.steps:,}"
+    # All batches are equally large.
     if row.counts.total_tokens == row.counts.batches * row.counts.max_batch_tokens:
-        where = "in every step"
-    words = f"largest batch {counted(row.counts.max_batch_tokens, 'token')}, {where}"
+        largest_step = "in every step"
+    text = f"largest batch {counted(row.counts.max_batch_tokens, 'token')}, {largest_step}"
     peak = peak_of(row.on_device, row.counts.peak_bytes)
     if not peak or device is None:
-        return words
-    unfitting = ", which does not fit" if row.on_device.fits_memory is False else ""
-    return f"{words}, {peak}{margin(device.memory_residual)} at the peak{unfitting}"
+        return text
+    does_not_fit = ", which does not fit" if row.on_device.fits_memory is False else ""
+    return f"{text}, {peak}{margin(device.memory_residual)} at the peak{does_not_fit}"
 
 
 def _ranks(report: Preflight) -> str:
-    """Return what each rank gets, and how long it waits."""
+    """Return how many samples and steps each rank gets, and how long ranks wait for the slowest."""
     row = report.simulation.row
-    held = [each.samples for each in row.counts.sample_coverage.ranks]
-    samples = _each(min(held), max(held), "sample")
+    samples_of_ranks = [rank.samples for rank in row.counts.sample_coverage.ranks]
+    samples = _each(min(samples_of_ranks), max(samples_of_ranks), "sample")
     steps = _each(row.counts.ranks.min_steps, row.counts.ranks.max_steps, "step")
     return f"{samples} and {steps} each · idle {percent(rank_idle(row))} of the time"
 
 
-def _each(least: int, most: int, word: str) -> str:
-    return counted(least, word) if least == most else f"{span(least, most)} {word}s"
+def _each(fewest: int, most: int, word: str) -> str:
+    return counted(fewest, word) if fewest == most else f"{span(fewest, most)} {word}s"
 
 
 def _time(report: Preflight) -> Iterator[str]:
@@ -260,18 +283,22 @@ def _time(report: Preflight) -> Iterator[str]:
     row, device = report.simulation.row, report.simulation.device
     assert device is not None
     assert report.total_seconds is not None
-    after = margin(device.time_residual)
-    yield f"{time_of(row.on_device)}{after} per epoch"
+    uncertainty = margin(device.time_residual)
+    yield f"{time_of(row.on_device)}{uncertainty} per epoch"
     yield f"{duration(report.total_seconds)} in all"
     if report.total_cost is not None:
-        yield f"cost {cost_of(row.on_device)}{after} per epoch"
+        yield f"cost {cost_of(row.on_device)}{uncertainty} per epoch"
         yield f"{money(report.total_cost)} in all"
 
 
 def _keys(report: Preflight) -> Iterator[RenderableType]:
+    """Yield the table of the configuration's keys that decide on batches, and the keys that were
+    not used.
+    """
     setup = report.setup
     rows = Rows("key that decides", "value")
     for key, value in setup.config.values().items():
+        # A key without a value is listed only if the configuration gives it, as null.
         if key in setup.config.given or value is not None:
             rows.add(Text(key), key_value(value))
     yield rows

@@ -10,7 +10,7 @@ from rich.text import Text
 from batchstat.errors import counted
 from batchstat.profiling.profile import Profile
 from batchstat.profiling.shards import Shard
-from batchstat.render.screens.layout import Line, Pasted, table, whose
+from batchstat.render.screens.layout import Line, Pasted, corpus_line, table
 from batchstat.render.text import age, class_name, corpus_name, one_line, percent, span, with_share
 
 _LONGEST_BAR = 40
@@ -80,7 +80,7 @@ def identity(profile: Profile, now: datetime) -> RenderableType:
 
 def profile_line(profile: Profile) -> str:
     """Return a corpus in one line: its files, its tokenizer, its size."""
-    return whose(
+    return corpus_line(
         [source.path for source in profile.corpus.sources],
         profile.tokenizer.name if profile.tokenizer else None,
         len(profile),
