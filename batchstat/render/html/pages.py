@@ -220,8 +220,8 @@ def _histogram(profile: Profile) -> Table:
     """
     bins = profile.octaves
     rows = [
-        (span(first, last_excluded - 1), *with_share(count, len(profile)))
-        for (first, last_excluded), count in zip(pairwise(bins.edges), bins.counts, strict=True)
+        (span(low, next_low - 1), *with_share(count, len(profile)))
+        for (low, next_low), count in zip(pairwise(bins.edges), bins.counts, strict=True)
     ]
     return table_of(("tokens per sample", "samples", "share"), rows)
 

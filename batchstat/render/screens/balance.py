@@ -16,6 +16,7 @@ _TIP = "Class weights in the loss also balance classes, without repeating sample
 _MOST_SHOWN = 3
 """Classes with a column each; of more, the largest and the smallest."""
 _EVEN_ENOUGH = 1.5
+"""Up to this ratio of the largest class to the smallest one, no sampler is needed."""
 
 
 def balance_screen(
@@ -35,68 +36,79 @@ def balance_screen(
     return Group(*parts, Line("", "More: --details"))
 
 
-def balance_facts(report: BalanceReport, every: bool = True) -> list[RenderableType]:
-    """Return what all rows share; `every` also has the main settings at their defaults."""
-    basis = Line("basis", basis_line(report.basis, every))
+def balance_facts(report: BalanceReport, with_defaults: bool = True) -> list[RenderableType]:
+    """Return the lines above the table: what all its rows share. `with_defaults` also shows the
+    main settings that are at their defaults.
+    """
+    basis = Line("basis", basis_line(report.basis, with_defaults))
     device = device_lines(report.device, report.basis)
     return [basis, *device, Line("classes", _classes_line(report))]
 
 
 def sampler_table(report: BalanceReport) -> Fitting:
-    """Return the samplers: what they draw and compute, and how much of the corpus is seen."""
-    chosen, shown = report.recommended, by_size(report)
-    on_device = device_columns([each.row for each in report.samplers], report.device)
+    """Return the table of the samplers: what each draws and computes, how much of the corpus is
+    seen, and how often a sample of each class is drawn. The recommended one has a star.
+    """
+    recommended, shown = report.recommended, by_size(report)
+    device_cells = device_columns([sampler.row for sampler in report.samplers], report.device)
     classes = report.samplers[0].classes
     names = [f"each {class_name(classes[i].label, 12)}" for i in shown]
+    # `by_size` has the largest class first.
     if len(classes) > _MOST_SHOWN:
         shown, names = [shown[0], shown[-1]], ["largest class", "smallest class"]
     rows = Rows(
-        *("  sampler", "epoch size", "compute", *on_device),
+        *("  sampler", "epoch size", "compute", *device_cells),
         *("seen", f"in {report.epochs} epochs"),
         *names,
         "most repeats",
-        note="   ".join(filter(None, (_why(chosen), *_signs(report)))),
+        note="   ".join(filter(None, (_why(recommended), *_signs(report)))),
     )
     for row in report.samplers:
         compute = row.relative_compute
         rows.add(
-            Text(f"{'★' if row is chosen else ' '} {one_line(row.spec, 40)}"),
+            Text(f"{'★' if row is recommended else ' '} {one_line(row.spec, 40)}"),
             f"{row.samples:,}",
             "-" if compute is None else f"{compute:.2f}x",
-            *(show(row.row) for show in on_device.values()),
+            *(show(row.row) for show in device_cells.values()),
             percent(row.coverage),
             percent(row.coverage_after),
             *(f"{row.classes[i].after / row.classes[i].before:.2f}x" for i in shown),
             f"{row.max_repeats:,}",
-            standing="best" if row is chosen else "",
+            standing="best" if row is recommended else "",
         )
     return Fitting(rows)
 
 
 def _signs(report: BalanceReport) -> Iterator[str]:
-    found = [each.row.on_device for each in report.samplers]
-    if any(each.fits_memory is False for each in found):
+    """Yield what the signs in the columns of a calibrated device mean, if the table shows them."""
+    epochs_on_device = [epoch.row.on_device for epoch in report.samplers]
+    if any(epoch.fits_memory is False for epoch in epochs_on_device):
         yield f"{TOO_LARGE} does not fit"
-    if any(each.is_extrapolated for each in found):
+    if any(epoch.is_extrapolated for epoch in epochs_on_device):
         yield f"{EXTRAPOLATED} extrapolated"
 
 
 def _why(chosen: SamplerResult | None) -> str:
+    """Return the legend of the star: why that sampler is recommended; empty if none is."""
     if chosen is None:
         return ""
+    # All samplers that balance the classes are expensive, so the cheapest of them is chosen.
     if (chosen.relative_compute or 0) > MOST_COMPUTE:
         return "★ recommended: the least compute of those that balance the classes"
     return f"★ recommended: the most seen for at most {MOST_COMPUTE}x the compute"
 
 
 def _classes_line(report: BalanceReport) -> str:
-    number = len(report.samplers[0].classes)
-    words = [counted(number, "class", "classes")]
-    if number > 1:
+    """Return the line on the classes: how many there are, how unequal, and which samples have no or
+    several labels.
+    """
+    class_count = len(report.samplers[0].classes)
+    words = [counted(class_count, "class", "classes")]
+    if class_count > 1:
         # A profile counts a sample in each of its classes, and may show another number of times.
-        alone = ", each sample in its rarest class alone" if report.multilabel else ""
+        in_one_class = ", each sample in its rarest class alone" if report.multilabel else ""
         ratio = f"{report.class_ratio:,.1f}"
-        words.append(f"the largest has {ratio} times the samples of the smallest{alone}")
+        words.append(f"the largest has {ratio} times the samples of the smallest{in_one_class}")
     if report.unlabelled and report.basis.keep_labels:
         words.append(f"{counted(report.unlabelled, 'sample')} with other or no labels are dropped")
     elif report.unlabelled:
@@ -109,16 +121,17 @@ def _classes_line(report: BalanceReport) -> str:
 def recommendation(
     report: BalanceReport, command: Callable[[str], str]
 ) -> Iterator[RenderableType]:
-    """Yield the result in a sentence, and a line to paste; of one sampler, what it does."""
+    """Yield the result in a sentence, and the line to paste where a sampler is recommended."""
     chosen = report.recommended
     if len(report.samplers[0].classes) == 1:
         yield Line("result", "There is only one class.")
     elif report.class_ratio <= _EVEN_ENOUGH:
-        within = f"within {report.class_ratio:,.1f} times of each other"
-        yield Line("result", f"No sampler is needed: the classes are {within}.")
+        range_of_sizes = f"within {report.class_ratio:,.1f} times of each other"
+        yield Line("result", f"No sampler is needed: the classes are {range_of_sizes}.")
+    # No sampler is good enough to be recommended, but those that balance the classes are named.
     elif chosen is None:
-        balanced = "; ".join(_cost(row, report) for row in report.balanced)
-        yield Line("result", f"{balanced or 'No sampler here balances the classes'}.")
+        balanced_samplers = "; ".join(_cost(row, report) for row in report.balanced)
+        yield Line("result", f"{balanced_samplers or 'No sampler here balances the classes'}.")
         yield Line("", _TIP)
     else:
         yield Line("result", f"{_cost(chosen, report)}.")
@@ -127,11 +140,15 @@ def recommendation(
 
 
 def _cost(row: SamplerResult, report: BalanceReport) -> str:
+    """Return what a sampler that balances the classes costs: its compute, and how much of the
+    corpus is seen.
+    """
     compute = row.relative_compute
+    # Without a batch of `none`, there is no compute to compare with.
     cost = "none has no batch to compare with"
     if compute is not None:
-        expensive = ", which is expensive" if compute > MOST_COMPUTE else ""
-        cost = f"{compute:,.2f}x the compute of none{expensive}"
+        warning = ", which is expensive" if compute > MOST_COMPUTE else ""
+        cost = f"{compute:,.2f}x the compute of none{warning}"
     return (
         f"{one_line(row.spec)} balances the classes: {cost}, and {percent(row.coverage_after)} of "
         f"the corpus is seen in {counted(report.epochs, 'epoch')}"

@@ -12,11 +12,15 @@ from batchstat.simulation.balance.report import BalanceReport, SamplerResult
 from batchstat.simulation.meters.counts import PlanCounts
 
 _MOST_CLASSES = 12
+"""The most classes that have a column each."""
 _APART = 0.1
+"""A class homogeneity above this is worth a line: batches separate the classes."""
 
 
 def balance_details(report: BalanceReport) -> Iterator[RenderableType]:
-    """Yield the tables of what samplers draw, of its batches, of each class, and of the ranks."""
+    """Yield the tables that `--details` adds: what samplers draw, the batches of that, the samples
+    of each class, and what the ranks get.
+    """
     strategy = one_line(report.samplers[0].row.label)
     words = "by the sampler, before truncation, batching and distribution"
     if report.basis.distribute == "independent" and report.basis.world_size > 1:
@@ -25,8 +29,8 @@ def balance_details(report: BalanceReport) -> Iterator[RenderableType]:
     yield Caption("batches", f"by {strategy}; compute is relative to none")
     yield from (_batches(report), *_separated(report), Text())
     hidden = len(report.samplers[0].classes) - _MOST_CLASSES
-    more = f"; {hidden:,} smaller ones are in balance.json" if hidden > 0 else ""
-    yield from (Caption("classes", f"samples of each{more}"), _classes(report))
+    hidden_note = f"; {hidden:,} smaller ones are in balance.json" if hidden > 0 else ""
+    yield from (Caption("classes", f"samples of each{hidden_note}"), _classes(report))
     if report.basis.world_size > 1:
         words = "per rank: samples, largest class / smallest, steps; then over all ranks"
         yield from (Text(), Caption("ranks", words))
@@ -34,20 +38,23 @@ def balance_details(report: BalanceReport) -> Iterator[RenderableType]:
 
 
 def _separated(report: BalanceReport) -> Iterator[RenderableType]:
-    """Yield how far batching separates the classes, where it does."""
-    apart = [
+    """Yield a line on the samplers in whose batches the classes are separated, as batching by
+    length does where the classes differ in length; none if that is so for no sampler.
+    """
+    separating = [
         f"{one_line(row.spec)} {mixing.homogeneity:.2f}"
         for row in report.samplers
         if (mixing := row.row.counts.sample_coverage.mixing) is not None
         and (mixing.homogeneity or 0) > _APART
     ]
-    if apart:
+    if separating:
         strategy = report.samplers[0].row.label
         words = "separates the classes (0 is random, 1 one class per batch)"
-        yield Line("", f"{strategy} {words}: {', '.join(apart)}")
+        yield Line("", f"{strategy} {words}: {', '.join(separating)}")
 
 
 def _drawn(report: BalanceReport) -> Rows:
+    """Return the table of what each sampler draws for an epoch."""
     return Rows.of(
         {
             "sampler": _name(row),
@@ -69,12 +76,15 @@ def _name(row: SamplerResult) -> str:
 
 
 def _class_ratio(row: SamplerResult) -> str:
-    """Return the class ratio; of `dynamic` up to the last epoch: of others it differs by chance."""
+    """Return how unequal the drawn classes are. `dynamic` changes that over the epochs, so its
+    first and last ratios are shown; with other samplers, ratios differ only by chance.
+    """
     is_changing = row.name == "dynamic" and row.ratios[0] != row.ratios[-1]
     return f"{row.class_ratio:,.2f}" + (f" to {row.ratios[-1]:,.2f}" if is_changing else "")
 
 
 def _batches(report: BalanceReport) -> Rows:
+    """Return the table of the batches that each sampler's samples make."""
     return Rows.of(
         {
             "sampler": _name(row),
@@ -90,19 +100,22 @@ def _batches(report: BalanceReport) -> Rows:
 
 
 def by_size(report: BalanceReport) -> list[int]:
-    """Return the places of the classes, those with the most samples first."""
+    """Return the indices of the classes, sorted by their samples in the corpus, the most first."""
     classes = report.samplers[0].classes
     return sorted(range(len(classes)), key=lambda i: -classes[i].before)
 
 
 def _classes(report: BalanceReport) -> Rows:
-    first, order = report.samplers[0].classes, by_size(report)[:_MOST_CLASSES]
-    rows = Rows("sampler", *(class_name(first[i].label, 24) for i in order))
-    total = sum(each.before for each in first)
-    rows.add(Text("the corpus"), *(_share(first[i].before, total) for i in order))
+    """Return the table of the largest classes, a column for each: its samples in the corpus, then
+    what each sampler draws of it, with the share of all.
+    """
+    corpus_classes, shown = report.samplers[0].classes, by_size(report)[:_MOST_CLASSES]
+    rows = Rows("sampler", *(class_name(corpus_classes[i].label, 24) for i in shown))
+    total = sum(counted.before for counted in corpus_classes)
+    rows.add(Text("the corpus"), *(_share(corpus_classes[i].before, total) for i in shown))
     for row in report.samplers:
-        total = sum(each.after for each in row.classes)
-        rows.add(Text(_name(row)), *(_share(row.classes[i].after, total) for i in order))
+        total = sum(counted.after for counted in row.classes)
+        rows.add(Text(_name(row)), *(_share(row.classes[i].after, total) for i in shown))
     return rows
 
 
@@ -111,6 +124,7 @@ def _share(count: int, total: int) -> str:
 
 
 def _rank_cells(name: str, counts: PlanCounts) -> dict[str, str]:
+    """Return a row of the table of ranks: its cells by their headings."""
     coverage = counts.sample_coverage
     samples = [each.samples for each in coverage.ranks]
     return {
@@ -127,9 +141,15 @@ def _rank_cells(name: str, counts: PlanCounts) -> dict[str, str]:
 
 
 def _ratios(ranks: list[tuple[int, ...]]) -> str:
-    """Return the largest class / smallest, from the lowest to the highest of any rank."""
-    ratios = [max(held) / min(held) for held in ranks if min(held)]
+    """Return how unequal the classes are on each rank, from the most equal rank to the least equal
+    one.
+
+    Args:
+        ranks: for each rank, its number of samples of each class.
+    """
+    ratios = [max(sizes) / min(sizes) for sizes in ranks if min(sizes)]
+    # A rank without any sample of a class has no ratio.
     if len(ratios) < len(ranks):
         return "class missing"
-    low, high = f"{min(ratios):,.2f}", f"{max(ratios):,.2f}"
-    return low if low == high else f"{low}-{high}"
+    lowest, highest = f"{min(ratios):,.2f}", f"{max(ratios):,.2f}"
+    return lowest if lowest == highest else f"{lowest}-{highest}"

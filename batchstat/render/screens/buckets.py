@@ -25,7 +25,7 @@ def buckets_screen(
     Args:
         report: the results.
         command: returns the command that simulates a strategy with the same settings.
-        details: whether all rules for 2 to 16 buckets follow.
+        details: whether the table of all rules follows, for 2 to 16 buckets.
     """
     parts = [*bucket_facts(report), Text(), bucket_table(report), Text()]
     if report.times:
@@ -43,12 +43,14 @@ def rule_details(report: BucketReport) -> Iterator[RenderableType]:
 
 
 def bucket_facts(report: BucketReport) -> list[RenderableType]:
-    """Return the settings of the search, and the device."""
+    """Return the lines above the table: the settings of the search, and the device."""
     return [Line("basis", _basis(report)), *device_lines(report.device, report.basis)]
 
 
 def bucket_advice(report: BucketReport, command: Callable[[str], str]) -> Iterator[RenderableType]:
-    """Yield the time and the result in a sentence each, and lines to paste."""
+    """Yield the number of buckets with the least time, where that is known, then the result in a
+    sentence, and the strategies to use with their lines to paste.
+    """
     if report.times:
         yield Line("time", _fastest(report))
     yield Line("result", _verdict(report))
@@ -58,21 +60,25 @@ def bucket_advice(report: BucketReport, command: Callable[[str], str]) -> Iterat
 
 
 def _given(row: StrategyResult, report: BucketReport) -> str:
+    """Return what the batches of a strategy with these edges give: shapes, padding, dropped
+    samples, and on a calibrated device the time of an epoch.
+    """
     counts = row.counts
-    left_out = "no samples dropped"
+    dropped = "no samples dropped"
     if counts.dropped_samples:
         share = percent(counts.dropped_ratio, 2)
-        left_out = f"{counted(counts.dropped_samples, 'sample')} dropped, {share} of the tokens"
+        dropped = f"{counted(counts.dropped_samples, 'sample')} dropped, {share} of the tokens"
     padding = f"{percent(counts.padding_ratio, 2)} padding"
-    words = [counted(counts.distinct_shapes, "shape"), padding, left_out]
+    facts = [counted(counts.distinct_shapes, "shape"), padding, dropped]
     if report.device is not None:
-        words.append(f"{time_of(row.on_device)}{_margin(report)} per epoch")
+        facts.append(f"{time_of(row.on_device)}{_margin(report)} per epoch")
     if row.on_device.fits_memory is False:
-        words.append(f"its peak of {gib(counts.peak_bytes or 0)} does not fit the device")
-    return ", ".join(words)
+        facts.append(f"its peak of {gib(counts.peak_bytes or 0)} does not fit the device")
+    return ", ".join(facts)
 
 
 def _basis(report: BucketReport) -> str:
+    """Return the line on the settings of the search, and on what the edges minimise."""
     basis = report.basis
     words = [
         f"at most {basis.tokens_per_batch:,} tokens per batch",
@@ -92,28 +98,33 @@ def _basis(report: BucketReport) -> str:
 
 
 def bucket_table(report: BucketReport) -> Table:
-    """Return the buckets of the optimal edges."""
+    """Return the table of the buckets of the optimal edges: the lengths that each holds, its
+    samples, its batch size and its padding.
+    """
     rows = table("lengths", "samples", "share", "batch size", "padding")
-    samples = sum(each.samples for each in report.buckets)
-    low = 0
-    for each in report.buckets:
+    all_samples = sum(bucket.samples for bucket in report.buckets)
+    previous_edge = 0
+    for bucket in report.buckets:
         rows.add_row(
-            span(min(low + 1, each.edge), each.edge),
-            *with_share(each.samples, samples),
-            f"{each.batch_size:,}",
-            percent(each.padding_tokens / max(each.total_tokens, 1)),
+            # The lengths from above the previous edge up to this one, such as 65-128.
+            span(min(previous_edge + 1, bucket.edge), bucket.edge),
+            *with_share(bucket.samples, all_samples),
+            f"{bucket.batch_size:,}",
+            percent(bucket.padding_tokens / max(bucket.total_tokens, 1)),
         )
-        low = each.edge
+        previous_edge = bucket.edge
     return rows
 
 
 def time_table(report: BucketReport) -> Table:
-    """Return the time by the number of buckets, the number with the least in bold."""
+    """Return the table of the time by the number of buckets; the number with the least time is
+    bold.
+    """
     rows = table("buckets", "shapes", "batches", "compiling", f"time{_margin(report)}")
-    for each in report.times:
-        style = "bold" if each.wanted == report.recommended else ""
-        seconds = (_seconds(each.batch_seconds), _seconds(each.compile_seconds), _time(each))
-        cells = (f"{each.wanted}", f"{each.shapes:,}", *seconds)
+    for time in report.times:
+        style = "bold" if time.wanted == report.recommended else ""
+        seconds = (_seconds(time.batch_seconds), _seconds(time.compile_seconds), _time(time))
+        cells = (f"{time.wanted}", f"{time.shapes:,}", *seconds)
         rows.add_row(*(Text(cell, style=style) for cell in cells))
     return rows
 
@@ -131,25 +142,31 @@ def _seconds(number: float) -> str:
 
 
 def _fastest(report: BucketReport) -> str:
+    """Return the number of buckets with the least time, that time, and whether it has compiling in
+    it.
+    """
     best = next(each for each in report.times if each.wanted == report.recommended)
     buckets, epochs = counted(best.wanted, "bucket"), counted(report.epochs, "epoch")
-    words = [f"{buckets} with the least time: {_time(best)}{_margin(report)} for {epochs}"]
-    without = "the calibration has no time to compile a shape"
-    words.append("compiling included" if best.compile_seconds else without)
+    facts = [f"{buckets} with the least time: {_time(best)}{_margin(report)} for {epochs}"]
+    no_compiling = "the calibration has no time to compile a shape"
+    facts.append("compiling included" if best.compile_seconds else no_compiling)
     if best.is_extrapolated:
-        words.append(f"{EXTRAPOLATED} extrapolated")
+        facts.append(f"{EXTRAPOLATED} extrapolated")
     if best.fits_memory is False:
-        words.append("✗ does not fit the device")
-    return "; ".join(words)
+        facts.append("✗ does not fit the device")
+    return "; ".join(facts)
 
 
 def _rules(report: BucketReport) -> Table:
+    """Return the table of what each rule for edges gives, a row for each number of buckets; the
+    requested number is bold.
+    """
     rows = table("buckets", *RULES)
     for number in sorted({*NUMBERS, report.wanted}):
-        found = [report.of(rule, number) for rule in RULES]
-        if any(each is not None for each in found):
+        results = [report.of(rule, number) for rule in RULES]
+        if any(edges is not None for edges in results):
             style = "bold" if number == report.wanted else ""
-            cells = [f"{number}", *(_shown(each, report) for each in found)]
+            cells = [f"{number}", *(_shown(edges, report) for edges in results)]
             rows.add_row(*(Text(cell, style=style) for cell in cells))
     return rows
 
@@ -161,12 +178,16 @@ def _shown(edges: Edges | None, report: BucketReport) -> str:
 
 
 def _verdict(report: BucketReport) -> str:
+    """Return the result in a sentence: the padding with optimal edges, and with the best other
+    rule.
+    """
     chosen = report.chosen
     others = (report.of(rule, report.wanted) for rule in RULES if rule != "optimal")
-    nearest = min((each for each in others if each is not None), key=lambda each: each.cost)
-    fewer = f" (in {len(chosen.edges)} buckets)" if len(chosen.edges) < report.wanted else ""
+    nearest = min((edges for edges in others if edges is not None), key=lambda edges: edges.cost)
+    # There may be fewer buckets than requested, such as for fewer distinct lengths.
+    note = f" (in {len(chosen.edges)} buckets)" if len(chosen.edges) < report.wanted else ""
     return (
-        f"{counted(report.wanted, 'bucket')} with optimal edges{fewer}: {_shown(chosen, report)} "
+        f"{counted(report.wanted, 'bucket')} with optimal edges{note}: {_shown(chosen, report)} "
         f"with every sample padded to its edge; the nearest other rule, {nearest.rule}, gives "
         f"{_shown(nearest, report)}. Batches padded to their longest sample pad less: see compare."
     )

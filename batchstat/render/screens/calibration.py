@@ -17,7 +17,8 @@ _USUAL_WIDTH = 4_096
 
 
 def calibration_screen(calibration: Calibration, path: str) -> RenderableType:
-    """Return what `calibrate` prints.
+    """Return what `calibrate` prints: the device and the model, the measured batches, the fits of
+    time and memory, and which batches fit.
 
     Args:
         calibration: what was measured.
@@ -36,15 +37,18 @@ def calibration_screen(calibration: Calibration, path: str) -> RenderableType:
 
 
 def _facts(calibration: Calibration) -> Iterator[Line]:
+    """Yield the lines on what was calibrated: the device, and the model with how it was trained."""
     hardware = calibration.hardware
     memory = "" if hardware.memory is None else f", {gib(hardware.memory)}"
     yield Line("device", f"{hardware.name} ({hardware.device}){memory}")
-    words = setup_words(calibration.setup)
-    yield Line("model", ": ".join((calibration.setup.model, *([words] if words else []))))
+    training = setup_words(calibration.setup)
+    yield Line("model", ": ".join((calibration.setup.model, *([training] if training else []))))
 
 
 def setup_words(setup: Setup) -> str:
-    """Return how a model was trained, in a few words."""
+    """Return how a model was trained, in a few words, such as "bfloat16 mixed precision, sdpa
+    attention, adamw".
+    """
     words = []
     if setup.is_described:
         words += [setup.dtype + (" mixed precision" if setup.mixed_precision else "")]
@@ -55,6 +59,9 @@ def setup_words(setup: Setup) -> str:
 
 
 def _table(calibration: Calibration) -> Rows:
+    """Return the table of the measured batches: what each took, and by how much the fit is off
+    there.
+    """
     has_memory = calibration.memory is not None
     columns = ["batch", "tokens", "time", "tokens/s", "fit"]
     rows = Rows(*columns, *(["peak", "fit"] if has_memory else []))
@@ -74,6 +81,7 @@ def _off(fitted: float | None, measured: float) -> str:
 
 
 def _time(fit: TimeFit) -> str:
+    """Return the formula that was fitted to the times of batches, with how far it is off."""
     parts = [
         f"{duration(fit.per_batch)} per batch",
         f"{fit.per_token * 1e6:.3g} µs per token",
@@ -85,6 +93,7 @@ def _time(fit: TimeFit) -> str:
 
 
 def _memory(fit: MemoryFit) -> str:
+    """Return the formula that was fitted to the memory of batches, with how far it is off."""
     fixed = f"{gib(fit.fixed)} + {fit.per_token / 1024:,.1f} KiB per token"
     pairs = f" + {fit.per_pair:.3g} bytes per pair" if fit.per_pair else ""
     if fit.residual is None or fit.worst is None:
@@ -93,26 +102,29 @@ def _memory(fit: MemoryFit) -> str:
 
 
 def _range(calibration: Calibration) -> Iterator[Line]:
-    """Yield up to which batches it holds, and up to which they fit."""
+    """Yield the lines on which batches the calibration holds for, and which ones fit into
+    memory.
+    """
     if not calibration.is_estimate:
         measured = f"{batches(len(calibration.points))} measured"
-        if lost := calibration.too_large:
-            measured += f", {lost:,} more ran out of memory"
-        most = f"{calibration.most_tokens:,} tokens and rows of {calibration.widest:,}"
-        yield Line("range", f"{measured}, up to {most}; beyond, numbers are extrapolated")
+        if too_large := calibration.too_large:
+            measured += f", {too_large:,} more ran out of memory"
+        largest_batch = f"{calibration.most_tokens:,} tokens and rows of {calibration.widest:,}"
+        yield Line("range", f"{measured}, up to {largest_batch}; beyond, numbers are extrapolated")
     if fitting := _fitting(calibration):
         yield Line("fits", fitting)
 
 
 def _fitting(calibration: Calibration) -> str:
-    """Return which batches fit; empty where memory is not known or has no limit."""
+    """Return which batches fit into memory; empty where memory is not known or has no limit."""
+    # An estimate measures no batch, so it has no widest row.
     widest = calibration.widest or _USUAL_WIDTH
     if (excess := fixed_excess(calibration)) is not None:
         return excess
-    if (most := calibration.tokens_that_fit(widest)) is None:
+    if (most_tokens := calibration.tokens_that_fit(widest)) is None:
         if calibration.memory is None or calibration.hardware.memory is None:
             return ""
         return "every batch measured; none ran out of memory, so the limit is not known"
-    if most < widest:
-        return f"at most {most:,} tokens, not even one row of {widest:,}"
-    return f"tokens_per_batch up to {most:,}, for rows of at most {widest:,} tokens"
+    if most_tokens < widest:
+        return f"at most {most_tokens:,} tokens, not even one row of {widest:,}"
+    return f"tokens_per_batch up to {most_tokens:,}, for rows of at most {widest:,} tokens"

@@ -14,8 +14,8 @@ _STANDINGS = {"pass": "good", "warn": "warn", "fail": "over", "error": "over"}
 
 
 def check_screen(checks: Sequence[Check]) -> RenderableType:
-    """Return what `check` prints: each corpus with its limits, each failure with its parts, the
-    result.
+    """Return what `check` prints: for each check its corpus, its limits and its failures, then the
+    result of all.
     """
     parts: list[RenderableType] = []
     for check in checks:
@@ -25,6 +25,9 @@ def check_screen(checks: Sequence[Check]) -> RenderableType:
 
 
 def _check(check: Check) -> Iterator[RenderableType]:
+    """Yield one check: its corpus and settings, the table of its limits, and for each exceeded
+    limit where it is set and what would help. Without an answer, only the reason.
+    """
     if check.error is not None:
         yield Line("ERROR", check.error, _STANDINGS["error"])
         return

@@ -12,7 +12,14 @@ from batchstat.render.screens.layout import Line
 def definition_screen(
     name: str, kind: str, text: str, facts: Sequence[tuple[str, str]]
 ) -> RenderableType:
-    """Return the screen for one meaning of a name."""
+    """Return what `explain NAME` prints for one meaning of the name.
+
+    Args:
+        name: as it is written.
+        kind: what it is the name of, such as a strategy or a setting.
+        text: what it means.
+        facts: further facts, each under a name.
+    """
     parts: list[RenderableType] = [
         Text(name, style="bold").append(f"  {kind}", "not bold dim"),
         Text(text),
@@ -27,9 +34,9 @@ def definition_screen(
     return Group(*parts)
 
 
-def names_screen(names: Mapping[str, Sequence[str]]) -> RenderableType:
-    """Return the screen of all names, by kind."""
+def names_screen(names_by_kind: Mapping[str, Sequence[str]]) -> RenderableType:
+    """Return what `explain` prints without a name: all names, by their kind."""
     parts: list[RenderableType] = []
-    for kind, every in names.items():
-        parts += [Text(kind, style="bold"), Text("  " + ", ".join(every)), Text()]
+    for kind, names_of_kind in names_by_kind.items():
+        parts += [Text(kind, style="bold"), Text("  " + ", ".join(names_of_kind)), Text()]
     return Group(*parts, Line("next", "batchstat explain NAME"))

@@ -15,14 +15,15 @@ Named = tuple[str, str, Comparison]
 
 
 def each_screen(rows: Sequence[Named]) -> RenderableType:
-    """Return what `compare --each` prints: the best strategy for each corpus, and how to see more.
+    """Return what `compare --each` prints: the best strategy for each corpus, which corpus would
+    gain the most, and how to see more of that.
 
     Args:
         rows: the corpora.
     """
     currents = {comparison.current.label for _, _, comparison in rows}
-    name, folder, slowest = max(rows, key=lambda row: row[2].speed_up(row[2].best))
-    gain = f"{slowest.speed_up(slowest.best):.2f}x with {slowest.best.label}"
+    name, folder, gains_most = max(rows, key=lambda row: row[2].speed_up(row[2].best))
+    gain = f"{gains_most.speed_up(gains_most.best):.2f}x with {gains_most.best.label}"
     return Group(
         Fitting(_table(rows, with_tokenizer=True), _table(rows, with_tokenizer=False)),
         Text(),
@@ -33,12 +34,15 @@ def each_screen(rows: Sequence[Named]) -> RenderableType:
 
 
 def _table(rows: Sequence[Named], *, with_tokenizer: bool) -> Rows:
+    """Return the table of the corpora. A column for the tokenizer is shown only if that is asked
+    for and not all corpora have the same.
+    """
     tokenizers = {_tokenizer(comparison) for _, _, comparison in rows}
-    shown = with_tokenizer and len(tokenizers) > 1
+    has_tokenizers = with_tokenizer and len(tokenizers) > 1
     return Rows.of(
         {
             "corpus": name,
-            **({"tokenizer": _tokenizer(comparison)} if shown else {}),
+            **({"tokenizer": _tokenizer(comparison)} if has_tokenizers else {}),
             "samples": f"{comparison.samples:,}",
             "mean length": f"{_mean_length(comparison.current.counts):,.1f}",
             "current padding": percent(comparison.current.counts.padding_ratio),

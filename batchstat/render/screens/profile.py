@@ -17,9 +17,10 @@ _LONGEST_BAR = 40
 _BESIDE_BAR = 48
 """Width of a row without its bar: a label and its numbers."""
 _WORTH_A_FACTOR = 1.1
+"""Below this ratio of their samples, the largest and the smallest class are called about equal."""
 _SHOWN_FAILED = 5
 _MOST_CLASSES, _LARGEST, _SMALLEST = 50, 20, 5
-"""Rows of classes; of more, so many of the largest and of the smallest."""
+"""The most classes that have a row each. Of more, only the 20 largest and the 5 smallest have."""
 _REASONS = {
     "blank": "blank",
     "not_utf8": "not UTF-8",
@@ -72,8 +73,8 @@ def usual_padding(padding: float | None) -> list[RenderableType]:
 
 
 def identity(profile: Profile, now: datetime) -> RenderableType:
-    """Return the line for the profile that a command works from: corpus, tokenizer, samples,
-    tokens, age.
+    """Return the line on the profile that a command works from: its corpus, tokenizer, size and
+    age.
     """
     return Line("profile", f"{profile_line(profile)} · {age(profile.created, now)}")
 
@@ -90,15 +91,17 @@ def profile_line(profile: Profile) -> str:
 
 
 def missing_lines(profile: Profile) -> Iterator[Line]:
-    """Yield what of the corpus is not counted, and why."""
+    """Yield the lines on what of the corpus is not counted, and why: splits that failed, and
+    records that were skipped.
+    """
     corpus = profile.corpus
     if corpus.failed:
         lines = [f"{counted(len(corpus.failed), 'split')} could not be counted"]
-        lines += [one_line(why, 200) for why in corpus.failed[:_SHOWN_FAILED]]
+        lines += [one_line(failure, 200) for failure in corpus.failed[:_SHOWN_FAILED]]
         yield Line("PARTIAL", "\n".join(lines))
-    words = _REASONS | {"short": f"shorter than {corpus.options.min_chars} characters"}
+    reason_words = _REASONS | {"short": f"shorter than {corpus.options.min_chars} characters"}
     reasons = [
-        f"{count:,} {words.get(reason, reason)}"
+        f"{count:,} {reason_words.get(reason, reason)}"
         for reason, count in corpus.skipped.items()
         if count
     ]
@@ -110,35 +113,41 @@ def missing_lines(profile: Profile) -> Iterator[Line]:
 
 
 def _bar(count: int, most: int, console: Console) -> Text:
-    """Return a bar in eighths of a block, or in whole characters where there are only ASCII's."""
+    """Return a bar of a histogram, drawn to an eighth of a character by block characters, or in
+    whole characters where the console has only ASCII. A count above 0 is always seen.
+    """
     room = min(_LONGEST_BAR, console.width - _BESIDE_BAR)
     if console.options.ascii_only:
         return Text("#" * max(round(room * count / most), 1 if count else 0), style="cyan")
     blocks, eighths = divmod(max(round(8 * room * count / most), 1 if count else 0), 8)
+    # Of the characters in this text, number i fills i eighths; a blank, for none, is stripped.
     return Text("█" * blocks + " ▏▎▍▌▋▊▉"[eighths].strip(), style="cyan")
 
 
 def _numbers(*headings: str) -> Table:
-    """Return a table of numbers alone."""
-    show = any(headings)
-    table = Table(box=None, padding=(0, 2, 0, 0), header_style="dim", show_header=show)
+    """Return an empty table whose columns all hold numbers; without headings if all are empty."""
+    has_headings = any(headings)
+    table = Table(box=None, padding=(0, 2, 0, 0), header_style="dim", show_header=has_headings)
     for heading in headings:
         table.add_column(heading, justify="right", no_wrap=True)
     return table
 
 
 def _histogram(profile: Profile, console: Console) -> Table:
+    """Return the histogram of the lengths, a row with a bar for each octave: 16-31, 32-63, and so
+    on.
+    """
     table = _numbers("", "", "", "")
     table.columns[1].justify = "left"
     bins = profile.octaves
-    for low, end, count in zip(bins.edges[:-1], bins.edges[1:], bins.counts, strict=True):
+    for low, next_low, count in zip(bins.edges[:-1], bins.edges[1:], bins.counts, strict=True):
         bar = _bar(count, max(bins.counts), console)
-        table.add_row(span(low, end - 1), bar, *with_share(count, len(profile)))
+        table.add_row(span(low, next_low - 1), bar, *with_share(count, len(profile)))
     return table
 
 
 def percentile_table(profile: Profile) -> Table:
-    """Return the mean and the percentiles of the lengths."""
+    """Return the table with the mean, the percentiles and the maximum of the lengths."""
     stats = profile.stats
     table = _numbers("mean", "p50", "p90", "p95", "p99", "p99.9", "max")
     observed = [f"{stats.percentile(place):,}" for place in (500, 900, 950, 990, 999)]
@@ -147,77 +156,88 @@ def percentile_table(profile: Profile) -> Table:
 
 
 def truncation_table(profile: Profile, arrow: str) -> Table:
-    """Return what each candidate for a `max_length` truncates; an arrow marks the suggested one."""
+    """Return the table of what each `max_length` candidate truncates, and of the compute if all
+    samples were padded to it; `arrow` marks the suggested one.
+    """
     rows = table("max_length", "truncated samples", "", "lost tokens", "", "padded compute", "")
     rows.columns[-1].justify = "left"
     tokens = max(profile.stats.sum, 1)
-    for cut in profile.truncation:
+    for candidate in profile.truncation:
         rows.add_row(
-            f"{cut.max_length:,}",
-            *with_share(cut.samples, len(profile)),
-            *with_share(cut.tokens, tokens),
-            f"{cut.max_length * len(profile) / tokens:,.2f}x",
-            f"{arrow} suggested" if cut.max_length == profile.suggested_max_length else "",
+            f"{candidate.max_length:,}",
+            *with_share(candidate.samples, len(profile)),
+            *with_share(candidate.tokens, tokens),
+            f"{candidate.max_length * len(profile) / tokens:,.2f}x",
+            f"{arrow} suggested" if candidate.max_length == profile.suggested_max_length else "",
         )
     return rows
 
 
 def trained_line(profile: Profile) -> str:
-    """Return how many tokens carry loss, of a profile where that is known."""
+    """Return the line on how many tokens carry loss. It is shown only for profiles that know it."""
     share = percent((profile.trained_tokens or 0) / max(profile.stats.sum, 1))
     untrained = profile.untrained_samples or 0
-    none = f"{counted(untrained, 'sample')} with none" if untrained else "every sample has some"
-    return f"{share} of the tokens carry loss · {none}"
+    words = f"{counted(untrained, 'sample')} with none" if untrained else "every sample has some"
+    return f"{share} of the tokens carry loss · {words}"
 
 
 def trained_table(profile: Profile) -> Table:
-    """Return what each candidate for a `max_length` leaves of the trained tokens."""
+    """Return the table of how many trained tokens each `max_length` candidate loses, and how many
+    samples it leaves without any.
+    """
     rows = table("max_length", "lost trained tokens", "", "untrained samples", "")
-    for cut in profile.truncation:
-        lost = with_share(cut.trained_tokens or 0, max(profile.trained_tokens or 0, 1))
-        untrained = with_share(cut.untrained_samples or 0, len(profile))
-        rows.add_row(f"{cut.max_length:,}", *lost, *untrained)
+    for candidate in profile.truncation:
+        lost = with_share(candidate.trained_tokens or 0, max(profile.trained_tokens or 0, 1))
+        untrained = with_share(candidate.untrained_samples or 0, len(profile))
+        rows.add_row(f"{candidate.max_length:,}", *lost, *untrained)
     return rows
 
 
 def _classes(profile: Profile, console: Console) -> list[RenderableType]:
+    """Return the table of the classes with a bar each, and what to know about it. Of many classes,
+    those in the middle share one row.
+    """
     classes = profile.classes
-    most = classes[0].count
-    shown = [
-        (class_name(each.label), each.count, each.tokens, _bar(each.count, most, console))
+    largest_count = classes[0].count
+    lines = [
+        (class_name(each.label), each.count, each.tokens, _bar(each.count, largest_count, console))
         for each in classes
     ]
     if len(classes) > _MOST_CLASSES:
-        between = classes[_LARGEST:-_SMALLEST]
-        count, tokens = sum(each.count for each in between), sum(each.tokens for each in between)
-        name = f"({len(between):,} classes between)"
-        shown[_LARGEST:-_SMALLEST] = [(name, count, tokens, Text())]
+        middle = classes[_LARGEST:-_SMALLEST]
+        count, tokens = sum(each.count for each in middle), sum(each.tokens for each in middle)
+        name = f"({len(middle):,} classes between)"
+        lines[_LARGEST:-_SMALLEST] = [(name, count, tokens, Text())]
     rows = table("", "", "samples", "share", "mean length")
     rows.columns[1].justify = "left"
-    for name, count, tokens, bar in shown:
+    for name, count, tokens, bar in lines:
         rows.add_row(Text(name), bar, *with_share(count, len(profile)), f"{tokens / count:,.1f}")
     column = profile.corpus.options.label_column or ""
     return [Line("classes", f"of {one_line(column)}"), rows, *class_notes(profile)]
 
 
 def class_notes(profile: Profile) -> Iterator[Text]:
-    """Yield what to know about the classes."""
+    """Yield what to know about the classes: whether samples have several, and how unequal their
+    sizes are.
+    """
     if profile.labels is not None and profile.labels.offsets is not None:
         yield Text("a sample counts in each of its classes; shares can add up to over 100%")
     ratio = profile.class_ratio
-    named = [class_name(each.label) for each in profile.classes if each.label is not None]
-    if ratio is not None and len(named) > 1:
-        note = f"{named[0]} has {ratio:,.1f} times the samples of {named[-1]}"
+    names = [class_name(each.label) for each in profile.classes if each.label is not None]
+    if ratio is not None and len(names) > 1:
+        note = f"{names[0]} has {ratio:,.1f} times the samples of {names[-1]}"
         yield Text(note if ratio >= _WORTH_A_FACTOR else "the classes are about equal")
 
 
 def shard_screen(shard: Shard) -> RenderableType:
     """Return what `profile --shard` prints: the shard, its corpus, and the next command."""
     paths = [source.path for source in shard.sources]
-    own = counted(len(shard.counted), "split")
+    done = counted(len(shard.counted), "split")
     failed = f", {len(shard.failed):,} failed" if shard.failed else ""
     return Group(
         Line("corpus", corpus_name(paths)),
-        Line("shard", f"{shard.spec}: {own} counted{failed}; the corpus has {len(shard.splits):,}"),
+        Line(
+            "shard", f"{shard.spec}: {done} counted{failed}; the corpus has {len(shard.splits):,}"
+        ),
         Line("next", "batchstat merge FOLDER-OF-EACH-SHARD ... -o whole"),
     )
