@@ -3,12 +3,13 @@
 import os
 from dataclasses import asdict, replace
 from datetime import UTC, datetime, timedelta
+from functools import partial
 
 from batchstat.cli.current import current_of
 from batchstat.cli.device import device_keywords, read_device
 from batchstat.cli.inputs import Inputs, read_configuration, read_inputs
 from batchstat.cli.options import Options
-from batchstat.cli.pasted import written
+from batchstat.cli.pasted import lines_of_trial
 from batchstat.cli.profiles import count, refuse_counting
 from batchstat.cli.records import Checks
 from batchstat.cli.results import warn_of_ignored
@@ -29,32 +30,37 @@ _NOT_NAMED = (
 
 
 def chosen_checks(options: Options) -> list[Inputs]:
-    """Return the settings of the checks to run: those asked for, or all in the configuration.
+    """Return the settings of each check to run: of those that `--check` names, else of one for the
+    corpus on the command line, else of all checks in the configuration.
+
+    Every setting is read here, so that a wrong one is reported before any corpus is counted.
 
     Raises:
         OptionError: an unknown check, or invalid settings of one.
         InputError: the configuration or a calibration cannot be read.
     """
-    found = read_configuration(options)
+    configuration = read_configuration(options)
     names = options.read(Checks).check
     if names:
-        checks = [found.check(name) for name in dict.fromkeys(names)]
+        checks = [configuration.check(name) for name in dict.fromkeys(names)]  # each name once
     elif "corpus" in options.given:
-        checks = [found.shared]
+        # Named checks have corpora of their own: this one has the settings that all checks share.
+        checks = [configuration.shared]
     else:
-        checks = list(found.checks or (found.shared,))
-    chosen = [read_inputs(options, each) for each in checks]
+        checks = list(configuration.checks or (configuration.shared,))
+    chosen = [read_inputs(options, check) for check in checks]
     for inputs in chosen:
         settings = inputs.settings
-        if inputs.observed is None:
+        if inputs.observed is None:  # a recording has batches, and no strategy to check
             (inputs.current or StrategySpec.of(DEFAULT_CURRENT)).checked(settings)
-        _ = inputs.reading
+        _ = inputs.reading  # raises for options of reading that contradict each other
         read_device(inputs)
     return chosen
 
 
 def run_check(inputs: Inputs) -> Check:
-    """Run a check; it has an error where there is no answer.
+    """Run a check. Where its input has no answer, the check holds the error, so that the other
+    checks still run.
 
     Raises:
         OptionError: options that do not fit the corpus's formats.
@@ -69,7 +75,8 @@ def run_check(inputs: Inputs) -> Check:
             current=trained.row or DEFAULT_CURRENT,
             baseline=inputs.get("baseline"),
             name=inputs.name,
-            written=lambda trial: written(inputs, samples, trial, len(samples) == len(profile)),
+            # The samples are all of the corpus if the trainer leaves none of them out.
+            written=partial(lines_of_trial, inputs, samples, is_whole=len(samples) == len(profile)),
             trainer=trained.trainer,
             **device_keywords(inputs),
             **asdict(trained.settings),
@@ -83,7 +90,10 @@ def run_check(inputs: Inputs) -> Check:
 
 
 def measure_inputs(inputs: Inputs) -> CheckedReport:
-    """Return the numbers of a check. Raises as `batchstat.gate.check.measure_report`."""
+    """Return the numbers of a check, for a baseline: limits are not judged.
+
+    Raises as `batchstat.gate.check.measure_report`.
+    """
     trained = current_of(inputs, _profile(inputs))
     limits, device = inputs.limits_in_force, read_device(inputs)
     row = trained.row or StrategySpec.of(DEFAULT_CURRENT)
@@ -93,19 +103,19 @@ def measure_inputs(inputs: Inputs) -> CheckedReport:
 
 
 def _profile(inputs: Inputs) -> Profile:
-    """Return the profile of a check's corpus, or of its recording, or the one in the results
-    folder.
+    """Return the profile of a check's recording, if its current setup is one; else of its corpus;
+    else, without a corpus, the profile in the results folder.
     """
     if inputs.observed is not None and (run := inputs.observed.run) is not None:
         now = datetime.now(UTC)
-        made = age(run.created, now)
-        say(f"recording of {run.command or run.program}, {made}, in {run.folder}")
+        run_age = age(run.created, now)
+        say(f"recording of {run.command or run.program}, {run_age}, in {run.folder}")
         is_old = now - datetime.fromisoformat(run.created) > timedelta(days=1)
         # The workflow that init writes records the command again, before it checks.
         if is_old and not os.environ.get("CI"):
             warn(
-                f"{run.folder} was recorded {made}: what has changed since is not in it; record it "
-                "again with batchstat run"
+                f"{run.folder} was recorded {run_age}: what has changed since is not in it; record "
+                "it again with batchstat run"
             )
         return inputs.observed.profile
     profile = count(inputs)[0] if inputs.corpus else _stored_profile(inputs)
@@ -114,19 +124,25 @@ def _profile(inputs: Inputs) -> Profile:
 
 
 def _stored_profile(inputs: Inputs) -> Profile:
+    """Return the profile in the results folder.
+
+    Raises:
+        InputError: there is none, its corpus has changed since, or the settings in force would
+            count it otherwise.
+    """
     refuse_counting(inputs)
     folder = inputs.output
     try:
         profile = load_profile(folder)
     except InputError as error:
         raise InputError(f"no corpus given, here or in a configuration, and {error}") from None
-    for change in changes(profile):
+    for change in changes(profile):  # the first one is enough
         raise InputError(f"{change}: name the corpus, or rerun batchstat profile")
     say(f"profile of {age(profile.created, datetime.now(UTC))} in {folder.as_posix()}")
-    read = asdict(profile.corpus.options)
-    read["tokenizer"] = profile.tokenizer.name if profile.tokenizer else None
+    counted_with = asdict(profile.corpus.options)
+    counted_with["tokenizer"] = profile.tokenizer.name if profile.tokenizer else None
     for key, setting in inputs.values.items():
-        if key in read and setting.value != read[key]:
+        if key in counted_with and setting.value != counted_with[key]:
             raise InputError(
                 f"the profile in {folder.as_posix()} has another {key.replace('_', '-')} than "
                 f"{setting.origin} sets: name the corpus, or rerun batchstat profile"

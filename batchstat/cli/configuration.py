@@ -26,15 +26,17 @@ if TYPE_CHECKING:
 OWN_FILE, SHARED_FILE = "batchstat.toml", "pyproject.toml"
 DEFAULT_CHECK = "default"
 
-_PATHS = ("corpus", "chat_template", "calibration", "baseline")
+_PATHS = ("chat_template", "calibration", "baseline")
+"""Keys whose value is always one path."""
 _FIELDS: dict[str, "Field[Any]"] = {
-    each.name: each for record in (CorpusOptions, Settings) for each in fields(record)
+    declared.name: declared for record in (CorpusOptions, Settings) for declared in fields(record)
 }
+"""Fields that keys set, by name: a key's value has the type of its field. Other keys are text."""
 KEYS = (
     *("corpus", "tokenizer", "chat_template", "current", "framework", "ignore_keys"),
     *("model", "calibration", "cost_per_hour", "baseline", *_FIELDS),
 )
-"""Keys of a check, as fields; written with `-` for `_`."""
+"""Keys that a check may have in the file, which writes `-` for `_`."""
 
 
 @dataclass(frozen=True)
@@ -47,7 +49,7 @@ class Setting:
 
 @dataclass(frozen=True)
 class CheckSettings:
-    """The settings of one check in the file, including those shared by all checks.
+    """The settings of one check in the file, those that all checks share among them.
 
     Attributes:
         name: its name in the file.
@@ -62,14 +64,15 @@ class CheckSettings:
     table: str | None = None
 
     def read(self, record: "type[Record]") -> "Record":
-        """Return the options of a record, with the contents of a file of weights.
+        """Return a record, such as `Settings`, with the values of this check, else the defaults. A
+        sampler's file of weights is replaced by its contents.
 
         Raises:
             OptionError: a value that is wrong by itself.
             InputError: a bad file of weights.
         """
-        names = [each.name for each in fields(record) if each.name in self.values]
-        values = {name: self.values[name].value for name in names}
+        names = {declared.name for declared in fields(record)}
+        values = {key: each.value for key, each in self.values.items() if key in names}
         if "sampler" in values:
             values["sampler"] = inlined(values["sampler"])
         return record(**values)
@@ -91,10 +94,10 @@ class Configuration:
 
     def check(self, name: str) -> CheckSettings:
         """Return the check with this name. Raises OptionError if there is none."""
-        found = {each.name: each for each in self.checks or (self.shared,)}
-        if name not in found:
-            raise unknown("check", name, found)
-        return found[name]
+        checks = {check.name: check for check in self.checks or (self.shared,)}
+        if name not in checks:
+            raise unknown("check", name, checks)
+        return checks[name]
 
 
 def load_configuration(file: Path | None = None) -> Configuration:
@@ -105,35 +108,38 @@ def load_configuration(file: Path | None = None) -> Configuration:
         OptionError: the file has invalid keys or values.
         InputError: it cannot be read.
     """
-    found = file or _find(Path.cwd())
-    if found is None:
+    path = file or _find(Path.cwd())
+    if path is None:
         return Configuration()
-    table = _read(found)
-    shown = found if file else Path(os.path.relpath(found))
-    name = "tool.batchstat" if found.name == SHARED_FILE else ""
-    own = _own(table) if name else table
-    if own is None:
+    contents = _read_toml(path)
+    shown = path if file else Path(os.path.relpath(path))
+    # pyproject.toml holds the tables of many tools; any other file is batchstat's alone.
+    table_name = "tool.batchstat" if path.name == SHARED_FILE else ""
+    table = _own_table(contents) if table_name else contents
+    if table is None:  # only of a file that the user names: `_find` passes over such a file
         raise InputError(
             f"{shown.as_posix()} has no [tool.batchstat] table; add one or run `batchstat init`"
         )
-    return _Reader(found.parent, shown.as_posix(), name).configuration(own)
+    return _Reader(path.parent, shown.as_posix(), table_name).configuration(table)
 
 
 def is_configured() -> bool:
     """Return whether a command finds a configuration, even an unreadable one."""
     try:
         return _find(Path.cwd()) is not None
-    except BatchstatError:
+    except BatchstatError:  # a file is there, which cannot be read
         return True
 
 
 def _find(folder: Path) -> Path | None:
-    found = (find_here(each) for each in (folder, *folder.parents))
-    return next((path for path in found if path is not None), None)
+    """Return the file that configures batchstat in a folder, or in the nearest one above it."""
+    files = (find_here(each) for each in (folder, *folder.parents))
+    return next((path for path in files if path is not None), None)
 
 
 def find_here(folder: Path) -> Path | None:
-    """Return the file in a folder that configures batchstat.
+    """Return the file in a folder that configures batchstat: batchstat.toml, else a pyproject.toml
+    with a table for it; None without either.
 
     Raises:
         OptionError: a pyproject.toml that is not valid TOML.
@@ -142,18 +148,21 @@ def find_here(folder: Path) -> Path | None:
     if (folder / OWN_FILE).is_file():
         return folder / OWN_FILE
     shared = folder / SHARED_FILE
-    if shared.is_file() and _own(_read(shared)) is not None:
+    if shared.is_file() and _own_table(_read_toml(shared)) is not None:
         return shared
     return None
 
 
-def _own(table: Mapping[str, Any]) -> Any:
-    """Return batchstat's table of a pyproject.toml; None if it has none."""
-    tools = table.get("tool")
+def _own_table(contents: Mapping[str, Any]) -> Any:
+    """Return the value of `tool.batchstat` in a pyproject.toml; None if it is not there."""
+    tools = contents.get("tool")
     return tools.get("batchstat") if isinstance(tools, Mapping) else None
 
 
-def _read(path: Path) -> dict[str, Any]:
+def _read_toml(path: Path) -> dict[str, Any]:
+    """Return the contents of a TOML file. Raises OptionError if they are not valid TOML, InputError
+    if the file cannot be read.
+    """
     try:
         check_regular(path)
         return tomllib.loads(path.read_text(encoding="utf-8-sig"))
@@ -165,83 +174,91 @@ def _read(path: Path) -> dict[str, Any]:
 
 @dataclass(frozen=True)
 class _Reader:
-    """Tables of one file.
+    """Turns the tables of one file into settings.
 
     Attributes:
         folder: folder of the file, to which its paths are relative.
         file: the file, as messages name it.
-        table: the dotted name of batchstat's table; empty for the whole file.
+        table_name: the dotted name of batchstat's table; empty for the whole file.
     """
 
     folder: Path
     file: str
-    table: str
+    table_name: str
 
     def configuration(self, table: Any) -> Configuration:
+        """Return what the table holds: shared settings, and under `checks` those of each check."""
         if not isinstance(table, Mapping):
             raise OptionError(f"{self._origin()}: must be a table")
         try:
             self._check_numbers(table)
-        except RecursionError:
+        except RecursionError:  # the file is the user's, who may nest thousands of tables
             raise OptionError(f"{self._origin()}: tables are nested too deeply") from None
         own = {key: value for key, value in table.items() if key != "checks"}
-        shared = self._check(DEFAULT_CHECK, own, (), CheckSettings(DEFAULT_CHECK), ("checks",))
+        shared = self._check(DEFAULT_CHECK, own, keys=(), shared=CheckSettings(DEFAULT_CHECK))
         named = table.get("checks", {})
         if "checks" in table and not (isinstance(named, Mapping) and named):
             raise OptionError(
                 f"{self._origin('checks')}: must name checks, as in [{self._name('checks')}.sft]"
             )
         checks = tuple(
-            self._check(name, each, ("checks", name), shared) for name, each in named.items()
+            self._check(name, each, ("checks", name), shared=shared) for name, each in named.items()
         )
         return Configuration(self.file, shared, checks)
 
-    def _check_numbers(self, table: Any, *below: str) -> None:
-        """Raise OptionError for an integer beyond TOML's 64 bits, which tomllib accepts."""
-        if isinstance(table, int) and abs(table) >= 2**63:
-            raise OptionError(f"{self._origin(*below)}={short(table)}: must fit in 64 bits")
-        inside = table.items() if isinstance(table, Mapping) else ()
-        for key, value in enumerate(table) if isinstance(table, list) else inside:
-            self._check_numbers(value, *below, str(key))
+    def _check_numbers(self, value: Any, *keys: str) -> None:
+        """Raise OptionError for an integer beyond TOML's 64 bits, which tomllib accepts, anywhere
+        in the value to which the keys lead.
+        """
+        if isinstance(value, int) and abs(value) >= 2**63:
+            raise OptionError(f"{self._origin(*keys)}={short(value)}: must fit in 64 bits")
+        entries = value.items() if isinstance(value, Mapping) else ()
+        for key, entry in enumerate(value) if isinstance(value, list) else entries:
+            self._check_numbers(entry, *keys, str(key))
 
-    def _name(self, *below: str) -> str:
-        return ".".join(part for part in (self.table, *below) if part)
+    def _name(self, *keys: str) -> str:
+        return ".".join(part for part in (self.table_name, *keys) if part)
 
-    def _origin(self, *below: str) -> str:
-        name = self._name(*below)
+    def _origin(self, *keys: str) -> str:
+        """Return a place in the file as messages name it: `pyproject.toml [tool.batchstat]`."""
+        name = self._name(*keys)
         return f"{self.file} [{name}]" if name else self.file
 
     def _check(
-        self,
-        name: str,
-        table: Any,
-        below: tuple[str, ...],
-        shared: CheckSettings,
-        also: tuple[str, ...] = (),
+        self, name: str, table: Any, keys: tuple[str, ...], shared: CheckSettings
     ) -> CheckSettings:
-        origin = self._origin(*below)
+        """Return the settings of one check: those of its table, to which the keys lead, over the
+        shared ones. Without keys, it is the table that holds the shared settings.
+        """
+        origin = self._origin(*keys)
         if not isinstance(table, Mapping):
             raise OptionError(f"{origin}: must be a table")
         try:
             own = {
                 key: Setting(self._value(key, value), origin)
-                for key, value in _by_field(table, also).items()
+                for key, value in _by_field(table, holds_checks=not keys).items()
             }
-            found = CheckSettings(name, {**shared.values, **own}, shared.limits, origin)
-            _validate(found)
-            origin = self._origin(*below, "limits")
+            check = CheckSettings(name, {**shared.values, **own}, shared.limits, origin)
+            _validate(check)
+            origin = self._origin(*keys, "limits")  # errors from here on are in this table
             limits = read_limits(table.get("limits", {}), origin)
         except OptionError as error:
             raise OptionError(f"{origin}: {error}") from None
-        return replace(found, limits={**shared.limits, **limits})
+        return replace(check, limits={**shared.limits, **limits})
 
     def _value(self, key: str, value: Any) -> Any:
+        """Return a key's value with its type. In the file, paths are relative to the file's folder;
+        here, to the working folder.
+        """
         typed = _typed(key, value)
+        if key == "corpus":
+            return tuple(map(self._located, typed))
         if key in _PATHS:
-            located = [self._located(each) for each in ([typed] if key != "corpus" else typed)]
-            return tuple(located) if key == "corpus" else as_path(located[0])
+            return as_path(self._located(typed))
+        # The values of the other keys are names or paths.
         if key == "current" and is_current_file(self._located(typed)):
             return self._located(typed)
+        # A model that batchstat knows by name is not a folder that has the same name.
         is_name = key == "model" and known_shape(typed) is not None
         if key in ("tokenizer", "model") and not is_name and self._is_there(typed):
             return self._located(typed)
@@ -256,7 +273,9 @@ class _Reader:
             return False
 
     def _located(self, path: str) -> str:
-        """Return a path relative to the file's folder as one relative to the working folder."""
+        """Return a path relative to the file's folder as one relative to the working folder; `-`,
+        which is standard input, an address or an absolute path as it is.
+        """
         if path == "-" or is_remote(path) or Path(path).is_absolute():
             return path
         try:
@@ -265,30 +284,31 @@ class _Reader:
             return (self.folder / path).as_posix()
 
 
-def _by_field(table: Mapping[str, Any], also: tuple[str, ...]) -> dict[str, Any]:
+def _by_field(table: Mapping[str, Any], *, holds_checks: bool) -> dict[str, Any]:
+    """Return the values of a check's table by the names of `KEYS`, without its limits."""
     known = {key.replace("_", "-"): key for key in KEYS}
-    found = {}
+    values = {}
     for key, value in table.items():
-        if key == "limits":
+        if key == "limits":  # a table of its own, which is read apart
             if not isinstance(value, Mapping):
                 raise OptionError("limits: must be a table")
             continue
         if key not in known:
-            raise unknown("key", key, (*known, "limits", *also))
-        found[known[key]] = value
-    return found
+            raise unknown("key", key, (*known, "limits", *(["checks"] if holds_checks else [])))
+        values[known[key]] = value
+    return values
 
 
 def _typed(key: str, value: Any) -> Any:
-    """Return a value with its field's type. Raises OptionError for another type."""
+    """Return a value of the file with the type of its key. Raises OptionError for another type."""
     name = key.replace("_", "-")
-    known = _FIELDS[key].type if key in _FIELDS else str
-    types = get_args(known) or (known,)
-    if key in ("corpus", "text_column", "keep_labels", "ignore_keys"):
+    declared = _FIELDS[key].type if key in _FIELDS else str
+    types = get_args(declared) or (declared,)  # of `int | None`, both of them
+    if key in ("corpus", "text_column", "keep_labels", "ignore_keys"):  # one text, or a list
         values = value if isinstance(value, list) else [value]
         return tuple(_text(name, each) for each in values)
     if key == "cost_per_hour":
-        if isinstance(value, bool) or not isinstance(value, int | float):
+        if isinstance(value, bool) or not isinstance(value, int | float):  # a bool is an int, too
             raise OptionError(f"{name}={short(value)}: must be a number")
         return float(value)
     if bool in types:
@@ -299,8 +319,9 @@ def _typed(key: str, value: Any) -> Any:
 
 
 def _text(name: str, value: Any) -> str:
+    """Return a text; an address does not show its secrets. Raises OptionError for other values."""
     if name.endswith("-column") and isinstance(value, int) and not isinstance(value, bool):
-        return str(value)  # columns without a header are numbered
+        return str(value)  # a file without a header has numbers for names of columns
     if not isinstance(value, str) or not value:
         raise OptionError(f"{name}={short(value)}: must be text")
     return as_shown(value)
@@ -311,5 +332,6 @@ def _validate(check: CheckSettings) -> None:
     check.read(CorpusOptions)
     settings = check.read(Settings)
     current = check.values.get("current")
+    # A trainer's configuration or a recording is read only when a command needs it.
     if current is not None and not is_current_file(current.value):
         StrategySpec.parse(current.value).checked(settings)

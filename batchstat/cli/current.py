@@ -19,18 +19,19 @@ if TYPE_CHECKING:
     from batchstat.trainers.preflight.observed import Observed
 
 _READING = ("corpus", "tokenizer", "chat_template", *(each.name for each in fields(CorpusOptions)))
+"""Settings that say which corpus is read, and how."""
 
 
 def settings_of_setup(
     setup: "TrainingSetup", above: Mapping[str, Setting], below: Mapping[str, Setting]
 ) -> dict[str, Setting]:
-    """Return the settings of a trainer's configuration, by the names of `KEYS`.
+    """Return the settings that a trainer's configuration decides, by the names of `KEYS`: those of
+    batching, and those that read its corpus, unless no corpus is named here, in `above` or `below`.
 
     Args:
         setup: what the configuration means.
-        above: settings that override it; without a corpus here, there or below, none of those that
-            read one are returned.
-        below: settings that it overrides.
+        above: settings that override it.
+        below: settings that it overrides; only the corpus is used of them, if nothing else has one.
 
     Raises:
         InputError: the corpus that it names or its tokenizer is not available.
@@ -38,29 +39,30 @@ def settings_of_setup(
     from batchstat.trainers.preflight.corpus import profile_keywords
 
     origin = setup.path.as_posix()
-    found = {key: Setting(value, origin) for key, value in setup.batching.settings.items()}
+    decided = {key: Setting(value, origin) for key, value in setup.batching.settings.items()}
     given = {key: above[key].value for key in _READING if key in above}
     if "corpus" not in given and "corpus" not in setup.corpus.reading and "corpus" in below:
         given["corpus"] = below["corpus"].value
     if given.get("corpus") or setup.corpus.reading.get("corpus"):
-        named = profile_keywords(setup, **given)
-        if "corpus" in named:
-            named = {**named, "corpus": tuple(map(as_shown, named["corpus"]))}
-        found |= {key: Setting(value, origin) for key, value in named.items()}
-    elif setup.corpus.unreadable:
+        # They depend on the corpus: a trainer reads the first of its columns that the corpus has.
+        reading = profile_keywords(setup, **given)
+        if "corpus" in reading:
+            reading = {**reading, "corpus": tuple(map(as_shown, reading["corpus"]))}
+        decided |= {key: Setting(value, origin) for key, value in reading.items()}
+    elif setup.corpus.unreadable:  # it names a corpus, in a form that is not read
         raise InputError(setup.no_corpus)
-    return found
+    return decided
 
 
 def settings_of_recording(observed: "Observed", above: Mapping[str, Setting]) -> dict[str, Setting]:
-    """Return the settings of a recording, by the names of `KEYS`.
+    """Return the settings that a recording decides, by the names of `KEYS`.
 
     Args:
         observed: what was recorded.
-        above: settings that stand beside it or above.
+        above: settings that override them.
 
     Raises:
-        OptionError: one that reads a corpus.
+        OptionError: a setting in `above` that reads a corpus.
     """
     folder = observed.profile.corpus.sources[0].path
     for key in _READING:
@@ -74,11 +76,13 @@ def settings_of_recording(observed: "Observed", above: Mapping[str, Setting]) ->
 
 
 def current_of(inputs: "Inputs", profile: "Profile") -> "Trained":
-    """Return what is trained on a corpus.
+    """Return what the current setup trains on: samples, settings and a strategy or batches.
+
+    A trainer may leave out samples of the corpus, truncate others, and decide settings.
 
     Args:
         inputs: the settings in force.
-        profile: the whole corpus.
+        profile: the profile of the whole corpus.
 
     Raises:
         OptionError: a setting that the recording decides.
@@ -90,25 +94,27 @@ def current_of(inputs: "Inputs", profile: "Profile") -> "Trained":
         return Trained(lengths=profile, settings=inputs.settings, row=inputs.current)
     from batchstat.trainers.preflight import current
 
-    own = inputs.setup_origins
-    # What stands above the current setup, which decides the rest itself.
-    given = {
+    origins = inputs.setup_origins
+    # Settings that override the current setup; it decides the others itself.
+    overriding = {
         key: value
         for key, value in vars(inputs.settings).items()
-        if key in inputs.values and inputs.values[key].origin not in own
+        if key in inputs.values and inputs.values[key].origin not in origins
     }
     if inputs.observed is not None:
-        return current.of_recording(inputs.observed, given).warned(inputs.observed.warnings)
-    found = current.current_of(Trainer(setup=inputs.setup, profile=profile, settings=given))
-    return found.warned(_warnings(inputs, found))
+        return current.of_recording(inputs.observed, overriding).warned(inputs.observed.warnings)
+    trained = current.current_of(Trainer(setup=inputs.setup, profile=profile, settings=overriding))
+    return trained.warned(_warnings(inputs, trained))
 
 
-def _warnings(inputs: "Inputs", now: "CurrentSetup") -> list[str]:
-    """Return what a report has to say of a trainer's configuration."""
+def _warnings(inputs: "Inputs", current: "CurrentSetup") -> list[str]:
+    """Return the warnings of a report on a trainer's configuration."""
     from batchstat.trainers.preflight.named import setup_warnings
 
-    warnings, setup = setup_warnings(now), now.trainer.setup
-    named, counter = setup.corpus.reading.get("tokenizer"), now.trainer.profile.tokenizer
+    warnings, setup = setup_warnings(current), current.trainer.setup
+    named, counter = setup.corpus.reading.get("tokenizer"), current.trainer.profile.tokenizer
+    # Without a corpus, the profile is one in the results folder, which any tokenizer may have
+    # counted. As paths, since ./qwen and qwen are one folder.
     if not inputs.corpus and named and counter is not None and Path(named) != Path(counter.name):
         warnings.append(
             f"{setup.path.as_posix()} trains with the tokenizer {named}, but "

@@ -35,19 +35,19 @@ def device_keywords(inputs: "Inputs") -> dict[str, Any]:
 
 
 def read_device(inputs: "Inputs", model: "CostModel | None" = None) -> "Device | None":
-    """Return the calibrated device in force, which a trainer's configuration does not contradict.
+    """Return the calibrated device in force; None without a calibration.
 
     Args:
         inputs: the settings in force.
-        model: the model that is named, if one is.
+        model: the model of `--model`; None without one.
 
     Raises:
         OptionError: an invalid cost.
         InputError: a calibration that cannot be read, or of another model, dtype or gradient
-            checkpointing.
+            checkpointing than the trainer's configuration has.
     """
     from batchstat.simulation.device import as_device
     from batchstat.trainers.preflight.device import device_of
 
-    known = as_device if inputs.setup is None else partial(device_of, inputs.setup)
-    return known(**device_keywords(inputs), model=model, settings=inputs.settings)
+    read = as_device if inputs.setup is None else partial(device_of, inputs.setup)
+    return read(**device_keywords(inputs), model=model, settings=inputs.settings)

@@ -10,7 +10,7 @@ from batchstat.cli.options import Options
 from batchstat.cli.profiles import FoundProfile
 from batchstat.cli.records import Output
 from batchstat.cli.results import CommandResult, store, warn_of_ignored
-from batchstat.cli.streams import emit, say, show, warn, written
+from batchstat.cli.streams import emit, say, show, warn, wrote_line
 from batchstat.documents.base import to_text
 from batchstat.errors import OptionError, named_part
 from batchstat.render.screens.each import each_screen
@@ -23,29 +23,29 @@ Compared = tuple[FoundProfile, Comparison, CommandResult]
 def compare_each(
     options: Options,
     export: Path | None,
-    compared: Callable[[Options, CheckSettings], Compared],
+    compare_corpus: Callable[[Options, CheckSettings], Compared],
 ) -> None:
-    """Compare each corpus into a folder of its own, and print one table.
+    """Compare the strategies on each corpus, with a results folder for each, and print one table.
 
     Args:
-        options: those given.
-        export: where the batches of the best row are to be written.
-        compared: compares the strategies on one corpus.
+        options: the options that the user gave.
+        export: the file of `--export`; None without it.
+        compare_corpus: compares the strategies on one corpus.
 
     Raises:
-        OptionError: neither corpora nor checks, or an export or a page, which are of one corpus.
+        OptionError: neither corpora nor checks, or an export or a page, which hold one corpus.
     """
     if export is not None:
         raise OptionError("--export writes the batches of one corpus: remove --each")
     output, rows = options.read(Output), []
     if output.html is not None:
         raise OptionError("--html writes the page of one corpus: remove --each")
-    for name, own, check in _corpora(options, output.output):
-        found, comparison, result = compared(own, check)
+    for name, corpus_options, check in _corpora(options, output.output):
+        found, comparison, result = compare_corpus(corpus_options, check)
         warn_of_ignored(found.profile)
         warn(*(f"{name}: {warning}" for warning in result.warnings))
-        folder = own.read(Output).output
-        say(written(store(found, result, own.read(Output)), folder))
+        folder = corpus_options.read(Output).output
+        say(wrote_line(store(found, result, corpus_options.read(Output)), folder))
         rows.append((name, folder.as_posix(), comparison, result.document))
     if output.as_json:
         emit(to_text([document for *_, document in rows]))
@@ -54,23 +54,26 @@ def compare_each(
 
 
 def _corpora(options: Options, folder: Path) -> Iterator[tuple[str, Options, CheckSettings]]:
-    """Yield the name of each corpus, the options with a results folder of its own, and its settings
-    in the configuration.
+    """Yield each corpus on the command line, or without any, of each check in the configuration.
+
+    Yields the name of the corpus, the user's options with `folder/NAME` as the results folder, and
+    the settings of the configuration for it.
     """
-    found = read_configuration(options)
+    configuration = read_configuration(options)
     paths: tuple[str, ...] = options.given.get("corpus", ())
-    given = [(_stem(path), {"corpus": (path,)}, found.shared) for path in paths]
-    chosen = given or [(check.name, {}, check) for check in found.checks]
-    if not chosen:
+    named = [(_stem(path), {"corpus": (path,)}, configuration.shared) for path in paths]
+    corpora = named or [(check.name, {}, check) for check in configuration.checks]
+    if not corpora:
         raise OptionError("--each compares corpora: name them, or checks in the configuration")
     names: list[str] = []
     folders: list[str] = []
-    for name, corpus, check in chosen:
-        names.append(_new(name, names))
+    for name, corpus, check in corpora:
+        names.append(_unused(name, names))
         # Without dots, so that no name leads out of the folder.
-        folders.append(_new(re.sub(r"[^\w-]+", "-", names[-1]).strip("-") or "corpus", folders))
-        own = {"output": folder / folders[-1], **corpus}
-        yield names[-1], Options({**options.given, **own}), check
+        safe_name = re.sub(r"[^\w-]+", "-", names[-1]).strip("-") or "corpus"
+        folders.append(_unused(safe_name, folders))
+        own_folder = {"output": folder / folders[-1]}
+        yield names[-1], Options({**options.given, **own_folder, **corpus}), check
 
 
 def _stem(path: str) -> str:
@@ -79,7 +82,7 @@ def _stem(path: str) -> str:
     return one_line(last.partition(".")[0] or path)
 
 
-def _new(name: str, taken: Collection[str]) -> str:
-    """Return a name, numbered if it is taken."""
+def _unused(name: str, taken: Collection[str]) -> str:
+    """Return a name that is not taken: `train`, else `train-2`, `train-3` and so on."""
     names = (name, *(f"{name}-{i}" for i in range(2, len(taken) + 3)))
-    return next(each for each in names if each not in taken)
+    return next(candidate for candidate in names if candidate not in taken)

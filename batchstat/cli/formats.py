@@ -31,26 +31,26 @@ def as_destinations(written: Sequence[str]) -> Destinations:
     Raises:
         OptionError: an unknown format, one given twice, or two for standard output.
     """
-    found: dict[str, Path | None] = {}
-    for each in written:
-        name, equals, file = each.partition("=")
+    destinations: dict[str, Path | None] = {}
+    for text in written:
+        name, equals, file = text.partition("=")
         if name not in FORMATS:
             raise unknown("format", name, FORMATS)
-        if name in found:
+        if name in destinations:
             raise OptionError(f"--format {name} is given twice; give it once")
         if equals and not file:
-            raise OptionError(f"--format {each} has no file name; write {name} or {name}=FILE")
-        found[name] = local_path(file) if equals else None
-    named = [path for path in found.values() if path is not None]
-    if len(set(named)) < len(named):
+            raise OptionError(f"--format {text} has no file name; write {name} or {name}=FILE")
+        destinations[name] = local_path(file) if equals else None
+    files = [path for path in destinations.values() if path is not None]
+    if len(set(files)) < len(files):
         raise OptionError("two formats write to the same file; give each its own")
-    shown = [name for name, path in found.items() if path is None]
+    shown = [name for name, path in destinations.items() if path is None]
     if len(shown) > 1:
         raise OptionError(
             f"--format {shown[0]} and {shown[1]} both write to standard output; write one of them "
             f"to a file, as in --format {shown[1]}=FILE"
         )
-    return found
+    return destinations
 
 
 def check_destinations(destinations: Destinations) -> None:
@@ -61,37 +61,44 @@ def check_destinations(destinations: Destinations) -> None:
 
 
 def write(checks: Sequence[Check], destinations: Destinations, created: str) -> None:
-    """Write each format, files first; on GitHub Actions also the job summary.
+    """Write each format to its file or to standard output; with the format `github`, also the
+    summary of the job on GitHub Actions.
 
     Raises:
         InputError: a file or standard output is not writable.
     """
-    plain = destinations.get("text") is not None
+    plain = destinations.get("text") is not None  # the screen goes into a file
     if "github" in destinations:
         _add_summary(checks)
     # Files first, so that a full or closed standard output does not prevent them.
-    for name, path in sorted(destinations.items(), key=lambda each: each[1] is None):
+    for name, path in sorted(destinations.items(), key=lambda item: item[1] is None):
         if path is not None:
-            text = _text(name, checks, created, plain=plain)
+            text = _formatted(name, checks, created, plain=plain)
             write_file(path, encoded(text), remedy="name another")
             say(f"wrote {path.as_posix()}")
+        # Where all checks have errors, a screen has nothing to show: standard error has the errors.
         elif name != "text" or any(check.error is None for check in checks):
+            # People read screens in their terminal's encoding; programs read the other formats.
             encoding = sys.stdout.encoding if name in ("text", "github") else "utf-8"
-            text = _text(name, checks, created, plain=plain)
+            text = _formatted(name, checks, created, plain=plain)
             emit(text, encoding, has_commands=name == "github")
 
 
-def _text(name: str, checks: Sequence[Check], created: str, *, plain: bool) -> str:
-    """Return checks in a format; a `plain` screen has no colours.
+def _formatted(name: str, checks: Sequence[Check], created: str, *, plain: bool) -> str:
+    """Return the text of checks in the format with this name.
 
-    XML and HTML load libraries that the other formats do not need.
+    Args:
+        name: one of `FORMATS`.
+        checks: the checks.
+        created: the time of the run, for the formats that say it.
+        plain: whether a screen has no colours.
     """
     match name:
         case "json":
             return to_text(check_document(checks, worst(checks), created))
         case "markdown":
             return check_markdown(checks)
-        case "junit":
+        case "junit":  # loads an XML library, which no other format needs
             from batchstat.render.checks.junit import check_junit
 
             return check_junit(checks)
@@ -99,17 +106,19 @@ def _text(name: str, checks: Sequence[Check], created: str, *, plain: bool) -> s
             from batchstat.render.html.check_page import check_page
 
             return check_page(checks, check_document(checks, worst(checks), created))
+    # `text` and `github` are both a screen; `github` has commands for its runner below it.
     screen = render(check_screen(checks), console(plain=plain))
     return screen if name == "text" else check_annotations(checks, screen)
 
 
 def _add_summary(checks: Sequence[Check]) -> None:
+    """Append the checks as Markdown to the file that GitHub Actions shows as the job's summary."""
     path = os.environ.get("GITHUB_STEP_SUMMARY")
-    if not path:
+    if not path:  # not on GitHub Actions
         return
     text = check_markdown(checks)
     if len(text.encode("utf-8", "backslashreplace")) > _MOST_SUMMARY:
-        heading, _, result, *_ = text.splitlines()
+        heading, _, result, *_ = text.splitlines()  # between them a blank line, below the table
         text = f"{heading}\n\n{result} The table is too long for a summary; see the job's log.\n"
     try:
         with Path(path).open("ab") as file:

@@ -37,55 +37,72 @@ def help_page(command: Any, context: Any, *, everything: bool) -> str:
 
 
 class _Page:
+    """The help page of one command, or of a group of commands.
+
+    Attributes:
+        command: typer's command or group, whose `params` are its arguments and options.
+        path: the words that call it: `batchstat compare`.
+        commands: the commands of a group; empty for a command.
+        width: columns of the page.
+        has_styles: whether headings and names are coloured.
+        arguments: those to list.
+        options: those to list.
+        hidden_count: options that only the page of all options lists.
+        column: where descriptions begin.
+    """
+
     def __init__(self, command: Any, context: Any, everything: bool) -> None:
         self.command, self.path = command, context.command_path
-        self.parts = getattr(command, "listed", [])
+        self.commands = getattr(command, "listed", [])
         columns = shutil.get_terminal_size().columns
         self.width = min(max(columns, _WIDTHS[0]), _WIDTHS[1])
+        # The conventions of no-color.org and of force-color.org.
         is_plain = os.environ.get("NO_COLOR") or os.environ.get("TERM") == "dumb"
         is_shown = sys.stdout.isatty() or os.environ.get("FORCE_COLOR")
         self.has_styles = bool(is_shown and not is_plain)
         self.arguments = [each for each in command.params if each.param_type_name == "argument"]
         options = [each for each in command.params if each.param_type_name == "option"]
-        if not (everything or self.parts):
+        if not (everything or self.commands):
             options = [each for each in options if each.name not in _HELP]
-        rare: frozenset[str] = getattr(command.callback, "rare", frozenset())
-        if everything:
-            rare = frozenset()
+        rare = () if everything else getattr(command.callback, "rare", ())
         self.options = [each for each in options if each.name not in rare]
-        self.more = len(options) - len(self.options)
-        left = [_placed(each) for each in self.arguments] + [each.name for each in self.parts]
-        left += [_flags(each) for each in self.options]
-        longest = max(map(len, left), default=0)
+        self.hidden_count = len(options) - len(self.options)
+        names = [_placeholder(each) for each in self.arguments]
+        names += [each.name for each in self.commands] + [_flags(each) for each in self.options]
+        longest = max(map(len, names), default=0)
+        # Two spaces before a name, and two after it.
         self.column = min(_COLUMN, longest + 4, self.width // 2)
 
     def lines(self) -> Iterator[str]:
+        """Yield the lines of the page: usage, description, examples, and tables of arguments,
+        commands and options.
+        """
         yield f"{self._heading('Usage:')} {' '.join(self._usage())}"
         text, _, examples = (self.command.help or "").partition("\n\nExamples:\n")
-        for paragraph in text.split("\n\n"):
+        for paragraph in text.split("\n\n"):  # a docstring is wrapped for the source
             yield from ("", fill(" ".join(paragraph.split()), self.width, break_on_hyphens=False))
         if examples:
             yield from self._examples(examples)
         yield from self._section(
-            "Arguments", [(_placed(each), _described(each)) for each in self.arguments]
+            "Arguments", [(_placeholder(each), _described(each)) for each in self.arguments]
         )
-        for panel, parts in _by_panel(self.parts, "Commands").items():
-            yield from self._section(panel, [(each.name, _summary(each)) for each in parts])
+        for panel, commands in _by_panel(self.commands, "Commands").items():
+            yield from self._section(panel, [(each.name, _summary(each)) for each in commands])
         for panel, options in _by_panel(self.options, "Options").items():
             yield from self._section(panel, [(_flags(each), _described(each)) for each in options])
-        if self.parts:
+        if self.commands:
             yield from ("", f"Options and examples of a command: {self.path} COMMAND --help")
-        if self.more:
-            yield from ("", f"{counted(self.more, 'more option')}: {self.path} --help-all")
+        if self.hidden_count:
+            yield from ("", f"{counted(self.hidden_count, 'more option')}: {self.path} --help-all")
 
     def _usage(self) -> Iterator[str]:
+        """Yield the words of `batchstat profile [OPTIONS] [CORPUS]...`."""
         yield self.path
         yield "[OPTIONS]"
         for each in self.arguments:
-            yield (each.metavar if each.required else f"[{each.metavar}]") + (
-                "..." if each.nargs == -1 else ""
-            )
-        if self.parts:
+            name = each.metavar if each.required else f"[{each.metavar}]"
+            yield f"{name}..." if each.nargs == -1 else name  # -1: any number of words
+        if self.commands:
             yield "COMMAND"
 
     def _examples(self, text: str) -> Iterator[str]:
@@ -94,6 +111,7 @@ class _Page:
             yield f"  {self._styled(stripped, '2')}" if stripped[:1] == "#" else f"  {stripped}"
 
     def _section(self, title: str, rows: list[tuple[str, str]]) -> Iterator[str]:
+        """Yield a table of names and their descriptions below a title; nothing for no rows."""
         if not rows:
             return
         yield from ("", self._heading(f"{title}:"))
@@ -104,9 +122,9 @@ class _Page:
                 break_on_hyphens=False,
             )  # fmt: skip
             styled = "  " + self._styled(name, "36")
-            if len(name) + 4 > self.column and text:
+            if len(name) + 4 > self.column and text:  # too long for a line with its description
                 yield from (styled, wrapped)
-            else:
+            else:  # the name takes the place of the indent's first columns
                 yield styled + wrapped[len(name) + 2 :]
 
     def _heading(self, text: str) -> str:
@@ -118,18 +136,19 @@ class _Page:
 
 def _by_panel(items: Iterable[Any], others: str) -> dict[str, list[Any]]:
     """Return commands or options by the panel that they are declared in, else under `others`."""
-    found: dict[str, list[Any]] = {}
+    by_panel: dict[str, list[Any]] = {}
     for item in items:
         panel = getattr(item, "rich_help_panel", None)
-        found.setdefault(panel if isinstance(panel, str) else others, []).append(item)
-    return found
+        by_panel.setdefault(panel if isinstance(panel, str) else others, []).append(item)
+    return by_panel
 
 
 def _summary(command: Any) -> str:
     return " ".join((command.help or "").partition("\n\n")[0].split())
 
 
-def _placed(argument: Any) -> str:
+def _placeholder(argument: Any) -> str:
+    """Return the placeholder of an argument: `CONFIG`, or `CORPUS...` for several words."""
     return f"{argument.metavar}{'...' if argument.nargs == -1 else ''}"
 
 

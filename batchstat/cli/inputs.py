@@ -41,7 +41,7 @@ _CONTENTS = {
 _OF_CHATS = {"chat_template", "assistant_only_loss", "turn_ends", "chat_format"}
 _OF_PAIRS = {"tokenize_apart"}
 _OF_TEXTS = {"strip", "min_chars", "append", "always_append", "tokenizer"}
-_ONLY_FOR_OTHERS = {
+_REPLACED_BY_FLAG = {
     "text_column": _CONTENTS | _OF_CHATS | _OF_PAIRS,
     "completion_column": (_CONTENTS - {"prompt_column"})
     | _OF_CHATS
@@ -50,7 +50,9 @@ _ONLY_FOR_OTHERS = {
     "tokens_column": _CONTENTS | _OF_CHATS | _OF_PAIRS | _OF_TEXTS,
     "length_column": _CONTENTS | _OF_CHATS | _OF_PAIRS | _OF_TEXTS,
 }
-"""Keys of the configuration that a flag for one kind of content overrides."""
+"""Keys of the configuration that do not go with the content that a flag names: `--tokens-column`
+replaces a text-column, and leaves a tokenizer nothing to count.
+"""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -58,10 +60,13 @@ class Inputs(CheckSettings):
     """What a command works with: the options given, and the values in force for one check; a
     command that checks nothing has the default one.
 
+    The current setup is a strategy; or a trainer's configuration, which then is `setup`; or a
+    recording, which then is `observed`, and `setup` what its arguments mean.
+
     Attributes:
         options: the options that the user gave.
-        setup: what the trainer's configuration means that is the current setup; None without one.
-        observed: the recording that is the current setup; None without one.
+        setup: what the trainer's configuration means; None for a strategy.
+        observed: what was recorded; None for a strategy or a configuration.
     """
 
     options: Options
@@ -70,7 +75,9 @@ class Inputs(CheckSettings):
 
     @cached_property
     def current(self) -> StrategySpec | None:
-        """The current setup as a strategy; None if none is named, or it was recorded."""
+        """The strategy of the current setup; None if none is named, or for a recording, which has
+        batches instead.
+        """
         if self.observed is not None:
             return None
         if self.setup is not None:
@@ -80,18 +87,20 @@ class Inputs(CheckSettings):
 
     @property
     def trained(self) -> str:
-        """What is trained, for a command that simulates one setup: the current one."""
+        """The current setup as text, for commands that simulate no other: the default if none is
+        named.
+        """
         if self.observed is not None:
             return self.observed.kind
         return DEFAULT_CURRENT if self.current is None else self.current.text
 
     @property
     def setup_origins(self) -> set[str]:
-        """Where settings are set that are those of the trainer's configuration or recording."""
-        found = set() if self.setup is None else {self.setup.path.as_posix()}
+        """Values of `Setting.origin` for what the trainer's configuration or recording decides."""
+        origins = set() if self.setup is None else {self.setup.path.as_posix()}
         if self.observed is not None:
-            found.add(self.observed.profile.corpus.sources[0].path)
-        return found
+            origins.add(self.observed.profile.corpus.sources[0].path)
+        return origins
 
     @property
     def limits_in_force(self) -> list[Limit]:
@@ -124,7 +133,7 @@ class Inputs(CheckSettings):
 
 
 def read_configuration(options: Options) -> Configuration:
-    """Return the configuration that applies to a command, and report its file.
+    """Return the configuration that applies to a command, and name its file on standard error.
 
     Raises:
         OptionError: it has invalid keys or values.
@@ -135,10 +144,10 @@ def read_configuration(options: Options) -> Configuration:
         if file.config is not None:
             raise OptionError("--config and --no-config are mutually exclusive; give one")
         return Configuration()
-    found = load_configuration(file.config)
-    if found.path is not None:
-        say(f"settings from {found.path}")
-    return found
+    configuration = load_configuration(file.config)
+    if configuration.path is not None:
+        say(f"settings from {configuration.path}")
+    return configuration
 
 
 def read_inputs(
@@ -146,16 +155,16 @@ def read_inputs(
     check: CheckSettings | None = None,
     setup: "TrainingSetup | None" = None,
 ) -> Inputs:
-    """Return the settings in force for a check.
+    """Return the settings in force for a check: flags over the configuration file over defaults.
 
-    A trainer's configuration overrides what is below the place that names it, and is overridden by
-    what stands beside it or above.
+    A trainer's configuration is a layer right below the one that names it. Named by `--current`, it
+    overrides the configuration file, but no flag; named in the file, it overrides neither.
 
     Args:
-        options: those given.
+        options: the options that the user gave.
         check: the settings in the configuration file; by default those that all checks share.
-        setup: what a trainer's configuration means that the command line names, other than by
-            `--current`.
+        setup: a trainer's configuration that the command line names by an argument instead of by
+            `--current`, as it was read.
 
     Raises:
         OptionError: an invalid limit, or a configuration with invalid keys or values.
@@ -163,22 +172,23 @@ def read_inputs(
     """
     if check is None:
         check = read_configuration(options).shared
-    flags, kept = _flags(options), dict(check.values)
+    flags, below_flags = _flags(options), dict(check.values)
     is_flag, observed = setup is not None or "current" in flags, None
     if setup is None:
-        setup, observed = _current_setup({**kept, **flags})
+        setup, observed = _current_setup({**below_flags, **flags})
     if setup is not None:
-        above, below = (flags, kept) if is_flag else ({**kept, **flags}, {})
+        # What overrides the trainer's settings, and what they override.
+        above, below = (flags, below_flags) if is_flag else ({**below_flags, **flags}, {})
         own = (
             settings_of_setup(setup, above, below)
             if observed is None
             else settings_of_recording(observed, above)
         )
-        kept = {**kept, **own} if is_flag else {**own, **kept}
-    for content, others in _ONLY_FOR_OTHERS.items():
+        below_flags = {**below_flags, **own} if is_flag else {**own, **below_flags}
+    for content, replaced_keys in _REPLACED_BY_FLAG.items():
         if content in flags:
-            for key in others:
-                kept.pop(key, None)
+            for key in replaced_keys:
+                below_flags.pop(key, None)
     limits = {
         name: options.given[key]
         for name in NAMED_LIMITS
@@ -186,7 +196,7 @@ def read_inputs(
     }
     return Inputs(
         name=check.name,
-        values={**kept, **flags},
+        values={**below_flags, **flags},
         limits={**check.limits, **read_limits(limits, COMMAND_LINE)},
         table=check.table,
         options=options,
@@ -198,8 +208,10 @@ def read_inputs(
 def _current_setup(
     values: Mapping[str, Setting],
 ) -> "tuple[TrainingSetup | None, Observed | None]":
-    """Return what the trainer's configuration means that is the current setup, or what was recorded
-    in the folder that is, if one is.
+    """Read the current setup, if it is a file or a folder.
+
+    Returns what a trainer's configuration means, and None; or what the arguments of a recorded run
+    mean, and the recording; or two Nones, for a strategy or without a current setup.
     """
     current, framework, ignored = (
         values[key].value if key in values else None
@@ -220,25 +232,27 @@ def _current_setup(
 
 
 def _flags(options: Options) -> dict[str, Setting]:
-    found = {}
+    """Return the settings on the command line, by the names of `KEYS` and `strategy`."""
+    settings = {}
     for key in (*KEYS, "strategy"):
         if key in options.given:
             value = options.given[key]
             value = _labels(value) if key == "keep_labels" else value
+            # The corpus is an argument and has no flag.
             origin = "" if key == "corpus" else f"--{key.replace('_', '-')} on "
-            found[key] = Setting(value, origin + COMMAND_LINE)
-    return found
+            settings[key] = Setting(value, origin + COMMAND_LINE)
+    return settings
 
 
 def _labels(written: tuple[str, ...]) -> tuple[str, ...]:
-    """Parse labels separated by commas, or JSON lists of labels."""
-    found: list[str] = []
+    """Parse labels that are separated by commas, or a JSON list for labels with commas in them."""
+    labels: list[str] = []
     for text in written:
         if not text.startswith("["):
-            found += text.split(",")
+            labels += text.split(",")
             continue
         try:
-            found += [str(label) for label in json.loads(text)]
+            labels += [str(label) for label in json.loads(text)]
         except ValueError as error:
             raise OptionError(f"keep-labels={text!r} is not a JSON list: {error}") from None
-    return tuple(found)
+    return tuple(labels)

@@ -26,6 +26,8 @@ _PANELS = {
 
 
 class _Main(Group):
+    """The group `batchstat`, whose commands are imported, and made only when one is run."""
+
     def __init__(self, *, commands: Mapping[str, Any], **given: Any) -> None:
         listed = {
             name: Listed(name, panel, import_module(f"batchstat.cli.commands.{name}").command)
@@ -69,13 +71,16 @@ def _common(
 
 
 def run() -> None:
-    """Run the command line; exit with 2 for wrong usage, with 3 where there is no answer."""
+    """Run the command line; exit with 2 for wrong usage, with 3 where there is no answer.
+
+    An error that is no `BatchstatError` is a bug, which the caller reports.
+    """
     open_closed_streams()
     for stream in (sys.stdout, sys.stderr):
-        # A name that the terminal's encoding lacks is shown escaped instead of raising.
+        # A character that the terminal's encoding lacks is shown escaped instead of raising.
         stream.reconfigure(errors="backslashreplace")  # type: ignore[union-attr]
     try:
-        with flags_named():
+        with flags_named():  # messages say --max-length for max_length
             app(prog_name="batchstat")
     except BatchstatError as error:
         say(f"error: {error}")

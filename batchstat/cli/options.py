@@ -30,7 +30,7 @@ class Options:
 
     def read(self, record: type[Record]) -> Record:
         """Return a record of the options; what is not given has the field's default."""
-        names = {each.name for each in fields(record)} & self.given.keys()
+        names = {declared.name for declared in fields(record)} & self.given.keys()
         return record(**{name: self.given[name] for name in names})
 
 
@@ -40,19 +40,25 @@ Command = Callable[[Options], None]
 def takes(
     *records: "type[DataclassInstance]", without: tuple[str, ...] = ()
 ) -> Callable[[Command], Callable[..., None]]:
-    """Give a command the options that the fields of records declare, except those `without`."""
-    declared = {
-        each.name: each
+    """Give a command the options that the fields of records declare, except those `without`.
+
+    It decorates the command's function, as in `@takes(Settings, Output)`.
+    """
+    options = {
+        declared.name: declared
         for record in records
-        for each in fields(record)
-        if each.name in options_of(record) and each.name not in without
+        for declared in fields(record)
+        if declared.name in options_of(record) and declared.name not in without
     }
 
-    return lambda command: _Taking(command, declared)
+    return lambda command: _WithOptions(command, options)
 
 
-class _Taking:
+class _WithOptions:
     """A command as typer takes it: a function with a parameter for each option.
+
+    typer reads the name, the docstring, the annotations and the signature of a function; so this
+    object has those.
 
     Attributes:
         rare: names of options that only the page of all options lists.
@@ -74,9 +80,10 @@ class _Taking:
         return inspect.Signature([*map(_parameter, self._declared.values()), *_HELP])
 
     def __call__(self, **values: Any) -> None:
-        """Run the command with the options that are given."""
+        """Run the command with the options that are given: typer passes None or [] for others."""
         given = {
-            name: _shown(value) if name != self.rest else tuple(value)
+            # The rest is a command of the user, which runs as it is written, secrets too.
+            name: _without_secrets(value) if name != self.rest else tuple(value)
             for name, value in values.items()
             if value not in (None, [])
         }
@@ -91,10 +98,14 @@ _HELP = [
 
 
 def _parameter(declared: "Field[Any]") -> inspect.Parameter:
-    """Return a parameter for typer: None unless given, or without a default if it is required."""
+    """Return the parameter of a command's function from which typer makes an option or an argument.
+
+    Its default is None whatever the field's, so that a command knows which options were given.
+    """
     option: Option = declared.metadata["option"]
     kind, is_required = _kind(declared.type), declared.default is MISSING
     shown = option.shown
+    # A number or a name is a default that help can show; an empty tuple or a switch is not.
     if shown is None and declared.type in (str, int) and not is_required:
         shown = str(declared.default)
     common: dict[str, Any] = {
@@ -103,24 +114,25 @@ def _parameter(declared: "Field[Any]") -> inspect.Parameter:
         "show_default": _as_flags(shown) if shown else False,
         "parser": {Path: _path, int: _whole, float: _number}.get(kind),
         "autocompletion": _completion(option),
-        "readable": False,
     }
     if option.is_argument:
-        made = typer.Argument(**common)
+        declaration = typer.Argument(**common)
     else:
         name = declared.name.replace("_", "-")
-        usual = f"--{name}/--no-{name}" if kind is bool else f"--{name}"
-        made = typer.Option(*(option.flags or (usual,)), rich_help_panel=option.group, **common)
+        flags = option.flags or (f"--{name}/--no-{name}" if kind is bool else f"--{name}",)
+        declaration = typer.Option(*flags, rich_help_panel=option.group, **common)
     return inspect.Parameter(
         declared.name,
         inspect.Parameter.KEYWORD_ONLY,
         default=inspect.Parameter.empty if is_required else None,
-        annotation=Annotated[kind if is_required else kind | None, made],
+        annotation=Annotated[kind if is_required else kind | None, declaration],
     )
 
 
 def _completion(option: Option) -> Callable[[str], list[str]] | None:
-    """Return what completes a value in a shell; None for a value that is not a name."""
+    """Return a function from the beginning of a value to the names that a shell offers for it;
+    None for a value that is not a name.
+    """
     names = option.names or (lambda: option.values)
     if option.names is None and not option.values:
         return None
@@ -128,21 +140,23 @@ def _completion(option: Option) -> Callable[[str], list[str]] | None:
 
 
 def _kind(declared: Any) -> Any:
-    """Return the type of a field's values on a command line: that of an optional one is its own."""
-    if get_origin(declared) is tuple:
+    """Return the type of a field's values on a command line: of `int | None`, int."""
+    if get_origin(declared) is tuple:  # an option that may be repeated
         return list[str]
-    return next((each for each in get_args(declared) if each is not NoneType), declared)
+    return next((kind for kind in get_args(declared) if kind is not NoneType), declared)
 
 
 def _as_flags(text: str) -> str:
-    """Return text with the fields in backticks as people write them on a command line."""
+    """Return text with the names of fields in it, which have backticks, as names of flags."""
     return re.sub("`([^`]*)`", lambda match: match[1].replace("_", "-"), text)
 
 
-def _shown(value: Any) -> Any:
-    """Return a value whose addresses hold, but do not show, what may be a secret."""
+def _without_secrets(value: Any) -> Any:
+    """Return a value with each address in it as an `Address`, which holds what may be a secret, but
+    does not show it.
+    """
     if isinstance(value, list):
-        return tuple(map(_shown, value))
+        return tuple(map(_without_secrets, value))
     return as_shown(value) if isinstance(value, str) else value
 
 
@@ -176,5 +190,5 @@ def _refuse_empty(given: Mapping[str, Any], declared: "Mapping[str, Field[Any]]"
             if isinstance(each, str) and not each.strip():
                 option: Option = declared[name].metadata["option"]
                 flags = option.flags or (f"--{name.replace('_', '-')}",)
-                written = option.metavar if option.is_argument else max(flags, key=len)
-                raise OptionError(f"{written} is empty: give it a value, or remove it")
+                named = option.metavar if option.is_argument else max(flags, key=len)
+                raise OptionError(f"{named} is empty: give it a value, or remove it")

@@ -29,7 +29,12 @@ def check_outputs(output: Output) -> None:
 
 
 def write_page(output: Output, page: Callable[[], str]) -> None:
-    """Write the page if one is wanted, and open it if that is wanted too."""
+    """Write the page for `--html`, if it was given, and open it in a browser for `--open`.
+
+    Args:
+        output: those options.
+        page: makes the page, which takes some time.
+    """
     path = output.html
     if path is None:
         return
@@ -41,14 +46,15 @@ def write_page(output: Output, page: Callable[[], str]) -> None:
 
 
 def _is_opened(address: str) -> bool:
-    """Open an address in a browser that has a window; return whether there is one."""
+    """Open an address in a browser with a window. Return whether one was opened."""
     import webbrowser
 
     try:
         browser = webbrowser.get()
     except webbrowser.Error:
         return False
-    # One that runs in the terminal would take it over, unless the user has chosen it.
+    # Text browsers, such as lynx, are a GenericBrowser. They would take over the terminal: such a
+    # browser is opened only if the user's BROWSER names it.
     if type(browser) is webbrowser.GenericBrowser and "BROWSER" not in os.environ:
         return False
     return browser.open(address)

@@ -17,26 +17,28 @@ if TYPE_CHECKING:
     from batchstat.profiling.profile import Profile
     from batchstat.simulation.compare.changes import Change
 
-_BATCHING = {each.name: each.default for each in fields(Settings)}
+_DEFAULTS = {setting.name: setting.default for setting in fields(Settings)}
+"""The settings of batching, with their defaults."""
 
 
 def command_line(inputs: Inputs, command: str, **values: str | int | None) -> str:
     """Return `batchstat COMMAND` on the profile in the results folder, under the settings in force.
 
-    A configuration could name another corpus, so the line ignores it and has its settings as flags,
-    those other than the defaults.
+    A configuration could name another corpus. So the line ignores the configuration, and has a flag
+    for each setting of it that is not the default.
 
     Args:
         inputs: the settings in force.
         command: the one to run next.
-        values: by the names of `KEYS`, added to or replacing the settings; None omits one.
+        values: settings by the names of `KEYS`, which are added, or replace those in force; a None
+            leaves one out.
     """
-    in_force = {key: inputs.values[key].value for key in _BATCHING if key in inputs.values}
-    settings = {key: value for key, value in in_force.items() if value != _BATCHING[key]}
-    return joined(["batchstat", command, *flags(settings | values), *where(inputs)])
+    in_force = {key: inputs.values[key].value for key in _DEFAULTS if key in inputs.values}
+    settings = {key: value for key, value in in_force.items() if value != _DEFAULTS[key]}
+    return joined(["batchstat", command, *flags(settings | values), *folder_flags(inputs)])
 
 
-def line_of(
+def line_of_change(
     inputs: Inputs,
     profile: "Profile",
     basis: "ResolvedSettings",
@@ -44,15 +46,18 @@ def line_of(
     *,
     is_whole: bool,
 ) -> str:
-    """Return the line to paste for a change: what the user's own trainer is to be passed; or the
-    command that trains with it, by a whole script or, for a corpus that no script can read, by
-    lines to paste; or that simulates it where neither can reproduce its batches. Empty where a
-    recipe would train on samples that the trainer leaves out.
+    """Return the line to paste for a change of the training. The first that can be had of:
+
+    - the keys or arguments for the user's own trainer,
+    - `batchstat compare`, for batches that no recipe reproduces,
+    - `batchstat recipe`, which prints a script, or lines for the user's script.
+
+    Empty if there is none.
 
     Args:
         inputs: the settings in force.
         profile: the samples that are batched.
-        basis: the settings that are decided.
+        basis: the settings that are in force, with those that batchstat decided.
         change: the change.
         is_whole: whether these are all samples of the profile in the results folder.
     """
@@ -69,25 +74,29 @@ def line_of(
         "pad_to_multiple_of": basis.pad_to_multiple_of if basis.pad_to_multiple_of > 1 else None,
         "batch_size": None if row.request.sets("batch_size") else row.params.get("batch_size"),
     }
-    if refusal("torch", row.request):
+    if refusal("torch", row.request):  # no recipe has these batches: they can only be simulated
         return command_line(inputs, "compare", **decided)
-    if not is_whole:
+    if not is_whole:  # a recipe trains on the whole profile, also on what the trainer leaves out
         return ""
-    how: dict[str, Any] = {"snippet": True}
+    # A whole script tokenizes texts. Of lengths and token ids, lines for the user's own script.
+    recipe_options: dict[str, Any] = {"snippet": True}
     if holds_text(profile):
         template = inputs.get("chat_template")
-        how = {} if template is None else {"chat_template": template.as_posix()}
-    return command_line(inputs, "recipe", **decided, epoch=None, **how)
+        recipe_options = {} if template is None else {"chat_template": template.as_posix()}
+    # A recipe trains all epochs: it has no option for one.
+    return command_line(inputs, "recipe", **decided, epoch=None, **recipe_options)
 
 
-def where(inputs: Inputs) -> list[str]:
-    """Return the words that name the results folder, and keep a configuration out."""
+def folder_flags(inputs: Inputs) -> list[str]:
+    """Return the flags with which another command finds the same results folder, and ignores the
+    configuration if there is one.
+    """
     folder = [] if inputs.output == DEFAULT_FOLDER else ["-o", str(inputs.output)]
     is_configured = inputs.table is not None or "no_config" in inputs.options.given
     return [*folder, *(["--no-config"] if is_configured else [])]
 
 
-def repeated(options: Options, command: str, **values: str) -> str:
+def with_same_options(options: Options, command: str, **values: str) -> str:
     """Return `batchstat COMMAND` with all options that the user gave the current command.
 
     Args:
@@ -95,6 +104,7 @@ def repeated(options: Options, command: str, **values: str) -> str:
         command: the one to run next.
         values: by the names of options, replacing those given.
     """
+    # `flags` repeats the flag for each item of a list, as the command line takes it.
     given = {
         key: list(value) if isinstance(value, tuple) else value
         for key, value in options.given.items()
@@ -103,42 +113,49 @@ def repeated(options: Options, command: str, **values: str) -> str:
     return joined(["batchstat", command, *map(str, corpus), *flags(given | values)])
 
 
-def written(given: Inputs, profile: "Profile", trial: "Trial", is_whole: bool) -> tuple[str, str]:
-    """Return a change of the training as its user writes it, and what of the check follows it:
-    lines for the file that has the check, or flags where the command line sets them.
+def lines_of_trial(
+    inputs: Inputs, profile: "Profile", trial: "Trial", *, is_whole: bool
+) -> tuple[str, str]:
+    """Return what the user writes for a change that keeps a limit, in two parts.
+
+    The first part changes the training: "training with token-budget". The second changes the check
+    to match: "set current = ... in pyproject.toml", or "pass --current ..." if the command line set
+    it; empty if the check follows the training by itself.
 
     Args:
-        given: the settings of the check.
+        inputs: the settings of the check.
         profile: the samples that are trained.
         trial: the change.
         is_whole: whether these are all samples of the corpus.
     """
-    line = trial.line.partition("  #")[0]
-    if given.setup is not None and line:  # the check reads the configuration again
+    line = trial.line.partition("  #")[0]  # without the note after it
+    if inputs.setup is not None and line:  # the check reads the trainer's configuration again
         return line, ""
-    if given.observed is not None:  # the check records the training again
+    if inputs.observed is not None:  # the check records the training again
         assert trial.change is not None
         return f"training with {trial.change.row.label}", ""
     if trial.change is not None:
         basis = trial.change.row.request.settings
-        change = line or line_of(given, profile, basis, trial.change, is_whole=is_whole)
-        change = change or f"training with {trial.change.row.label}"
-    else:
+        training = line or line_of_change(inputs, profile, basis, trial.change, is_whole=is_whole)
+        training = training or f"training with {trial.change.row.label}"
+    else:  # a trial of settings alone
         pairs = (
             value if key == "current" else f"{key}={value}" for key, value in trial.changes.items()
         )
-        change = f"training with {', '.join(pairs)}"
+        training = f"training with {', '.join(pairs)}"
     changes = dict(trial.changes)
-    if given.setup is not None:  # which no longer says how samples are read and what is decided
-        origins = given.setup_origins
-        kept = {key: each.value for key, each in given.values.items() if each.origin in origins}
-        changes = kept | changes
+    if inputs.setup is not None:
+        # A strategy replaces the trainer's configuration as the current setup: what only the
+        # configuration has set must now be set in the check.
+        origins = inputs.setup_origins
+        from_setup = {k: v.value for k, v in inputs.values.items() if v.origin in origins}
+        changes = from_setup | changes
     is_flag = any(
-        given.values[key].origin.endswith(COMMAND_LINE)
+        inputs.values[key].origin.endswith(COMMAND_LINE)
         for key in ("corpus", *changes)
-        if key in given.values
+        if key in inputs.values
     )
-    if given.table is None or is_flag:
-        return change, f"pass {joined(flags(changes))}"
+    if inputs.table is None or is_flag:
+        return training, f"pass {joined(flags(changes))}"
     lines = [setting(key.replace("_", "-"), value) for key, value in changes.items()]
-    return change, f"set {' and '.join(lines)} in {given.table}"
+    return training, f"set {' and '.join(lines)} in {inputs.table}"

@@ -38,15 +38,16 @@ LOG_FILE = "profile.log"
 
 @contextmanager
 def profile_log(folder: Path | None) -> Iterator[None]:
-    """Write what a run logs to a file in a folder, if there is one.
+    """Write what happens to each split to a log file in the folder; without a folder, nowhere.
 
     A line is written as soon as its split is finished; for a URL, at the end of the run.
     """
     if folder is None:
         yield
         return
-    at_end = StringIO()
-    handler = logging.StreamHandler(at_end) if is_remote(folder) else _LogFile(folder)
+    # Stores of objects cannot append to a file: there, lines are collected and written at once.
+    collected = StringIO()
+    handler = logging.StreamHandler(collected) if is_remote(folder) else _LogFile(folder)
     handler.setFormatter(_Line())
     LOG.addHandler(handler)
     LOG.setLevel(logging.INFO)
@@ -56,7 +57,8 @@ def profile_log(folder: Path | None) -> Iterator[None]:
         LOG.setLevel(logging.NOTSET)
         LOG.removeHandler(handler)
         handler.close()
-        if lines := at_end.getvalue():
+        if lines := collected.getvalue():
+            # The log is optional: a run must not fail for it.
             with suppress(Exception):  # whatever a remote file system raises
                 path = folder / LOG_FILE
                 before = path.read_text(encoding="utf-8") if path.exists() else ""
@@ -64,15 +66,20 @@ def profile_log(folder: Path | None) -> Iterator[None]:
 
 
 class _Line(logging.Formatter):
+    """Writes a record of the log on one line, after its time."""
+
     def format(self, record: logging.LogRecord) -> str:
         time = datetime.fromtimestamp(record.created, UTC).isoformat(timespec="seconds")
         return f"{time}  {message(record.getMessage())}"
 
 
 class _LogFile(logging.FileHandler):
-    """A file that is created with its folder at the first line; it is optional."""
+    """The log file, which is created with its folder at the first line. It is optional: errors in
+    writing it are ignored.
+    """
 
     def __init__(self, folder: Path) -> None:
+        # delay: the file is opened by the first line, when `emit` has made the folder.
         super().__init__(folder / LOG_FILE, encoding="utf-8", delay=True)
 
     def emit(self, record: logging.LogRecord) -> None:
@@ -93,34 +100,35 @@ def count(
 
     Args:
         inputs: the settings in force.
-        folder: the results folder; None if it has none.
-        reuse: whether a profile there may be reused.
+        folder: the results folder; None for a command that writes no profile.
+        reuse: whether a profile in the folder may be reused.
     """
-    run, corpus = _opened(inputs)
+    run, corpus = _open(inputs)
     if reuse and not run.recount and folder is not None:
-        with suppress(InputError, OSError):  # there is none that this version can read
+        # Without a profile there that this version can read, the corpus is counted.
+        with suppress(InputError, OSError):
             stored = load_profile(folder)
             if same_input(stored, corpus):
                 return stored, True
     cache = _cache(run, folder)
-    # For a single split, the outcome of the run says it all.
-    with _reported(run, cache, folder if len(corpus.splits) > 1 else None) as reported:
-        return profile(corpus, **vars(reported)), False
+    # A log of one split would say no more than how the run ended.
+    with _reported(run, cache, folder if len(corpus.splits) > 1 else None) as reported_run:
+        return profile(corpus, **vars(reported_run)), False
 
 
 def shard(inputs: Inputs, spec: ShardSpec, folder: Path) -> Shard:
-    """Count a shard of a corpus into a folder of its own."""
-    run, corpus = _opened(inputs)
-    if corpus.reads_standard_input:
+    """Count one shard of a corpus, and store the counts of its splits in a folder of its own."""
+    run, corpus = _open(inputs)
+    if corpus.reads_standard_input:  # which another machine, with another shard, cannot read
         raise OptionError("standard input cannot be sharded: name files")
     if run.count_cache is not None:
         raise OptionError("a shard stores its counts in its own folder: remove --count-cache")
-    with _reported(run, _splits_of(folder), folder) as reported:
-        return count_shard(corpus, spec, reported)
+    with _reported(run, _cache_in(folder), folder) as reported_run:
+        return count_shard(corpus, spec, reported_run)
 
 
-def _opened(inputs: Inputs) -> tuple[RunOptions, Corpus]:
-    """Return how a command counts, and what."""
+def _open(inputs: Inputs) -> tuple[RunOptions, Corpus]:
+    """Return how a command counts, and the corpus that it counts, with its files found."""
     counting = inputs.options.read(Counting)
     run = RunOptions(
         executor=counting.executor or "auto",
@@ -132,12 +140,12 @@ def _opened(inputs: Inputs) -> tuple[RunOptions, Corpus]:
         on_warning=warn,
     )
     if run.workers is not None:
-        limit_threads(run.workers)
-    options, tokenizer = inputs.reading, inputs.get("tokenizer")
+        limit_threads(run.workers)  # tokenizers obey only what is set before they first count
+    options = inputs.reading
     corpus = open_corpus(
         inputs.corpus,
         options,
-        tokenizer,
+        inputs.get("tokenizer"),
         inputs.get("chat_template"),
         warn,
         allow_empty=run.allow_partial,
@@ -151,16 +159,22 @@ def _opened(inputs: Inputs) -> tuple[RunOptions, Corpus]:
 def _reported(
     run: RunOptions, cache: CountCache | None, folder: Path | None
 ) -> Iterator[RunOptions]:
-    """Yield the options of a run with its cache, its progress shown and logged in a folder."""
+    """Yield the options of a run with its cache, and with what shows its progress on a terminal.
+    Meanwhile, what happens is logged in a folder; without a folder, nowhere.
+    """
     with shown_progress() as on_progress, profile_log(folder):
         yield replace(run, count_cache=cache, on_progress=on_progress)
 
 
 def _cache(run: RunOptions, folder: Path | None) -> CountCache | None:
-    """Return where the counts of splits are stored; None if only in memory or a temporary folder.
+    """Return where the counts of splits are stored, so that the next run need not count them.
+
+    This is the folder of `--count-cache`; for Dask, whose workers must reach it, the results
+    folder; else the user's cache. None to store them nowhere beyond the run.
 
     Raises:
-        InputError: it is not writable.
+        OptionError: Dask without a folder.
+        InputError: the folder is not writable.
     """
     if run.count_cache is not None:
         run.count_cache.try_writing("pass another folder with --count-cache")
@@ -168,17 +182,17 @@ def _cache(run: RunOptions, folder: Path | None) -> CountCache | None:
     if run.executor == "dask":
         if folder is None:
             raise OptionError("--executor dask needs a folder for counts: pass --count-cache DIR")
-        return _splits_of(folder)
+        return _cache_in(folder)
     default = None if run.recount else cache_folder()
     if default is not None:
         cache = CountCache(str(default), is_optional=True)
-        with suppress(InputError):  # a cache may be read-only
+        with suppress(InputError):  # where it is not writable, as in some containers: no cache
             cache.try_writing("")
             return cache
     return None
 
 
-def _splits_of(folder: Path) -> CountCache:
+def _cache_in(folder: Path) -> CountCache:
     """Return the count cache in a results folder.
 
     Raises:
@@ -195,8 +209,9 @@ class FoundProfile:
 
     Attributes:
         profile: the profile of the corpus, or the one in the results folder.
-        version: `profile_version` of the one in the folder; empty if it was counted now.
-        changes: what has changed since it was counted.
+        version: `profile_version` of the one in the folder; empty if it was counted now, or is of
+            a recording, so that the folder does not have it.
+        changes: what has changed in the corpus since it was counted.
         run: the recorded run whose samples these are; None for a corpus.
     """
 
@@ -207,21 +222,23 @@ class FoundProfile:
 
     @property
     def warnings(self) -> tuple[ReportWarning, ...]:
-        """What a report has to say of its profile."""
-        found = tuple(ReportWarning("stale_profile", change) for change in self.changes)
-        if partial := incomplete(self.profile):
-            found += (ReportWarning("partial_profile", partial),)
-        return found
+        """Warnings for a report: a profile that is out of date, or that lacks splits."""
+        warnings = tuple(ReportWarning("stale_profile", change) for change in self.changes)
+        if partial := partial_warning(self.profile):
+            warnings += (ReportWarning("partial_profile", partial),)
+        return warnings
 
 
 def find_profile(inputs: Inputs) -> FoundProfile:
-    """Return the profile that a command works from.
+    """Return the profile that a command works from: of its recording; of its corpus, counted or
+    reused; or without either, the one in the results folder.
 
     Raises:
         OptionError: options for counting where nothing is counted.
         InputError: no corpus and no profile, or a results folder that cannot be written.
     """
     check_outputs(inputs.options.read(Output))
+    # Read before the profile is: another run may replace it meanwhile, which the version shows.
     version = profile_version(inputs.output)
     if inputs.observed is not None:
         return FoundProfile(inputs.observed.profile, "", run=inputs.observed.run)
@@ -233,7 +250,7 @@ def find_profile(inputs: Inputs) -> FoundProfile:
     return FoundProfile(profile, version, tuple(changes(profile)))
 
 
-def incomplete(profile: Profile) -> str | None:
+def partial_warning(profile: Profile) -> str | None:
     """Return the warning for a profile with missing splits; None if none is missing."""
     failed = profile.corpus.failed
     if not failed:
@@ -246,7 +263,7 @@ def incomplete(profile: Profile) -> str | None:
 
 
 def refuse_counting(inputs: Inputs) -> None:
-    """Raise OptionError for an option for counting where nothing is counted."""
+    """Raise OptionError for an option of counting, in a command that uses a stored profile."""
     for record in READING:
         for name in options_of(record):
             if name in inputs.options.given:

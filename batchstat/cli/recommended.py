@@ -26,9 +26,9 @@ class Recommendation:
 
     Attributes:
         strategy: the strategy.
-        settings: what the comparison decided, as far as the strategy depends on it.
-        origin: the comparison, and what changes for the learning rate.
-        argument: what the user's own trainer is to be passed for it; empty if it has no argument.
+        settings: the settings that the comparison decided, without those that the strategy ignores.
+        origin: the comparison's file and its current setup, and how the learning rate may scale.
+        argument: the argument for the user's own trainer that does the same; empty if it has none.
     """
 
     strategy: StrategySpec
@@ -38,8 +38,8 @@ class Recommendation:
 
 
 def find_recommendation(folder: Path, profile: Profile) -> Recommendation | None:
-    """Return what the comparison in a results folder recommends; None if there is none of this
-    profile.
+    """Return what the comparison in a results folder recommends; None without a comparison, or if
+    it is of another profile.
 
     Raises:
         InputError: the comparison cannot be read, has another schema, or has no best strategy.
@@ -50,20 +50,22 @@ def find_recommendation(folder: Path, profile: Profile) -> Recommendation | None
         check_regular(path)
         record = parse(read_bytes(path))
         require_schema(record, CompareFile.number)
-        if not _is_of(record, profile):
+        if not _has_corpus_of(record, profile):
             return None
-        kept, choice = record["corpus"]["samples"], record["choice"]
-        found = None
+        compared_samples, choice = record["corpus"]["samples"], record["choice"]
+        recommendation = None
         if choice["best"] is not None:
             basis = ResolvedSettings(**parts(ResolvedSettings).json(record["basis"]))
             strategy = StrategySpec.parse(choice["best"])
             request = strategy.request(basis)
-            # A batch size that the strategy does not use is none of its settings.
+            # Kept only if the strategy takes it from the settings: others set their own, or have
+            # no batch size.
             size = None if request.sets("batch_size") else request.params.get("batch_size")
             values = {each.name: getattr(basis, each.name) for each in fields(Settings)}
+            # Raises for a name that is no strategy: a recipe prints it.
             StrategySpec.parse(choice["current"]).request(basis)
             hint = LearningRateHint(float(record["learning_rate"]["batch_ratio"]))
-            found = Recommendation(
+            recommendation = Recommendation(
                 strategy,
                 Settings(**values | {"batch_size": size}),
                 Origin(shown, choice["current"], hint),
@@ -71,25 +73,26 @@ def find_recommendation(folder: Path, profile: Profile) -> Recommendation | None
             )
     except FileNotFoundError:
         return None
+    # The file may hold anything: what is read from it above raises one of these.
     except (OSError, ValueError, LookupError, TypeError) as error:
         raise InputError(f"{shown} cannot be used ({one_line(error)}): {_REMEDY}") from None
-    if found is None:
+    if recommendation is None:
         raise InputError(
             f"{shown} recommends no strategy, as each exceeds the budget or loses too much: "
             f"{_REMEDY}"
         )
-    if kept != len(profile):
+    if compared_samples != len(profile):
         raise InputError(
-            f"{shown} covers only the {kept:,} samples that the trainer keeps; a recipe trains on "
-            f"all {len(profile):,}: pass a corpus with only those samples, or name a strategy with "
-            "--strategy"
+            f"{shown} covers only the {compared_samples:,} samples that the trainer keeps; a "
+            f"recipe trains on all {len(profile):,}: pass a corpus with only those samples, or "
+            "name a strategy with --strategy"
         )
-    return found
+    return recommendation
 
 
-def _is_of(record: Any, profile: Profile) -> bool:
+def _has_corpus_of(record: Any, profile: Profile) -> bool:
     """Return whether a comparison has the corpus and the tokenizer of a profile."""
     own = of_corpus(profile)
-    # A comparison may be of fewer samples than its profile has.
+    # A comparison may be of fewer samples than its profile has: a trainer leaves some out.
     corpora = [{**each["corpus"], "samples": None} for each in (record, own)]
     return corpora[0] == corpora[1] and bool(record["tokenizer"] == own["tokenizer"])

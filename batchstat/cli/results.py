@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING, Any
 from batchstat.cli.inputs import Inputs
 from batchstat.cli.pages import write_page
 from batchstat.cli.pasted import command_line
-from batchstat.cli.profiles import FoundProfile, incomplete
+from batchstat.cli.profiles import FoundProfile, partial_warning
 from batchstat.cli.records import Output
-from batchstat.cli.streams import console, emit, render, say, warn, written
+from batchstat.cli.streams import console, emit, render, say, warn, wrote_line
 from batchstat.documents.base import to_text
 from batchstat.documents.profile import profile_document
 from batchstat.errors import BatchstatError, counted
@@ -38,7 +38,7 @@ USUAL_BATCH_SIZE = 8
 """What Hugging Face's Trainer has by default."""
 
 _MOST_SIMULATED = 10_000_000
-"""Samples that are simulated in some seconds."""
+"""Samples of a corpus that is simulated in some seconds, which may be added to a count."""
 
 
 @dataclass(frozen=True)
@@ -46,11 +46,11 @@ class CommandResult:
     """The result of a command that works from a profile.
 
     Attributes:
-        file: the name of its JSON.
-        document: its JSON.
+        file: the name of its JSON file.
+        document: what the JSON file holds.
         screen: what it prints.
         plotted: what its plots are drawn from; None if it has none.
-        page: returns its page.
+        page: returns its HTML page; called only if the page is wanted, as that takes some time.
         warnings: what to know about the numbers.
     """
 
@@ -69,37 +69,40 @@ def store(found: FoundProfile, result: CommandResult, output: Output) -> Collect
     run has replaced it meanwhile.
     """
     profile, folder = found.profile, output.output
-    own = {
+    result_files = {
         result.file: encoded(to_text(result.document)),
         **plot_files(result.plotted, output),
     }
     files = {} if found.version else profile_files(profile, output)
     with only_writer(folder):
+        # Only now can no other run replace the profile any more.
         if found.version and found.version != profile_version(folder):
             files = profile_files(profile, output)
-        files |= own
+        files |= result_files
         write_files(folder, files, remove=outdated(folder, files))
     return files
 
 
 def publish(found: FoundProfile, result: CommandResult, output: Output) -> None:
-    """Store the results of a command, and print them below the profile that they describe."""
+    """Store the results of a command, and print them below a line that names the profile or the
+    recording: as JSON, the results alone are on standard output.
+    """
     files = store(found, result, output)
     on = console()
-    shown = (
+    subject = (
         identity(found.profile, datetime.now(UTC))
         if found.run is None
         else recorded_identity(found.run, found.profile)
     )
-    whose = render(shown, on)
+    heading = render(subject, on)
     warn_of_ignored(found.profile)
     if output.as_json:
-        say(whose.rstrip())
+        say(heading.rstrip())
         emit(to_text(result.document))
     else:
-        emit(whose + render(result.screen, on), sys.stdout.encoding)
+        emit(heading + render(result.screen, on), sys.stdout.encoding)
     warn(*result.warnings)
-    say(written(files, output.output))
+    say(wrote_line(files, output.output))
     write_page(output, result.page)
 
 
@@ -108,23 +111,23 @@ def publish_profile(inputs: Inputs, profile: Profile, output: Output) -> None:
     files = profile_files(profile, output)
     with only_writer(output.output):
         write_files(output.output, files, remove=outdated(output.output, files))
-    line = command_line(inputs, "compare", batch_size=USUAL_BATCH_SIZE)
+    next_line = command_line(inputs, "compare", batch_size=USUAL_BATCH_SIZE)
     padding = None
-    if not output.as_json or output.html is not None:
+    if not output.as_json or output.html is not None:  # JSON does not have it
         padding = _usual_padding(inputs, profile)
     if output.as_json:
         emit(to_text(profile_document(profile)))
     else:
         on = console()
-        emit(render(profile_screen(profile, on, padding, line), on), sys.stdout.encoding)
-    warn(*filter(None, (above_maximum(profile), incomplete(profile))))
+        emit(render(profile_screen(profile, on, padding, next_line), on), sys.stdout.encoding)
+    warn(*filter(None, (maximum_warning(profile), partial_warning(profile))))
     warn_of_ignored(profile)
-    say(written(files, output.output))
+    say(wrote_line(files, output.output))
 
     def page() -> str:
         from batchstat.render.html.pages import profile_page
 
-        return profile_page(profile, padding, line)
+        return profile_page(profile, padding, next_line)
 
     write_page(output, page)
 
@@ -138,25 +141,25 @@ def _usual_padding(inputs: Inputs, profile: Profile) -> float | None:
     try:
         settings = replace(inputs.settings, batch_size=USUAL_BATCH_SIZE)
         return simulate(profile, "static", settings).row.counts.padding_ratio
-    except BatchstatError:
+    except BatchstatError:  # for example, an order that needs classes
         return None
 
 
 def warn_of_ignored(profile: Profile) -> None:
     """Warn about contents of chats that the chat template does not use."""
-    found = [
+    ignored = [
         f"{name.replace('_', ' ')} of {counted(chats, 'chat')}"
         for name, chats in profile.corpus.left_out.items()
     ]
-    if found:
+    if ignored:
         warn(
-            f"the chat template ignores {', '.join(found)}; they are not counted, as "
+            f"the chat template ignores {', '.join(ignored)}; they are not counted, as "
             "training with this template does not see them; use --chat-template FILE for another "
             "template"
         )
 
 
-def above_maximum(profile: Profile) -> str | None:
+def maximum_warning(profile: Profile) -> str | None:
     """Return the warning for samples longer than the tokenizer's maximum; None without any."""
     limit = profile.stated_max
     if limit is None:

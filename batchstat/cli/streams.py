@@ -14,8 +14,11 @@ if TYPE_CHECKING:
     from rich.console import Console, RenderableType
 
 _OFF_TERMINAL_WIDTH = 100
+"""Columns of a screen in a pipe or a file, whose width nothing says."""
 _LEAST_WIDTH = 80
-"""A narrower terminal wraps lines itself, which keeps numbers whole; folded cells would not."""
+"""Columns. A narrower terminal wraps lines itself, which keeps numbers whole; rich would fold cells
+and break numbers.
+"""
 
 
 class KeptOnInterrupt(SystemExit):
@@ -26,7 +29,8 @@ class KeptOnInterrupt(SystemExit):
 
 
 def console(*, plain: bool = False) -> "Console":
-    """Return the console of standard output; off a terminal, its width is COLUMNS or 100.
+    """Return rich's console for screens on standard output: as wide as the terminal. In a pipe, its
+    width is the environment variable COLUMNS, or 100.
 
     A `plain` one is for a file: without colours, 100 columns wide.
     """
@@ -58,7 +62,8 @@ def show(screen: "RenderableType") -> None:
 def emit(text: str, encoding: str = "utf-8", *, has_commands: bool = False) -> None:
     """Write the result; a reader that closes the pipe, as `head` does, is not an error.
 
-    Commands to a CI runner in it are escaped, unless it `has_commands` of its own.
+    A CI runner takes some lines for commands, such as `::error::`. They are escaped, as the text
+    may hold the user's data; not if the text `has_commands` on purpose.
 
     Raises:
         InputError: standard output cannot be written.
@@ -69,13 +74,14 @@ def emit(text: str, encoding: str = "utf-8", *, has_commands: bool = False) -> N
             sys.stdout.buffer.write(text.encode(encoding, "backslashreplace"))
             sys.stdout.flush()
         except OSError:
-            # What Python still flushes at exit needs a valid target.
+            # Python flushes the stream again at exit, which would fail again: that goes to nowhere.
             os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
             raise
 
 
 @contextmanager
 def _standard_output() -> Iterator[None]:
+    """Turn an OSError of standard output, such as of a full disk, into an InputError."""
     try:
         yield
     except OSError as error:
@@ -83,20 +89,22 @@ def _standard_output() -> Iterator[None]:
 
 
 def open_closed_streams() -> None:
-    """Reopen standard streams that the caller closed, or the next file opened would become one."""
+    """Open the standard streams that the caller closed, as `batchstat … >&-` does, to nowhere. Else
+    the next file that is opened would get the number of a closed stream, and hold what is printed.
+    """
     for number in (0, 1, 2):
         try:
             os.fstat(number)
         except OSError:
-            os.open(os.devnull, os.O_RDWR)
+            os.open(os.devnull, os.O_RDWR)  # gets the lowest free number: this one
     names = (("stdin", "r"), ("stdout", "w"), ("stderr", "w"))
     for number, (name, mode) in enumerate(names):
-        if getattr(sys, name) is None:
+        if getattr(sys, name) is None:  # as Python starts with a closed stream
             setattr(sys, name, os.fdopen(number, mode, encoding="utf-8", closefd=False))
 
 
-def written(files: Collection[str], folder: Path) -> str:
-    """Return the line that lists the files a command wrote."""
+def wrote_line(files: Collection[str], folder: Path) -> str:
+    """Return the line that lists the files a command wrote: `wrote a.json, 4 plots to DIR`."""
     names = [name for name in files if not name.startswith("plots/")]
     plots = sum(name.startswith("plots/") for name in files)
     if plots:
@@ -117,7 +125,9 @@ def warn(*messages: str) -> None:
 
 
 def say_crashed() -> None:
-    """Print the exception that is being handled, without secrets, which is a bug of batchstat."""
+    """Print the traceback of the exception that is being handled, without secrets in addresses, as
+    a bug of batchstat to report.
+    """
     with suppress(OSError):
         print(without_secrets(traceback.format_exc()), end="", file=sys.stderr)
         print("error: batchstat crashed; this is a bug, please report it", file=sys.stderr)

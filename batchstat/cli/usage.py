@@ -17,6 +17,8 @@ _WRONG_USAGE = 2
 
 
 def _print_help(context: Context, parameter: CallbackParam, wanted: bool) -> None:
+    """Print the help of a command and end, if its option `--help` or `--help-all` was given."""
+    # A shell that completes a line parses it, too, and wants no help.
     if wanted and not context.resilient_parsing:
         page = help_page(context.command, context, everything=parameter.name == "help_all")
         emit(page, sys.stdout.encoding)
@@ -24,8 +26,9 @@ def _print_help(context: Context, parameter: CallbackParam, wanted: bool) -> Non
 
 
 def _help_option(*flags: str, text: str) -> Any:
-    made = Option(*flags, is_eager=True, expose_value=False, callback=_print_help, help=text)
-    return Annotated[bool | None, made]
+    # Eager: help is printed before other options are checked.
+    option = Option(*flags, is_eager=True, expose_value=False, callback=_print_help, help=text)
+    return Annotated[bool | None, option]
 
 
 Help = _help_option("-h", "--help", text="Print help.")
@@ -36,13 +39,14 @@ HelpAll = _help_option("--help-all", text="Print help with all options.")
 
 
 class _Usage:
-    """What is the same for a command and a group."""
+    """Parsing with batchstat's messages, for commands and groups: a mixin before typer's class."""
 
     params: list[Any]
     no_args_is_help: bool
 
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
-        """Parse arguments.
+        """Parse the words of a command line into `ctx`, as typer does, and return those that are
+        left. A group that needs a command prints its help where there are no words.
 
         Raises:
             OptionError: wrong usage, with the remedy.
@@ -51,10 +55,10 @@ class _Usage:
             emit(help_page(self, ctx, everything=False), sys.stdout.encoding)
             raise Exit(_WRONG_USAGE)
         try:
-            found: list[str] = super().parse_args(ctx, args)  # type: ignore[misc]
+            words_left: list[str] = super().parse_args(ctx, args)  # type: ignore[misc]
         except TyperException as error:
             raise OptionError(_explained(error, self, ctx.command_path)) from None
-        return found
+        return words_left
 
 
 class Command(_Usage, TyperCommand):
@@ -62,12 +66,12 @@ class Command(_Usage, TyperCommand):
 
 
 class Listed(NamedTuple):
-    """A command as a group lists it.
+    """A command as a group lists it: with the attributes of typer's command that help reads.
 
     Attributes:
         name: its name.
-        rich_help_panel: where it is listed.
-        callback: what runs it.
+        rich_help_panel: the heading under which it is listed.
+        callback: the function that runs it.
     """
 
     name: str
@@ -81,24 +85,28 @@ class Listed(NamedTuple):
 
 
 class Commands(UserDict[str, Any]):
-    """Commands by name, each made when it is first needed: a run needs one, and help none."""
+    """Commands by name. Each is made when it is first asked for, which takes time: a run needs one,
+    and the help of a group none.
+    """
 
     def __getitem__(self, name: str) -> Any:
-        """Return a command."""
-        found = self.data[name]
-        if isinstance(found, Listed):
+        """Return the command with this name as typer's object, which is kept."""
+        command = self.data[name]
+        if isinstance(command, Listed):
+            # typer makes a command only as one of an application: this has no other.
             app = Typer(add_completion=False, rich_markup_mode=None)
             app.command(
                 name,
                 cls=Command,
                 add_help_option=False,
-                rich_help_panel=found.rich_help_panel,
+                rich_help_panel=command.rich_help_panel,
+                # After the first word of a user's command, options are those of that command.
                 context_settings={
-                    "allow_interspersed_args": not getattr(found.callback, "rest", "")
+                    "allow_interspersed_args": not getattr(command.callback, "rest", "")
                 },
-            )(found.callback)
-            found = self.data[name] = get_command(app)
-        return found
+            )(command.callback)
+            command = self.data[name] = get_command(app)
+        return command
 
 
 class Group(_Usage, TyperGroup):
@@ -106,7 +114,7 @@ class Group(_Usage, TyperGroup):
 
     @property
     def listed(self) -> list[Any]:
-        """The commands, as far as help needs them."""
+        """The commands, as far as help needs them: those of `Commands` are not made for it."""
         commands: Any = self.commands
         return list(getattr(commands, "data", commands).values())
 
@@ -118,10 +126,10 @@ class Group(_Usage, TyperGroup):
 
 
 def _explained(error: Any, command: Any, path: str) -> str:
-    """Return what is wrong on a command line, and what to do.
+    """Return the message for an error of typer: what is wrong on a command line, and what to do.
 
-    typer's errors are told apart by what they have, as their classes are private to it, and those
-    that have more come first.
+    The classes of these errors are private to typer. So they are told apart by their attributes,
+    which each class adds to those of its base class: the most specific class comes first.
     """
     parameter: Any = getattr(error, "param", None)
     if hasattr(error, "possibilities"):  # NoSuchOption
@@ -145,13 +153,16 @@ def _explained(error: Any, command: Any, path: str) -> str:
 
 
 def _unknown_option(flag: str, command: Any, context: Any) -> str:
+    """Return the message for a flag that a command does not have: which other commands have it, or
+    which flag of this one is meant.
+    """
     path, root = context.command_path, context.find_root().command
-    owners = [name for name, each in root.commands.items() if flag in _flags_of(each.params)]
-    written, rare = flag.strip("-"), getattr(command.callback, "rare", ())
-    usual = _flags_of(each for each in command.params if each.name not in rare)
-    # An option of --help comes before one that only --help-all lists.
-    begun = [known for known in usual if written and known.startswith(f"--{written}")]
-    near = nearest(f"--{written}" if written else "", begun or _flags_of(command.params))
+    owners = [owner for owner, each in root.commands.items() if flag in _flags_of(each.params)]
+    name, rare = flag.strip("-"), getattr(command.callback, "rare", ())
+    common_flags = _flags_of(each for each in command.params if each.name not in rare)
+    # A common option that the name begins, as --max does --max-length, before any that is like it.
+    begun = [known for known in common_flags if name and known.startswith(f"--{name}")]
+    near = nearest(f"--{name}" if name else "", begun or _flags_of(command.params))
     if owners:
         remedy = f"it is an option of {' and '.join(owners)}"
     elif near is not None:

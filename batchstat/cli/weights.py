@@ -9,7 +9,8 @@ from batchstat.storage.addresses import check_regular, local_path
 
 
 def inlined(spec: str) -> str:
-    """Return the text of a sampler, with a file of weights replaced by its contents.
+    """Return a sampler as it is written, with the contents of its file of weights in place of the
+    file's name: `weights=w.json` becomes `weights={"A": 1, "B": 3}`. Others stay as they are.
 
     Raises:
         OptionError: an unknown sampler.
@@ -23,9 +24,9 @@ def inlined(spec: str) -> str:
         check_regular(path)
         text = path.read_text(encoding="utf-8")
         table = json.loads(text, object_pairs_hook=distinct_labels)
-        if isinstance(table, dict):
+        if isinstance(table, dict):  # raises OptionError for weights that are not valid
             Weights(weights=table)
-    except OptionError as error:
+    except OptionError as error:  # what is wrong is in the file, not on the command line
         raise InputError(f"{name}: {error}") from None
     except OSError as error:
         raise InputError(f"weights: {name} cannot be read: {error.strerror or error}") from None

@@ -61,7 +61,7 @@ class BaselineFile:
 )
 def save(options: Options) -> None:
     from batchstat.cli.checks import chosen_checks, measure_inputs
-    from batchstat.cli.pasted import repeated
+    from batchstat.cli.pasted import with_same_options
     from batchstat.gate.baseline import DEFAULT_FILE
     from batchstat.gate.saving import write_baselines
 
@@ -76,4 +76,4 @@ def save(options: Options) -> None:
     path = files.pop()
     write_baselines(path, found, keep_others=bool(options.read(Checks).check))
     say(f"wrote {path.as_posix()}")
-    say(f"next: {repeated(options, 'check', baseline=path.as_posix())}")
+    say(f"next: {with_same_options(options, 'check', baseline=path.as_posix())}")

@@ -127,7 +127,7 @@ def _compared(options: Options, check: "CheckSettings | None") -> "Compared":
     """
     from batchstat.cli.current import current_of
     from batchstat.cli.inputs import read_inputs
-    from batchstat.cli.pasted import line_of
+    from batchstat.cli.pasted import line_of_change
     from batchstat.cli.profiles import find_profile
     from batchstat.cli.results import CommandResult
     from batchstat.documents.comparison import comparison_document
@@ -155,7 +155,7 @@ def _compared(options: Options, check: "CheckSettings | None") -> "Compared":
     warnings = found.warnings + trained.warnings + comparison.warnings
     comparison = replace(comparison, warnings=warnings)
     is_whole = len(samples) == len(found.profile)
-    to_use = partial(line_of, inputs, samples, comparison.basis, is_whole=is_whole)
+    to_use = partial(line_of_change, inputs, samples, comparison.basis, is_whole=is_whole)
     result = CommandResult(
         COMPARE_FILE,
         comparison_document(comparison),
@@ -200,13 +200,13 @@ def _page(
     to_use: "Callable[[Change], str]",
 ) -> str:
     """Return the page, whose commands name the files that this command was given."""
-    from batchstat.cli.pasted import where
+    from batchstat.cli.pasted import folder_flags
     from batchstat.render.command_lines import corpus_words
     from batchstat.render.html.pages import comparison_page
     from batchstat.render.html.what_if import what_if
     from batchstat.simulation.compare.nearby import nearby
 
-    keys, words = ["calibration", "model"], where(inputs)
+    keys, words = ["calibration", "model"], folder_flags(inputs)
     if inputs.setup is not None:  # read again, since it decides which samples are batched
         keys += ["current", "framework"]
         words = [*inputs.options.given.get("corpus", ()), *words]

@@ -67,7 +67,7 @@ def command(options: Options) -> None:
     from batchstat.cli.configuration import DEFAULT_CHECK, CheckSettings
     from batchstat.cli.inputs import read_inputs
     from batchstat.cli.pages import check_outputs
-    from batchstat.cli.pasted import line_of, repeated
+    from batchstat.cli.pasted import line_of_change, with_same_options
     from batchstat.cli.profiles import FoundProfile, count
     from batchstat.cli.results import CommandResult, publish
     from batchstat.documents.preflight import preflight_document
@@ -97,10 +97,14 @@ def command(options: Options) -> None:
     records = (Current, Settings, Calibrated, *READING, Folder)
     kept = {"corpus", *(name for record in records for name in options_of(record))}
     asked = {key: value for key, value in options.given.items() if key in kept}
-    compare = repeated(Options(asked), "compare", current=trainer.trainer_config)
+    compare = with_same_options(Options(asked), "compare", current=trainer.trainer_config)
     samples = report.samples.profile
     to_use = partial(
-        line_of, inputs, samples, report.simulation.basis, is_whole=len(samples) == len(profile)
+        line_of_change,
+        inputs,
+        samples,
+        report.simulation.basis,
+        is_whole=len(samples) == len(profile),
     )
     result = CommandResult(
         PREFLIGHT_FILE,

@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING
 
 from batchstat.cli.options import Options, takes
 from batchstat.cli.records import READING, ConfigFile, Corpus, Output, Partial
-from batchstat.cli.streams import emit, say, show, written
+from batchstat.cli.streams import emit, say, show, wrote_line
 from batchstat.errors import InputError, OptionError, counted
 from batchstat.parameters import described, option
 
@@ -82,7 +82,7 @@ def _publish_shard(shard: "Shard", output: Output, *, allow_partial: bool) -> No
         emit(text)
     else:
         show(shard_screen(shard))
-    say(written([SHARD_FILE], output.output))
+    say(wrote_line([SHARD_FILE], output.output))
     if shard.failed and not allow_partial:
         raise InputError(
             f"{counted(len(shard.failed), 'split')} failed after 3 attempts: "
