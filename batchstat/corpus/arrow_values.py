@@ -15,7 +15,7 @@ _OTHER_BYTES = 16
 
 
 def _is_any(kind: pa.DataType, *names: str) -> bool:
-    """Return whether a type is of one of these kinds, by pyarrow's names of them."""
+    """Return whether `pa.types.is_…` of any of these names is true of a type."""
     return any(getattr(pa.types, f"is_{name}")(kind) for name in names)
 
 
@@ -26,7 +26,9 @@ def is_list(kind: pa.DataType) -> bool:
 
 
 def decoded_type(kind: pa.DataType) -> pa.DataType:
-    """Return the type of the values that `decoded` returns for a column of this type."""
+    """Return the type that a column of type `kind` has once it is `decoded`."""
+    # An extension type may be stored as a dictionary, and this may hold views of text: one layer is
+    # taken off at a time.
     while True:
         if isinstance(kind, pa.BaseExtensionType):
             kind = kind.storage_type
@@ -43,7 +45,10 @@ def decoded_type(kind: pa.DataType) -> pa.DataType:
 
 
 def decoded(values: pa.Array) -> pa.Array:
-    """Return the same values without dictionaries, runs, views of text or extension types."""
+    """Return the same values in Arrow's plain layout of their type.
+
+    Dictionaries, runs (`run_end_encoded`), views of text and extension types are resolved.
+    """
     kind = values.type
     if isinstance(kind, pa.BaseExtensionType):
         return decoded(values.storage)
@@ -56,25 +61,31 @@ def decoded(values: pa.Array) -> pa.Array:
 
 
 def as_objects(values: pa.Array) -> list[Any]:
-    """Return values as Python has them, with JSON parsed, which the datasets library writes where
-    the fields of objects differ.
+    """Return values as Python objects, with the JSON in them parsed.
+
+    The datasets library writes objects as JSON text where their fields differ from row to row.
     """
-    parse, listed = _json_parser(values.type), decoded(values).to_pylist()
-    return listed if parse is None else [None if each is None else parse(each) for each in listed]
+    parse, objects = _json_parser(values.type), decoded(values).to_pylist()
+    return [value if parse is None or value is None else parse(value) for value in objects]
 
 
 def _json_parser(kind: pa.DataType) -> Callable[[Any], Any] | None:
-    """Return what parses the JSON in a value of a type; None if there is none in it."""
+    """Return a function that parses all JSON inside a Python value of an Arrow type.
+
+    Returns None if the type, at any depth of lists and structs, has no field of JSON text.
+    """
     if getattr(kind, "extension_name", "") == "arrow.json":
         return _parsed
     if is_list(kind):
-        inner = _json_parser(kind.value_type)
-        return None if inner is None else lambda value: [each and inner(each) for each in value]
+        parse_item = _json_parser(kind.value_type)
+        # `x and …` leaves a null in the list as it is.
+        return None if parse_item is None else lambda items: [x and parse_item(x) for x in items]
     if not pa.types.is_struct(kind):
         return None
     parsers = {field.name: parse for field in kind if (parse := _json_parser(field.type))}
     if not parsers:
         return None
+    # A copy of the struct, in which only the fields with JSON are replaced.
     return lambda value: (
         value
         | {name: parse(value[name]) for name, parse in parsers.items() if value[name] is not None}
@@ -82,6 +93,7 @@ def _json_parser(kind: pa.DataType) -> Callable[[Any], Any] | None:
 
 
 def _parsed(text: str) -> Any:
+    """Return the value of JSON text; the text itself if it is not valid JSON."""
     try:
         return json.loads(text)
     except (ValueError, RecursionError):
@@ -89,25 +101,28 @@ def _parsed(text: str) -> Any:
 
 
 def decoded_bytes(values: pa.Array) -> Ints:
-    """Return (n,) approximately how many bytes each value takes once it is decoded.
+    """Estimate how many bytes each value would take once it is decoded, without decoding it.
 
-    A few bytes of a file can stand for gigabytes: the values of a dictionary, of runs and of views
-    may all be the same long one. So this is computed without decoding them.
+    A damaged or hostile file of a few bytes can stand for gigabytes, as a dictionary, runs and
+    views can refer to the same long value again and again. Readers divide such a column first.
 
     Args:
         values: (n,) values whose buffers are consistent.
+
+    Returns:
+        (n,) bytes.
     """
     kind = values.type
     if isinstance(kind, pa.BaseExtensionType):
         return decoded_bytes(values.storage)
     if pa.types.is_dictionary(kind):
-        # The 0 at the end is of null, for which no value of the dictionary stands.
-        sizes = np.append(decoded_bytes(values.dictionary), 0)
-        taken: Ints = sizes[filled(values.indices, len(values.dictionary))]
-        return taken
+        # One size for each entry of the dictionary, and a 0 at the end, to which null refers.
+        entry_sizes = np.append(decoded_bytes(values.dictionary), 0)
+        sizes_by_index: Ints = entry_sizes[filled(values.indices, len(values.dictionary))]
+        return sizes_by_index
     if pa.types.is_run_end_encoded(kind):
-        each: Ints = decoded_bytes(values.values)[_run_of_each(values)]
-        return each
+        sizes_by_run: Ints = decoded_bytes(values.values)[_run_of_each(values)]
+        return sizes_by_run
     if _is_any(kind, "string_view", "binary_view"):
         return _view_bytes(values)
     if _is_any(kind, "string", "large_string", "binary", "large_binary"):
@@ -115,44 +130,53 @@ def decoded_bytes(values: pa.Array) -> Ints:
 
         return filled(pc.binary_length(values), 0)
     if pa.types.is_struct(kind):
-        return sum((decoded_bytes(each) for each in values.flatten()), _own_bytes(values))
+        return sum((decoded_bytes(field) for field in values.flatten()), _own_bytes(values))
     if pa.types.is_map(kind) or is_list(kind):
         first, counts, element_bytes = _list_spans(values)
-        ends = offsets_from_sizes(element_bytes)
-        within: Ints = ends[first + counts] - ends[first]
-        return _own_bytes(values) + within
+        # bytes_before[i]: the bytes of all elements before element i.
+        bytes_before = offsets_from_sizes(element_bytes)
+        bytes_of_elements: Ints = bytes_before[first + counts] - bytes_before[first]
+        return _own_bytes(values) + bytes_of_elements
     return _own_bytes(values)
 
 
-def ranges(sizes: Ints, most_bytes: int, most: int) -> Iterator[tuple[int, int]]:
-    """Yield ranges of consecutive values with at most so many bytes and values, or with one value.
+def ranges(sizes: Ints, most_bytes: int, most_values: int) -> Iterator[tuple[int, int]]:
+    """Divide consecutive values into ranges of at most so many bytes and values.
 
-    `sizes` are the bytes of each value.
+    Yields the start of each range and its stop, one past its end: for sizes [3, 4, 9] and 8 bytes,
+    (0, 2) and (2, 3). A value that is too large by itself is a range of its own.
+
+    Args:
+        sizes: (n,) bytes of each value.
+        most_bytes: limit for the bytes of a range.
+        most_values: limit for the values of a range.
     """
     ends = np.cumsum(sizes)
     start = 0
     while start < len(ends):
-        before = ends[start - 1] if start else 0
-        stop = int(np.searchsorted(ends, before + most_bytes, side="right"))
-        stop = min(max(stop, start + 1), start + most)
+        bytes_before = ends[start - 1] if start else 0
+        # The first value with which the range would be too large.
+        stop = int(np.searchsorted(ends, bytes_before + most_bytes, side="right"))
+        stop = min(max(stop, start + 1), start + most_values)
         yield start, min(stop, len(ends))
         start = stop
 
 
 def _run_of_each(values: pa.Array) -> Ints:
-    """Return (n,) the run that each value belongs to."""
-    # The run ends of a slice are those of the whole array.
+    """Return (n,) the index of the run that each value belongs to."""
+    # A slice shares the run ends of its whole array, so its values are looked up by their positions
+    # there.
     positions = np.arange(values.offset, values.offset + len(values))
     return np.searchsorted(as_numpy(values.run_ends), positions, side="right").astype(np.int64)
 
 
 def _own_bytes(values: pa.Array) -> Ints:
-    """Return (n,) what a value takes beside its elements and the bytes of its text."""
+    """Return (n,) the bytes that each value takes beside its elements and its text."""
     return np.full(len(values), _OTHER_BYTES, dtype=np.int64)
 
 
 def filled(numbers: pa.Array, missing: int) -> Ints:
-    """Return (n,) whole numbers, `missing` for nulls."""
+    """Return (n,) whole numbers as a NumPy array in which `missing` stands for nulls."""
     import pyarrow.compute as pc
 
     whole = numbers.cast(pa.int64())
@@ -160,31 +184,41 @@ def filled(numbers: pa.Array, missing: int) -> Ints:
 
 
 def _view_bytes(values: pa.Array) -> Ints:
-    """Return (n,) bytes of each value; the first 4 of the 16 bytes of a view are its length."""
+    """Return (n,) bytes of the text that each view refers to."""
     views = values.buffers()[1]
     if views is None or len(values) == 0:
         return np.zeros(len(values), dtype=np.int64)
+    # A view has 16 bytes, of which the first 4 are the length: every fourth 32-bit number.
     lengths = np.frombuffer(views, dtype="<i4")[::4][values.offset : values.offset + len(values)]
     return np.where(as_numpy(values.is_null()), 0, lengths).astype(np.int64)
 
 
 def _list_spans(values: pa.Array) -> tuple[Ints, Ints, Ints]:
-    """Return for lists where each begins in the elements, its size, and the elements' bytes."""
+    """Return where lists or maps have their elements.
+
+    Returns:
+        (n,) index of the first element of each list; (n,) number of its elements; (n_elements,)
+        decoded bytes of each element.
+    """
     kind = values.type
+    # An element of a map is a key and its value.
     if pa.types.is_map(kind):
-        elements: Ints = decoded_bytes(values.keys) + decoded_bytes(values.items)
+        element_bytes: Ints = decoded_bytes(values.keys) + decoded_bytes(values.items)
     else:
-        elements = decoded_bytes(values.values)
+        element_bytes = decoded_bytes(values.values)
+    # Lists of a fixed size store no offsets; the elements of a slice are those of the whole array.
     if pa.types.is_fixed_size_list(kind):
         return (
             (np.arange(len(values)) + values.offset) * kind.list_size,
             np.full(len(values), kind.list_size),
-            elements,
+            element_bytes,
         )
     offsets: Ints = as_numpy(values.offsets).astype(np.int64)
+    # List views may overlap and be in any order, so they store a size beside each offset.
     if _is_any(kind, "list_view", "large_list_view"):
-        return offsets, as_numpy(values.sizes).astype(np.int64), elements
-    return offsets[:-1], np.diff(offsets), elements
+        return offsets, as_numpy(values.sizes).astype(np.int64), element_bytes
+    # Other lists follow each other: n + 1 offsets, of which each is also the end of a list.
+    return offsets[:-1], np.diff(offsets), element_bytes
 
 
 def holds_text(kind: pa.DataType) -> bool:
@@ -201,6 +235,6 @@ def can_label(kind: pa.DataType) -> bool:
 
 
 def kind_of(value: object) -> str:
-    """Return the kind of a JSON value, in a word or two."""
+    """Return what kind a JSON value is, for messages: `a number`, `an object`."""
     names = {bool: "a boolean", int: "a number", float: "a number", list: "a list", str: "text"}
     return "null" if value is None else names.get(type(value), "an object")

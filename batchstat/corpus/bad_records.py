@@ -51,8 +51,8 @@ BLANK = BadRecord("blank", "")
 """An empty record, such as an empty line: skipped without an error, and counted apart."""
 
 
-def ending(location: Location, message: str) -> InputError:
-    """Return the error of a bad record that ends the reading."""
+def as_error(location: Location, message: str) -> InputError:
+    """Return the error that ends the reading at a bad record, unless bad records are skipped."""
     return InputError(f"{location}: {message}; pass --on-error skip to skip such records")
 
 
@@ -65,15 +65,16 @@ class BadRecords:
     """
 
     skip: bool
-    _by_reason: dict[str, tuple[int, int]] = field(default_factory=dict)  # first of them, how many
-    _examples: list[tuple[int, str]] = field(default_factory=list)
-    _one_at_a_time: threading.Lock = field(default_factory=threading.Lock)
+    # By reason: the number of the first such record, and how many there are.
+    _by_reason: dict[str, tuple[int, int]] = field(default_factory=dict)
+    _examples: list[tuple[int, str]] = field(default_factory=list)  # number of a record, message
+    _lock: threading.Lock = field(default_factory=threading.Lock)
 
     @property
     def counts(self) -> dict[str, int]:
-        """Bad records by reason, in the order of the first of each."""
-        by_first = sorted(self._by_reason.items(), key=itemgetter(1))
-        return {reason: count for reason, (_, count) in by_first}
+        """Number of bad records by reason; the reason that occurred first comes first."""
+        by_first_record = sorted(self._by_reason.items(), key=itemgetter(1))
+        return {reason: count for reason, (_, count) in by_first_record}
 
     @property
     def examples(self) -> list[str]:
@@ -81,17 +82,20 @@ class BadRecords:
         return [message for _, message in self._examples]
 
     def raise_or_count(self, location: Location, bad: BadRecord) -> None:
-        """Count a bad record; the order of the calls makes no difference.
+        """Count a bad record by its reason, and keep its message if it is among the first few.
+
+        The result is the same in whatever order the records are reported.
 
         Raises:
             InputError: bad records are not skipped.
         """
         message, number = f"{location}: {bad.message}", location.number
         if not self.skip:
-            raise ending(location, bad.message)
-        with self._one_at_a_time:  # blocks are counted by several threads
+            raise as_error(location, bad.message)
+        with self._lock:  # several threads count blocks, and report bad records, at once
             first, count = self._by_reason.get(bad.reason, (number, 0))
             self._by_reason[bad.reason] = min(first, number), count + 1
+            # The examples are those of the lowest record numbers, in ascending order.
             if len(self._examples) < EXAMPLES or number < self._examples[-1][0]:
                 self._examples = sorted([*self._examples, (number, message)])[:EXAMPLES]
 

@@ -34,11 +34,11 @@ _OPENAI_NAMES = {"from": "role", "value": "content"}
 
 
 WRITTEN = "written_role"
-"""Key of a message in ShareGPT's format for the role that it is written with; human, gpt and system
-have none."""
+"""Key under which a message keeps the role that ShareGPT's format gave it, unless this was human,
+gpt or system."""
 
 
-# Parameters of transformers' `apply_chat_template`, by which it would do something else than render
+# Parameters of transformers' `apply_chat_template` that would make it do something else than render
 # these messages with this template.
 _NOT_SETTINGS = {
     *("add_generation_prompt", "chat_template", "continue_final_message", "conversation"),
@@ -56,10 +56,11 @@ class TemplateInputs:
     """What a template gets beside the messages of a chat.
 
     Attributes:
-        tools: the tools that it may call; None without any.
-        unread_tools: whether it has tools that are no objects, which are not handed on.
+        tools: the tools that the assistant may call; None without any.
+        unread_tools: whether the chat has tools that are not objects: they are not handed on.
         settings: further names that the template may use, with their values.
-        wrong: what of these cannot be handed on, so that the chat cannot be rendered.
+        wrong: message about tools or settings that make the chat unreadable; empty if there are
+            none.
     """
 
     tools: list[Tool] | None = None
@@ -69,21 +70,21 @@ class TemplateInputs:
 
 
 NO_INPUTS = TemplateInputs()
-"""Of a chat that has only messages."""
+"""The inputs of a chat that has only messages."""
 
 
 def as_chat(value: object, written_in: str | None = None) -> list[Message]:
     """Return a chat as a list of messages with `role` and `content`.
 
-    Two formats are known: OpenAI's (`role`, `content`, which may be a list of text parts, and
-    `tool_calls` or the older `function_call`) and ShareGPT's (`from`, `value`), whose roles have
-    other names in OpenAI's.
+    Two formats are known. OpenAI's messages have `role` and `content`, which may be a list of text
+    parts, and `tool_calls` or the older `function_call`. ShareGPT's have `from` and `value`, and
+    other names for the roles: `human` is OpenAI's `user`.
 
     Args:
-        value: the chat.
-        written_in: one of `CHAT_FORMATS`, that of a chat whose messages keep their roles, contents
-            and further fields, whatever these are: only the names `from` and `value` change. None
-            for a chat in either format.
+        value: the chat, as parsed from its file.
+        written_in: None to recognize the format of each message and to translate roles to OpenAI's.
+            Or one of `CHAT_FORMATS`: then messages keep their roles, contents and further fields as
+            they are written, and only the keys `from` and `value` are renamed.
 
     Raises:
         ChatError: another format, no messages, an unknown role, neither content nor a tool call.
@@ -94,34 +95,43 @@ def as_chat(value: object, written_in: str | None = None) -> list[Message]:
         raise ChatError("no messages")
     numbered = [(f"message {number}", message) for number, message in enumerate(value)]
     if written_in is None:
-        return [_message(message, which) for which, message in numbered]
+        return [_message(message, shown_as) for shown_as, message in numbered]
     if written_in == "sharegpt":
-        # The first one decides, as it does for TRL's `is_conversational_from_value`.
+        # Only the first message is checked, as by TRL's `is_conversational_from_value`.
         _require(("from", "value"), value[0], "message 0")
-    return [_as_written(message, which, written_in) for which, message in numbered]
+    return [_as_written(message, shown_as, written_in) for shown_as, message in numbered]
 
 
 def template_inputs(tools: object) -> TemplateInputs:
-    """Return what a template gets beside the messages: tools, given as a list of objects of any
-    shape, or its JSON text.
+    """Return what a template gets beside the messages of a chat: its tools.
+
+    Args:
+        tools: value of the chat's tools column: a list of objects, or its JSON text; None without.
     """
     tools = _parsed(tools)
+    # Files write a chat without tools in several ways.
     if tools is None or tools in ("", [], {}):
         return NO_INPUTS
     return TemplateInputs(tools) if _are_tools(tools) else TemplateInputs(unread_tools=True)
 
 
 def inputs_as_written(tools: object, settings: object) -> TemplateInputs:
-    """Return what a template gets beside the messages: tools, also an empty list of them, and an
-    object with further names.
+    """Return what a template gets beside the messages of a chat that is handed on as it is written.
+
+    Unlike in `template_inputs`, an empty list of tools is handed on, as TRL does. If something
+    cannot be handed on, `wrong` of the result says what.
+
+    Args:
+        tools: value of the chat's tools column: a list of objects, or its JSON text; None without.
+        settings: value of its `SETTINGS_COLUMN`: an object with further names for the template.
     """
     tools = _parsed(tools)
     if not isinstance(settings, dict):
         wrong = f"{SETTINGS_COLUMN!r} is {short(settings)} where an object is expected"
-    elif unread := sorted(_NOT_SETTINGS & set(settings)):
+    elif not_for_template := sorted(_NOT_SETTINGS & set(settings)):
         wrong = (
-            f"{SETTINGS_COLUMN!r} has {unread[0]!r}, which is for apply_chat_template, not for the "
-            "template, and is not read: remove it"
+            f"{SETTINGS_COLUMN!r} has {not_for_template[0]!r}, which is for apply_chat_template, "
+            "not for the template, and is not read: remove it"
         )
     elif tools is None or _are_tools(tools):
         return TemplateInputs(tools, settings=settings)
@@ -131,6 +141,7 @@ def inputs_as_written(tools: object, settings: object) -> TemplateInputs:
 
 
 def _parsed(tools: object) -> object:
+    """Return tools that are JSON text as its value; all others, and invalid JSON, as they are."""
     if isinstance(tools, str):
         with suppress(ValueError, RecursionError):
             return json.loads(tools)
@@ -141,32 +152,42 @@ def _are_tools(tools: object) -> TypeGuard[list[Tool]]:
     return isinstance(tools, list) and all(isinstance(each, dict) for each in tools)
 
 
-def _require(keys: tuple[str, ...], message: object, which: str) -> None:
+def _require(keys: tuple[str, ...], message: object, shown_as: str) -> None:
+    """Raise ChatError unless a message is an object that has all keys."""
     if not isinstance(message, dict):
-        raise ChatError(f"{which} is not an object")
+        raise ChatError(f"{shown_as} is not an object")
     if any(key not in message for key in keys):
-        raise ChatError(f"{which} has no {' and '.join(keys)} (has: {', '.join(message)})")
+        raise ChatError(f"{shown_as} has no {' and '.join(keys)} (has: {', '.join(message)})")
 
 
-def _as_written(message: Any, which: str, written_in: str) -> Message:
+def _as_written(message: Any, shown_as: str, written_in: str) -> Message:
+    """Return a message as it is written, with `from` and `value` of ShareGPT renamed to `role` and
+    `content`. Errors call the message `shown_as`, such as `message 3`.
+    """
     fields = message
     if written_in == "sharegpt" and isinstance(message, dict):
         renamed = {_OPENAI_NAMES[key]: message[key] for key in message.keys() & _OPENAI_NAMES}
         fields = {key: message[key] for key in message if key not in _OPENAI_NAMES} | renamed
-    _require(("role",), fields, which)
+    _require(("role",), fields, shown_as)
     if not isinstance(fields["role"], str):
-        raise ChatError(f"{which} has the role {short(fields['role'])}, which is not text")
+        raise ChatError(f"{shown_as} has the role {short(fields['role'])}, which is not text")
     return dict(fields)
 
 
-def _message(message: object, which: str) -> Message:
+def _message(message: object, shown_as: str) -> Message:
+    """Return a message of either format with a role of OpenAI's and its content as one text.
+
+    Errors call the message `shown_as`, such as `message 3`.
+    """
     if not isinstance(message, dict):
-        raise ChatError(f"{which} is not an object")
-    # Columnar formats give every message all keys that any message has.
+        raise ChatError(f"{shown_as} is not an object")
+    # Columnar formats give every message all keys that any message has, with null for the absent.
     fields = {key: value for key, value in message.items() if value is not None}
+    # ShareGPT's format.
     if "from" in fields and "role" not in fields:
         role = fields.pop("from")
         content = fields.pop("value", None)
+        # Several roles become OpenAI's `assistant`: checks of trainers need the written one.
         written = {} if role in ("human", "gpt", "system") else {WRITTEN: role}
         if isinstance(role, str):
             role = _SHAREGPT_ROLES.get(role, role)
@@ -174,20 +195,23 @@ def _message(message: object, which: str) -> Message:
     role = fields.get("role")
     if role not in ROLES:
         known = f"known: {', '.join(ROLES)}"
+        # A role of ShareGPT under OpenAI's key `role`: the two formats are mixed.
         if isinstance(role, str) and role in _SHAREGPT_ROLES:
             known += f"; with from and value as keys, {role} is {_SHAREGPT_ROLES[role]}"
-        raise ChatError(f"{which} has the unknown role {role!r} ({known})")
-    content = _text(fields.get("content"), which)
+        raise ChatError(f"{shown_as} has the unknown role {role!r} ({known})")
+    content = _text(fields.get("content"), shown_as)
+    # A message that only calls a tool has no content.
     if content is None and not (fields.get("tool_calls") or fields.get("function_call")):
-        raise ChatError(f"{which} has no content")
+        raise ChatError(f"{shown_as} has no content")
     return {**fields, "content": content}
 
 
-def _text(content: object, which: str) -> str | None:
+def _text(content: object, shown_as: str) -> str | None:
+    """Return the content of a message as one text; OpenAI's list of text parts is joined."""
     if content is None or isinstance(content, str):
         return content
     if isinstance(content, list) and all(
         isinstance(part, dict) and isinstance(part.get("text"), str) for part in content
     ):
         return "".join(part["text"] for part in content)
-    raise ChatError(f"{which} has content that is not text")
+    raise ChatError(f"{shown_as} has content that is not text")

@@ -14,11 +14,14 @@ Column: TypeAlias = "pa.Array | list[Any]"
 
 @dataclass(frozen=True)
 class Columns:
-    """Columns of one file that are read: content, and the label if one is requested.
+    """Names of the columns that are read from one file.
 
-    `tools` is the column with the tools that chats may call, if there is one; `settings` the one
-    with what else their template gets; `trained` the one that says which tokens carry loss, if one
-    is requested.
+    Attributes:
+        content: the columns with what is counted: one, or two for pairs.
+        label: the column with the class label, if one is requested.
+        tools: the column with the tools that chats may call, if the file has one.
+        settings: the column with what else the template of chats gets, if the file has one.
+        trained: the column that says which tokens carry loss, if one is requested.
     """
 
     content: tuple[str, ...]
@@ -49,10 +52,13 @@ class Chunk:
         read: what each column is read for.
         lines: (size,) line on which each record starts; None in files without lines.
         counted: whether the content is a number of tokens, regardless of the options.
-        bad: records that cannot be read, or are `BLANK`: their values are meaningless.
-        before: returns how many lines of the file, or records where it has none, precede the split
-            that is read.
-        label_seen: whether any record so far has the label; None if none could be read.
+        bad: by their index in the chunk, records that cannot be read or are `BLANK`; their values
+            in `columns` are meaningless.
+        before: function that returns how many lines of the file, or records where it has no lines,
+            precede the split that is read. It may have to read them, and is called for messages
+            only.
+        label_seen: whether any record of the file so far has the label; None if no record could be
+            read.
     """
 
     columns: Mapping[str, Column]

@@ -17,52 +17,68 @@ _TOKENS_NAME = "input_ids"
 def choose_columns(
     path: str, names: Sequence[str], texts: Sequence[str], options: CorpusOptions
 ) -> Columns:
-    """Choose the columns to read from the columns `names` of a file, of which `texts` hold text.
+    """Choose which columns of a file are read: the content, and what the options ask for beside it.
 
-    If no content column is requested, it is the only column that holds text, or the one with a
-    usual name.
+    If no option names the content column, it is the only column that holds text, or the one with a
+    usual name such as `text`.
+
+    Args:
+        path: the file, as messages name it.
+        names: all columns of the file.
+        texts: those that hold text.
+        options: which columns the user named.
 
     Raises:
         InputError: a column is missing or appears twice, or the text column is ambiguous.
     """
-    for flag in SINGLE_COLUMNS:
-        column = getattr(options, flag)
+    # Every column that an option names must be in the file exactly once.
+    for option_name in SINGLE_COLUMNS:
+        column = getattr(options, option_name)
         if column is not None:
-            _require(path, column, names, f"--{flag.replace('_', '-')}")
+            _require(path, column, names, f"--{option_name.replace('_', '-')}")
     for column in options.text_column:
         _require(path, column, names, "--text-column")
+    # `CorpusOptions` has made sure that only one kind of content is named.
     single = options.messages_column or options.tokens_column or options.length_column
     content = (single,) if single else options.text_column
     if options.prompt_column and options.completion_column:
         content = (options.prompt_column, options.completion_column)
+    # Tools and template settings have fixed names; they are read where the file has such a column.
     has_tools = options.may_hold_chats and TOOLS_COLUMN in names
     has_settings = options.chats_as_written and SETTINGS_COLUMN in names
     return Columns(
-        content or (_find_text(path, names, texts, options),),
-        options.label_column,
-        TOOLS_COLUMN if has_tools else None,
-        SETTINGS_COLUMN if has_settings else None,
-        options.trained_column,
+        content=content or (_find_text(path, names, texts, options),),
+        label=options.label_column,
+        tools=TOOLS_COLUMN if has_tools else None,
+        settings=SETTINGS_COLUMN if has_settings else None,
+        trained=options.trained_column,
     )
 
 
 def _find_text(
     path: str, names: Sequence[str], texts: Sequence[str], options: CorpusOptions
 ) -> str:
-    others = (options.label_column, options.trained_column)
-    candidates = [name for name in dict.fromkeys(texts) if name not in others]
-    usual = [name for name in candidates if name.lower() in TEXT_NAMES]
+    """Return the text column of a file for which no option names one.
+
+    Raises:
+        InputError: it is ambiguous; the message says which option would name the column.
+    """
+    other_columns = (options.label_column, options.trained_column)
+    candidates = [name for name in dict.fromkeys(texts) if name not in other_columns]
+    usual_names = [name for name in candidates if name.lower() in TEXT_NAMES]
+    # Columns with chats hold lists, and so are not among `texts`.
     chats = [name for name in names if name in CHAT_NAMES and name not in texts]
-    chosen = candidates if len(candidates) == 1 and not chats else usual
-    # `prompt` is a usual name of texts, but beside a completion it is half of one.
-    completes = set(COMPLETION_NAMES) <= set(names)
-    if len(chosen) == 1 and not completes:
-        _require(path, chosen[0], names, "--text-column")
+    # Beside a chat, a lone text column with an unusual name may be an id or a source.
+    chosen = candidates if len(candidates) == 1 and not chats else usual_names
+    # `prompt` is a usual name of texts, but beside `completion` it is only half of the sample.
+    has_completions = set(COMPLETION_NAMES) <= set(names)
+    if len(chosen) == 1 and not has_completions:
+        _require(path, chosen[0], names, "--text-column")  # raises if the column appears twice
         return chosen[0]
     remedy = f"--messages-column {chats[0]}" if chats else "--text-column NAME"
     if not texts and _TOKENS_NAME in names:
         remedy = f"--tokens-column {_TOKENS_NAME}"
-    if completes:
+    if has_completions:
         remedy = "--prompt-column prompt --completion-column completion"
     raise InputError(
         f"{path}: cannot tell the text column (has: {_listed(names)}): pass {remedy}"
@@ -71,14 +87,19 @@ def _find_text(
 
 
 def _require(path: str, column: str, names: Sequence[str], flag: str) -> None:
+    """Raise InputError unless the column is among the names of the file, and only once.
+
+    The message suggests what to pass for `flag`, the option that named the column.
+    """
     count = list(names).count(column)
     if count > 1:
         raise InputError(f"{path}: column {column!r} appears {count} times: rename one")
     if count == 0:
-        near = get_close_matches(column, names, n=1, cutoff=0.5) or names
-        example = near[0] if len(near) == 1 else "NAME"
-        # Two columns in one flag, as other tools take them.
-        pair = [each.strip() for each in column.split(",")]
+        # Suggest a column of a similar name, or the only column there is.
+        suggestions = get_close_matches(column, names, n=1, cutoff=0.5) or names
+        example = suggestions[0] if len(suggestions) == 1 else "NAME"
+        # Other tools take two columns in one flag, `a,b`: here the flag is given twice.
+        pair = [name.strip() for name in column.split(",")]
         if len(pair) == 2 and set(pair) <= set(names):
             example = f" {flag} ".join(pair)
         raise ColumnError(
@@ -94,11 +115,13 @@ def _listed(names: Sequence[str]) -> str:
 
 
 def _data_for_names(path: str, names: Sequence[str]) -> str:
-    """Return what to do if the first row of a table seems to be data."""
-    is_text = any(ending in path for ending in (".csv", ".tsv"))
-    if is_text and any(len(name) > _LONGEST_NAME and " " in name for name in names):
+    """Return a hint for messages if the names look like a first row of data; else no text."""
+    # Anywhere in the path, as `.gz` may follow.
+    is_delimited = any(ending in path for ending in (".csv", ".tsv"))
+    if is_delimited and any(len(name) > _LONGEST_NAME and " " in name for name in names):
         return "; its first row looks like data: if it is, pass --no-header"
     return ""
 
 
 _LONGEST_NAME = 30
+"""Characters. Text with a space that is longer than this is data rather than a column name."""

@@ -9,6 +9,7 @@ from collections.abc import Callable
 from typing import Any, BinaryIO, cast
 
 _COMPRESSED_BYTES = 1 << 18
+"""Bytes of compressed data that are read at once."""
 
 DAMAGE = (gzip.BadGzipFile, zlib.error, lzma.LZMAError)
 """Exceptions that reading damaged data raises, beside OSError and EOFError."""
@@ -22,13 +23,13 @@ def _zstd(raw: BinaryIO) -> BinaryIO:
 
 
 class InputStream(io.RawIOBase):
-    """A stream that is only read, of which subclasses say what comes next."""
+    """A stream that can only be read. A subclass returns its bytes from `next_bytes`."""
 
     def readable(self) -> bool:  # noqa: D102
         return True
 
     def next_bytes(self, size: int) -> bytes:
-        """Return at most so many bytes; none at the end."""
+        """Return the next bytes, at most `size`; no bytes at the end of the stream."""
         raise NotImplementedError
 
     def readinto(self, buffer: "memoryview") -> int:  # type: ignore[override]  # noqa: D102
@@ -38,36 +39,51 @@ class InputStream(io.RawIOBase):
 
 
 class _Streams(InputStream):
-    """Concatenated compressed streams, as bz2 and xz files may contain.
+    """The decompressed bytes of compressed streams, one after another, as bz2 and xz files may
+    contain them.
 
-    The standard library's own readers silently drop anything after a stream that is not a stream.
+    The standard library's own readers silently drop what follows a stream without being one.
+
+    Args:
+        raw: the file.
+        new_decompressor: returns a decompressor of `bz2` or `lzma` for one stream.
+        padding: byte that may fill the space between two streams; empty if there is none.
     """
 
-    def __init__(self, raw: BinaryIO, decompressor: Callable[[], Any], padding: bytes) -> None:
-        self._raw, self._new, self._padding = raw, decompressor, padding
-        self._current = decompressor()
+    def __init__(self, raw: BinaryIO, new_decompressor: Callable[[], Any], padding: bytes) -> None:
+        self._raw, self._new_decompressor, self._padding = raw, new_decompressor, padding
+        self._decompressor = new_decompressor()
 
     def next_bytes(self, size: int) -> bytes:
+        """Return the next decompressed bytes, at most `size`; no bytes at the end of the file.
+
+        Raises:
+            EOFError: the file ends within a stream.
+        """
         while True:
             data = b""
-            if self._current.eof:
-                data = self._current.unused_data.lstrip(self._padding)
-                while not data and (read := self._raw.read(_COMPRESSED_BYTES)):
-                    data = read.lstrip(self._padding)
+            # A stream has ended: another one begins at the first byte that is not padding.
+            if self._decompressor.eof:
+                data = self._decompressor.unused_data.lstrip(self._padding)
+                while not data and (block := self._raw.read(_COMPRESSED_BYTES)):
+                    data = block.lstrip(self._padding)
                 if not data:
                     return b""
-                self._current = self._new()
-            elif self._current.needs_input:
+                self._decompressor = self._new_decompressor()
+            # Else it has output left from what it was given before.
+            elif self._decompressor.needs_input:
                 data = self._raw.read(_COMPRESSED_BYTES)
                 if not data:
                     raise EOFError
-            unpacked: bytes = self._current.decompress(data, size)
+            unpacked: bytes = self._decompressor.decompress(data, size)
+            # Some input yields no output yet, such as headers: no bytes would mean the end.
             if unpacked:
                 return unpacked
 
 
-def _streams(decompressor: Callable[[], Any], padding: bytes) -> Callable[[BinaryIO], object]:
-    return lambda raw: io.BufferedReader(_Streams(raw, decompressor, padding), 1 << 20)
+def _streams(new_decompressor: Callable[[], Any], padding: bytes) -> Callable[[BinaryIO], object]:
+    """Return a function that opens a file for `_CODECS`."""
+    return lambda raw: io.BufferedReader(_Streams(raw, new_decompressor, padding), 1 << 20)
 
 
 _CODECS: dict[bytes, Callable[[BinaryIO], object]] = {

@@ -17,6 +17,7 @@ LONGEST = 10**9
 """Largest length that a column of lengths may have, in tokens: more is a mistake."""
 
 _CHATS_TOGETHER = 1_000
+"""Limit for the chats of a range, as their bytes are not known."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -35,56 +36,62 @@ class Texts:
         return [self.first] if self.second is None else [self.first, self.second]
 
     def sizes(self) -> Ints:
-        """Return (n,) bytes of each."""
+        """Return (n,) bytes of each text, or of both texts of each pair."""
         import pyarrow.compute as pc
 
         sizes: Ints = np.sum([as_numpy(pc.binary_length(side)) for side in self.sides], axis=0)
         return sizes
 
-    def ranges(self, most_bytes: int, most: int) -> Iterator[tuple[int, int]]:
-        """Yield consecutive ranges of at most so many bytes and texts, or of one text."""
-        return ranges(self.sizes(), most_bytes, most)
+    def ranges(self, most_bytes: int, most_texts: int) -> Iterator[tuple[int, int]]:
+        """Yield start and stop of consecutive ranges of at most so many bytes and texts.
+
+        A text that is too large by itself is a range of its own.
+        """
+        return ranges(self.sizes(), most_bytes, most_texts)
 
     def slice(self, first: int, stop: int) -> Self:
-        """Return a range of them."""
+        """Return the texts from `first` to before `stop`."""
         return type(self)(*(side.slice(first, stop - first) for side in self.sides))
 
     def select(self, samples: Ints) -> Self:
-        """Return those at these positions, in ascending order."""
-        if len(samples) == len(self):
+        """Return the texts at these positions, which ascend."""
+        if len(samples) == len(self):  # so these are all positions
             return self
         return type(self)(*(side.take(as_arrow(samples)) for side in self.sides))
 
     def to_list(self) -> list[Any]:
-        """Return them as Python's texts, or pairs of texts."""
+        """Return the texts as Python's, or a tuple of two for each pair."""
         texts: list[list[str]] = [side.to_pylist() for side in self.sides]
         return texts[0] if len(texts) == 1 else list(zip(*texts, strict=True))
 
 
 @dataclass(frozen=True, eq=False)
 class Completions(Texts):
-    """(n,) prompts, and the completions that follow them in the same texts."""
+    """(n,) prompts, and their completions; both are tokenized together, as one text."""
 
     def joined(self) -> pa.LargeStringArray:
-        """Return (n,) prompts with their completions."""
+        """Return (n,) texts, of a prompt and its completion each."""
         import pyarrow.compute as pc
 
-        between = pa.scalar("", pa.large_string())
-        return pc.binary_join_element_wise(self.first, self.second, between)
+        separator = pa.scalar("", pa.large_string())
+        return pc.binary_join_element_wise(self.first, self.second, separator)
 
     def to_list(self) -> list[Any]:
-        """Return each as a prompt, and the prompt with its completion."""
+        """Return for each sample its prompt, and the text of its prompt and completion."""
         return list(zip(self.first.to_pylist(), self.joined().to_pylist(), strict=True))
 
 
 @dataclass(frozen=True, eq=False)
 class Instructions(Texts):
-    """(n,) prompts, and their completions, which are tokenized apart from them."""
+    """(n,) prompts, and their completions; each is tokenized by itself."""
 
 
 @dataclass(frozen=True, eq=False)
 class Chats:
-    """(n,) chats, and what the template gets beside each: see `batchstat.corpus.chat`."""
+    """(n,) chats, and what the chat template gets beside the messages of each.
+
+    Both are made by `batchstat.corpus.chat`.
+    """
 
     messages: list[list[Message]]
     inputs: list[TemplateInputs]
@@ -92,27 +99,31 @@ class Chats:
     def __len__(self) -> int:
         return len(self.messages)
 
-    def ranges(self, _: int, most: int) -> Iterator[tuple[int, int]]:
-        """Yield consecutive ranges of at most so many chats, and at most 1,000."""
-        size = min(most, _CHATS_TOGETHER)
-        yield from ((at, min(at + size, len(self))) for at in range(0, len(self), size))
+    def ranges(self, _: int, most_chats: int) -> Iterator[tuple[int, int]]:
+        """Yield start and stop of consecutive ranges of at most so many chats, and at most 1,000.
+
+        The first argument, a limit for bytes in `Texts.ranges`, is not used.
+        """
+        size = min(most_chats, _CHATS_TOGETHER)
+        yield from ((first, min(first + size, len(self))) for first in range(0, len(self), size))
 
     def slice(self, first: int, stop: int) -> Self:
-        """Return a range of them."""
-        return type(self)(*(each[first:stop] for each in self._columns))
+        """Return the chats from `first` to before `stop`."""
+        return type(self)(*(column[first:stop] for column in self._columns))
 
     def select(self, samples: Ints) -> Self:
-        """Return those at these positions."""
-        picked = samples.tolist()
-        return type(self)(*([each[i] for i in picked] for each in self._columns))
+        """Return the chats at these positions."""
+        positions = samples.tolist()
+        return type(self)(*([column[i] for i in positions] for column in self._columns))
 
     def to_list(self) -> list[Any]:
-        """Return what is known of each: messages, template inputs, and what a subclass adds."""
+        """Return a tuple for each chat: messages, template inputs, and what a subclass adds."""
         return list(zip(*self._columns, strict=True))
 
     @property
     def _columns(self) -> list[list[Any]]:
-        return [getattr(self, each.name) for each in fields(self)]
+        """The fields of the dataclass, those of a subclass too: a list of n values each."""
+        return [getattr(self, field.name) for field in fields(self)]
 
 
 @dataclass(frozen=True, eq=False)
@@ -133,12 +144,12 @@ class CompletionChats(Chats):
 
 @dataclass(frozen=True, eq=False)
 class PrecountedLengths:
-    """(n,) tokens of samples that come with their lengths."""
+    """(n,) lengths that the corpus has itself, so that no text is tokenized."""
 
     lengths: npt.NDArray[np.int64]
 
     def select(self, samples: Ints) -> "PrecountedLengths":
-        """Return those at these positions."""
+        """Return the lengths at these positions."""
         return PrecountedLengths(self.lengths[samples])
 
 

@@ -10,7 +10,7 @@ from batchstat.storage.addresses import check_regular
 from batchstat.storage.result_files import is_result
 from batchstat.storage.sealed_records import parse
 
-Found = TypeVar("Found", bound=PurePath)
+FilePath = TypeVar("FilePath", bound=PurePath)
 
 COMPRESSED_ENDINGS = (".gz", ".bz2", ".xz", ".zst")
 
@@ -26,11 +26,11 @@ ENDINGS = {
     ".feather": "arrow",
     ".npy": "npy",
 }
-"""Formats by the endings of names."""
+"""Format of a file by the ending of its name."""
 
 
 def ending(path: PurePath) -> str:
-    """Return the ending of a file's name in lower case, without that of a compressed one."""
+    """Return the ending of a file's name in lower case: `.jsonl` for `a.JSONL` and `a.jsonl.gz`."""
     name = PurePath(named_part(path.as_posix()))
     suffixes = [suffix.lower() for suffix in name.suffixes]
     if suffixes and suffixes[-1] in COMPRESSED_ENDINGS:
@@ -38,27 +38,43 @@ def ending(path: PurePath) -> str:
     return suffixes[-1] if suffixes else ""
 
 
-def once_each(found: list[Path]) -> list[Path]:
-    """Return each file once, by its shortest path: `**` follows links, even back to where it is."""
-    folders = {folder: folder.resolve() for folder in {each.parent for each in found}}
-    by_depth = sorted(found, key=lambda each: len(each.parts), reverse=True)
-    return list({(folders[each.parent], each.name): each for each in by_depth}.values())
+def without_duplicates(paths: list[Path]) -> list[Path]:
+    """Return each file once, by the shortest of the paths that a glob pattern found it by.
+
+    `**` follows links to folders, even to one that holds the link, and finds a file again below it.
+    """
+    real_folders = {folder: folder.resolve() for folder in {path.parent for path in paths}}
+    # The last path of a file in the dictionary stays, so the shortest one comes last.
+    longest_first = sorted(paths, key=lambda path: len(path.parts), reverse=True)
+    return list({(real_folders[path.parent], path.name): path for path in longest_first}.values())
 
 
-def of_saved_dataset(folder: Path, shown: str) -> list[str]:
-    """Return the names of the data files of a saved `datasets` Dataset; none if it is not one."""
+def saved_dataset_files(folder: Path, shown: str) -> list[str]:
+    """Return the names of the data files in a folder that `Dataset.save_to_disk` of datasets wrote.
+
+    Returns no names if the folder was not written by it.
+
+    Args:
+        folder: the folder.
+        shown: its name in messages.
+
+    Raises:
+        InputError: the folder has several splits, no data files, or was changed since.
+    """
+    # A DatasetDict has a folder for each of its splits, such as train and test.
     if (folder / "dataset_dict.json").exists():
-        splits = sorted(each.name for each in folder.iterdir() if each.is_dir())
+        splits = sorted(path.name for path in folder.iterdir() if path.is_dir())
         raise InputError(f"{shown} has several splits: name one of them: {', '.join(splits)}")
     state = folder / "state.json"
     if not state.exists() or not (folder / "dataset_info.json").exists():
         return []
     try:
-        # A pipe in its place would be waited for.
+        # Reading would wait forever if the name belonged to a pipe.
         check_regular(state)
         names = [file["filename"] for file in parse(state.read_bytes())["_data_files"]]
         for name in names:
-            # What datasets writes is beside its state; another file would be read as text.
+            # datasets writes its files beside the state. Any other name, such as /etc/passwd, would
+            # be read as text.
             if PurePath(name).name != name or ending(PurePath(name)) != ".arrow":
                 raise ValueError(f"{short(name)} is not the name of an Arrow file in this folder")
     except (ValueError, KeyError, TypeError, OSError) as error:
@@ -69,38 +85,57 @@ def of_saved_dataset(folder: Path, shown: str) -> list[str]:
 
 
 def data_files(
-    found: Iterable[Found],
+    paths: Iterable[FilePath],
     shown: str,
     is_there: Callable[[PurePath], bool],
     on_warning: Callable[[str], object],
     *,
     is_pattern: bool,
-) -> list[Found]:
-    """Return the files of a folder, or of a pattern, that belong to a corpus, sorted."""
-    files = sorted(path for path in found if not is_result(path, is_there))
-    data = [path for path in files if is_pattern or ending(path) in ENDINGS]
-    if not data:
+) -> list[FilePath]:
+    """Return those files of a folder, or of a glob pattern, that belong to a corpus, sorted.
+
+    Results of batchstat do not; nor do, in a folder, files whose ending is no known format.
+
+    Args:
+        paths: all files in the folder, or that match the pattern.
+        shown: the folder or the pattern, as messages name it.
+        is_there: returns whether a file exists, whether or not it is among `paths`.
+        on_warning: called with a message if files with other endings are skipped.
+        is_pattern: whether `paths` match a pattern: then files of any ending are wanted.
+
+    Raises:
+        InputError: no file is left.
+    """
+    files = sorted(path for path in paths if not is_result(path, is_there))
+    corpus_files = [path for path in files if is_pattern or ending(path) in ENDINGS]
+    if not corpus_files:
         raise InputError(
             f"no files match {shown}"
             if is_pattern
             else f"no data files in {shown} (known: {', '.join(ENDINGS)})"
         )
-    if len(data) < len(files):
-        others = [path.name for path in files if ending(path) not in ENDINGS]
-        more = f" and {len(others) - 3:,} more" if len(others) > 3 else ""
+    if len(corpus_files) < len(files):
+        skipped = [path.name for path in files if ending(path) not in ENDINGS]
+        more = f" and {len(skipped) - 3:,} more" if len(skipped) > 3 else ""
         on_warning(
-            f"skipped files in {shown} with unsupported extensions: {', '.join(others[:3])}{more} "
+            f"skipped files in {shown} with unsupported extensions: {', '.join(skipped[:3])}{more} "
             "(name a file to read it)"
         )
-    return data
+    return corpus_files
 
 
 def visible_files(folder: Path) -> Iterator[Path]:
-    """Yield the files of a folder and its subfolders, except hidden ones. Raise OSError."""
+    """Yield the files of a folder and its subfolders, except hidden ones.
+
+    Raises:
+        OSError: a subfolder cannot be read.
+    """
 
     def fail(error: OSError) -> None:
         raise error
 
-    for below, folders, files in os.walk(folder, onerror=fail):
-        folders[:] = [name for name in folders if not name.startswith(".")]
-        yield from (Path(below, name) for name in files if not name.startswith("."))
+    # Without `onerror`, os.walk would silently skip a folder that it cannot read.
+    for subfolder, folder_names, file_names in os.walk(folder, onerror=fail):
+        # os.walk descends into the folders that are left in its list.
+        folder_names[:] = [name for name in folder_names if not name.startswith(".")]
+        yield from (Path(subfolder, name) for name in file_names if not name.startswith("."))

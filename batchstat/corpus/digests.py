@@ -15,13 +15,18 @@ from batchstat.storage.addresses import as_os_errors
 from batchstat.storage.shown import is_remote
 
 _HASHED_BYTES = 1 << 20
+"""Bytes that are read and hashed at once."""
 _NUMBER_BYTES = 8
+"""Bytes of the largest number in an .npy file."""
 _PARQUET_END = 8
 """Bytes of the footer's length and the magic."""
 
 
 def digest_of(source: Source) -> str:
-    """Return the SHA-256 of a file; of a large one, that of the SHA-256s of every `SPLIT_BYTES`.
+    """Return the digest of a file, by which a later run recognizes it.
+
+    It is the SHA-256 of the file; of one larger than `SPLIT_BYTES`, the SHA-256 of the SHA-256s of
+    its splits.
 
     Raises:
         OSError: it cannot be read.
@@ -29,37 +34,44 @@ def digest_of(source: Source) -> str:
     split = Split(source)
     with as_os_errors(source.path):
         size = split.location.stat().st_size or 0
-    return joined_digest([_digest(split, *span) for span in _ranges(size)])
+    return joined_digest([_digest(split, first, stop) for first, stop in _spans(size)])
 
 
 def joined_digest(digests: Sequence[str]) -> str:
-    """Return the digest of a file from those of its `SPLIT_BYTES`, in order."""
+    """Return the digest of a file from the SHA-256s of its splits, in order."""
     if len(digests) == 1:
         return f"sha256:{digests[0]}"
     return f"sha256:{hashlib.sha256(''.join(digests).encode()).hexdigest()}"
 
 
-def _ranges(stop: int, first: int = 0) -> Iterator[tuple[int, int]]:
-    """Yield ranges of bytes; for a file of unknown size, one range to its end."""
+def _spans(stop: int, first: int = 0) -> Iterator[tuple[int, int]]:
+    """Divide the bytes from `first` to before `stop` into spans of `SPLIT_BYTES`.
+
+    If `stop` is 0, the size of the file is unknown: one span to its end, wherever this is.
+    """
     if stop == 0:
         yield 0, sys.maxsize
         return
-    for start in range(first, max(stop, first + 1), SPLIT_BYTES):
-        yield start, min(start + SPLIT_BYTES, stop)
+    # At least one span, which is empty if `first` is the end of the file.
+    for span_start in range(first, max(stop, first + 1), SPLIT_BYTES):
+        yield span_start, min(span_start + SPLIT_BYTES, stop)
 
 
 def _digest(split: Split, first: int, stop: int) -> str:
+    """Return the SHA-256 of the bytes from `first` to before `stop` of the source of a split."""
     with as_os_errors(split.source.path), split.location.open("rb") as file:
-        digest, left = _hash_span(file, first, stop)
+        digest, missing_bytes = _hash_span(file, first, stop)
     # A file of this machine that became shorter is noticed when it is opened to be read.
-    if left and split.source.bytes and is_remote(split.source.path):
+    if missing_bytes and split.source.bytes and is_remote(split.source.path):
         raise OSError(f"it ends before the {split.source.bytes:,} bytes that its storage says")
     return digest
 
 
 def _hash_span(file: BinaryIO, first: int, stop: int) -> tuple[str, int]:
-    """Return the SHA-256 of the bytes of a file from `first` to before `stop`, in hexadecimal, and
-    how many of them there are not.
+    """Hash the bytes of a file from `first` to before `stop`.
+
+    Returns:
+        Their SHA-256 in hexadecimal, and by how many bytes the file ends before `stop`.
     """
     digest = hashlib.sha256()
     if file.tell() != first:  # remote files may not be seekable; they start at 0 anyway
@@ -72,36 +84,43 @@ def _hash_span(file: BinaryIO, first: int, stop: int) -> tuple[str, int]:
 
 
 def content_digests(split: Split) -> tuple[tuple[str, ...], str]:
-    """Return the SHA-256 of each `SPLIT_BYTES` of a split, and a digest of everything else that its
-    counts depend on.
+    """Return digests of everything that the counts of a split depend on.
 
-    The latter is the line or the row group in which it ends, the head of the file, or its footer.
+    If a later run finds the same digests, it uses the counts of the earlier one.
+
+    Returns:
+        The SHA-256 of each `SPLIT_BYTES` of the split; and one digest of what it depends on outside
+        of them, which is empty for a whole source.
 
     Raises:
         SourceError: it cannot be read.
     """
     with as_source_errors(split.source):
-        digests = tuple(_digest(split, *span) for span in _ranges(split.end, split.first))
+        digests = tuple(_digest(split, *span) for span in _spans(split.end, split.first))
         if split.is_whole:
             return digests, ""
         with split.location.open("rb") as file:
-            beside = [_hash_span(file, *span)[0] for span in _beside(file, split)]
-        return digests, hashlib.sha256("".join(beside).encode()).hexdigest()
+            digests_outside = [_hash_span(file, *span)[0] for span in _spans_outside(file, split)]
+        return digests, hashlib.sha256("".join(digests_outside).encode()).hexdigest()
 
 
-def _beside(file: BinaryIO, split: Split) -> Iterator[tuple[int, int]]:
+def _spans_outside(file: BinaryIO, split: Split) -> Iterator[tuple[int, int]]:
+    """Yield the bytes outside a split that its counts depend on, as spans from first to stop.
+
+    A split ends where the last line, row group or number that begins in it ends; and its columns
+    are named at the head of the file, or in its footer.
+    """
     size, stop = split.source.bytes, split.end
     if is_compressed(file.read(16)):
-        # All of a compressed file is counted in its first split.
+        # All of a compressed file is counted in its first split; the later ones are empty.
         yield stop, size if split.first == 0 else stop
     elif split.source.format == "parquet":
-        # Counts depend on the footer, and on the end of a row group that begins in the split.
         file.seek(max(size - _PARQUET_END, 0))
-        footer = int.from_bytes(file.read(_PARQUET_END)[:4], "little")
-        yield max(size - _PARQUET_END - footer, 0), size
+        footer_bytes = int.from_bytes(file.read(_PARQUET_END)[:4], "little")
+        yield max(size - _PARQUET_END - footer_bytes, 0), size
         yield stop, max(stop, _end_of_groups(split))
     elif split.source.format == "npy":
-        # Its header, and the number that begins in the split and may end after it.
+        # The header says the type of the numbers; the last one may end after the split.
         yield 0, HEAD_BYTES
         yield stop, stop + _NUMBER_BYTES
     else:
@@ -112,7 +131,7 @@ def _beside(file: BinaryIO, split: Split) -> Iterator[tuple[int, int]]:
 
 
 def _end_of_groups(split: Split) -> int:
-    """Return where the last row group that begins in a split ends."""
+    """Return where the last row group that begins in a split ends, in bytes; 0 if none begins."""
     from batchstat.corpus.formats.parquet_files import open_parquet
 
     try:

@@ -18,6 +18,7 @@ from batchstat.corpus.sources import Source
 from batchstat.errors import InputError, OptionError, short
 
 _CHUNK_RECORDS = 10_000
+"""Limit for the records of a chunk."""
 
 _Read = Callable[[str, Any, CorpusOptions], Iterator[Chunk]]
 
@@ -26,29 +27,36 @@ class TableReader(CorpusReader):
     """Samples of a table in memory, from the requested columns."""
 
     def __init__(self, table: Any, options: CorpusOptions, name: str) -> None:
-        """Raise OptionError unless it is a pandas DataFrame or a Dataset of `datasets`."""
+        """Choose the reader for the type of the table; messages call the table `name`.
+
+        Raises:
+            OptionError: it is neither a pandas DataFrame nor a Dataset of `datasets`.
+        """
         super().__init__((), options)
-        self._table, self._name, kind = table, name, type(table).__name__
-        names = getattr(table, "column_names", None)
-        # A DatasetDict has the columns of each of its splits.
-        if isinstance(names, dict):
-            raise OptionError(f"the corpus has several splits: pass one: {', '.join(names)}")
-        # By what it has and is called, so that neither datasets nor pandas has to be imported.
+        self._table, self._name, type_name = table, name, type(table).__name__
+        column_names = getattr(table, "column_names", None)
+        # A DatasetDict has a dictionary, with the columns of each of its splits.
+        if isinstance(column_names, dict):
+            raise OptionError(f"the corpus has several splits: pass one: {', '.join(column_names)}")
+        # Types are recognized by attributes and name: neither datasets nor pandas is imported.
         if hasattr(table, "with_format") and hasattr(table, "iter"):
-            self._read: _Read = _dataset
-        elif kind == "DataFrame" and hasattr(table, "iloc"):
-            self._read = _frame
+            self._read: _Read = _chunks_of_dataset
+        elif type_name == "DataFrame" and hasattr(table, "iloc"):
+            self._read = _chunks_of_frame
         else:
             raise OptionError(
-                f"unsupported corpus type {kind}: pass paths, a pandas DataFrame or a Dataset"
+                f"unsupported corpus type {type_name}: pass paths, a pandas DataFrame or a Dataset"
             )
 
     def blocks(self) -> Generator[Block, None, None]:
-        """Yield the samples of the table in order."""
+        """Yield the samples of the table in order.
+
+        A table has no file, so its size and digest are those of the values that are read.
+        """
         digest, size = hashlib.sha256(), 0
         reading = self.begin(Source(self._name, 0, "", "arrow"))
 
-        def chunks() -> Iterator[Chunk]:
+        def hashed_chunks() -> Iterator[Chunk]:
             nonlocal size
             for chunk in self._read(self._name, self._table, self.options):
                 for values in chunk.columns.values():
@@ -57,11 +65,13 @@ class TableReader(CorpusReader):
                     size += len(data)
                 yield chunk
 
-        yield from self.samples(reading, chunks())
+        yield from self.samples(reading, hashed_chunks())
+        # Size and digest are known only now, after the last chunk.
         reading.source = Source(self._name, size, f"sha256:{digest.hexdigest()}", "arrow")
 
 
 def _as_bytes(values: Column) -> memoryview:
+    """Return a column as bytes to hash: Arrow's as an IPC stream, Python's as their `repr`."""
     if not isinstance(values, pa.Array):
         return memoryview(repr(values).encode(errors="surrogatepass"))
     sink = pa.BufferOutputStream()
@@ -71,32 +81,35 @@ def _as_bytes(values: Column) -> memoryview:
     return memoryview(sink.getvalue())
 
 
-def _dataset(name: str, table: Any, options: CorpusOptions) -> Iterator[Chunk]:
+def _chunks_of_dataset(name: str, dataset: Any, options: CorpusOptions) -> Iterator[Chunk]:
+    """Yield the requested columns of a Dataset of `datasets`; messages call it `name`."""
     columns: Columns | None = None
-    size = 0
-    for part in _tables(table):
+    bytes_read = 0
+    for table in _tables_of(dataset):
+        # All tables have the columns of the first one.
         if columns is None:
-            columns = columns_of(name, part.schema, options)
-        for batch in part.select(list(columns.all)).combine_chunks().to_batches():
-            size += batch.nbytes
-            yield from as_chunks(batch, columns, size)
+            columns = columns_of(name, table.schema, options)
+        for batch in table.select(list(columns.all)).combine_chunks().to_batches():
+            bytes_read += batch.nbytes
+            yield from as_chunks(batch, columns, position=bytes_read)
 
 
-def _tables(table: Any) -> Iterator[pa.Table]:
-    """Yield the records of a Dataset as training gets them."""
-    if (getattr(table, "format", None) or {}).get("type") != "custom":
-        yield from table.with_format("arrow").iter(_CHUNK_RECORDS)
+def _tables_of(dataset: Any) -> Iterator[pa.Table]:
+    """Yield the records of a Dataset as training gets them, 10,000 in a table."""
+    # "custom" is the format of a Dataset with a function that was set by `set_transform`.
+    if (getattr(dataset, "format", None) or {}).get("type") != "custom":
+        yield from dataset.with_format("arrow").iter(_CHUNK_RECORDS)
         return
-    # Of `set_transform`. One record at a time: it may pad those that it gets together.
-    for first in range(0, len(table), _CHUNK_RECORDS):
-        rows = (table[i] for i in range(first, min(first + _CHUNK_RECORDS, len(table))))
-        plain = [
-            # Tensors become lists.
-            {name: each.tolist() if hasattr(each, "tolist") else each for name, each in row.items()}
+    # The function is called for one record at a time, as it may pad those that it gets together.
+    for first in range(0, len(dataset), _CHUNK_RECORDS):
+        rows = (dataset[i] for i in range(first, min(first + _CHUNK_RECORDS, len(dataset))))
+        plain_rows = [
+            # Tensors and arrays have `tolist`, and become lists.
+            {key: cell.tolist() if hasattr(cell, "tolist") else cell for key, cell in row.items()}
             for row in rows
         ]
         try:
-            yield pa.Table.from_pylist(plain)
+            yield pa.Table.from_pylist(plain_rows)
         except (pa.ArrowException, OverflowError) as error:
             raise InputError(
                 f"what the transform of the Dataset makes is not read ({short(str(error))}): pass "
@@ -104,37 +117,42 @@ def _tables(table: Any) -> Iterator[pa.Table]:
             ) from None
 
 
-def _frame(name: str, table: Any, options: CorpusOptions) -> Iterator[Chunk]:
-    names = list(map(str, table.columns))
+def _chunks_of_frame(name: str, frame: Any, options: CorpusOptions) -> Iterator[Chunk]:
+    """Yield the requested columns of a pandas DataFrame; messages call it `name`."""
+    names = list(map(str, frame.columns))
     texts = [
-        name
-        for i, name in enumerate(names)
-        # Of this kind are pandas' own types of text too.
-        if table.dtypes.iloc[i].kind == "O" and any(isinstance(v, str) for v in table.iloc[:, i])
+        column
+        for i, column in enumerate(names)
+        # "O" is the kind of Python objects, and of pandas' own types of text too.
+        if frame.dtypes.iloc[i].kind == "O" and any(isinstance(v, str) for v in frame.iloc[:, i])
     ]
     columns = choose_columns(name, names, texts, options)
-    for first in range(0, len(table), _CHUNK_RECORDS):
-        part = table.iloc[first : first + _CHUNK_RECORDS]
-        values = {column: _values(part.iloc[:, names.index(column)]) for column in columns.all}
-        arrays = (each for each in values.values() if isinstance(each, pa.Array))
+    for first in range(0, len(frame), _CHUNK_RECORDS):
+        part = frame.iloc[first : first + _CHUNK_RECORDS]
+        # By position, as names of columns need not be texts.
+        values_of = {column: _values(part.iloc[:, names.index(column)]) for column in columns.all}
+        arrays = (values for values in values_of.values() if isinstance(values, pa.Array))
+        # (len(part),) decoded bytes of each record; those of Python's objects are not known.
         sizes = sum(map(decoded_bytes, arrays), np.zeros(len(part), dtype=np.int64))
         for start, stop in ranges(sizes, CHUNK_BYTES, _CHUNK_RECORDS):
             yield Chunk(
-                columns={name: each[start:stop] for name, each in values.items()},
+                columns={column: values[start:stop] for column, values in values_of.items()},
                 position=first + stop,
                 read=columns,
             )
 
 
 def _values(series: Any) -> Column:
-    """Return a column as Arrow; if types are mixed, unchanged, with None for missing values."""
+    """Return a column as an Arrow array, or as a list if its values are of several types."""
     try:
         values = pa.array(series, from_pandas=True)
+        # Chunks come from pandas' own types that are stored in Arrow.
         if isinstance(values, pa.ChunkedArray):
-            # More than 2 GiB of text do not fit into a column with small offsets.
+            # Together they may have more text than the 2 GiB that 32-bit offsets reach.
             kind = pa.large_string() if holds_text(values.type) else values.type
             values = pa.concat_arrays([decoded(chunk).cast(kind) for chunk in values.chunks])
         return values
+    # Types are mixed, or a number is too large for Arrow: each value is checked by itself later.
     except (pa.ArrowException, OverflowError):
         pairs = zip(series, series.isna(), strict=True)
-        return [None if missing else value for value, missing in pairs]
+        return [None if is_missing else value for value, is_missing in pairs]

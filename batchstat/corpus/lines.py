@@ -9,7 +9,7 @@ from typing import TypeAlias
 import numpy as np
 import pyarrow as pa
 
-from batchstat.corpus.bad_records import MOST_RECORD_BYTES, BadRecord, Location, ending, too_long
+from batchstat.corpus.bad_records import MOST_RECORD_BYTES, BadRecord, Location, as_error, too_long
 from batchstat.corpus.opening import OpenSource, line_end
 from batchstat.errors import InputError
 
@@ -19,6 +19,7 @@ MOST_LINES = 20_000
 _BOM = b"\xef\xbb\xbf"
 _UTF16 = (b"\xff\xfe", b"\xfe\xff")
 _PROBE_BYTES = 1 << 16
+"""Bytes that are looked at to find an encoding, or read at once to find the end of a line."""
 _REMEDY = "convert it to UTF-8, for example with iconv"
 
 
@@ -38,7 +39,12 @@ class LongLine:
 
     @classmethod
     def of(cls, pieces: Sequence[bytes], before: "LongLine | None" = None) -> "LongLine":
-        """Return the line made of these pieces, or of what is known of those before and these."""
+        """Summarize a line from its consecutive pieces.
+
+        Args:
+            pieces: the next pieces of the line.
+            before: summary of the pieces before these; None if these are the first.
+        """
         size, quotes = sum(map(len, pieces)), sum(piece.count(b'"') for piece in pieces)
         if before is None:
             return cls(pieces[0][:_PROBE_BYTES], size, quotes)
@@ -46,7 +52,7 @@ class LongLine:
 
 
 RawLines: TypeAlias = list[str | LongLine]
-"""Consecutive lines with their ends."""
+"""Consecutive lines, each with its line end."""
 
 
 @dataclass(frozen=True)
@@ -55,8 +61,8 @@ class Lines:
 
     Attributes:
         texts: (n,) large_string, without the line ends.
-        first: number of the first line, from 1.
-        bad: lines that cannot be read: they are empty here.
+        first: number of the first line, counted from 1 in the split.
+        bad: by their index in `texts`, lines that cannot be read, and have an empty text.
     """
 
     texts: pa.LargeStringArray
@@ -80,19 +86,25 @@ def read_lines(opened: OpenSource) -> Iterator[Lines]:
             bad = BadRecord("too_long", too_long("line", block.long.size))
             yield Lines(pa.array([""], pa.large_string()), block.first, {0: bad})
             continue
-        texts = _split(block.data)
+        texts = _texts_of_lines(block.data)
+        # All lines are checked for UTF-8 at once; one by one only if that fails.
         try:
             texts.validate(full=True)
             yield Lines(texts, block.first)
         except pa.ArrowInvalid:
-            yield _without_bad_lines(block)
+            yield _checked_one_by_one(block)
 
 
 def read_raw_lines(opened: OpenSource, *, skip: bool) -> Iterator[RawLines]:
-    r"""Yield the lines of a source, many at a time, with their \n or \r\n; else as `read_lines`.
+    r"""Yield the lines of a source as Python's texts, many at a time, each with its \n or \r\n.
 
-    If bad records are skipped, bytes that are not UTF-8 become lone surrogates, which the caller
-    finds in the record that they belong to.
+    Args:
+        opened: the source.
+        skip: whether bad records are skipped. Then bytes that are not UTF-8 become lone surrogates,
+            by which the caller knows the bad record that holds them.
+
+    Raises:
+        InputError: bytes that are not UTF-8, unless bad records are skipped.
     """
     for block in _blocks(opened):
         if block.long is not None:
@@ -102,24 +114,35 @@ def read_raw_lines(opened: OpenSource, *, skip: bool) -> Iterator[RawLines]:
             text = block.data.decode()
         except UnicodeDecodeError as error:
             if not skip:
+                # The lines before the bad one come first: they may hold an earlier bad record.
                 start = block.data.rfind(b"\n", 0, error.start) + 1
                 yield from _lines_at_once(block.data[:start].decode())
                 line = block.first + block.data.count(b"\n", 0, start)
                 message = not_utf8(block.offset + error.start, block.data[error.start])
                 location = Location(opened.path, line, "line", opened.lines_before)
-                raise ending(location, message) from None
+                raise as_error(location, message) from None
             text = block.data.decode(errors="surrogateescape")
         yield from _lines_at_once(text)
 
 
 def _lines_at_once(text: str) -> Iterator[RawLines]:
-    lines = io.StringIO(text, newline="\n")
-    while some := list[str | LongLine](islice(lines, MOST_LINES)):
-        yield some
+    """Yield the lines of a text with their ends, at most `MOST_LINES` at a time."""
+    all_lines = io.StringIO(text, newline="\n")
+    while lines := list[str | LongLine](islice(all_lines, MOST_LINES)):
+        yield lines
 
 
 @dataclass(frozen=True)
 class _Block:
+    """Consecutive whole lines, or the summary of a single line that is too long.
+
+    Attributes:
+        data: the bytes of the lines with their ends; empty if there is a `long` line.
+        first: number of the first line, counted from 1 in the split.
+        offset: where the lines begin in the file, in bytes.
+        long: the line that is too long.
+    """
+
     data: bytes
     first: int
     offset: int
@@ -127,49 +150,63 @@ class _Block:
 
 
 def _blocks(opened: OpenSource) -> Iterator[_Block]:
-    """Yield blocks that end at the end of a line, except the last."""
-    first, offset = 1, 0
-    if begin := opened.split.first:  # a line belongs to the split it begins in
+    """Yield the lines of a split as blocks of whole lines; the last line may lack its end.
+
+    Raises:
+        InputError: the file is UTF-16.
+    """
+    first_line, offset = 1, 0
+    # A line belongs to the split it begins in: a later split starts after the line before it.
+    if begin := opened.split.first:
         offset = opened.stream.seek(line_end(opened.stream, begin))
     for data in _cut_after_lines(opened, offset):
         if offset == 0 and _is_utf16(data.head if isinstance(data, LongLine) else data):
             # Much of such a file would be valid UTF-8.
             raise InputError(f"{opened.path} is UTF-16: {_REMEDY}")
         if isinstance(data, LongLine):
-            yield _Block(b"", first, offset, data)
-            first, offset = first + 1, offset + data.size
+            yield _Block(b"", first_line, offset, data)
+            first_line, offset = first_line + 1, offset + data.size
             continue
         if offset == 0 and data.startswith(_BOM):
             data, offset = data.removeprefix(_BOM), len(_BOM)
-            # A file of a mark alone has no line, where the rest would be an empty one.
+            # A file that is only a byte-order mark has no line, not an empty one.
             if not data:
                 return
-        yield _Block(data, first, offset)
-        first += data.count(b"\n")
+        yield _Block(data, first_line, offset)
+        first_line += data.count(b"\n")
         offset += len(data)
 
 
 def _is_utf16(data: bytes) -> bool:
-    """Return whether data is UTF-16: by its mark, or if every other byte of the text is NUL."""
+    """Return whether the start of a file is UTF-16: it has a byte-order mark of UTF-16, or about
+    every other byte is NUL, as in UTF-16 of Latin letters.
+    """
     even, odd = data[:_PROBE_BYTES:2], data[1:_PROBE_BYTES:2]
-    nuls = sorted([even.count(0), odd.count(0)])
-    return data.startswith(_UTF16) or (nuls[0] == 0 and nuls[1] > max(2, 3 * len(even) // 4))
+    fewer, more = sorted([even.count(0), odd.count(0)])
+    # No NUL on one side, and on the other more than 2, and more than three quarters.
+    return data.startswith(_UTF16) or (fewer == 0 and more > max(2, 3 * len(even) // 4))
 
 
 def _bytes_of_split(opened: OpenSource, at: int) -> Iterator[bytes]:
-    """Yield the bytes of a split from `at`, the start of a line, to the end of its last line."""
+    """Yield the bytes of a split from `at`, the start of a line, to the end of its last line.
+
+    That line begins in the split, and may end after it.
+    """
     stop = opened.split.stop
     if stop is None:
         while data := opened.stream.read(BLOCK_BYTES):
             yield data
         return
-    ended = True
+    # True also if no line begins in the split, as one that began before covers all of it.
+    line_has_ended = True
     while at < stop and (data := opened.stream.read(min(BLOCK_BYTES, stop - at))):
         at += len(data)
         yield data
-        ended = data.endswith(b"\n")
-    if at != stop or ended:
+        line_has_ended = data.endswith(b"\n")
+    # The file may also end before the split, if it became shorter.
+    if at != stop or line_has_ended:
         return
+    # The rest of the last line.
     while data := opened.stream.read(_PROBE_BYTES):
         end = data.find(b"\n") + 1
         yield data[: end or len(data)]
@@ -178,60 +215,76 @@ def _bytes_of_split(opened: OpenSource, at: int) -> Iterator[bytes]:
 
 
 def _cut_after_lines(opened: OpenSource, at: int) -> Iterator[bytes | LongLine]:
+    """Yield the bytes of a split from `at` in pieces that end where a line ends.
+
+    A line of more than `MOST_RECORD_BYTES` is passed over, without holding it in memory: its
+    summary is yielded instead.
+    """
+    # The line that has not ended yet: its bytes so far and their number, or, once it is too long,
+    # only its summary.
     held: list[bytes] = []
-    size = 0
+    held_bytes = 0
     long: LongLine | None = None
     for data in _bytes_of_split(opened, at):
+        # `end`: the position after the first line end, 0 if there is none.
         end = data.find(b"\n") + 1
         piece = data[: end or len(data)]
-        if long is not None or size + len(piece) > MOST_RECORD_BYTES:
-            long, held, size = LongLine.of([*held, piece], long), [], 0
+        if long is not None or held_bytes + len(piece) > MOST_RECORD_BYTES:
+            long, held, held_bytes = LongLine.of([*held, piece], long), [], 0
             if not end:
                 continue
             yield long
             long, data = None, data[end:]
+        # `end`: the position after the last line end.
         end = data.rfind(b"\n") + 1
         if end:
             yield b"".join([*held, data[:end]])
-            held, size = [], 0
+            held, held_bytes = [], 0
         if end < len(data):
             held.append(data[end:])
-            size += len(data) - end
+            held_bytes += len(data) - end
+    # The last line of a file may lack its end.
     if long is not None:
         yield long
     if held:
         yield b"".join(held)
 
 
-def _split(data: bytes) -> pa.LargeStringArray:
+def _texts_of_lines(data: bytes) -> pa.LargeStringArray:
+    r"""Return the lines of UTF-8 as texts without their ends; that they are UTF-8 is not checked.
+
+    b"ab\nc\r\n" becomes "ab" and "c", which Arrow stores as the text "abc" with the offsets 0, 2
+    and 3.
+    """
     if b"\r\n" in data:
         data = data.replace(b"\r\n", b"\n")
     if data and not data.endswith(b"\n"):
         data += b"\n"
     ends = np.flatnonzero(np.frombuffer(data, dtype=np.uint8) == ord("\n"))
     offsets = np.zeros(len(ends) + 1, dtype=np.int64)
-    # Each earlier by the line ends before it, which are taken out below.
+    # Line i ends i bytes earlier in the text, which lacks the ends of the i lines before it.
     offsets[1:] = ends - np.arange(len(ends))
     text = pa.py_buffer(data.replace(b"\n", b""))
     return pa.LargeStringArray.from_buffers(len(ends), pa.py_buffer(offsets), text)
 
 
-def _without_bad_lines(block: _Block) -> Lines:
-    good: list[str] = []
+def _checked_one_by_one(block: _Block) -> Lines:
+    """Return the lines of a block, of which those that are not UTF-8 are bad, with empty texts."""
+    texts: list[str] = []
     bad: dict[int, BadRecord] = {}
     offset = block.offset
     lines = block.data.removesuffix(b"\n").split(b"\n")
     for i, line in enumerate(lines):
         try:
-            good.append(line.removesuffix(b"\r").decode())
+            texts.append(line.removesuffix(b"\r").decode())
         except UnicodeDecodeError as error:
             message = not_utf8(offset + error.start, line[error.start])
             bad[i] = BadRecord("not_utf8", message)
-            good.append("")
+            texts.append("")
         offset += len(line) + 1
-    return Lines(pa.array(good, pa.large_string()), block.first, bad)
+    return Lines(pa.array(texts, pa.large_string()), block.first, bad)
 
 
-def not_utf8(at: int, byte: int) -> str:
-    """Return the message for a byte that is not UTF-8, at offset `at` of the file."""
-    return f"byte {at} is not UTF-8 (0x{byte:02x}): {_REMEDY}"
+def not_utf8(offset: int, byte: int) -> str:
+    """Return the message for a byte of the file, at this offset, that is not UTF-8."""
+    return f"byte {offset} is not UTF-8 (0x{byte:02x}): {_REMEDY}"

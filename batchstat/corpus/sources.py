@@ -15,9 +15,9 @@ from batchstat.corpus.data_files import (
     ENDINGS,
     data_files,
     ending,
-    of_saved_dataset,
-    once_each,
+    saved_dataset_files,
     visible_files,
+    without_duplicates,
 )
 from batchstat.errors import LEFT_OUT, InputError, OptionError, SourceError, named_part, short
 from batchstat.parameters import described
@@ -155,7 +155,7 @@ def _at_address(
         files = {n: info for n, info in found.items() if info.get("type") != "directory"}
         if list(files) == [path]:
             names = [path]
-        elif not is_pattern and (saved := of_saved_dataset(here, address)):
+        elif not is_pattern and (saved := saved_dataset_files(here, address)):
             names = [f"{path.rstrip('/')}/{name}" for name in saved]
         else:
             names = _in_listing(files, storage, None if is_pattern else path, address, on_warning)
@@ -217,7 +217,7 @@ def _on_disk(path: Path, on_warning: Callable[[str], object]) -> Iterable[Path]:
     shown = path.as_posix()
     is_folder = path.is_dir()
     if is_folder:
-        if saved := of_saved_dataset(path, shown):
+        if saved := saved_dataset_files(path, shown):
             return [path / name for name in saved]
         files: Iterable[Path] = visible_files(path)
     # A file may have brackets in its name; a name without a file fails where it is opened.
@@ -228,7 +228,7 @@ def _on_disk(path: Path, on_warning: Callable[[str], object]) -> Iterable[Path]:
         names = glob.glob(str(path), recursive=True)  # noqa: PTH207
         files = [Path(name) for name in names if Path(name).is_file()]
         if "**" in path.parts:  # two of them find the same file several times
-            files = once_each(files)
+            files = without_duplicates(files)
 
     def is_there(file: PurePath) -> bool:
         return Path(file).exists()

@@ -17,62 +17,80 @@ if TYPE_CHECKING:
 
 
 def holds_values(corpus: object) -> bool:
-    """Return whether there is one value per sample, and neither a table nor paths."""
+    """Return whether a corpus is a Series, an array or a list with one value per sample.
+
+    It is not if it is a table, or the path of a file, or a list of paths.
+    """
     if isinstance(corpus, Sequence) and not isinstance(corpus, str | bytes):
-        # A list of texts is one of paths: its user has `texts`.
+        # Strings in a list are paths: users who mean texts pass them as the argument `texts`.
         return len(corpus) > 0 and not isinstance(corpus[0], str | os.PathLike)
-    # pandas is not imported to know its Series.
+    # A Series is recognized by its attributes: importing pandas takes long. A table has columns.
     is_series = hasattr(corpus, "iloc") and not hasattr(corpus, "columns")
     return is_series or isinstance(corpus, np.ndarray)
 
 
 def table_of(values: Any, options: CorpusOptions) -> "tuple[pd.DataFrame, CorpusOptions]":
-    """Return values as a table, and the options that read it: by what the first values are, texts,
-    numbers of tokens, token ids or messages, unless a column is named.
+    """Turn one value per sample into a table of one column, and name that column in the options.
+
+    If the options name no column yet, the type of the first value decides what the column holds:
+    texts, numbers of tokens, token ids or messages.
 
     Raises:
-        OptionError: values of none of these kinds, or an array of several dimensions.
-        InputError: there are none.
+        OptionError: the values are of none of these kinds, or the array has several dimensions.
+        InputError: there are no values.
     """
     import pandas as pd
 
     if isinstance(values, np.ndarray) and values.ndim != 1:
         raise OptionError(f"corpus of shape {values.shape}: pass one value per sample")
-    # Lists of one length each would else become the columns of a table.
+    # A Series first: pandas would make a column of each position in lists of the same length.
     series = values if hasattr(values, "iloc") else pd.Series(list(values))
     kind = _kind_of(series)
+    # A Series may have a name of its own, by which options such as text_column refer to it.
     name = series.name if isinstance(series.name, str) else kind
+    # "text" is also the default, so this is the case in which no option names a column.
     if options.content == "text" and not options.text_column:
+        # `kind` begins the option's name: text_column (a tuple), length_column, and so on.
         column: Any = (name,) if kind == "text" else name
         options = replace(options, **{f"{kind}_column": column})
     return pd.DataFrame({name: series}), options
 
 
 def table_of_texts(texts: Iterable[Any]) -> "pd.DataFrame":
-    """Return texts as a table. Raises OptionError for a single text, or something else."""
+    """Return texts as a table with the column `text`. A missing text may be None.
+
+    Raises:
+        OptionError: a single text instead of several, or an element that is not text.
+    """
     import pandas as pd
 
+    # A string is iterable too: each of its characters would be a sample.
     if isinstance(texts, str):
         raise OptionError(f"texts={short(texts)}: must be a list of texts")
-    found = listed("texts", texts)
-    for place, each in enumerate(found):
-        if not (each is None or isinstance(each, str)):
-            raise OptionError(f"texts[{place}]={short(each)}: must be text")
-    return pd.DataFrame({"text": pd.Series(found, dtype=object)})
+    text_list = listed("texts", texts)
+    for i, text in enumerate(text_list):
+        if not (text is None or isinstance(text, str)):
+            raise OptionError(f"texts[{i}]={short(text)}: must be text")
+    return pd.DataFrame({"text": pd.Series(text_list, dtype=object)})
 
 
 def _kind_of(series: "pd.Series[Any]") -> str:
+    """Return what the first value that is not missing shows all values to be: `text`, `length`,
+    `messages` or `tokens`. With `_column` appended, it is the name of an option.
+    """
     first = next(iter(islice(series.dropna(), 1)), None)
     if first is None:
         raise InputError("the corpus has no values: pass some")
     if isinstance(first, str):
         return "text"
+    # A number is a token count. True and False are integers to Python, but not token counts.
     if isinstance(first, int | np.integer) and not isinstance(first, bool):
         return "length"
-    inner = first[0] if isinstance(first, Sequence | np.ndarray) and len(first) else None
-    if isinstance(inner, dict):
+    # A chat is a list of dictionaries, a tokenized sample a list of token ids.
+    element = first[0] if isinstance(first, Sequence | np.ndarray) and len(first) else None
+    if isinstance(element, dict):
         return "messages"
-    if isinstance(inner, int | np.integer):
+    if isinstance(element, int | np.integer):
         return "tokens"
     raise OptionError(
         f"corpus of {type(first).__name__}: pass texts, numbers of tokens, token ids or messages, "
