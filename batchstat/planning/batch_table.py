@@ -54,7 +54,8 @@ class BatchTable:
 
     @classmethod
     def of(cls, plans: Iterable[BatchPlan], trained_in: Samples | None = None) -> "BatchTable":
-        """Return the batches of the plans of all windows of an epoch, which may be none.
+        """Return the batches of an epoch, given the plans of all its windows; of no plan, an empty
+        table.
 
         Args:
             plans: the plans.
@@ -64,20 +65,24 @@ class BatchTable:
 
     @classmethod
     def _of_plan(cls, plan: BatchPlan, trained_in: Samples | None) -> "BatchTable":
-        edges = plan.row_offsets[plan.batch_offsets]
-        entries: Ints = np.diff(edges)
+        """Count the batches of one plan. `trained_in` as in `of`."""
+        # (n_batches + 1,) entries of each batch: the first entry of its first row.
+        entry_offsets = plan.row_offsets[plan.batch_offsets]
+        entries: Ints = np.diff(entry_offsets)
         samples = entries
+        # Of a split sample, only the part at token 0 counts.
         if plan.starts is not None:
-            samples = sums((plan.starts == 0).astype(np.int64), edges)
-        tokens, squares = moments(plan.lengths, edges)
+            samples = sums((plan.starts == 0).astype(np.int64), entry_offsets)
+        tokens, squares = moments(plan.lengths, entry_offsets)
         padded_squares = squares
         if plan.document_multiple > 1:
-            padded_squares = moments(plan.padded_lengths, edges)[1]
+            padded_squares = moments(plan.padded_lengths, entry_offsets)[1]
         trained = None
         if trained_in is not None:
-            known = trained_in.trained_tokens(plan.samples, plan.starts, plan.lengths)
-            assert known is not None
-            trained = sums(known, edges)
+            trained_of_entries = trained_in.trained_tokens(plan.samples, plan.starts, plan.lengths)
+            # Known, since ranks are balanced by trained tokens only where they are.
+            assert trained_of_entries is not None
+            trained = sums(trained_of_entries, entry_offsets)
         rows = np.diff(plan.batch_offsets)
         numbers = (rows, plan.widths, entries, samples, tokens, squares, padded_squares)
         return cls(*numbers, plan.unit_offsets, trained)
@@ -86,22 +91,26 @@ class BatchTable:
     def of_whole_samples(
         cls, rows: Ints, widths: Ints, entries: Ints, tokens: Ints, squares: Ints
     ) -> "BatchTable":
-        """Return batches from their totals: each is a unit, and no sample is split or padded to a
-        multiple of its own.
+        """Return a table from totals of batches, each (n_batches,). Each batch is a unit of its
+        own, and each entry a whole sample without padding of its own, so that samples equal
+        entries.
         """
         units = np.arange(len(rows) + 1)
         return cls(rows, widths, entries, entries, tokens, squares, squares, units)
 
     @classmethod
-    def concatenate(cls, every: Sequence["BatchTable"]) -> "BatchTable":
-        """Concatenate batches; the units of the first come before those of the next."""
-        if not every:
+    def concatenate(cls, tables: Sequence["BatchTable"]) -> "BatchTable":
+        """Concatenate tables; the units of the first come before those of the next. Of no table, an
+        empty one.
+        """
+        if not tables:
             none = np.zeros(0, dtype=np.int64)
             return cls(**dict.fromkeys(_NUMBERS, none), unit_offsets=np.zeros(1, dtype=np.int64))
-        sizes = np.concatenate([np.diff(table.unit_offsets) for table in every])
+        sizes = np.concatenate([np.diff(table.unit_offsets) for table in tables])
+        # Tables of one strategy have the same columns.
         columns = {
-            name: np.concatenate([getattr(table, name) for table in every])
-            for name in every[0]._columns
+            name: np.concatenate([getattr(table, name) for table in tables])
+            for name in tables[0]._columns
         }
         return cls(**columns, unit_offsets=offsets_from_sizes(sizes))
 
@@ -110,9 +119,10 @@ class BatchTable:
         return _NUMBERS if self.trained is None else (*_NUMBERS, "trained")
 
     def take(self, units: Ints) -> "BatchTable":
-        """Return the batches of these units, in this order; itself if that is how it has them."""
+        """Return the batches of these units, in this order; the table itself if it has them so."""
         if np.array_equal(units, np.arange(self.n_units)):
             return self
+        # Each unit is one batch: unit numbers are batch numbers.
         if self.n_units == len(self):
             columns = {name: getattr(self, name)[units] for name in self._columns}
             return BatchTable(**columns, unit_offsets=np.arange(len(units) + 1))
@@ -121,7 +131,7 @@ class BatchTable:
         return BatchTable(**columns, unit_offsets=offsets)
 
     def sum_by_unit(self, numbers: Ints) -> Ints:
-        """Return (n_units,) sums of a number that each batch has."""
+        """Return (n_units,) the sum of `numbers` (n_batches,) over the batches of each unit."""
         return numbers if self.n_units == len(self) else sums(numbers, self.unit_offsets)
 
 

@@ -36,8 +36,9 @@ class Classes:
 
     @cached_property
     def members(self) -> list[Ints]:
-        """(n_members,) the samples of each class, ascending."""
+        """A list with (n_members,) samples of each class, ascending."""
         order = np.argsort(self.codes, kind="stable")
+        # Without a class (−1) comes first, then class by class.
         return np.split(order[np.count_nonzero(self.codes < 0) :], np.cumsum(self.sizes)[:-1])
 
     @cached_property
@@ -58,13 +59,13 @@ class Classes:
         offsets: Ints | None = None,
         keep: Sequence[str] = (),
     ) -> "Classes":
-        """Build classes from encoded labels.
+        """Build classes from encoded labels. A class is a label that some sample counts in.
 
         Args:
             codes: (n,) or (offsets[-1],) index into `names`; −1 for no label.
             names: the labels, in the order of their first sample.
-            offsets: (n + 1,) sample i has codes[offsets[i] : offsets[i + 1]], at least one; None
-                if each has one.
+            offsets: (n + 1,) sample i has codes[offsets[i] : offsets[i + 1]], at least one; None if
+                each has one.
             keep: the labels that count, if any are given; others are treated as no label.
 
         Raises:
@@ -73,52 +74,66 @@ class Classes:
         for label in keep:
             if label not in names:
                 raise InputError(f"no sample has the label {label!r}{not_there(label, names)}")
-        kept = np.array([not keep or name in keep for name in names] + [False])
-        used = np.where(kept[codes], codes, -1)
-        counts = np.bincount(used + 1, minlength=len(names) + 1)[1:]
+        # Code −1, no label, is the last element: never kept.
+        is_kept = np.array([not keep or name in keep for name in names] + [False])
+        labels = np.where(is_kept[codes], codes, -1)
+        # Samples of each label: code −1 is counted at 0, which is cut off.
+        counts = np.bincount(labels + 1, minlength=len(names) + 1)[1:]
         if not counts.any():
             raise InputError("no sample has a label, so there are no classes to balance")
-        several = 0
+        n_multilabel = 0
         if offsets is not None:
-            several = int(np.count_nonzero(np.add.reduceat(used >= 0, offsets[:-1]) > 1))
+            # reduceat works from each offset to the next: on the labels of one sample.
+            n_multilabel = int(np.count_nonzero(np.add.reduceat(labels >= 0, offsets[:-1]) > 1))
+            # rank[label] is 0 for the rarest label, and the highest for no label (−1). Of a
+            # sample's labels the one with the least rank counts; of equally rare ones, the first in
+            # `names`.
             rarest_first = np.append(np.argsort(counts, kind="stable"), -1)
             rank = np.empty_like(rarest_first)
             rank[rarest_first] = np.arange(len(rank))
-            used = rarest_first[np.minimum.reduceat(rank[used], offsets[:-1])]
-        present = np.bincount(used + 1, minlength=len(names) + 1)[1:] > 0
-        dense = np.append(np.cumsum(present) - 1, -1)
-        named = tuple(name for name, there in zip(names, present, strict=True) if there)
-        return cls(dense[used], named, several)
+            labels = rarest_first[np.minimum.reduceat(rank[labels], offsets[:-1])]
+        present = np.bincount(labels + 1, minlength=len(names) + 1)[1:] > 0
+        # Number the labels that are left from 0, without gaps; −1 stays −1.
+        class_of_label = np.append(np.cumsum(present) - 1, -1)
+        class_names = tuple(name for name, used in zip(names, present, strict=True) if used)
+        return cls(class_of_label[labels], class_names, n_multilabel)
 
     @classmethod
     def encode(cls, labels: Iterable[object], keep: Sequence[str] = ()) -> "Classes":
-        """Build classes from the labels of each sample, of any type, by their `label_text`.
+        """Build classes from the labels of each sample, of any type: labels with the same
+        `label_text` are one.
 
-        A list, tuple, set or array holds several labels.
+        A list, tuple, set or array holds several labels: [["a", "b"], "b"] makes sample 0 an "a",
+        the rarer one.
 
         Raises:
             InputError: see `of`.
         """
-        known: dict[str, int] = {}
+        ids: dict[str, int] = {}  # the code of each text
         codes: list[int] = []
         offsets = [0]
-        several = False
+        is_multilabel = False
         for label in map(_plain, labels):
+            # NumPy's masked value is an array, too, and means no label.
             if isinstance(label, _SEVERAL) and label is not np.ma.masked:
-                several = True
+                is_multilabel = True
                 texts = (label_text(_plain(one)) for one in label)
-                each = [known.setdefault(text, len(known)) for text in texts if text is not None]
-                codes += list(dict.fromkeys(each)) or [-1]
+                ids_of_one = [ids.setdefault(text, len(ids)) for text in texts if text is not None]
+                # The same label twice counts once; a sample without any has the code −1.
+                codes += list(dict.fromkeys(ids_of_one)) or [-1]
             else:
                 text = label_text(label)
-                codes.append(-1 if text is None else known.setdefault(text, len(known)))
+                codes.append(-1 if text is None else ids.setdefault(text, len(ids)))
             offsets.append(len(codes))
-        ends = np.array(offsets) if several else None
-        return cls.of(np.array(codes, dtype=np.int64), tuple(known), ends, keep)
+        ends = np.array(offsets) if is_multilabel else None
+        return cls.of(np.array(codes, dtype=np.int64), tuple(ids), ends, keep)
 
 
 def _plain(label: Any) -> Any:
-    """Return an Arrow scalar, or a number of NumPy or torch, as a Python value."""
+    """Return a label as a Python value, so that the same number is the same class: Arrow scalars,
+    numbers of NumPy or torch. A NumPy float stays, since its text is the number in its own
+    precision.
+    """
     if hasattr(label, "as_py"):
         return label.as_py()
     if label is np.ma.masked or isinstance(label, np.floating):
@@ -127,11 +142,15 @@ def _plain(label: Any) -> Any:
 
 
 def not_there(label: str, names: Sequence[str]) -> str:
-    """Return the end of a message about a missing label: the nearest one, or those that exist."""
+    """Return the end of the message that no sample has `label`: the most similar of `names`, or the
+    first of them.
+    """
     nearest = did_you_mean(label, names)
     first_names = ", ".join(names[:_SHOWN]) + (", …" if len(names) > _SHOWN else "")
     return f": {nearest}" if nearest else f" (has: {first_names})"
 
 
 _SHOWN = 20
+"""Labels that a message lists at most."""
+
 _SEVERAL = (list, tuple, set, frozenset, np.ndarray)

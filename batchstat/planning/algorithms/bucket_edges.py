@@ -13,8 +13,8 @@ Cost = Callable[[int], float]
 
 
 def above_last_edge(strategy: str, edges: Sequence[int], longest: int) -> InputError:
-    """Return the error for a sample longer than the last bucket edge, with edges that would hold
-    it.
+    """Return the error for a sample longer than the last bucket edge. Its message suggests edges
+    that would hold the sample.
     """
     written = ",".join(map(str, [*edges, longest]))
     return InputError(
@@ -27,13 +27,14 @@ def above_last_edge(strategy: str, edges: Sequence[int], longest: int) -> InputE
 def each_optimal_edges(
     values: Ints, counts: Ints, buckets: int, *, cost: Cost = int, least: int = 1
 ) -> Iterator[tuple[int, ...]]:
-    """Yield ascending inclusive upper edges of at most 1, 2, … `buckets` buckets, the last at or
-    above the longest length.
+    """Yield the best bucket edges for at most 1, 2, … `buckets` buckets: ascending, inclusive upper
+    edges, the last at or above the longest length. Of one sample each of 3, 4 and 9 tokens: (9,),
+    (4, 9), (3, 4, 9).
 
-    They minimise the sum over samples of the `cost` of the edge above each; with the edge itself as
-    the cost, the padding to the edges. Exact: dynamic programming over the distinct lengths, with
-    the best last cut found on the lower hull of lines (slope: samples so far; Monge costs), in time
-    proportional to buckets × distinct lengths.
+    The best edges minimise the sum over samples of the `cost` of the edge above each; where the
+    edge itself is the cost, the padding to the edges. The result is exact: dynamic programming over
+    the distinct lengths, with the best last cut found on the lower hull of lines (slope: samples so
+    far; Monge costs), in time proportional to buckets × distinct lengths.
 
     Args:
         values: (n_distinct,) the distinct lengths, ascending.
@@ -43,23 +44,25 @@ def each_optimal_edges(
         least: fewest samples per bucket.
 
     Raises:
-        InputError: more than n samples for one bucket.
+        InputError: fewer than `least` samples in all.
     """
     check_least(least, int(counts.sum()))
     edges = values.tolist()
-    before = [0, *np.cumsum(counts).tolist()]
+    samples_before = [0, *np.cumsum(counts).tolist()]
     costs = [cost(edge) for edge in edges]
-    best: list[float] = [0, *([np.inf] * len(edges))]
-    chosen: list[list[int]] = []
+    # Element j: the least cost of the first j distinct lengths. With no bucket, none fit.
+    least_costs: list[float] = [0, *([np.inf] * len(edges))]
+    cuts_by_bucket: list[list[int]] = []
     for _ in range(min(buckets, len(edges))):
-        best, cuts = _one_more(best, before, costs, least)
-        chosen.append(cuts)
-        upper_edges, at = [], len(edges)
-        for cuts in reversed(chosen):
-            if at == 0:
+        least_costs, cuts = _one_more(least_costs, samples_before, costs, least)
+        cuts_by_bucket.append(cuts)
+        # Back from the end: the last bucket begins at its cut, where the bucket before it ends.
+        upper_edges, end = [], len(edges)
+        for cuts in reversed(cuts_by_bucket):
+            if end == 0:  # all lengths are in fewer buckets
                 break
-            upper_edges.append(edges[at - 1])
-            at = cuts[at]
+            upper_edges.append(edges[end - 1])
+            end = cuts[end]
         yield tuple(reversed(upper_edges))
 
 
@@ -74,19 +77,29 @@ def check_least(least: int, samples: int) -> None:
 def _one_more(
     best: Sequence[float], before: Sequence[int], costs: Sequence[float], least: int
 ) -> tuple[list[float], list[int]]:
-    """Return the least cost of the first j distinct lengths with one more bucket, and where that
-    bucket begins.
+    """Return, for j = 0 … n_distinct, the least cost of the first j distinct lengths with one more
+    bucket than `best` has, and the length index at which that last bucket begins.
 
-    `best[i] + cost of edge j × (samples up to j - samples up to i)` is a line in the cost of the
-    edge, with the slope -before[i], which falls as i rises.
+    A last bucket of lengths i to j − 1 costs `best[i] + x × (before[j] − before[i])`, where x is
+    the cost of its edge. For each i that is a line in x with the slope −before[i], which falls as i
+    rises; the best i is the lowest line at x. Since x rises with j, lines that have been passed
+    never return.
+
+    Args:
+        best: (n_distinct + 1,) the least cost of the first i lengths so far.
+        before: (n_distinct + 1,) samples of the first i lengths.
+        costs: (n_distinct,) cost of each length as an edge.
+        least: fewest samples per bucket.
     """
     least_costs: list[float] = [0, *([np.inf] * len(costs))]
     cuts = [0] * (len(costs) + 1)
+    # Lines that are the lowest somewhere, by their i; those before `first` have been passed.
     hull: list[int] = []
     first = added = 0
     for j in range(1, len(costs) + 1):
+        # Add the lines of all i from which a bucket up to j has enough samples.
         while added < j and before[j] - before[added] >= least:
-            if best[added] < np.inf:
+            if best[added] < np.inf:  # else too few samples for the buckets before
                 while len(hull) - first > 1 and _never_lowest(
                     best, before, hull[-2], hull[-1], added
                 ):
@@ -94,6 +107,7 @@ def _one_more(
                 hull.append(added)
             added += 1
         x = costs[j - 1]
+        # Pass lines while the next one is as low at x.
         while len(hull) - first > 1 and _at(best, before, hull[first + 1], x) <= _at(
             best, before, hull[first], x
         ):
@@ -105,13 +119,17 @@ def _one_more(
 
 
 def _at(best: Sequence[float], before: Sequence[int], i: int, x: float) -> float:
+    """Return the height of line i at x, without what all lines share (x × before[j])."""
     return best[i] - x * before[i]
 
 
 def _never_lowest(
     best: Sequence[float], before: Sequence[int], one: int, two: int, three: int
 ) -> bool:
-    """Return whether the second of three lines of falling slope is nowhere the lowest."""
+    """Return whether line `two` can be removed. Of three lines of falling slope, it is the lowest
+    from where it crosses `one` to where `three` crosses it; that range is empty if the second
+    crossing comes first (compared by products, without dividing).
+    """
     return (best[two] - best[one]) * (before[three] - before[two]) >= (best[three] - best[two]) * (
         before[two] - before[one]
     )
@@ -124,7 +142,10 @@ edges, the last at or above the longest length. A rule may find fewer than were 
 """
 
 _TRIALS, _STEPS_A_LENGTH = 100, 2
+"""Climbs of `equal-cost`, and the most moves in each per distinct length."""
+
 _MOST_CANDIDATES = 1_000
+"""Distinct lengths that `equal-cost` tries as edges."""
 
 
 def find_edges(
@@ -173,12 +194,14 @@ def check_choice(
         raise OptionError(f"{name} and {wanted[0]} are mutually exclusive; give one")
 
 
-def check_buckets(name: str, buckets: int | None, different: int) -> None:
-    """Raise InputError if there are more `buckets` than `different` widths."""
-    if buckets is not None and buckets > different:
+def check_buckets(name: str, buckets: int | None, distinct_widths: int) -> None:
+    """Raise InputError if more `buckets` are requested than there are distinct widths: `name` is
+    the parameter.
+    """
+    if buckets is not None and buckets > distinct_widths:
         raise InputError(
-            f"{name}={buckets}: the lengths have only {different:,} distinct "
-            f"{'width' if different == 1 else 'widths'}: set at most {different:,}"
+            f"{name}={buckets}: the lengths have only {distinct_widths:,} distinct "
+            f"{'width' if distinct_widths == 1 else 'widths'}: set at most {distinct_widths:,}"
         )
 
 
@@ -189,15 +212,19 @@ def _optimal(values: Ints, counts: Ints, buckets: int, cost: Cost) -> Ints:
 
 @described("Put the same number of samples in each bucket.")
 def _quantile(values: Ints, counts: Ints, buckets: int, _: Cost) -> Ints:
-    upto = np.cumsum(counts)
-    ranks = -(-int(upto[-1]) * np.arange(1, buckets + 1) // buckets)
-    edges: Ints = np.unique(values[np.searchsorted(upto, ranks)])
+    samples_upto = np.cumsum(counts)
+    # The last sample of each bucket, counted from 1 in rising order: of 10 samples and 4 buckets 3,
+    # 5, 8, 10. The minus signs round up.
+    ranks = -(-int(samples_upto[-1]) * np.arange(1, buckets + 1) // buckets)
+    # The edge is the length of that sample; the same length for two buckets leaves one edge.
+    edges: Ints = np.unique(values[np.searchsorted(samples_upto, ranks)])
     return edges
 
 
 @described("Space edges evenly from 0 to the longest length.")
 def _uniform(values: Ints, _counts: Ints, buckets: int, _: Cost) -> Ints:
     longest = int(values[-1])
+    # Divide, rounded up: a longest length of 10 in 4 buckets gives 3, 5, 8, 10.
     return np.unique(-(-longest * np.arange(1, buckets + 1) // buckets))
 
 
@@ -206,8 +233,10 @@ def _uniform(values: Ints, _counts: Ints, buckets: int, _: Cost) -> Ints:
 )
 def _geometric(values: Ints, _counts: Ints, buckets: int, _: Cost) -> Ints:
     shortest, longest = int(values[0]), int(values[-1])
+    # From 10 to 1,000 in 2 buckets: 100; the longest length is added as the last edge.
     growing = shortest * (longest / shortest) ** (np.arange(1, buckets) / buckets)
     edges: Ints = np.unique(np.append(np.ceil(growing).astype(np.int64), longest))
+    # Rounding errors can lift an edge above the longest length.
     return edges[edges <= longest]
 
 
@@ -219,19 +248,21 @@ def _geometric(values: Ints, _counts: Ints, buckets: int, _: Cost) -> Ints:
     """
 )
 def _equal_tokens(values: Ints, counts: Ints, buckets: int, _: Cost) -> Ints:
-    upto = np.concatenate([[0], np.cumsum(values.astype(np.int64) * counts)])
-    share = upto[-1] / buckets
+    tokens_before = np.concatenate([[0], np.cumsum(values.astype(np.int64) * counts)])
+    share = tokens_before[-1] / buckets
     edges, taken = [], 0
-    while taken + share < upto[-1]:
-        group = int(np.searchsorted(upto, taken + share, side="right")) - 1
-        value = int(values[group])
-        needed = int((taken + share - int(upto[group])) // value) + 1
-        taken = int(upto[group]) + needed * value
-        if needed == counts[group]:  # all of this length: the next one begins a bucket
-            group += 1
-        if group == len(values):
+    # `taken` tokens are in the buckets so far. The next bucket ends with the sample that exceeds
+    # its share: the `n_samples`-th of those with `length`.
+    while taken + share < tokens_before[-1]:
+        i = int(np.searchsorted(tokens_before, taken + share, side="right")) - 1
+        length = int(values[i])
+        n_samples = int((taken + share - int(tokens_before[i])) // length) + 1
+        taken = int(tokens_before[i]) + n_samples * length
+        if n_samples == counts[i]:  # all of this length: the next one begins a bucket
+            i += 1
+        if i == len(values):
             break
-        edges.append(int(values[group]))
+        edges.append(int(values[i]))
     return np.unique([*edges, int(values[-1])])
 
 
@@ -253,40 +284,47 @@ def _equal_cost(values: Ints, counts: Ints, buckets: int, cost: Cost) -> Ints:
         return values[-1:]
     before = offsets_from_sizes(counts)
     if len(values) > _MOST_CANDIDATES:
+        # Try evenly spaced ones; samples of the lengths between count with the next one above.
         tried = np.linspace(0, len(values) - 1, max(_MOST_CANDIDATES, buckets + 1)).astype(np.int64)
         values, before = values[tried], np.concatenate([[0], before[tried + 1]])
     costs = np.array([cost(int(value)) for value in values], dtype=np.float64)
     last = len(values) - 1
     rng = np.random.default_rng(0)
-    places = np.argsort(rng.random((_TRIALS, last)), axis=1)[:, : buckets - 1]
-    # Thresholds of each climb, between the two that never move.
-    at = np.hstack(
-        [np.full((_TRIALS, 1), -1), np.sort(places, axis=1), np.full((_TRIALS, 1), last)]
+    # Of each row of random numbers, the positions of the smallest: draws without replacement.
+    drawn = np.argsort(rng.random((_TRIALS, last)), axis=1)[:, : buckets - 1]
+    # (climbs, buckets + 1) index of the length that ends each bucket; −1 and the last never move.
+    ends = np.hstack(
+        [np.full((_TRIALS, 1), -1), np.sort(drawn, axis=1), np.full((_TRIALS, 1), last)]
     )
     climbs = np.arange(_TRIALS)
-    best, best_gap = at[0].copy(), np.inf
-    place_before, move_before = np.zeros_like(climbs), np.zeros_like(climbs)
+    best, best_gap = ends[0].copy(), np.inf
+    pair_before, move_before = np.zeros_like(climbs), np.zeros_like(climbs)
     for _ in range(_STEPS_A_LENGTH * len(values)):
-        upto = before[at + 1]
-        spent = costs[at[:, 1:]] * (upto[:, 1:] - upto[:, :-1])
-        gaps = spent[:, 1:] - spent[:, :-1]
-        place = np.abs(gaps).argmax(axis=1)
-        gap = gaps[climbs, place]
-        least = np.abs(gap).argmin()
-        if abs(gap[least]) < best_gap:
-            best_gap, best = abs(gap[least]), at[least].copy()
+        # The cost of each bucket: samples × cost of its edge; the gap is upper − lower neighbour.
+        samples_upto = before[ends + 1]
+        bucket_costs = costs[ends[:, 1:]] * (samples_upto[:, 1:] - samples_upto[:, :-1])
+        gaps = bucket_costs[:, 1:] - bucket_costs[:, :-1]
+        # Of each climb, the two neighbours that differ most; `ends[pair + 1]` is between them.
+        pair = np.abs(gaps).argmax(axis=1)
+        gap = gaps[climbs, pair]
+        best_climb = np.abs(gap).argmin()
+        if abs(gap[best_climb]) < best_gap:
+            best_gap, best = abs(gap[best_climb]), ends[best_climb].copy()
+        # +1 gives the lower bucket a length more where the upper one costs more, −1 one less.
         move = np.sign(gap).astype(np.int64)
-        moved = at[climbs, place + 1] + move
-        is_between = (at[climbs, place] < moved) & (moved < at[climbs, place + 2])
-        is_back = (place == place_before) & (move == -move_before)
-        going = (move != 0) & is_between & ~is_back
+        moved = ends[climbs, pair + 1] + move
+        is_between = (ends[climbs, pair] < moved) & (moved < ends[climbs, pair + 2])
+        # The same threshold just came from there: it would loop.
+        goes_back = (pair == pair_before) & (move == -move_before)
+        going = (move != 0) & is_between & ~goes_back
+        # Climbs that have ended are no longer followed.
         if not going.all():
             if not going.any():
                 break
-            at, place, move, moved = at[going], place[going], move[going], moved[going]
-            climbs = climbs[: len(at)]
-        at[climbs, place + 1] = moved
-        place_before, move_before = place, move
+            ends, pair, move, moved = ends[going], pair[going], move[going], moved[going]
+            climbs = climbs[: len(ends)]
+        ends[climbs, pair + 1] = moved
+        pair_before, move_before = pair, move
     edges: Ints = values[best[1:]]
     return edges
 

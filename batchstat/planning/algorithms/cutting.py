@@ -17,7 +17,8 @@ def narrowed(lengths: Ints) -> Ints:
 
 
 def longest_first(lengths: Ints, window: int | None = None) -> Ints:
-    """Return positions of `lengths` (n,), longest first; equal lengths keep their order.
+    """Return the positions that sort `lengths` (n,), longest first; equal lengths keep their order.
+    Of [5, 9, 5]: [1, 0, 2].
 
     With `window`, every `window` consecutive lengths are sorted by themselves.
     """
@@ -25,6 +26,8 @@ def longest_first(lengths: Ints, window: int | None = None) -> Ints:
     shortness = _shortness(lengths)
     if window is None or n <= window:
         return np.argsort(shortness, kind="stable")
+    # Full windows are the rows of a matrix, sorted in one call; positions in a window become
+    # positions in `lengths` by adding where it begins. The short last window follows.
     whole = n - n % window
     order = np.argsort(shortness[:whole].reshape(-1, window), axis=1, kind="stable")
     order += np.arange(0, whole, window)[:, None]
@@ -36,16 +39,24 @@ def longest_first(lengths: Ints, window: int | None = None) -> Ints:
 
 
 def falling_lengths(lengths: Ints, window: int) -> Ints:
-    """Return every `window` consecutive lengths sorted, longest first: those of `longest_first`."""
+    """Return the lengths that `longest_first` puts in order: every `window` consecutive ones
+    sorted, longest first. Of [3, 9, 5, 7] and a window of 2: [9, 3, 7, 5].
+
+    For tables of batches, which do not say which sample has which length.
+    """
     shortness, whole = _shortness(lengths), len(lengths) - len(lengths) % window
+    # Full windows are the rows of a matrix; the short last window is sorted by itself.
     shortness[:whole].reshape(-1, window).sort(axis=1, kind="stable")
     shortness[whole:].sort(kind="stable")
+    # longest − (longest − length) is the length again.
     falling: Ints = lengths.max(initial=0) - shortness
     return falling
 
 
 def _shortness(lengths: Ints) -> Ints:
-    """Return longest − length of each, in 16 bits if they fit."""
+    """Return longest − length of each (n,): its stable ascending sort puts the longest first. In 16
+    bits if they fit, which NumPy sorts several times faster.
+    """
     longest = lengths.max(initial=0)
     fits = lengths.dtype == np.uint16 or longest - lengths.min(initial=longest) < 2**16
     kind = np.uint16 if fits else np.int64
@@ -54,7 +65,8 @@ def _shortness(lengths: Ints) -> Ints:
 
 
 def cut_every(n: int, size: int, window: int | None = None, *, keep_short: bool = True) -> Ints:
-    """Return offsets of consecutive groups of `size`; a short last group is kept or dropped.
+    """Return the offsets of groups of `size` consecutive positions: of 10 positions in groups of 4,
+    [0, 4, 8, 10], or [0, 4, 8] if a short last group is dropped.
 
     With `window`, every `window` consecutive positions are cut by themselves, and only the last
     group of all may be dropped.
@@ -62,6 +74,7 @@ def cut_every(n: int, size: int, window: int | None = None, *, keep_short: bool 
     if window is None or n <= window:
         offsets = np.arange(0, n + 1, size)
         return np.append(offsets, n) if keep_short and n % size else offsets
+    # A row per window: where its groups begin. Beginnings after the last position are left out.
     begins = np.arange(0, n, window)[:, None] + np.arange(0, window, size)
     offsets = np.append(begins[begins < n], n)
     return offsets if keep_short or offsets[-1] - offsets[-2] == size else offsets[:-1]
@@ -80,42 +93,48 @@ def cut_by_budget(
     *,
     keep_short: bool = True,
 ) -> Ints:
-    """Return offsets of batches of descending `lengths` (n,), each with size × longest within the
-    budget.
+    """Return the offsets of batches of descending `lengths` (n,), each with size × longest within
+    the budget. Of [9, 5, 5, 4] and a budget of 15: [0, 1, 4].
 
     A sample above the budget is alone in its batch. The longest comes first, so a batch's size is
     one division (infinibatch's BucketedReadaheadBatchIterator with a callable size). With `window`,
     every `window` consecutive lengths descend and are cut by themselves; without `keep_short`, the
     last batch of all is dropped if it could hold more.
     """
-    n, end, length = len(lengths), 0, lengths.data
+    # A memory view, since NumPy takes much longer for single elements.
+    n, end, length_at = len(lengths), 0, lengths.data
+    # An empty sample counts as one token, so no batch has more samples than the budget.
     most = max_samples or max(budget, 1)
     offsets = [0]
     for first in range(0, n, window or max(n, 1)):
         stop, end = min(first + (window or n), n), first
         while end < stop:
-            # An empty sample counts as one token.
-            size = budget // (length[end] or 1) or 1
+            # The first length is the longest; an empty sample counts as one token.
+            size = budget // (length_at[end] or 1) or 1
             end += size if size < most else most
             offsets.append(end)
+        # The last batch of a window ends with it, even if it could hold more: it was counted on
+        # past `stop`.
         offsets[-1] = stop
     return np.array(offsets if keep_short or end == n else offsets[:-1])
 
 
 def holds_more(lengths: Ints, offsets: Ints, budget: int, max_samples: int | None) -> bool:
-    """Return whether the last batch that `cut_by_budget` cut of `lengths` (n,) could hold more."""
+    """Return whether the last batch that `cut_by_budget` cut of descending `lengths` (n,) is short:
+    could hold another sample as long as its first.
+    """
     if len(offsets) < 2:
         return False
-    size = budget // (int(lengths[offsets[-2]]) or 1) or 1
-    held = int(offsets[-1] - offsets[-2])
-    return held < (size if max_samples is None else min(size, max_samples))
+    fitting = budget // (int(lengths[offsets[-2]]) or 1) or 1
+    n_samples = int(offsets[-1] - offsets[-2])
+    return n_samples < (fitting if max_samples is None else min(fitting, max_samples))
 
 
 def one_left_out(sequence: Ints, rng: np.random.Generator, first: int = 0) -> Ints:
-    """Return a sequence of batches without one of those from `first` on, each as likely.
+    """Draw one batch from `sequence[first:]` to leave out, each as likely, and return the others.
 
     Sorted longest first, the last batch always has the shortest samples: without it, no epoch would
-    train these. Each sample is in one batch, so that each is as likely to be left out.
+    train these. Each sample is in one batch, so each is as likely to be left out.
     """
     return np.delete(sequence, rng.integers(first, len(sequence)))
 
@@ -127,15 +146,16 @@ def one_sample_a_row(
     widths: Ints | None,
     sequence: Ints | None = None,
 ) -> BatchPlan:
-    """Return the plan whose rows are samples of `lengths` (n,).
+    """Return the plan whose rows are single samples of `lengths` (n,), not packed.
 
     Args:
         lengths: the lengths of the samples.
-        order: (n,) their sequence; those after the last offset are dropped.
+        order: (n,) the samples, in the sequence in which they are cut; those after the last offset
+            are dropped.
         batch_offsets: (n_batches + 1,) samples of each batch.
-        widths: (n_batches,) width of each batch; None for the longest of it.
-        sequence: the sequence in which the batches come, those left out not among them; None as
-            they are.
+        widths: (n_batches,) width of each batch; None for its longest sample.
+        sequence: (n_kept,) the batches that remain, in the sequence in which they come; None for
+            all as they are.
     """
     if sequence is None:
         rows = np.arange(int(batch_offsets[-1]) + 1)
@@ -145,24 +165,26 @@ def one_sample_a_row(
         sizes = batch_offsets[sequence + 1] - first
         batch_offsets = offsets_from_sizes(sizes)
         rows = np.arange(int(batch_offsets[-1]) + 1)
+        # The batches moved to their new places: row i comes from position i + what its batch moved.
         places = np.repeat(first - batch_offsets[:-1], sizes)
         places += rows[:-1]
         order = order.take(places)
         widths = None if widths is None else widths[sequence]
-    held = lengths.take(order).astype(np.int64, copy=False)
+    lengths_in_order = lengths.take(order).astype(np.int64, copy=False)
     return BatchPlan(
         samples=order,
-        lengths=held,
+        lengths=lengths_in_order,
         row_offsets=rows,
         batch_offsets=batch_offsets,
         unit_offsets=np.arange(len(batch_offsets)),
-        widths=longest_of_each(held, batch_offsets) if widths is None else widths,
+        widths=longest_of_each(lengths_in_order, batch_offsets) if widths is None else widths,
     )
 
 
 def longest_of_each(lengths: Ints, batch_offsets: Ints) -> Ints:
     """Return (n_batches,) the longest length of each batch."""
-    if len(batch_offsets) == 1:
+    if len(batch_offsets) == 1:  # no batch, of which reduceat would fail
         return lengths[:0]
+    # The maximum from each offset to the next; lengths after the last offset are dropped.
     longest: Ints = np.maximum.reduceat(lengths[: batch_offsets[-1]], batch_offsets[:-1])
     return longest

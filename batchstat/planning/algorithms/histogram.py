@@ -15,7 +15,8 @@ from batchstat.planning.batch_table import BatchTable
 
 @dataclass(frozen=True, eq=False)
 class RowRuns:
-    """Run-length encoded rows, widest first.
+    """Rows of an epoch as run-length encoded numbers, widest first: run i is `counts[i]` equal
+    rows.
 
     Attributes:
         counts: (n_runs,) rows of each run.
@@ -31,7 +32,7 @@ class RowRuns:
 
     @classmethod
     def of_samples(cls, stats: LengthStats) -> "RowRuns":
-        """Return one row per sample."""
+        """Return one row per sample: each distinct length is a run."""
         values, counts = stats.values[::-1].astype(np.int64), stats.counts[::-1]
         return cls(counts, values, np.ones_like(values), values**2)
 
@@ -40,18 +41,24 @@ class RowRuns:
         """Return rows of at most `capacity` tokens and `most` samples, packed by best fit
         decreasing.
 
-        Each run of the packing puts as many samples of one length into every row of a range. Where
-        no range begins or ends, rows are equal: those are the runs.
+        Each placement of the packing puts the same number of equally long samples into every row of
+        a range of rows. Rows between two places where any range begins or ends are equal: they are
+        a run.
         """
         values, counts = stats.values[::-1].astype(np.int64), stats.counts[::-1]
         packing, kinds = best_fit_of_counts(values, counts, capacity, most)
+        # `kinds` says of which length each placement is: values[kinds].
         first_rows, end_rows = packing.row, packing.row + packing.rows
         run_edges = np.unique(np.concatenate([first_rows, end_rows]))
+        # The runs that each placement covers: from first_runs to before end_runs.
         first_runs = np.searchsorted(run_edges, first_rows)
         end_runs = np.searchsorted(run_edges, end_rows)
 
         def sums_per_row(numbers: Ints) -> Ints:
-            """Return (n_runs,) the sum over the placements that cover a row, of each run."""
+            """Return (n_runs,) the sum of `numbers` (one for each placement) over the placements
+            that cover the run.
+            """
+            # Add each number where its placement begins, subtract it where it ends, and sum up.
             change = np.zeros(len(run_edges), dtype=np.int64)
             np.add.at(change, first_runs, numbers)
             np.subtract.at(change, end_runs, numbers)
@@ -63,26 +70,31 @@ class RowRuns:
             np.diff(run_edges)[widest_first],
             held[widest_first],
             sums_per_row(packing.each)[widest_first],
+            # Tokens of one length × the length: the sum of their squares.
             sums_per_row(packing.tokens * values[kinds])[widest_first],
         )
 
     def within(self, budget: int, multiple: int, max_samples: int | None) -> tuple[Ints, bool]:
-        """Return offsets of batches with rows × width within `budget`, or of one row; and whether
-        the last one could hold more.
+        """Cut the rows into batches whose rows × width are within `budget`; a row above it is
+        alone.
+
+        Returns the offsets of the batches in rows, and whether the last batch could hold more rows.
         """
         padded = np.maximum(round_up(self.held, multiple), 1)
         sizes = np.maximum(1, budget // padded)
         if max_samples is not None:
             sizes = np.minimum(sizes, max_samples)
-        parts, at = [], 0
+        begins, begin = [], 0
         for size, end in zip(sizes.tolist(), self._offsets[1:].tolist(), strict=True):
-            if at < end:
-                starts = np.arange(at, end, size)
-                parts.append(starts)
-                at = int(starts[-1]) + size
+            # Otherwise the last batch of the run before took all rows of this one.
+            if begin < end:
+                starts = np.arange(begin, end, size)
+                begins.append(starts)
+                # The next batch begins where this one is full, perhaps past the end of the run.
+                begin = int(starts[-1]) + size
         n = int(self._offsets[-1])
-        offsets = np.concatenate([*parts, [min(at, n)]]) if parts else np.zeros(1, dtype=np.int64)
-        return offsets, at > n
+        offsets = np.concatenate([*begins, [min(begin, n)]]) if begins else np.zeros(1, np.int64)
+        return offsets, begin > n
 
     def cut(
         self,
@@ -91,10 +103,17 @@ class RowRuns:
         shuffle: np.random.Generator | None,
         leave_out: np.random.Generator | None = None,
     ) -> BatchTable:
-        """Return batches of consecutive rows, shuffled if a generator is given, and without one of
-        them if one to draw it with is.
+        """Return batches of consecutive rows as a table.
+
+        Args:
+            offsets: (n_batches + 1,) rows of each batch, as `within` cuts them.
+            multiple: widths are rounded up to a multiple of this.
+            shuffle: puts the batches in random sequence; None for widest first.
+            leave_out: draws a batch to leave out, if one is dropped for a short last
+                one; None for all.
         """
-        firsts = np.searchsorted(self._offsets, offsets[:-1], side="right") - 1
+        # The run of each batch's first row, which is its widest.
+        first_runs = np.searchsorted(self._offsets, offsets[:-1], side="right") - 1
         rows = np.diff(offsets)
 
         def of_batches(numbers: Ints) -> Ints:
@@ -103,15 +122,16 @@ class RowRuns:
 
         table = BatchTable.of_whole_samples(
             rows,
-            round_up(self.held[firsts], multiple),
+            round_up(self.held[first_runs], multiple),
             of_batches(self.entries),
             of_batches(self.held),
             added(self.squares, of_batches, int(rows.max(initial=0))),
         )
-        sequence: Ints = np.arange(len(firsts))
+        sequence: Ints = np.arange(len(first_runs))
         if shuffle is not None:
-            sequence = shuffle.permutation(len(firsts))
+            sequence = shuffle.permutation(len(first_runs))
         if leave_out is not None:
+            # After a shuffle the last batch is as random as any.
             sequence = sequence[:-1] if shuffle is not None else one_left_out(sequence, leave_out)
         is_as_cut = shuffle is None and leave_out is None
         return table if is_as_cut else table.take(sequence)
@@ -120,9 +140,13 @@ class RowRuns:
     def _offsets(self) -> Ints:
         return offsets_from_sizes(self.counts)
 
-    def _before(self, numbers: Ints, places: Ints) -> Ints:
-        """Return the sum of a number over all rows before each position."""
-        whole = offsets_from_sizes(self.counts * numbers)
-        run = np.minimum(np.searchsorted(self._offsets, places, side="right") - 1, len(numbers) - 1)
-        sums: Ints = whole[run] + (places - self._offsets[run]) * numbers[run]
+    def _before(self, numbers: Ints, rows: Ints) -> Ints:
+        """Return, for each row index, the sum of `numbers` (n_runs,), which each row of a run has,
+        over all rows before it.
+        """
+        sums_before_run = offsets_from_sizes(self.counts * numbers)
+        # The run of each row; the end of all rows counts as in the last run.
+        run = np.minimum(np.searchsorted(self._offsets, rows, side="right") - 1, len(numbers) - 1)
+        # All rows of the runs before, and those of its own run before it.
+        sums: Ints = sums_before_run[run] + (rows - self._offsets[run]) * numbers[run]
         return sums

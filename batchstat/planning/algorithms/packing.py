@@ -21,8 +21,11 @@ from batchstat.lengths.exact import sums
 
 
 class Packing(NamedTuple):
-    """The rows of (n,) lengths: runs of consecutive lengths in consecutive rows, the same number in
-    each.
+    """Where (n,) lengths go: run by run, the next `rows` × `each` lengths go to `rows` consecutive
+    rows, `each` lengths to each row.
+
+    Lengths [6, 4, 4] in two rows of 8 tokens: the run (row 0, 1 row, 1 length each) and the run
+    (row 1, 1 row, 2 lengths each).
 
     Attributes:
         row: (m,) the first row of each run.
@@ -45,32 +48,40 @@ class Packing(NamedTuple):
 
     @property
     def totals(self) -> tuple[Ints, Ints]:
-        """(n_rows,) tokens and lengths of each row."""
+        """(n_rows,) tokens and (n_rows,) number of lengths of each row."""
         ends, size = self.row + self.rows, self.n_rows + 1
 
         def of_rows(numbers: Ints) -> Ints:
-            # A bin has only what rows begin or end with: floating point is exact.
-            begun = np.bincount(self.row, weights=numbers, minlength=size)
-            ended = np.bincount(ends, weights=numbers, minlength=size)
-            return np.cumsum((begun - ended).astype(np.int64))[:-1]
+            """Return (n_rows,) the sum of `numbers` (one for each run) over the runs that cover a
+            row.
+            """
+            # Add each number at its first row, subtract it after its last, and sum along the rows.
+            # A bin has only what begins or ends at one row: floating point is exact.
+            added = np.bincount(self.row, weights=numbers, minlength=size)
+            subtracted = np.bincount(ends, weights=numbers, minlength=size)
+            return np.cumsum((added - subtracted).astype(np.int64))[:-1]
 
         return of_rows(self.tokens), of_rows(self.each)
 
     def places(self, first: Ints) -> Iterator[tuple[slice, Ints]]:
-        """Yield lengths, a cache's size at a time, with the place of each of them.
+        """Yield slices of the lengths, a cache's size at a time, each with the place of its lengths
+        in an array of all rows.
 
         Args:
             first: (n_rows,) the place of each row's first length.
         """
         begins = offsets_from_sizes(self.rows * self.each)
-        steps = np.searchsorted(begins[:-1], np.arange(0, begins[-1], IN_CACHE))
-        for begin, end in pairwise(np.unique([*steps, len(self.row)]).tolist()):
+        # The first runs of the pieces: a run is never divided.
+        first_runs = np.searchsorted(begins[:-1], np.arange(0, begins[-1], IN_CACHE))
+        for begin, end in pairwise(np.unique([*first_runs, len(self.row)]).tolist()):
             row, rows, each, before, _ = (column[begin:end] for column in self)
-            places = first.take(expand_ranges(row, rows)[1])
-            places += np.repeat(before, rows)
+            # For each row of each run: the place of its first new length, after earlier ones.
+            of_rows = first.take(expand_ranges(row, rows)[1])
+            of_rows += np.repeat(before, rows)
+            # begins[i] is the first length of run i. In a row, its lengths take consecutive places.
             yield (
                 slice(int(begins[begin]), int(begins[end])),
-                expand_ranges(places, np.repeat(each, rows))[1],
+                expand_ranges(of_rows, np.repeat(each, rows))[1],
             )
 
 
@@ -91,7 +102,8 @@ class _Run(NamedTuple):
 
 
 def best_fit(lengths: Ints, capacity: int, most: int) -> Packing:
-    """Pack `lengths` (n,), descending, each into the fullest row that has room for it.
+    """Pack `lengths` (n,), descending, each into the fullest row that has room for it, with at most
+    `most` lengths in a row. Of [6, 4, 3, 2] and a capacity of 8: rows [6, 2] and [4, 3].
 
     Of equally full rows, the one that became so first is used; a new row if none has room. Best fit
     decreasing, as in TRL's packing and in any textbook; on the histogram as in Graphcore's
@@ -100,95 +112,114 @@ def best_fit(lengths: Ints, capacity: int, most: int) -> Packing:
     """
     if len(lengths) == 0:
         return Packing(*np.zeros((5, 0), dtype=np.int64))
-    begins = np.append(0, np.flatnonzero(lengths[1:] != lengths[:-1]) + 1)
-    counts = np.diff(begins, append=len(lengths))
-    values = lengths[begins].astype(np.int64)
+    first_of_length = np.append(0, np.flatnonzero(lengths[1:] != lengths[:-1]) + 1)
+    counts = np.diff(first_of_length, append=len(lengths))
+    values = lengths[first_of_length].astype(np.int64)
     return best_fit_of_counts(values, counts, capacity, most)[0]
 
 
 def best_fit_of_counts(
     lengths: Ints, counts: Ints, capacity: int, most: int
 ) -> tuple[Packing, Ints]:
-    """Do the same for distinct `lengths` (n_distinct,), descending, and their counts; also return
-    (m,) which of them each run of the packing is of.
+    """Pack samples given as distinct `lengths` (n_distinct,), descending, and their `counts`, as
+    `best_fit` does. Also returns (m,) the index in `lengths` of what each run places.
     """
+    # An empty sample takes a token of room, or a row could hold infinitely many.
     sizes = np.maximum(lengths, 1).tolist()
     placed = list(_best_fit(sizes, counts.tolist(), capacity, most))
+    # A column for each of the five numbers of the runs, also if there are no runs.
     *runs, kinds = np.array(placed, dtype=np.int64).reshape(-1, 5).T
     row, rows, each, before = runs
     return Packing(row, rows, each, before, each * lengths[kinds]), kinds
 
 
 def first_fit(lengths: Ints, capacity: int, most: int) -> Packing:
-    """Pack `lengths` (n,) in the given order, each into the first row that has room for it.
+    """Pack `lengths` (n,) in the given order, each into the first row that has room for it, with at
+    most `most` lengths in a row. A length above the capacity fills a row. Source: axolotl's
+    pack_group.
 
-    Each node of a tree over the rows holds the most room of any row below it. A length above the
-    capacity fills a row. Source: axolotl's pack_group.
+    The rows are the leaves of a binary tree in an array: node i has the children 2i and 2i + 1, and
+    holds the most room of any row below it. So a row is found in log2(n) steps.
     """
+    # A power of two, at least one leaf per length: each may need a row of its own.
     leaves = 1 << max(len(lengths) - 1, 1).bit_length()
     tree = [capacity] * (2 * leaves)
-    held = [0] * len(lengths)
+    n_held = [0] * len(lengths)
     rows: list[int] = []
     before: list[int] = []
     for length in np.clip(lengths, 1, capacity).tolist():
-        at = 1
-        while at < leaves:
-            at *= 2
-            if tree[at] < length:
-                at += 1
-        row = at - leaves
+        node = 1
+        # Down from the root: left if a row below there has room, else right.
+        while node < leaves:
+            node *= 2
+            if tree[node] < length:
+                node += 1
+        row = node - leaves
         rows.append(row)
-        before.append(held[row])
-        held[row] += 1
-        tree[at] = tree[at] - length if held[row] < most else 0
-        while at > 1:
-            at //= 2
-            room = max(tree[2 * at], tree[2 * at + 1])
-            if tree[at] == room:
+        before.append(n_held[row])
+        n_held[row] += 1
+        # A row with `most` lengths has no room for any.
+        tree[node] = tree[node] - length if n_held[row] < most else 0
+        # Up again: correct the nodes above, until one has as much room as before.
+        while node > 1:
+            node //= 2
+            room = max(tree[2 * node], tree[2 * node + 1])
+            if tree[node] == room:
                 break
-            tree[at] = room
+            tree[node] = room
     one = np.ones(len(rows), dtype=np.int64)
     row, held_before = np.array([rows, before], dtype=np.int64)
     return Packing(row, one, one, held_before, lengths)
 
 
 def next_fit(lengths: Ints, capacity: int, most: int) -> Packing:
-    """Pack `lengths` (n,) in the given order, each into the last row, or a new one if it has no
-    room.
+    """Pack `lengths` (n,) in the given order, each into the last row, or into a new one if that has
+    no room or already has `most`. Of [3, 4, 5] and a capacity of 8: rows [3, 4] and [5].
     """
     ends = np.cumsum(lengths).tolist()
-    starts, first, before = [], 0, 0
+    starts, first, tokens_before = [], 0, 0
     while first < len(ends):
         starts.append(first)
-        stop = bisect_right(ends, before + capacity, lo=first)
-        first = min(max(stop, first + 1), first + most)
-        before = ends[first - 1]
+        # The lengths up to `end` fit into this row: at least one, at most `most`.
+        end = bisect_right(ends, tokens_before + capacity, lo=first)
+        first = min(max(end, first + 1), first + most)
+        tokens_before = ends[first - 1]
     each = np.diff(np.array([*starts, len(ends)]))
     return whole_rows(lengths, each)
 
 
 def whole_rows(lengths: Ints, each: Ints) -> Packing:
-    """Return rows of consecutive lengths, so many in each."""
-    row, one, none = np.arange(len(each)), np.ones_like(each), np.zeros_like(each)
-    return Packing(row, one, each, none, sums(lengths, offsets_from_sizes(each)))
+    """Return rows of consecutive `lengths`: row i has the next `each[i]` of them. Each row is a
+    run.
+    """
+    row, ones, zeros = np.arange(len(each)), np.ones_like(each), np.zeros_like(each)
+    return Packing(row, ones, each, zeros, sums(lengths, offsets_from_sizes(each)))
 
 
 def _best_fit(
     sizes: list[int], counts: list[int], capacity: int, most: int
 ) -> Iterator[tuple[int, int, int, int, int]]:
-    """Yield samples of one size in consecutive rows, the same number in each: the first row, the
-    number of rows, what each gets and what it had before, and the index of the size.
+    """Pack samples of `sizes`, descending, each with its count, by best fit. Yields runs: samples
+    of one size in consecutive rows, the same number in each.
+
+    Rows with the same room and number of samples are kept together and are filled together.
+
+    Yields:
+        The first row, the number of rows, the samples that each gets, the samples that each had
+        before, and the index of the size.
     """
     open_runs: dict[int, deque[_Run]] = {}
     rooms: list[int] = []  # that open rows have, rising
     n_rows = 0
 
     def put(run: _Run, *, back: bool = True) -> None:
+        # A row that is full, or has the most samples, takes no more.
         if run.rows == 0 or run.held == most or run.room == 0:
             return
         if run.room not in open_runs:
             open_runs[run.room] = deque()
             insort(rooms, run.room)
+        # The row that became so first is the first to be filled on.
         queue = open_runs[run.room]
         (queue.append if back else queue.appendleft)(run)
 
@@ -196,11 +227,14 @@ def _best_fit(
         while count:
             fitting = bisect_left(rooms, size)
             if fitting < len(rooms):
+                # The smallest room that is enough: the fullest rows.
                 room = rooms[fitting]
                 first, rows, _, held = open_runs[room].popleft()
                 if not open_runs[room]:
                     del open_runs[room], rooms[fitting]
             else:
+                # None has room: as many new rows as the samples of this size need. One above the
+                # capacity fills a row.
                 room, held = max(capacity, size), 0
                 first, rows = n_rows, -(-count // min(max(capacity // size, 1), most))
                 n_rows += rows
@@ -213,4 +247,5 @@ def _best_fit(
                     yield first, n, taken, held, kind
                     put(_Run(first, n, room - taken * size, held + taken))
                     first, rows, count = first + n, rows - n, count - n * taken
+            # Rows that got nothing stay the first of their room.
             put(_Run(first, rows, room, held), back=False)
