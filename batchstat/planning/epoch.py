@@ -66,13 +66,13 @@ class InMemoryEpoch:
         return LengthStats.of(self.lengths)
 
     def pieces(self, size: int) -> Iterator["InMemoryEpoch"]:
-        """Yield views of the arrays."""
+        """Yield the epoch in pieces of `size` samples or parts, as views of the same arrays."""
         for first in range(0, len(self.lengths), size):
             yield self.take(slice(first, first + size))
 
     @property
     def whole(self) -> "InMemoryEpoch":
-        """Itself."""
+        """Itself: a streamed epoch makes one of these here."""
         return self
 
     def take(self, positions: Ints | slice) -> "InMemoryEpoch":
@@ -93,7 +93,10 @@ def concatenate_epochs(parts: Sequence[InMemoryEpoch]) -> InMemoryEpoch:
 
 
 def draw_epoch(samples: Samples, drawn: Ints, settings: ResolvedSettings) -> InMemoryEpoch:
-    """Return the epoch of the samples at (n_drawn,) positions of a corpus, in this order."""
+    """Return the epoch of the samples at (n_drawn,) positions of a corpus, in this order, limited
+    to `max_length`.
+    """
+    # Where no record is skipped, a position is its record number.
     records = drawn if samples.is_contiguous else samples.records[drawn]
     # Lengths mapped from a file may have 32 bits, which widths and squares can overflow.
     lengths = samples.lengths.take(drawn).astype(np.int64, copy=False)
@@ -117,7 +120,8 @@ def make_epoch(samples: Ints, lengths: Ints, max_length: int, overflow: str) -> 
     """Return the epoch of `samples` (n,) with `lengths` (n,) tokens, each limited to `max_length`.
 
     A longer sample is truncated at its end (`truncate`), dropped (`drop`), or split into
-    consecutive parts of `max_length` tokens, the last one with what remains (`split`).
+    consecutive parts of `max_length` tokens, the last one with what remains (`split`). Of a length
+    of 10 and a maximum of 4: 4, nothing, or 4, 4 and 2.
 
     Raises:
         OptionError: an unknown `overflow`.
@@ -133,9 +137,13 @@ def make_epoch(samples: Ints, lengths: Ints, max_length: int, overflow: str) -> 
         return InMemoryEpoch(samples, np.minimum(lengths, max_length), lost=lost)
     if overflow == "drop":
         return InMemoryEpoch(samples[~longer], lengths[~longer], lost=lost)
-    parts = np.maximum(-(-lengths // max_length), 1)
-    check_parts(total(parts), max_length)
-    sample = np.repeat(np.arange(len(lengths)), parts)
-    first_part = np.cumsum(parts) - parts
+    # Lengths / max_length, rounded up; an empty sample is still one part.
+    n_parts = np.maximum(-(-lengths // max_length), 1)
+    check_parts(total(n_parts), max_length)
+    # (n_all_parts,) position of the sample of each part.
+    sample = np.repeat(np.arange(len(lengths)), n_parts)
+    # In the array of all parts: where each sample's parts begin. Part k of a sample begins at token
+    # k × max_length.
+    first_part = np.cumsum(n_parts) - n_parts
     starts = (np.arange(len(sample)) - first_part[sample]) * max_length
     return InMemoryEpoch(samples[sample], np.minimum(lengths[sample] - starts, max_length), starts)

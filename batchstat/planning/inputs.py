@@ -53,6 +53,7 @@ class PlanInputs(NamedTuple):
         Raises:
             InputError: the settings need trained tokens, and these are unknown.
         """
+        # The tokenizer's maximum, which limits `max_length` where none is given.
         stated_max = self.profile.stated_max if self.profile else None
         if settings.needs_trained and self.samples.trained is None:
             raise InputError(
@@ -60,26 +61,27 @@ class PlanInputs(NamedTuple):
                 "--prompt-column and --completion-column, --assistant-only-loss or "
                 "--trained-column"
             )
-        size = loss = None
+        batch_size = loss = None
         multiple = 1
         if current is not None:
-            size = current.strategy.batch_capacity if current.sets("batch_size") else None
+            batch_size = current.strategy.batch_capacity if current.sets("batch_size") else None
             # The setup's multiple comes with its batch size: a budget made of a batch size that is
             # given with the settings is not rounded up.
-            multiple = 1 if size is None else current.strategy.pad_to_multiple_of
+            multiple = 1 if batch_size is None else current.strategy.pad_to_multiple_of
+            # Without trained tokens no weights are reported, which a loss would be for.
             loss = None if self.samples.trained is None else current.strategy.loss
-        return settings.resolve(self.stats.max, stated_max, size, loss, multiple)
+        return settings.resolve(self.stats.max, stated_max, batch_size, loss, multiple)
 
     def request(self, current: NamedRow, settings: Settings) -> RowRequest:
-        """Return the current setup with its settings, some of which it decides.
+        """Return the current setup with its settings, some of which it decides itself.
 
         Raises:
             OptionError: a parameter of the strategy that no settings allow.
         """
-        # Twice: a setup is made of settings, and its batch size and loss are those of the settings
-        # where none are given.
-        without_its_own = current.request(self.resolve(settings))
-        return current.request(self.resolve(settings, without_its_own))
+        # Made twice: parameters that the setup does not set come from the settings, and the batch
+        # size and the loss that nobody gave in the settings come from the setup.
+        before_its_own = current.request(self.resolve(settings))
+        return current.request(self.resolve(settings, before_its_own))
 
 
 def resolve_inputs(
@@ -99,6 +101,7 @@ def resolve_inputs(
         InputError: invalid lengths, a file that is not a profile, or a label to keep that does not
             occur.
     """
+    # Other text is not a path; validate_lengths below refuses it.
     if isinstance(lengths, str | Path) and Path(lengths).suffix == ".parquet":
         from batchstat.profiling.parquet import read_file
 
@@ -123,22 +126,26 @@ def resolve_inputs(
             lost=lengths.lost,
         )
         return PlanInputs(samples, lengths)
-    whole = validate_lengths(cast("npt.ArrayLike", lengths))
+    checked_lengths = validate_lengths(cast("npt.ArrayLike", lengths))
     classes = None
     if labels is not None:
         of_samples = listed("labels", labels)
-        if len(of_samples) != len(whole):
+        if len(of_samples) != len(checked_lengths):
             raise OptionError(
-                f"{len(of_samples):,} labels for {len(whole):,} lengths: pass one each"
+                f"{len(of_samples):,} labels for {len(checked_lengths):,} lengths: pass one each"
             )
         classes = Classes.encode(of_samples, keep)
-    return PlanInputs(Samples(whole, np.arange(len(whole)), classes), None)
+    return PlanInputs(Samples(checked_lengths, np.arange(len(checked_lengths)), classes), None)
 
 
 def _classes_of(profile: Profile, keep: Sequence[str]) -> Classes | None:
+    """Return the classes of a profile; None if it has no labels, or none of its samples has one and
+    no label is to be kept.
+    """
     labels = profile.labels
     if labels is None or (not keep and not labels.names):
         return None
+    # A label column was read, but no sample has a value in it.
     if not labels.names:
         raise InputError(f"no sample has the label {keep[0]!r}: no sample has any label")
     return Classes.of(labels.codes, labels.names, labels.offsets, keep)

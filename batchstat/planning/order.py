@@ -33,20 +33,25 @@ def make_order(n: int, order: str, *, seed: int, epoch: int) -> Ints:
     if order == "shuffled":
         return order_rng(seed, epoch).permutation(n)
     if order == "torch":
+        # As accelerate and DistributedSampler seed torch's RandomSampler.
         return torch_permutation(n, seed + epoch)
+    # The empty first part, since NumPy cannot concatenate nothing: of no samples there is no piece.
     return np.concatenate([np.arange(0), *stream_order(n, order, seed=seed, epoch=epoch)])
 
 
 def stream_order(n: int, order: str, *, seed: int, epoch: int) -> Iterator[Ints]:
-    """Yield the same positions in pieces, for `file` or `blocks`, so that none are held whole."""
+    """Yield the positions of `make_order` in pieces, for `file` or `blocks`, so that no array has
+    all of them.
+    """
     if order == "file":
-        for first in range(0, n, _AT_ONCE):
-            yield np.arange(first, min(first + _AT_ONCE, n))
+        for start in range(0, n, _AT_ONCE):
+            yield np.arange(start, min(start + _AT_ONCE, n))
         return
     rng = order_rng(seed, epoch)
-    firsts = rng.permutation(-(-n // BLOCK_SIZE)) * BLOCK_SIZE
-    for first_block in range(0, len(firsts), _AT_ONCE // BLOCK_SIZE):
-        blocks = firsts[first_block : first_block + _AT_ONCE // BLOCK_SIZE].tolist()
+    # The first position of each block, in random sequence; the last block may be short.
+    block_starts = rng.permutation(-(-n // BLOCK_SIZE)) * BLOCK_SIZE
+    for i in range(0, len(block_starts), _AT_ONCE // BLOCK_SIZE):
+        blocks = block_starts[i : i + _AT_ONCE // BLOCK_SIZE].tolist()
         yield np.concatenate(
-            [rng.permutation(np.arange(first, min(first + BLOCK_SIZE, n))) for first in blocks]
+            [rng.permutation(np.arange(start, min(start + BLOCK_SIZE, n))) for start in blocks]
         )

@@ -54,7 +54,7 @@ class Windows:
     epoch: int = 0
 
     def __iter__(self) -> Iterator[Window]:
-        """Yield each window."""
+        """Yield each window; of no samples, one empty window."""
         n = len(self.lengths)
         for k, first in enumerate(range(0, max(n, 1), self.size)):
             end = first + self.size
@@ -116,7 +116,9 @@ class BatchPlan:
         return len(self.widths)
 
     def first_units(self, units: int) -> "BatchPlan":
-        """Return the first so many units, as views of the same arrays."""
+        """Return the plan of the first `units` units, as views of the same arrays."""
+        # Units, batches and rows begin at 0: an offset is the number of batches, rows, entries
+        # before.
         batches = self.unit_offsets[units]
         rows = self.batch_offsets[batches]
         entries = self.row_offsets[rows]
@@ -142,24 +144,29 @@ class BatchPlan:
             unit_offsets=_chain([plan.unit_offsets for plan in plans]),
             widths=np.concatenate([plan.widths for plan in plans]),
             starts=concatenate_starts([(plan.samples, plan.starts) for plan in plans]),
+            # One strategy, so the same in all plans.
             document_multiple=plans[0].document_multiple,
         )
 
 
 def concatenate_starts(parts: Sequence[tuple[Ints, Ints | None]]) -> Ints | None:
-    """Return the first tokens of all parts, which are 0 for samples of which none is split; None if
-    that is so in every part.
+    """Concatenate the first tokens of parts of an epoch or plan. A part of which no sample is split
+    has None, which stands for zeros; if all parts have None, so has the result.
 
     Args:
-        parts: (n,) the samples of each part, and (n,) their first tokens if any is split.
+        parts: for each part, (n,) its samples, and (n,) the first token of each or None.
     """
     if all(starts is None for _, starts in parts):
         return None
+    # Of samples that are not split, the first token of each is 0.
     return np.concatenate([np.zeros_like(of) if starts is None else starts for of, starts in parts])
 
 
 def _chain(offsets: Sequence[Ints]) -> Ints:
-    """Concatenate offsets."""
-    ends = np.cumsum([0] + [int(each[-1]) for each in offsets])
-    parts = [each[1:] + end for each, end in zip(offsets, ends[:-1], strict=True)]
+    """Concatenate offsets, each continued where the one before ends: [0, 2, 3] and [0, 4] make [0,
+    2, 3, 7].
+    """
+    shifts = np.cumsum([0] + [int(one[-1]) for one in offsets])
+    # The leading 0 of each is left out: it is the end of the one before.
+    parts = [one[1:] + shift for one, shift in zip(offsets, shifts[:-1], strict=True)]
     return np.concatenate([np.zeros(1, dtype=np.int64), *parts])

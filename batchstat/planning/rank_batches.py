@@ -125,13 +125,15 @@ class RankBatches:
 
     @cached_property
     def loss_tokens(self) -> Ints:
-        """(n_entries,) tokens of each that carry loss: the trained ones, or all but the first."""
+        """(n_entries,) tokens of each that carry loss: the trained ones; where these are unknown,
+        all but the first, which nothing predicts.
+        """
         if self.trained is not None:
             return self.trained
-        # Nothing predicts the first token of a sample; in a row that is one text, only the first
-        # sample's, as the end of one sample predicts the beginning of the next.
         if not self.joins_samples:
             return np.maximum(self.lengths - 1, 0)
+        # In a row that is one text, the end of a sample predicts the first token of the next one:
+        # only the row's first token has no loss.
         tokens = self.lengths.copy()
         firsts = first_entries(self.row_offsets)
         tokens[firsts] = np.maximum(tokens[firsts] - 1, 0)
@@ -139,13 +141,17 @@ class RankBatches:
 
     @cached_property
     def step_totals(self) -> StepTotals:
-        """What each step has over all ranks."""
+        """What each step has over all ranks; counted here, or handed on where these are the batches
+        of one rank.
+        """
         if self.of_all_ranks is not None:
             return self.of_all_ranks
         entries = np.diff(self.entry_offsets)
         step_of_entry, n_steps = np.repeat(self.steps, entries), int(self.steps.max()) + 1
-        places = (self.steps * self.world_size + self.ranks)[entries > 0]
-        batches = np.bincount(places, minlength=n_steps * self.world_size)
+        # Each pair of step and rank as one number, step × world_size + rank, so that one count of
+        # equal numbers counts the batches of all pairs.
+        step_and_rank = (self.steps * self.world_size + self.ranks)[entries > 0]
+        batches = np.bincount(step_and_rank, minlength=n_steps * self.world_size)
         return StepTotals(
             np.bincount(step_of_entry, minlength=n_steps),
             sums_at(step_of_entry, self.loss_tokens, n_steps),
@@ -153,9 +159,9 @@ class RankBatches:
         )
 
     def of_rank(self, rank: int) -> "RankBatches":
-        """Return the batches of one rank."""
-        own = np.flatnonzero(self.ranks == rank)
-        batch_offsets, rows = gather_groups(self.batch_offsets, own)
+        """Return the batches of one rank, with the totals of the steps of all ranks."""
+        its_batches = np.flatnonzero(self.ranks == rank)
+        batch_offsets, rows = gather_groups(self.batch_offsets, its_batches)
         row_offsets, entries = gather_groups(self.row_offsets, rows)
         return replace(
             self,
@@ -166,30 +172,35 @@ class RankBatches:
             repeated=self.repeated[entries],
             row_offsets=row_offsets,
             batch_offsets=batch_offsets,
-            widths=self.widths[own],
-            steps=self.steps[own],
-            ranks=self.ranks[own],
+            widths=self.widths[its_batches],
+            steps=self.steps[its_batches],
+            ranks=self.ranks[its_batches],
             of_all_ranks=self.step_totals,
         )
 
-    def batch(self, place: int) -> Batch:
-        """Return one batch with all its details; only for the batches of a single rank."""
-        rows = self.row_offsets[self.batch_offsets[place] : self.batch_offsets[place + 1] + 1]
+    def batch(self, number: int) -> Batch:
+        """Return one batch of the rank with all its details; not for the batches of all ranks."""
+        # Offsets of the rows of this batch, in entries; of an empty batch, its one edge.
+        rows = self.row_offsets[self.batch_offsets[number] : self.batch_offsets[number + 1] + 1]
         entries = slice(rows[0], rows[-1])
-        lengths, step = self.lengths[entries], self.steps[place]
+        lengths, step = self.lengths[entries], self.steps[number]
         starts = np.zeros_like(lengths) if self.starts is None else self.starts[entries]
         trained = None if self.trained is None else total(self.trained[entries])
         tokens = total(self.loss_tokens[entries])
         return Batch(
-            number=place,
+            number=number,
             records=self.records[entries].tolist(),
             starts=starts.tolist(),
             stops=(starts + lengths).tolist(),
             rows=np.diff(rows).tolist(),
-            width=int(self.widths[place]),
+            width=int(self.widths[number]),
             step=int(step),
-            ends_step=place + 1 == len(self) or bool(self.steps[place + 1] != step),
+            # The last batch of the epoch, or the next one is of another step.
+            ends_step=number + 1 == len(self) or bool(self.steps[number + 1] != step),
+            # The batch's share of the samples of its step, × ranks, since gradients are averaged
+            # over these.
             weight=float(len(lengths) * self.world_size / self.step_totals.samples[step]),
+            # The same in tokens; a step without tokens that carry loss gives 0.
             token_weight=tokens * self.world_size / max(1, int(self.step_totals.tokens[step])),
             repeated=self.repeated[entries].tolist(),
             trained_tokens=trained,
@@ -202,13 +213,14 @@ def first_entries(rows: Ints) -> Ints:
 
 
 def plan_ranks(shares: EpochShares, request: RowRequest) -> RankBatches:
-    """Return the batches of all ranks in the epoch of the settings, in the sequence of
-    distribution.
+    """Plan an epoch, distribute its units, and return the batches of all ranks in the sequence of
+    distribution: turn by turn, rank by rank.
 
     Raises:
         NoBatchError: no batches are left.
     """
     settings, samples = request.settings, shares.samples
+    # For each share (one, or one per rank) the plans of its windows.
     planned = [list(plans) for plans in plan_shares(request.strategy, shares, settings)]
     trained_in = trained_to_balance(shares, settings)
     rounds = distribute(
@@ -217,29 +229,32 @@ def plan_ranks(shares: EpochShares, request: RowRequest) -> RankBatches:
         settings,
         request.strategy.turns,
     )
-    none = np.empty((0, settings.world_size), dtype=np.int64)
-    units = np.concatenate([none, *(each.units for each in rounds)])
+    no_units = np.empty((0, settings.world_size), dtype=np.int64)
+    # (n_turns, world_size) the unit of each rank in each turn.
+    units = np.concatenate([no_units, *(one_round.units for one_round in rounds)])
     if not (units >= 0).any():
         raise NoBatchError()
     plan = BatchPlan.concatenate([plan for plans in planned for plan in plans])
     distributed = _distributed(plan, units, keep_empty=settings.remainder == "dummy")
-    # One more batch than the plan has, without rows, is that of a rank that gets none.
-    with_empty = np.append(plan.batch_offsets, plan.batch_offsets[-1])
-    batch_offsets, rows = gather_groups(with_empty, distributed.batches)
+    # Batch len(plan) is one more than the plan has, without rows: that of a rank that gets none.
+    offsets_with_empty = np.append(plan.batch_offsets, plan.batch_offsets[-1])
+    batch_offsets, rows = gather_groups(offsets_with_empty, distributed.batches)
     row_offsets, entries = gather_groups(plan.row_offsets, rows)
     lengths = plan.lengths[entries]
     starts = None if plan.starts is None else plan.starts[entries]
-    joins = request.strategy.joins_samples
-    follows = None
-    if joins:
-        follows = np.ones(len(lengths), dtype=np.bool_)
-        follows[first_entries(row_offsets)] = False
-    trained = samples.trained_tokens(plan.samples[entries], starts, lengths, follows)
-    again = rebatches(request.strategy, settings) or request.strategy.repeats_samples
-    if shares.is_distributed and not again:
-        # Every draw is in exactly one unit, so only whole units are repeated.
+    joins_samples = request.strategy.joins_samples
+    is_predicted = None
+    # The first token of each entry is predicted by the one before it, except at a row's beginning.
+    if joins_samples:
+        is_predicted = np.ones(len(lengths), dtype=np.bool_)
+        is_predicted[first_entries(row_offsets)] = False
+    trained = samples.trained_tokens(plan.samples[entries], starts, lengths, is_predicted)
+    repeats_entries = rebatches(request.strategy, settings) or request.strategy.repeats_samples
+    if shares.is_distributed and not repeats_entries:
+        # Every draw is in exactly one unit: what is repeated is whole units, for the last turn.
         repeated = np.repeat(distributed.repeated, np.diff(row_offsets[batch_offsets]))
     else:
+        # Each rank planned a share, or rows were repeated within the plan: compare entry by entry.
         repeated = _repeated(plan.samples[entries], starts, shares)
     return RankBatches(
         records=plan.samples[entries],
@@ -249,17 +264,23 @@ def plan_ranks(shares: EpochShares, request: RowRequest) -> RankBatches:
         repeated=repeated,
         row_offsets=row_offsets,
         batch_offsets=batch_offsets,
+        # The empty batch, which the plan does not have, is 0 wide.
         widths=np.append(plan.widths, 0)[distributed.batches],
         steps=distributed.turns // settings.gradient_accumulation_steps,
         ranks=distributed.ranks,
         world_size=settings.world_size,
-        joins_samples=joins,
+        joins_samples=joins_samples,
     )
 
 
 class _Distributed(NamedTuple):
-    """(n,) batches of all ranks in sequence, the number of batches of the plan for an empty one;
-    the round and rank of each, and whether its unit was distributed before.
+    """The batches of all ranks in the sequence in which they are distributed.
+
+    Attributes:
+        batches: (n,) batch of the plan; the number of its batches stands for an empty one.
+        turns: (n,) turn of each.
+        ranks: (n,) rank of each.
+        repeated: (n,) whether its unit was distributed before.
     """
 
     batches: Ints
@@ -269,25 +290,37 @@ class _Distributed(NamedTuple):
 
 
 def _distributed(plan: BatchPlan, turns: Ints, *, keep_empty: bool) -> _Distributed:
-    # A rank without a unit gets one more than the plan has, of one empty batch.
+    """Lay the batches of the units of all ranks end to end, turn by turn and rank by rank.
+
+    Args:
+        plan: the batches and their units.
+        turns: (n_turns, world_size) the unit of each rank; −1 where it has none.
+        keep_empty: whether a rank without a unit gets an empty batch; else it gets nothing.
+    """
+    # In place of −1: unit n_units, one more than the plan has, with the one batch len(plan), which
+    # is empty.
     units = np.where(turns < 0, len(plan.unit_offsets) - 1, turns).ravel()
     offsets, batches = gather_groups(np.append(plan.unit_offsets, len(plan) + 1), units)
-    place = np.repeat(np.arange(len(units)), np.diff(offsets))
-    kept = (batches < len(plan)) | keep_empty
-    turn, rank = np.divmod(place[kept], turns.shape[1])
-    again = np.ones(len(units), dtype=np.bool_)
-    again[np.unique(units, return_index=True)[1]] = False
-    return _Distributed(batches[kept], turn, rank, again[place[kept]])
+    # (n,) the place of each batch's unit in `turns`, row by row: turn × world_size + rank.
+    cell = np.repeat(np.arange(len(units)), np.diff(offsets))
+    is_kept = (batches < len(plan)) | keep_empty
+    turn, rank = np.divmod(cell[is_kept], turns.shape[1])
+    # All but the first place of each unit.
+    is_repeat = np.ones(len(units), dtype=np.bool_)
+    is_repeat[np.unique(units, return_index=True)[1]] = False
+    return _Distributed(batches[is_kept], turn, rank, is_repeat[cell[is_kept]])
 
 
 def _repeated(records: Ints, starts: Ints | None, shares: EpochShares) -> npt.NDArray[np.bool_]:
-    """Return (n_entries,) whether each entry is one more of its sample, or of its part of one, than
-    the sampler draws.
+    """Return (n_entries,) whether each entry is a repetition that only evens out the ranks: the
+    sampler drew its sample twice, say, and this is its third entry. Parts of a split sample count
+    one by one.
     """
     samples = shares.samples.places(records)
     drawn_samples = shares.samples.places(shares.epoch.whole.first_parts)
     times_drawn = np.bincount(drawn_samples, minlength=len(shares.samples))
-    # Both sorts are stable: of equal entries, those that are computed first come first.
+    # Equal entries side by side. Both sorts are stable: those that are computed first come first.
+    # With parts, equal entries have the same sample and the same first token.
     if starts is None:
         by_part = np.argsort(samples, kind="stable")
         is_another = np.diff(samples[by_part]) != 0
@@ -296,7 +329,8 @@ def _repeated(records: Ints, starts: Ints | None, shares: EpochShares) -> npt.ND
         is_another = (np.diff(samples[by_part]) != 0) | (np.diff(starts[by_part]) != 0)
     first_of_part = np.concatenate([[0], np.flatnonzero(is_another) + 1])
     entries_of_part = np.diff([*first_of_part, len(by_part)])
-    times_before = np.arange(len(by_part)) - np.repeat(first_of_part, entries_of_part)
+    # Position among equal entries, 0 for the first: as many were computed earlier.
+    earlier_entries = np.arange(len(by_part)) - np.repeat(first_of_part, entries_of_part)
     repeated = np.empty(len(by_part), dtype=bool)
-    repeated[by_part] = times_before >= times_drawn[samples[by_part]]
+    repeated[by_part] = earlier_entries >= times_drawn[samples[by_part]]
     return repeated

@@ -24,7 +24,9 @@ from batchstat.planning.windows import TOGETHER, plan_windows, tabulate_windows
 def plan_shares(
     strategy: Strategy, shares: EpochShares, settings: ResolvedSettings
 ) -> Iterator[Iterator[BatchPlan]]:
-    """Yield, for each share of the epoch, the plans of its windows in turn."""
+    """Yield, for each share of the epoch (one, or one per rank), the plans of its windows in turn;
+    where the last batches change to divide over the ranks, one plan of the whole share.
+    """
     for share in shares.shares:
         plans = plan_windows(
             strategy, share, seed=settings.seed, epoch=settings.epoch, together=TOGETHER
@@ -35,8 +37,12 @@ def plan_shares(
 def tabulate_shares(
     strategy: Strategy, shares: EpochShares, settings: ResolvedSettings
 ) -> Iterator[Iterator[BatchTable]]:
-    """Yield the batches of the same plans, without following single samples."""
+    """Yield, for each share, the batches of the plans of `plan_shares` as tables. Most strategies
+    count a table from the lengths alone, which is faster than a plan that says which sample is
+    where.
+    """
     trained_in = trained_to_balance(shares, settings)
+    # Trained tokens belong to samples, and batches that change need their rows: both need a plan.
     if trained_in is not None or rebatches(strategy, settings):
         for plans in plan_shares(strategy, shares, settings):
             yield (BatchTable.of([plan], trained_in) for plan in plans)
@@ -46,18 +52,23 @@ def tabulate_shares(
 
 
 def trained_to_balance(shares: EpochShares, settings: ResolvedSettings) -> Samples | None:
-    """Return the samples if ranks are balanced by their trained tokens."""
+    """Return the samples if ranks are balanced by their trained tokens; None if these need not be
+    counted.
+    """
     is_balanced = settings.distribute == "balanced" and settings.balance_by == "trained"
     return shares.samples if is_balanced else None
 
 
 class RankRound(NamedTuple):
-    """Some of the units of an epoch, as they are distributed.
+    """A piece of an epoch as it is distributed: some of its units, and the turns in which ranks get
+    them.
 
     Attributes:
         batches: the batches of the units.
-        turns: (n_turns, world_size) the unit of each rank; −1 where it has none.
-        numbers: (n_units,) number of each among all units; those of the first turn may be repeated.
+        turns: (n_turns, world_size) the unit of each rank, counted in this piece; −1 where it has
+            none.
+        numbers: (n_units,) number of each unit in the whole epoch; those of the first turn may be
+            repeated.
     """
 
     batches: BatchTable
@@ -66,7 +77,9 @@ class RankRound(NamedTuple):
 
     @property
     def units(self) -> Ints:
-        """(n_turns, world_size) the number among all units of each rank's; −1 where it has none."""
+        """(n_turns, world_size) the unit of each rank, counted in the whole epoch; −1 where it has
+        none.
+        """
         return np.where(self.turns < 0, -1, self.numbers[self.turns])
 
 
@@ -79,66 +92,74 @@ def distribute(
     """Yield the units of all ranks as they are distributed, in whole steps except for the last.
 
     Args:
-        planned: the batches of each share, in pieces.
+        planned: for each share of the epoch, the tables of its batches.
         shares: the epoch.
         settings: the settings.
-        turns: (n_turns, world_size) the unit of each rank, where that is given.
+        turns: (n_turns, world_size) the unit of each rank, where a recording has it.
     """
-    if turns is not None:
-        (tables,) = planned
-        every = BatchTable.concatenate(list(tables))
-        yield RankRound(every, turns, np.arange(every.n_units))
+    if turns is not None:  # what was recorded is a single share
+        (windows,) = planned
+        batches = BatchTable.concatenate(list(windows))
+        yield RankRound(batches, turns, np.arange(batches.n_units))
         return
+    # One plan, whose units are distributed.
     if shares.is_distributed:
-        (tables,) = planned
-        yield from distribute_stream(tables, settings)
+        (windows,) = planned
+        yield from distribute_stream(windows, settings)
         return
-    of_ranks = [BatchTable.concatenate(list(tables)) for tables in planned]
-    turns = side_by_side([table.n_units for table in of_ranks])
-    every = BatchTable.concatenate(of_ranks)
-    yield RankRound(every, turns, np.arange(every.n_units))
+    # Each rank plans a share of its own.
+    tables_of_ranks = [BatchTable.concatenate(list(windows)) for windows in planned]
+    turns = side_by_side([table.n_units for table in tables_of_ranks])
+    batches = BatchTable.concatenate(tables_of_ranks)
+    yield RankRound(batches, turns, np.arange(batches.n_units))
 
 
 def distribute_stream(
     planned: Iterable[BatchTable], settings: ResolvedSettings
 ) -> Iterator[RankRound]:
-    """Yield the units of one plan in turn, without holding all of them: whole steps at a time. The
-    last turn is filled with units of the first one where the remainder is repeated.
+    """Yield the units of one plan in turn, without holding all of them: in pieces of whole steps.
+    The last turn is filled with units of the first one where the remainder is repeated.
     """
     world_size = settings.world_size
     # A piece divides neither a step nor the turns that are balanced together.
     turns_together = lcm(BALANCED_TURNS, settings.gradient_accumulation_steps)
     units_per_piece = round_up(ROUND_UNITS, world_size * turns_together)
     rng = distribution_rng(settings.seed, settings.epoch)
-    seen, first_turn = 0, None
+    n_seen, first_turn = 0, None
     for batches in in_pieces(
         planned, units_per_piece, lambda part: part.n_units, BatchTable.concatenate, BatchTable.take
     ):
+        # Kept, since the last piece may be filled with its units.
         if first_turn is None:
             first_turn = batches.take(np.arange(min(world_size, batches.n_units)))
-        epoch_numbers = np.arange(seen, seen + batches.n_units)
-        seen += batches.n_units
-        missing = -batches.n_units % world_size  # of the last piece alone
-        if missing and settings.remainder in REPEATING:
-            again = np.arange(missing) % seen  # with fewer units than ranks, more than once
-            batches = BatchTable.concatenate([batches, first_turn.take(again)])
-            epoch_numbers = np.concatenate([epoch_numbers, again])
+        epoch_numbers = np.arange(n_seen, n_seen + batches.n_units)
+        n_seen += batches.n_units
+        n_missing = -batches.n_units % world_size  # of the last piece alone
+        if n_missing and settings.remainder in REPEATING:
+            # With fewer units than ranks, units come more than once.
+            first_units = np.arange(n_missing) % n_seen
+            batches = BatchTable.concatenate([batches, first_turn.take(first_units)])
+            epoch_numbers = np.concatenate([epoch_numbers, first_units])
         turns = round_robin(batches.n_units, world_size, settings.remainder)
         if settings.distribute == "balanced":
+            # Trained tokens are counted only where ranks are balanced by them.
             costs = batches.total_tokens if batches.trained is None else batches.trained
             turns = balanced(turns, batches.sum_by_unit(costs), rng)
         yield RankRound(batches, turns, epoch_numbers)
 
 
 ROUND_UNITS = 1 << 16
-"""Units that are held at a time, about."""
+"""About how many units `distribute_stream` holds at a time."""
 
 
 def rebatches(strategy: Strategy, settings: ResolvedSettings) -> bool:
-    """Return whether the last batches of an epoch change so that they divide over the ranks."""
+    """Return whether the last batches of an epoch are made again, so that they divide over the
+    ranks: filled up, or their rows spread.
+    """
+    # Recorded batches stay as they were.
     if strategy.turns is not None:
         return False
-    # accelerate fills up batches of one size, which are steps.
+    # `fill` is accelerate's, which fills up batches of a fixed size, each of them a unit.
     has_size = strategy.batch_capacity is not None and not strategy.varies_steps
     fills = settings.remainder == "fill" and has_size
     return (fills or settings.remainder == "spread") and settings.world_size > 1
@@ -147,66 +168,76 @@ def rebatches(strategy: Strategy, settings: ResolvedSettings) -> bool:
 def _rebatched(
     plans: Iterator[BatchPlan], strategy: Strategy, settings: ResolvedSettings
 ) -> Iterator[BatchPlan]:
+    """Yield one plan of all windows, with the last batches made again for the ranks; nothing of no
+    windows.
+    """
     windows = list(plans)
     if not windows:
         return
     plan = BatchPlan.concatenate(windows)
-    multiple, size = strategy.pad_to_multiple_of, strategy.batch_capacity
-    if settings.remainder == "spread" or size is None:
+    multiple, batch_size = strategy.pad_to_multiple_of, strategy.batch_capacity
+    # `rebatches` lets `fill` in only where there is a batch size.
+    if settings.remainder == "spread" or batch_size is None:
         plan = spread_remainder(plan, settings.world_size, multiple)
+    # accelerate with drop_last drops the batches that do not make a turn of all ranks.
     elif strategy.drop_last:
         plan = plan.first_units(len(plan) - len(plan) % settings.world_size)
     else:
-        plan = fill_remainder(plan, settings.world_size, size, multiple)
-    if strategy.row_length is not None and not strategy.packs_rows:  # the width of every row
+        plan = fill_remainder(plan, settings.world_size, batch_size, multiple)
+    # Batches that are made again have the width of their longest row, but `fixed` pads every row.
+    if strategy.row_length is not None and not strategy.packs_rows:
         width = round_up(strategy.row_length, multiple)
         plan = replace(plan, widths=np.full(len(plan), width))
     yield plan
 
 
 def side_by_side(units: Sequence[int]) -> Ints:
-    """Return (n_turns, world_size) the unit of each rank, where those of the first come first; −1
-    where a rank has none left.
+    """Return (n_turns, world_size) the unit of each rank, where all units of rank 0 come first,
+    then those of rank 1; −1 where a rank has none left. Of 2 and 1 units: [[0, 2], [1, −1]].
 
     Args:
         units: number of each rank's.
     """
     turns = np.full((max(units), len(units)), -1)
     first = 0
-    for rank, size in enumerate(units):
-        turns[:size, rank] = np.arange(first, first + size)
-        first += size
+    for rank, n_units in enumerate(units):
+        turns[:n_units, rank] = np.arange(first, first + n_units)
+        first += n_units
     return turns
 
 
 def spread_remainder(plan: BatchPlan, world_size: int, multiple: int) -> BatchPlan:
-    """Return the plan with the rows of the remaining units rebatched, one batch per rank.
+    """Return the plan with the rows of the units that do not make a whole turn in new batches, one
+    per rank.
 
     Their sizes differ by at most 1; if there are fewer rows than ranks, the first rows are
-    repeated. Source: lhotse's CutSampler, which redistributes the examples of its last batches.
+    repeated: 5 rows on 4 ranks make batches of 2, 1, 1 and 1. Source: lhotse's CutSampler, which
+    redistributes the examples of its last batches.
 
     Args:
         plan: the plan of the whole epoch.
         world_size: number of ranks.
         multiple: widths are rounded up to a multiple of this.
     """
-    units = len(plan.unit_offsets) - 1
-    rest = units % world_size
-    if rest == 0:
+    n_units = len(plan.unit_offsets) - 1
+    n_left = n_units % world_size
+    if n_left == 0:
         return plan
-    kept_batches = plan.unit_offsets[units - rest]
+    kept_batches = plan.unit_offsets[n_units - n_left]
     kept_rows = plan.batch_offsets[kept_batches]
     rows = np.arange(kept_rows, len(plan.row_offsets) - 1)
     if len(rows) < world_size:
         rows = np.resize(rows, world_size)
-    least, more = divmod(len(rows), world_size)
-    edges = offsets_from_sizes(least + (np.arange(world_size) < more))
-    return _with_last(plan, rows, units - rest, edges, multiple)
+    rows_each, n_larger = divmod(len(rows), world_size)
+    # The first `n_larger` batches have a row more.
+    edges = offsets_from_sizes(rows_each + (np.arange(world_size) < n_larger))
+    return _with_last(plan, rows, n_units - n_left, edges, multiple)
 
 
 def fill_remainder(plan: BatchPlan, world_size: int, size: int, multiple: int) -> BatchPlan:
     """Return the plan with its last batch filled up to `size` rows, and with batches added until
-    they divide by `world_size`, of the first rows again and again.
+    they divide by `world_size`. The rows for both are the first rows of the epoch, from the start
+    again where these do not suffice.
 
     Source: accelerate's BatchSamplerShard with even_batches.
 
@@ -219,32 +250,35 @@ def fill_remainder(plan: BatchPlan, world_size: int, size: int, multiple: int) -
     Raises:
         InputError: more rows than fit into memory.
     """
-    batches = len(plan)
-    last = int(np.diff(plan.batch_offsets)[-1])
-    added = -batches % world_size
-    needed = (batches + added) * size
-    check_room(f"remainder=fill with batch_size={size} makes", needed, "lower batch_size")
-    if last == size and added == 0:
+    n_batches = len(plan)
+    last_size = int(np.diff(plan.batch_offsets)[-1])
+    n_added = -n_batches % world_size
+    n_needed = (n_batches + n_added) * size
+    check_room(f"remainder=fill with batch_size={size} makes", n_needed, "lower batch_size")
+    if last_size == size and n_added == 0:
         return plan
-    n = len(plan.row_offsets) - 1
-    more = np.arange(size - last + added * size) % n
-    rows = np.concatenate([np.arange(n - last, n), more])
-    return _with_last(plan, rows, batches - 1, np.arange(0, len(rows) + 1, size), multiple)
+    n_rows = len(plan.row_offsets) - 1
+    # Rows 0, 1, … for what the last batch lacks and for the batches added.
+    first_rows = np.arange(size - last_size + n_added * size) % n_rows
+    # The rows of the last batch, and then the first ones.
+    rows = np.concatenate([np.arange(n_rows - last_size, n_rows), first_rows])
+    return _with_last(plan, rows, n_batches - 1, np.arange(0, len(rows) + 1, size), multiple)
 
 
 def _with_last(
     plan: BatchPlan, rows: Ints, kept_units: int, edges: Ints, multiple: int
 ) -> BatchPlan:
-    """Return the first units of a plan, followed by batches of some of its rows, a unit each.
+    """Return the first units of a plan, followed by new batches of some of its rows, each a unit.
 
     Args:
         plan: the plan.
-        rows: (n,) rows of the batches that follow.
+        rows: (n,) rows of the plan that the new batches have; a row may come several times.
         kept_units: number of units that remain as they are.
-        edges: (n_batches + 1,) where each of these batches begins among the rows.
+        edges: (n_batches + 1,) where each new batch begins among `rows`.
         multiple: widths are rounded up to a multiple of this.
     """
     row_offsets, entries = gather_groups(plan.row_offsets, rows)
+    # (n,) tokens of each row: those of its entries, with the padding of each.
     tokens = sums(plan.padded_lengths[entries], row_offsets)
     last = BatchPlan(
         samples=plan.samples[entries],

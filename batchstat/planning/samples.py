@@ -42,8 +42,9 @@ class Samples:
     @cached_property
     def is_contiguous(self) -> bool:
         """Whether no record is skipped, so that a sample's number is its record's."""
-        ends = len(self.records) == 0 or int(self.records[-1]) == len(self.records) - 1
-        return ends and self._is_ascending
+        # Ascending numbers from 0 that end with n − 1 are all there.
+        ends_at_count = len(self.records) == 0 or int(self.records[-1]) == len(self.records) - 1
+        return ends_at_count and self._is_ascending
 
     @cached_property
     def _is_ascending(self) -> bool:
@@ -51,7 +52,7 @@ class Samples:
 
     @cached_property
     def _by_record(self) -> Ints:
-        """(n,) the samples in the sequence of their records."""
+        """(n,) indices of the samples in the sequence of their records."""
         return np.argsort(self.records)
 
     def __len__(self) -> int:
@@ -68,7 +69,8 @@ class Samples:
         """Return (n,) the tokens of samples, or of parts of them, that carry loss; None if it is
         unknown which do.
 
-        The first token of each does not, unless one of another sample before it predicts it.
+        The first token of each carries none, since nothing predicts it, unless `follows` says that
+        the sample before it in its row does.
 
         Args:
             records: (n,) record number of each.
@@ -79,11 +81,13 @@ class Samples:
         if self.trained is None:
             return None
         places = self.places(records)
+        # Counted from `skipped` on: token 1, or token 0 where the first is predicted.
         if starts is not None or follows is not None:
-            begins = np.zeros_like(lengths) if starts is None else starts
-            first = 1 if follows is None else ~follows
-            return self.trained.take(places).counts(begins + first, begins + lengths)
-        # Samples that are not split are whole, or truncated to the longest of these lengths.
+            first_tokens = np.zeros_like(lengths) if starts is None else starts
+            skipped = 1 if follows is None else ~follows
+            return self.trained.take(places).counts(first_tokens + skipped, first_tokens + lengths)
+        # Samples that are not split are whole, or truncated to the longest of these lengths. So the
+        # whole corpus is counted once within that limit, and every epoch looks its samples up.
         is_cut = bool((lengths < self.lengths.take(places)).any())
         limit = int(lengths.max()) if is_cut else MAX_INT
         if limit not in self._trained_within:
@@ -92,13 +96,18 @@ class Samples:
 
     @cached_property
     def _trained_within(self) -> dict[int, Ints]:
-        """(n,) trained tokens of each sample within a length, the first one not counted."""
+        """By a limit, (n,) trained tokens of each sample within its first so many tokens; token 0
+        does not count. Filled as limits are asked for.
+        """
         return {}
 
     def places(self, records: Ints) -> Ints:
-        """Return (n,) the index of each record among the samples."""
+        """Return (n,) the index of each record among the samples: of samples with the records 0, 2
+        and 5, record 5 has the index 2.
+        """
         if self.is_contiguous:
             return records
         if self._is_ascending:
             return np.searchsorted(self.records, records)
+        # Records in any order: search them sorted, and return to the index of the sample.
         return self._by_record[np.searchsorted(self.records, records, sorter=self._by_record)]

@@ -188,14 +188,15 @@ class Settings:
             raise OptionError(
                 f"remainder=spread needs distribute=batches or balanced, not {self.distribute}"
             )
-        # Samplers such as per-batch draw whole batches, whose size is theirs.
-        made_for = self.class_sampler.batch_size
-        if made_for is not None and self.order not in SHUFFLED:
+        # Samplers such as per-batch draw whole batches in sequence: their size is the sampler's, and
+        # an order that does not keep the sequence would tear them apart.
+        drawn_size = self.class_sampler.batch_size
+        if drawn_size is not None and self.order not in SHUFFLED:
             raise OptionError(
                 f"order={self.order}: {self.sampler} defines its own order: remove it"
             )
-        if made_for is not None and self.batch_size is None:
-            object.__setattr__(self, "batch_size", made_for)
+        if drawn_size is not None and self.batch_size is None:
+            object.__setattr__(self, "batch_size", drawn_size)
 
     @cached_property
     def class_sampler(self) -> "Sampler":
@@ -238,17 +239,20 @@ class Settings:
 
         given = {each.name: getattr(self, each.name) for each in fields(self)}
         max_length = self.max_length or max(1, min(stated_max or longest, longest))
+        # A row as wide as any: a budget must hold one.
         widest = round_up(max_length, self.pad_to_multiple_of)
-        fixed = current_batch_size or self.batch_size
+        given_size = current_batch_size or self.batch_size
         # The largest batch that the current setup really has.
-        largest = (fixed or 1) * max(widest, round_up(max_length, current_multiple))
-        least = max(DEFAULT_BUDGET, widest) if fixed is None else largest
-        budget = self.tokens_per_batch or min(least, MAX_INT)
+        largest = (given_size or 1) * max(widest, round_up(max_length, current_multiple))
+        # Without a batch size the usual budget, which must hold the widest row; with one, that
+        # batch.
+        default_budget = max(DEFAULT_BUDGET, widest) if given_size is None else largest
+        budget = self.tokens_per_batch or min(default_budget, MAX_INT)
         decided = {
             "max_length": max_length,
             "tokens_per_batch": budget,
-            "batch_size": fixed or max(1, budget // widest),
-            "given_batch_size": fixed,
+            "batch_size": given_size or max(1, budget // widest),
+            "given_batch_size": given_size,
             "loss": self.loss or current_loss,
         }
         return ResolvedSettings(**given | decided)
@@ -280,6 +284,9 @@ class ResolvedSettings(Settings):
 
 
 def _labels(labels: object) -> tuple[str, ...]:
+    """Return `keep_labels` as a tuple of text. A single string is refused, of which each letter
+    would be a label.
+    """
     if isinstance(labels, str) or not isinstance(labels, Iterable):
         raise OptionError(f"keep_labels={short(labels)}: must be a list of labels")
     return tuple(str(label) for label in labels)

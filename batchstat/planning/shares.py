@@ -69,17 +69,17 @@ class StreamedEpoch:
 
     @cached_property
     def stats(self) -> LengthStats:
-        """Statistics of the lengths."""
+        """Statistics of the lengths after `overflow`, from the histogram of the corpus."""
         return self.corpus.stats.cut(self.settings.max_length, self.settings.overflow)
 
     @cached_property
     def lost(self) -> Lost:
-        """What `overflow` loses."""
+        """What `overflow` loses, from the histogram of the corpus."""
         limit = self.settings.max_length
         return Lost.of(*self.corpus.stats.above(limit), limit, self.settings.overflow)
 
     def pieces(self, size: int) -> Iterator[InMemoryEpoch]:
-        """Yield pieces as they are needed."""
+        """Yield the epoch in pieces of `size` samples or parts, made as they are needed."""
         return in_pieces(
             self._chunks(),
             size,
@@ -94,6 +94,7 @@ class StreamedEpoch:
         return concatenate_epochs(list(self._chunks()))
 
     def _chunks(self) -> Iterator[InMemoryEpoch]:
+        """Yield the epoch in the pieces in which its order comes."""
         settings, corpus = self.settings, self.corpus
         order = stream_order(len(corpus), settings.order, seed=settings.seed, epoch=settings.epoch)
         for places in order:
@@ -125,20 +126,21 @@ class EpochShares:
 
 
 def make_shares(samples: Samples, settings: ResolvedSettings) -> EpochShares:
-    """Return the epoch of the samples of a corpus.
+    """Return the epoch of the samples of a corpus, with the shares of it that are planned
+    separately: one per rank, or one in all where batches are distributed.
 
     Raises:
         InputError: classes cannot be drawn as requested, or `overflow=drop` leaves no sample.
     """
     if settings.distribute == "independent":
         return _independent(samples, settings)
-    # Every sample comes once, in an order that can be produced in pieces.
     is_one_plan = settings.distribute in FROM_ONE_PLAN
+    # Every sample comes once, in an order that can be produced in pieces: nothing is held whole.
     if is_one_plan and settings.draws_all and settings.order in STREAMED:
         streamed = StreamedEpoch(samples, settings)
         check_any(streamed.count, settings.max_length)
         return EpochShares(samples, streamed, (streamed,))
-    order = settings.order if is_one_plan else "file"  # the shares are put in order
+    order = settings.order if is_one_plan else "file"  # shares are put in order below
     drawn = _ordered(draw_samples(samples, settings), order, settings)
     epoch = _epoch_of(samples, drawn, settings)
     if settings.distribute == "samples":
@@ -154,7 +156,7 @@ def make_shares(samples: Samples, settings: ResolvedSettings) -> EpochShares:
 
 
 def draw_samples(samples: Samples, settings: ResolvedSettings) -> Ints:
-    """Return (n_drawn,) the samples of an epoch, as the sampler draws them.
+    """Return (n_drawn,) indices of the samples of an epoch, as the sampler draws them.
 
     Raises:
         InputError: no labels for a sampler that needs them, or classes it cannot draw.
@@ -171,12 +173,15 @@ def draw_samples(samples: Samples, settings: ResolvedSettings) -> Ints:
 
 
 def _ordered(drawn: Ints, order: str, settings: ResolvedSettings) -> Ints:
-    """Return the drawn samples in the given order, unless the sampler defines their sequence."""
+    """Return the drawn samples in the order of the epoch. A sampler that draws in a sequence of its
+    own keeps it where the settings shuffle; with `file` or `blocks`, samples are sorted first.
+    """
     if settings.class_sampler.has_sequence:
         if settings.order in SHUFFLED:
             return drawn
         drawn = np.sort(drawn)
     places = make_order(len(drawn), order, seed=settings.seed, epoch=settings.epoch)
+    # All are drawn: `drawn` is 0 … n − 1.
     return places if settings.draws_all else drawn[places]
 
 
@@ -187,24 +192,32 @@ def _epoch_of(samples: Samples, drawn: Ints, settings: ResolvedSettings) -> InMe
 
 
 def _distributed_samples(n: int, settings: ResolvedSettings) -> list[Ints]:
-    """Return each rank's positions, as torch's DistributedSampler distributes them."""
+    """Return each rank's positions in an epoch of n samples, as torch's DistributedSampler
+    distributes them: rank 0 of 2 has the samples 0, 2, 4, … of the shuffled sequence.
+    """
+    # DistributedSampler shuffles as torch does.
     order = "torch" if settings.order == "shuffled" else settings.order
     sequence = make_order(n, order, seed=settings.seed, epoch=settings.epoch)
     turns = round_robin(n, settings.world_size, settings.remainder)
+    # A column for each rank; −1 where an incomplete last turn leaves it without a sample.
     return [sequence[column[column >= 0]] for column in turns.T]
 
 
 def _independent(samples: Samples, settings: ResolvedSettings) -> EpochShares:
-    """Let each rank draw and shuffle with a seed of its own, and take its turns of that."""
+    """Let each rank draw and shuffle with a seed of its own, and take its turns of that: what
+    training does by mistake where ranks are seeded with seed + rank. Ranks then share some samples,
+    and others are on no rank.
+    """
     shares = []
-    most = np.zeros(len(samples), dtype=np.int64)
+    # (n,) how often a rank draws each sample, at most: the epoch has it as often.
+    times_drawn = np.zeros(len(samples), dtype=np.int64)
     for rank in range(settings.world_size):
-        own = replace(settings, seed=(settings.seed + rank) % (MOST_SEED + 1))
-        drawn = draw_samples(samples, own)
-        np.maximum(most, np.bincount(drawn, minlength=len(samples)), out=most)
-        epoch = _epoch_of(samples, _ordered(drawn, settings.order, own), settings)
+        own_settings = replace(settings, seed=(settings.seed + rank) % (MOST_SEED + 1))
+        drawn = draw_samples(samples, own_settings)
+        np.maximum(times_drawn, np.bincount(drawn, minlength=len(samples)), out=times_drawn)
+        epoch = _epoch_of(samples, _ordered(drawn, settings.order, own_settings), settings)
         turns = round_robin(epoch.count, settings.world_size, settings.remainder)
         column = turns[:, rank]
         shares.append(epoch.take(column[column >= 0]))
-    by_any = np.repeat(np.arange(len(samples)), most)
-    return EpochShares(samples, _epoch_of(samples, by_any, settings), tuple(shares))
+    drawn_by_any = np.repeat(np.arange(len(samples)), times_drawn)
+    return EpochShares(samples, _epoch_of(samples, drawn_by_any, settings), tuple(shares))

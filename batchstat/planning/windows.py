@@ -24,8 +24,8 @@ _AT_ONCE = 1 << 10
 
 @dataclass(eq=False)
 class WindowGenerators:
-    """The generator of each window of an epoch, as `window_rng` returns it, in a fraction of the
-    time where an epoch has many windows.
+    """The random generator of each window of an epoch: the same as `window_rng` returns, in a
+    fraction of the time, since the states of 1,024 windows are computed together.
 
     Attributes:
         seed: the seed of the epoch's order.
@@ -38,18 +38,19 @@ class WindowGenerators:
     _states: Ints = field(default_factory=lambda: np.zeros((0, 4), dtype=np.uint64))
 
     def after(self, first: int, window: int) -> np.random.Generator:
-        """Return the generator of a window, counted from the window `first`."""
+        """Return the generator of a window, counted from the window `first` of the epoch."""
         window += first
         # SeedSequence takes a larger number as several words of 32 bits.
         if max(self.seed, self.epoch, window + _AT_ONCE) >= 2**32:
             return window_rng(self.seed, self.epoch, window)
-        place = window % _AT_ONCE
-        if window - place != self._begin:
-            self._begin = window - place
+        index = window % _AT_ONCE
+        # `_states` holds the states of the 1,024 windows from `_begin` on.
+        if window - index != self._begin:
+            self._begin = window - index
             windows = np.arange(self._begin, self._begin + _AT_ONCE)
             self._states = seed_states(self.seed, self.epoch, windows)
-        seed: Any = _Seeded(self._states[place])
-        return np.random.Generator(np.random.PCG64(seed))
+        known_seed: Any = _Seeded(self._states[index])
+        return np.random.Generator(np.random.PCG64(known_seed))
 
 
 class _Seeded(ISeedSequence):
@@ -63,35 +64,48 @@ class _Seeded(ISeedSequence):
 
 
 def seed_states(seed: int, epoch: int, windows: Ints) -> Ints:
-    """Return (n, 4) what `SeedSequence((seed, epoch, window)).generate_state(4, np.uint64)` does
-    for each window; every number is below 2^32.
+    """Return (n, 4) the state of each of n windows: what
+    `SeedSequence((seed, epoch, window)).generate_state(4, np.uint64)` returns, computed for all
+    windows together. Every number is below 2^32.
 
-    NumPy promises that these states never change. Source: O'Neill, seed_seq_fe.
+    This is NumPy's algorithm, step by step; NumPy promises that its states never change. Source:
+    O'Neill, seed_seq_fe.
     """
     pool: Ints = np.zeros((4, len(windows)), dtype=np.uint32)
+    # (4, n): the entropy, with a fourth word of 0.
     pool[0], pool[1], pool[2] = seed, epoch, windows
     pool = _hashed(pool, _MIX[:5])
+    # Each word is mixed into the three others. Every hash takes the next constant: 4 are used up,
+    # then 3 for each source.
     for source in range(4):
-        others = [place for place in range(4) if place != source]
+        targets = [i for i in range(4) if i != source]
         hashed = _hashed(pool[source], _MIX[4 + 3 * source :][:4])
-        mixed = pool[others] * _LEFT - hashed * _RIGHT
-        pool[others] = mixed ^ (mixed >> _HALF)
+        mixed = pool[targets] * _LEFT - hashed * _RIGHT
+        pool[targets] = mixed ^ (mixed >> _HALF)
     # Of more words than the pool has, `generate_state` begins again with its first.
     words = _hashed(np.concatenate([pool, pool]), _DRAW)
+    # Two words of 32 bits make one of 64, the first of them its low half.
     low, high = words[0::2].astype(np.uint64), words[1::2].astype(np.uint64)
     return np.ascontiguousarray((low | high << np.uint64(32)).T)
 
 
 def _hashed(numbers: Ints, constants: Ints) -> Ints:
-    """Return the numbers (n, …) hashed with n constants, and each with the one after its own."""
+    """Return (m, n) hashes: of row i of `numbers` (m, n), or of the one row (n,), with the
+    constants i and i + 1 of m + 1.
+    """
     hashed = (numbers ^ constants[:-1, None]) * constants[1:, None]
     return hashed ^ (hashed >> _HALF)
 
 
 def _powers(first: int, factor: int, n: int) -> Ints:
+    """Return (n,) the constants of a hash: `first`, and each the one before × `factor`, modulo
+    2^32.
+    """
     return np.array([first * pow(factor, k, 2**32) % 2**32 for k in range(n)], dtype=np.uint32)
 
 
+# The constants of NumPy's SeedSequence: XSHIFT; MIX_MULT_L and MIX_MULT_R; INIT_A with MULT_A, which
+# are 1 + 4 + 4 × 3 powers; and INIT_B with MULT_B, 1 + 8 powers.
 _HALF = np.uint32(16)
 _LEFT, _RIGHT = np.uint32(0xCA01F9DD), np.uint32(0x4973F715)
 _MIX = _powers(0x43B0D7E5, 0x931E8875, 17)
@@ -135,22 +149,37 @@ def tabulate_windows(
 def _windows(
     strategy: Strategy, samples: Epoch, seed: int, epoch: int, together: int
 ) -> Iterator[tuple[Windows, InMemoryEpoch]]:
+    """Yield the windows of an epoch, several at a time where they are small, each with the part of
+    the epoch that it is made of.
+
+    Args:
+        strategy: says how many samples a window has.
+        samples: the epoch.
+        seed: the seed of the epoch's order.
+        epoch: its number.
+        together: about how many samples are planned together.
+    """
     n = samples.count
+    # No window size: the whole epoch is one window.
     size = strategy.window_size or max(n, 1)
-    several = max(1, together // size)
+    n_windows = max(1, together // size)
     generators = WindowGenerators(seed, epoch)
-    first = 0
-    for part in samples.pieces(size * several):
-        rng = partial(generators.after, first)
-        first += several
-        last = first * size >= n
+    first_window = 0
+    for part in samples.pieces(size * n_windows):
+        rng = partial(generators.after, first_window)
+        first_window += n_windows
+        last = first_window * size >= n
         yield Windows(part.lengths, size, rng, last, seed + epoch, part.starts, epoch), part
 
 
 def _renumbered(plan: BatchPlan, part: InMemoryEpoch) -> BatchPlan:
-    part.samples.max(initial=0)  # read in sequence: the cache then holds what is taken at random
+    """Return the plan of a part of an epoch with record numbers in place of indices within the
+    part, and with the first token of each entry in its sample, where the part has split samples.
+    """
+    part.samples.max(initial=0)  # read once in sequence, so that the cache holds what `take` reads
     samples, starts = part.samples.take(plan.samples), plan.starts
     if part.starts is not None:
         first_tokens = part.starts[plan.samples]
+        # A strategy that splits the part of a sample again counts from the beginning of that part.
         starts = first_tokens if starts is None else first_tokens + starts
     return replace(plan, samples=samples, starts=starts)
