@@ -188,8 +188,8 @@ class Settings:
             raise OptionError(
                 f"remainder=spread needs distribute=batches or balanced, not {self.distribute}"
             )
-        # Samplers such as per-batch draw whole batches in sequence: their size is the sampler's, and
-        # an order that does not keep the sequence would tear them apart.
+        # Samplers such as per-batch draw whole batches in sequence. Their size is the sampler's,
+        # and another order would tear the batches apart.
         drawn_size = self.class_sampler.batch_size
         if drawn_size is not None and self.order not in SHUFFLED:
             raise OptionError(

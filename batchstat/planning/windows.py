@@ -104,8 +104,8 @@ def _powers(first: int, factor: int, n: int) -> Ints:
     return np.array([first * pow(factor, k, 2**32) % 2**32 for k in range(n)], dtype=np.uint32)
 
 
-# The constants of NumPy's SeedSequence: XSHIFT; MIX_MULT_L and MIX_MULT_R; INIT_A with MULT_A, which
-# are 1 + 4 + 4 × 3 powers; and INIT_B with MULT_B, 1 + 8 powers.
+# The constants of NumPy's SeedSequence: XSHIFT; MIX_MULT_L and MIX_MULT_R; powers of MULT_A ×
+# INIT_A (1 + 4 + 4 × 3 are used), and of MULT_B × INIT_B (1 + 8).
 _HALF = np.uint32(16)
 _LEFT, _RIGHT = np.uint32(0xCA01F9DD), np.uint32(0x4973F715)
 _MIX = _powers(0x43B0D7E5, 0x931E8875, 17)

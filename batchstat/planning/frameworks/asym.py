@@ -12,6 +12,7 @@ from batchstat.planning.plan import BatchPlan, Window
 from batchstat.planning.strategies.base import Strategy
 
 _USUAL_GROUPS = 4
+"""Groups for which a rule finds thresholds where nobody says how many."""
 
 
 @described(
@@ -45,7 +46,9 @@ class Asym(Strategy):
         check_choice(self.rule, ("thresholds", self.thresholds), ("groups", self.groups))
 
     def plan(self, window: Window) -> BatchPlan:
-        """Cut into steps, and each step into groups."""
+        """Cut the samples into steps of `batch_size`, and each step into batches by group of
+        length; a step is a unit.
+        """
         thresholds = self.thresholds or find_edges(
             self.rule,
             window.lengths,
@@ -55,12 +58,16 @@ class Asym(Strategy):
         )
         n = len(window.lengths)
         steps = cut_every(n, self.batch_size, keep_short=self.keeps_short(window))
-        kept = window.lengths[: steps[-1]]
-        group = np.searchsorted(thresholds, kept)
-        step = np.arange(len(kept)) // self.batch_size
+        # Without what `drop_last` drops of the last step.
+        lengths = window.lengths[: steps[-1]]
+        group = np.searchsorted(thresholds, lengths)
+        step = np.arange(len(lengths)) // self.batch_size
+        # By step, then by group; within a group as they come.
         order = np.lexsort((group, step))
-        key = step[order] * (len(thresholds) + 1) + group[order]
-        opened = np.flatnonzero(np.diff(key, prepend=-1))
-        offsets = np.append(opened, len(kept))
+        # One number for each pair of step and group: a new number begins a batch.
+        step_and_group = step[order] * (len(thresholds) + 1) + group[order]
+        first_of_batch = np.flatnonzero(np.diff(step_and_group, prepend=-1))
+        offsets = np.append(first_of_batch, len(lengths))
         plan = self.batch_rows(window, order, offsets)
-        return replace(plan, unit_offsets=np.searchsorted(opened, steps))
+        # The first batch of each step: one begins with every step.
+        return replace(plan, unit_offsets=np.searchsorted(first_of_batch, steps))

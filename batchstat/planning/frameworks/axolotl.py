@@ -97,13 +97,15 @@ class Axolotl(PackedRows, PacksDocuments):
         return round_up(self.max_length, self.document_multiple) * rows
 
     def padded(self, widest: Ints) -> Ints:
-        """Return the widths, in multiples of `max_length`."""
+        """Return the widths, in multiples of `max_length` unless `pad_to_sequence_len` is off."""
         multiple = self.pad_to_multiple_of if self.pad_to_multiple_of > 1 else _PAD_TO
-        whole = round_up(round_up(self.max_length, self.document_multiple), multiple)
-        return round_up(widest, whole) if self.pad_to_sequence_len else widest
+        full_row = round_up(round_up(self.max_length, self.document_multiple), multiple)
+        return round_up(widest, full_row) if self.pad_to_sequence_len else widest
 
     def packed(self, lengths: Ints, begins: Ints) -> PackedSamples:  # noqa: ARG002
-        """Return the rows of `read_ahead` samples after the other, or of all in sequence."""
+        """Return the rows of one group of `read_ahead` samples after the other; if `sequential`, of
+        all samples as one group.
+        """
         # axolotl splits samples before it packs them: each part counts, wherever it begins.
         multiple, most = self.document_multiple, self.max_samples_per_row
         # A row holds whole multiples; `pack` rounds up what it is given.
@@ -113,27 +115,32 @@ class Axolotl(PackedRows, PacksDocuments):
         return pack(lengths, self.row_length, "first-fit", most, firsts, multiple)
 
     def divided(self, n_rows: int, window: Window) -> tuple[Ints, Ints]:  # noqa: ARG002
-        """Return the rows of all batches, and (n_batches + 1,) which of them each batch has."""
-        size = self.batch_size if self.real_batches else 1
-        offsets = cut_every(n_rows, size, keep_short=False)
+        """Return the rows of all batches, and (n_batches + 1,) the rows of each; a short last batch
+        is left out.
+        """
+        rows_per_batch = self.batch_size if self.real_batches else 1
+        offsets = cut_every(n_rows, rows_per_batch, keep_short=False)
         return np.arange(offsets[-1]), offsets
 
     def plan(self, window: Window) -> BatchPlan:
-        """Shuffle, pack, and leave out what the counted orders have no room for.
+        """Shuffle and pack the epoch, and leave out the batches above the number that axolotl
+        counted for it.
 
         Raises:
             InputError: a sample is longer than `max_length`.
         """
+        # `torch_seed` is the seed + the epoch.
         run_seed = window.torch_seed - window.epoch
         order, max_batches = self._order(window.lengths, run_seed, window.torch_seed)
         starts = None if window.starts is None else window.starts[order]
-        made = super().plan(replace(window, lengths=window.lengths[order], starts=starts))
-        made = replace(made, samples=order[made.samples])
-        return made.first_units(min(len(made), max_batches))  # each unit is a batch
+        plan = super().plan(replace(window, lengths=window.lengths[order], starts=starts))
+        # Positions in the shuffled order become positions in the window again.
+        plan = replace(plan, samples=order[plan.samples])
+        return plan.first_units(min(len(plan), max_batches))  # each unit is a batch
 
     def _order(self, lengths: Ints, run_seed: int, epoch_seed: int) -> tuple[Ints, int]:
         """Return (n,) the samples in sequence, and the number of batches after which an epoch ends:
-        the fewest of those that axolotl counts, in orders of their own.
+        axolotl packs the samples in several random orders and takes the fewest batches of any.
 
         Args:
             lengths: (n,) tokens of the samples.
@@ -146,13 +153,16 @@ class Axolotl(PackedRows, PacksDocuments):
         n_counts = 1 if self.world_size >= _RANKS_THAT_COUNT_ONCE else _COUNTS
         # MultipackBatchSampler.__len__ packs once before it counts: the first order is not used.
         _, *seeds = torch_seeds(1 + n_counts, run_seed)
-        counted = [torch_permutation(len(lengths), seed) for seed in seeds]
-        max_batches = min(self._count(lengths[order]) for order in counted)
+        counted_orders = [torch_permutation(len(lengths), seed) for seed in seeds]
+        max_batches = min(self._count(lengths[order]) for order in counted_orders)
         if self.world_size > 1:  # the batches that were counted last are those of every epoch
-            return counted[-1], max_batches
+            return counted_orders[-1], max_batches
         return torch_permutation(len(lengths), epoch_seed), max_batches
 
     def _count(self, lengths: Ints) -> int:
-        """Return the number of batches of samples in this sequence."""
+        """Return the number of batches that samples of these `lengths`, in this sequence, are
+        packed into.
+        """
+        # The second argument, where samples begin, is not used here.
         n_rows = self.packed(lengths, lengths).packing.n_rows
         return n_rows // self.batch_size if self.real_batches else n_rows

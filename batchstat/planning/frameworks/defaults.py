@@ -51,6 +51,7 @@ class TfData(Boundaries):
 
     def __post_init__(self) -> None:
         super().__post_init__()
+        # Neither edges nor a number of buckets are given: those of tensor2tensor.
         if not self.boundaries and self.buckets is None:
             object.__setattr__(self, "boundaries", _tensor2tensor_edges(self.max_length))
 
@@ -74,6 +75,9 @@ class Infinibatch(TokenBudget):
 
 
 def _tensor2tensor_edges(max_length: int) -> tuple[int, ...]:
+    """Return the edges of tensor2tensor: from 8, each a tenth above the last and at least 1 above,
+    and `max_length` as the last one.
+    """
     edges, edge = [], 8
     while edge < max_length:
         edges.append(edge)

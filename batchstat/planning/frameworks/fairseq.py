@@ -37,40 +37,53 @@ class Fairseq(Strategy):
     shuffle_batches: bool = True
 
     def plan(self, window: Window) -> BatchPlan:
-        """Sort shortest first, cut by the budget, shuffle."""
+        """Sort shortest first, cut by the budget, shuffle. The last batch of the epoch is dropped
+        if its size is not a multiple, as in fairseq, or by `drop_last`.
+        """
         order = np.argsort(window.lengths, kind="stable")
         padded = round_up(window.lengths[order], self.pad_to_multiple_of)
         offsets = np.array(self._cuts(padded))
         multiple = self.required_batch_size_multiple
-        short = len(offsets) > 1 and (offsets[-1] - offsets[-2]) % multiple
-        if window.last and (short or self._has_room(offsets, padded)):
+        # Samples of the last batch beyond a multiple of the required size.
+        n_above_multiple = len(offsets) > 1 and (offsets[-1] - offsets[-2]) % multiple
+        if window.last and (n_above_multiple or self._has_room(offsets, padded)):
             offsets = offsets[:-1]
         return self.batch_rows(window, order, offsets)
 
     def _has_room(self, offsets: Ints, padded: Ints) -> bool:
-        """Return whether `drop_last` drops the last batch."""
+        """Return whether `drop_last` drops the last batch: it could hold as many samples more as
+        its size must grow by.
+        """
         if not self.drop_last or len(offsets) < 2:
             return False
         size = int(offsets[-1] - offsets[-2])
-        most = min(self.tokens_per_batch // max(int(padded[-1]), 1), self.max_samples or MAX_INT)
-        return size + self.required_batch_size_multiple <= most
+        room = min(self.tokens_per_batch // max(int(padded[-1]), 1), self.max_samples or MAX_INT)
+        return size + self.required_batch_size_multiple <= room
 
     def _cuts(self, padded: Ints) -> list[int]:
-        """Return offsets of the batches of ascending lengths.
+        """Return the offsets of batches of ascending lengths, as fairseq's batch_by_size cuts them.
 
-        The settled part of the open batch has an allowed size; samples since then wait until the
-        size is allowed again.
+        The open batch grows sample by sample. Its settled part has an allowed size (below the
+        multiple, or a multiple); the samples after that wait until the size is allowed again. Once
+        a sample would exceed the budget, the settled part is a batch, and the waiting samples begin
+        the next one.
+
+        Args:
+            padded: (n,) widths of the samples, ascending: the last of a batch is its longest.
         """
-        most, multiple = self.max_samples or MAX_INT, self.required_batch_size_multiple
+        max_samples, multiple = self.max_samples or MAX_INT, self.required_batch_size_multiple
         offsets = [0]
         settled = 0
-        for at, longest in enumerate(padded.tolist()):
-            size = at + 1 - offsets[-1]
-            if size * longest > self.tokens_per_batch or size > most:
+        for i, longest in enumerate(padded.tolist()):
+            size = i + 1 - offsets[-1]
+            if size * longest > self.tokens_per_batch or size > max_samples:
                 offsets.append(settled)
-                if (at + 1 - settled) * longest > self.tokens_per_batch:
-                    offsets.append(at)
-                settled = at + 1
+                # The waiting samples and this one exceed the budget, too: they are a batch without
+                # it.
+                if (i + 1 - settled) * longest > self.tokens_per_batch:
+                    offsets.append(i)
+                settled = i + 1
             elif size < multiple or size % multiple == 0:
-                settled = at + 1
+                settled = i + 1
+        # The settled part and what waits at the end are batches; equal offsets are one.
         return list(dict.fromkeys([*offsets, settled, len(padded)]))

@@ -58,66 +58,85 @@ class Grain(PackedRows):
         return np.full(len(widest), self.max_length)
 
     def packed(self, lengths: Ints, begins: Ints) -> PackedSamples:  # noqa: ARG002
-        """Return the rows in the sequence in which they are emitted."""
+        """Return the rows in the sequence in which they are emitted: fill the open rows until a
+        sample fits into none of them, emit these, and go on with that sample.
+        """
         row, before = np.zeros((2, len(lengths)), dtype=np.int64)
-        end = rows = 0
+        end = n_rows = 0
         while end < len(lengths):
             first = end
             row_of_each, held_before = self._filled(lengths[first:])
             end += len(row_of_each)
-            places = np.arange(row_of_each.max(initial=0) + 1)
-            if self.shuffle_bins:  # seeded with the number of rows before
-                rng = np.random.default_rng(self.packing_seed + rows)
-                places = np.argsort(rng.permuted(places))
-            row[first:end], before[first:end] = rows + places[row_of_each], held_before
-            rows += len(places)
-        one = np.ones(len(lengths), dtype=np.int64)
-        packing = Packing(row, one, one, before, lengths)
+            # Rows that got a sample; the others are not emitted.
+            new_places = np.arange(row_of_each.max(initial=0) + 1)
+            # grain seeds each shuffle with its seed + the number of rows before.
+            if self.shuffle_bins:
+                rng = np.random.default_rng(self.packing_seed + n_rows)
+                # permuted[k] is the row that comes k-th; argsort says where each row comes.
+                new_places = np.argsort(rng.permuted(new_places))
+            row[first:end], before[first:end] = n_rows + new_places[row_of_each], held_before
+            n_rows += len(new_places)
+        ones = np.ones(len(lengths), dtype=np.int64)
+        # Each sample is a run of its own.
+        packing = Packing(row, ones, ones, before, lengths)
         return PackedSamples(np.arange(len(lengths)), lengths, None, packing)
 
     def divided(self, n_rows: int, window: Window) -> tuple[Ints, Ints]:
-        """Return the rows of all batches, and (n_batches + 1,) which of them each batch has."""
+        """Return the rows of all batches, and (n_batches + 1,) the rows of each: every
+        `batch_size`.
+        """
         offsets = cut_every(n_rows, self.batch_size, keep_short=self.keeps_short(window))
         return np.arange(offsets[-1]), offsets
 
     def _filled(self, lengths: Ints) -> tuple[Ints, Ints]:
-        """Return the row of each sample, and how many it had before, up to the first sample that
-        fits into no row.
+        """Fill the open rows with samples from the first on, up to the first sample that fits into
+        no row. Returns the row of each sample before that one, and how many samples the row had
+        before.
         """
-        rows = self.num_packing_bins or self.batch_size
+        n_rows = self.num_packing_bins or self.batch_size
         most = self.max_sequences_per_bin or MAX_INT
-        tried = 4 * rows
+        # Try a few samples first: no one knows how many the rows hold, and the epoch may be long.
+        n_tried = 4 * n_rows
         while True:
-            next_lengths = lengths[:tried]
+            next_lengths = lengths[:n_tried]
             if self.best_fit:
                 # More rows than samples stay empty: none of them need be there.
                 row, before = _fill_best(
-                    next_lengths, self.max_length, most, min(rows, len(next_lengths))
+                    next_lengths, self.max_length, most, min(n_rows, len(next_lengths))
                 )
-                placed = len(row)
+                n_placed = len(row)
             else:
+                # First fit without a limit of rows: up to the first sample in a row too many, it is
+                # the same.
                 packing = first_fit(next_lengths, self.max_length, most)
                 row, before = packing.row, packing.before
-                beyond = np.flatnonzero(row >= rows)
-                placed = int(beyond[0]) if len(beyond) else len(row)
-            if placed < len(next_lengths) or len(next_lengths) == len(lengths):
-                return row[:placed], before[:placed]
-            tried *= 2
+                in_new_rows = np.flatnonzero(row >= n_rows)
+                n_placed = int(in_new_rows[0]) if len(in_new_rows) else len(row)
+            # All that were tried fit: try twice as many, unless these were all.
+            if n_placed < len(next_lengths) or len(next_lengths) == len(lengths):
+                return row[:n_placed], before[:n_placed]
+            n_tried *= 2
 
 
 def _fill_best(lengths: Ints, capacity: int, most: int, rows: int) -> tuple[Ints, Ints]:
-    """Put lengths into the fullest of some rows that has room, of equal ones the first."""
+    """Put `lengths`, one after the other, into the fullest of `rows` rows that has room, of equally
+    full ones the first, until one fits into none. Returns the row of each, and how many lengths the
+    row had before.
+    """
     room = [(capacity, row) for row in range(rows)]
-    held = [0] * rows
+    n_held = [0] * rows
     placements: list[tuple[int, int]] = []
     for length in np.maximum(lengths, 1).tolist():
-        at = bisect_left(room, (length, -1))
-        if at == len(room):
+        # `room` is sorted by room and row: the first that has enough is the fullest. −1 is before
+        # any row.
+        i = bisect_left(room, (length, -1))
+        if i == len(room):
             break
-        left, row = room.pop(at)
-        placements.append((row, held[row]))
-        held[row] += 1
-        if held[row] < most:
-            insort(room, (left - length, row))
+        row_room, row = room.pop(i)
+        placements.append((row, n_held[row]))
+        n_held[row] += 1
+        # A row with `most` lengths is not put back.
+        if n_held[row] < most:
+            insort(room, (row_room - length, row))
     columns = np.array(placements, dtype=np.int64).reshape(-1, 2)
     return columns[:, 0], columns[:, 1]

@@ -11,6 +11,8 @@ from batchstat.planning.plan import BatchPlan, Window
 from batchstat.planning.strategies.base import Strategy
 
 _MOST_GROUPED, _LEAST_GROUPS = 50, 4
+"""transformers' mega_batch_mult: at most 50 batches' worth of samples in a group, and fewer where
+the epoch would have less than 4 groups."""
 
 
 @described(
@@ -50,12 +52,14 @@ class HfGroupByLength(Strategy):
         """Group, sort, cut every `batch_size`."""
         n = len(window.lengths)
         step = self.batch_size * self.gradient_accumulation_steps
-        usual = min(n // (step * _LEAST_GROUPS), _MOST_GROUPED)
-        size = min((self.group or max(usual, 1)) * step, max(n, 1))
-        order = np.lexsort((-window.lengths, np.arange(n) // size))
-        heads = np.arange(0, n, size)
+        usual_group = min(n // (step * _LEAST_GROUPS), _MOST_GROUPED)
+        group_size = min((self.group or max(usual_group, 1)) * step, max(n, 1))
+        # By group, and longest first within it.
+        order = np.lexsort((-window.lengths, np.arange(n) // group_size))
+        # The first of a group is its longest: the longest of all is one of these.
+        firsts = np.arange(0, n, group_size)
         if n:
-            longest = heads[np.argmax(window.lengths[order[heads]])]
-            order[[0, longest]] = order[[longest, 0]]
+            i_longest = firsts[np.argmax(window.lengths[order[firsts]])]
+            order[[0, i_longest]] = order[[i_longest, 0]]
         offsets = cut_every(n, self.batch_size, keep_short=self.keeps_short(window))
         return self.batch_rows(window, order, offsets)

@@ -14,7 +14,10 @@ from batchstat.planning.plan import BatchPlan, Window
 from batchstat.planning.strategies.base import Strategy
 
 _SEEN_FOR_EDGES = 10_000
+"""Samples from which lhotse estimates the edges: num_cuts_for_bins_estimate."""
+
 _USUAL_BUCKETS = 10
+"""Buckets for which a rule finds edges where nobody says how many."""
 
 
 @described(
@@ -81,7 +84,19 @@ class Lhotse(Strategy):
 
 
 class _Buffer:
-    """The buffer of samples: padded `lengths`, and the `bucket` of each."""
+    """The buffer of samples, in buckets, from which batches are drawn.
+
+    Attributes:
+        lengths: (n,) padded tokens of all samples of the epoch.
+        bucket: (n,) bucket of each.
+        keeps_short: whether short batches at the end are kept.
+        draws: random numbers in [0, 1).
+        most: samples that a batch may have.
+        waiting: for each bucket, the samples in the buffer.
+        held: for each bucket, how many of these have each length.
+        longest: for each bucket, the longest of these lengths.
+        arrived: how many samples have come into the buffer so far.
+    """
 
     def __init__(
         self,
@@ -97,42 +112,50 @@ class _Buffer:
         self.keeps_short = settings.keeps_short(window)
         self.draws = _numbers(window.rng)
         self.most = settings.max_samples or MAX_INT
-        kind = list if settings.shuffle else deque
-        self.waiting: list[list[int] | deque[int]] = [kind() for _ in range(buckets)]
+        # Random samples are taken from the end of a list, the oldest from the front of a queue.
+        container = list if settings.shuffle else deque
+        self.waiting: list[list[int] | deque[int]] = [container() for _ in range(buckets)]
         self.held: list[Counter[int]] = [Counter() for _ in range(buckets)]
         self.longest = [0] * buckets
         self.arrived = 0
 
     def batches(self) -> list[list[int]]:
-        """Return the samples of each batch, in the order in which they are drawn."""
-        drawn = []
+        """Return the samples of each batch, in the order in which they are drawn; the buffer is
+        refilled after each.
+        """
+        batches = []
         self._fill(self.settings.buffer_size)
-        while (k := self._next_bucket()) is not None:
-            batch = self._take(k)
-            drawn.append(batch)
+        while (bucket := self._next_bucket()) is not None:
+            batch = self._take(bucket)
+            batches.append(batch)
             self._fill(len(batch))
-        return drawn
+        return batches
 
     def _fill(self, wanted: int) -> None:
-        stop = min(self.arrived + wanted, len(self.lengths))
-        for i in range(self.arrived, stop):
-            k = self.bucket[i]
+        """Let the next `wanted` samples into the buffer, or all that are left."""
+        end = min(self.arrived + wanted, len(self.lengths))
+        for i in range(self.arrived, end):
+            bucket = self.bucket[i]
             length = self.lengths[i]
-            self.waiting[k].append(i)
-            self.held[k][length] += 1
-            self.longest[k] = max(self.longest[k], length)
-        self.arrived = stop
+            self.waiting[bucket].append(i)
+            self.held[bucket][length] += 1
+            self.longest[bucket] = max(self.longest[bucket], length)
+        self.arrived = end
 
     def _is_full(self, samples: int, longest: int) -> bool:
-        over = (samples + 1) * longest > self.settings.tokens_per_batch
-        return over or samples >= self.most
+        """Return whether a batch, or a bucket, of so many samples is full: one more sample as long
+        as its longest would exceed the budget, or the samples reach their limit.
+        """
+        exceeds_budget = (samples + 1) * longest > self.settings.tokens_per_batch
+        return exceeds_budget or samples >= self.most
 
     def _next_bucket(self) -> int | None:
-        """Return the bucket nearest to a random one that can fill a batch, the lower one of each
-        two; at the end, where short batches are kept, the nearest that has samples.
+        """Return the bucket nearest to a random one that can fill a batch, the lower one of two
+        that are as near. At the end, where short batches are kept, the nearest that has samples;
+        None if there is none.
         """
-        drawn = int(next(self.draws) * len(self.waiting))
-        outward = sorted(range(len(self.waiting)), key=lambda k: (abs(k - drawn), k))
+        random_bucket = int(next(self.draws) * len(self.waiting))
+        outward = sorted(range(len(self.waiting)), key=lambda k: (abs(k - random_bucket), k))
         for k in outward:
             if self.waiting[k] and self._is_full(len(self.waiting[k]), self.longest[k]):
                 return k
@@ -141,20 +164,22 @@ class _Buffer:
         return None
 
     def _take(self, k: int) -> list[int]:
-        held = self.held[k]
+        """Draw samples of bucket `k` until the batch is full or the bucket is empty."""
+        counts = self.held[k]
         batch: list[int] = []
         longest = 0
         for i in self._drawn(self.waiting[k]):
             length = self.lengths[i]
             batch.append(i)
             longest = max(longest, length)
-            held[length] -= 1
-            if not held[length]:
-                del held[length]
+            counts[length] -= 1
+            if not counts[length]:
+                del counts[length]
             if self._is_full(len(batch), longest):
                 break
-        if self.longest[k] not in held:
-            self.longest[k] = max(held, default=0)
+        # All of the longest were taken: find the next.
+        if self.longest[k] not in counts:
+            self.longest[k] = max(counts, default=0)
         return batch
 
     def _drawn(self, waiting: "list[int] | deque[int]") -> Iterator[int]:
@@ -164,6 +189,7 @@ class _Buffer:
                 yield waiting.popleft()
                 continue
             drawn = int(next(self.draws) * len(waiting))
+            # To the end, where removing an item moves no other.
             waiting[drawn], waiting[-1] = waiting[-1], waiting[drawn]
             yield waiting.pop()
 
@@ -171,4 +197,5 @@ class _Buffer:
 def _numbers(rng: np.random.Generator) -> Iterator[float]:
     """Yield random numbers in [0, 1), indefinitely."""
     while True:
+        # Many at a time: a call of NumPy takes much longer than a number.
         yield from rng.random(4096).tolist()

@@ -105,22 +105,29 @@ class LlamaFactory(ShuffledRows):
         return self.packing != NOT_PACKED
 
     def padded(self, widest: Ints) -> Ints:
-        """Return `max_length` for each, in multiples of 8, unless the padding is left out."""
-        whole = np.full(len(widest), round_up(self.max_length, _PAD_TO))
-        return widest if self.packing in ("unpadded", "wrapped") else whole
+        """Return `max_length` for each batch, in multiples of 8; the widest row where padding is
+        left out (`unpadded`), or rows have none (`wrapped`).
+        """
+        full_rows = np.full(len(widest), round_up(self.max_length, _PAD_TO))
+        return widest if self.packing in ("unpadded", "wrapped") else full_rows
 
     def packed(self, lengths: Ints, begins: Ints) -> PackedSamples:
-        """Return the rows of `read_ahead` samples after the other, of each process in turn."""
+        """Return the rows of one group of `read_ahead` samples after the other; each process has
+        its own groups.
+        """
         firsts = group_starts(begins, self.read_ahead, self.preprocessing_num_workers)
         together = self._blocks if self.cuts_samples else self._knapsacks
         return pack_groups(lengths, firsts, together)
 
     def _blocks(self, lengths: Ints) -> PackedSamples:
-        """Return the whole rows of samples that are laid end to end."""
+        """Return the whole rows of samples that are laid end to end; what is left after the last
+        whole row is dropped.
+        """
         begins = np.cumsum(lengths, dtype=np.int64) - lengths
-        whole = int(lengths.sum()) // self.max_length * self.max_length
-        left = np.minimum(lengths, whole - begins)[begins < whole]
-        return pack(left, self.max_length, "wrapped", MAX_INT, [0])
+        n_tokens = int(lengths.sum()) // self.max_length * self.max_length
+        # Samples that begin in a whole row, the last of them cut at its end.
+        kept_lengths = np.minimum(lengths, n_tokens - begins)[begins < n_tokens]
+        return pack(kept_lengths, self.max_length, "wrapped", MAX_INT, [0])
 
     def _knapsacks(self, lengths: Ints) -> PackedSamples:
         """Return the rows of samples that are packed together.
@@ -128,7 +135,8 @@ class LlamaFactory(ShuffledRows):
         Filling one row after the other, each with the longest that fits, is first fit decreasing.
         Source: greedy_knapsack of src/llamafactory/data/processor/processor_utils.py.
         """
-        order = len(lengths) - 1 - longest_first(lengths[::-1])  # of equal ones, the latest first
+        # Sorted from the back, so that of equal lengths the latest comes first.
+        order = len(lengths) - 1 - longest_first(lengths[::-1])
         falling = lengths[order]
         # With packing, DataArguments makes cutoff_len one less; the row is padded to the whole.
         rows = first_fit(falling, max(self.max_length - 1, 1), MAX_INT)

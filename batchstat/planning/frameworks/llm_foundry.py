@@ -86,6 +86,7 @@ class LlmFoundry(Strategy):
             widths = np.full(len(offsets) - 1, self.max_length)
             return self.batch_rows(window, np.arange(len(lengths)), offsets, widths)
         if not self.keeps_short(window):
+            # `drop_last` leaves out samples that do not fill a batch before packing.
             lengths = lengths[: len(lengths) - len(lengths) % at_once]
         most_waiting = self.max_leftover_bins_to_keep
         batches = list(self._batches(lengths.tolist(), at_once, most_waiting, self.num_workers))
@@ -109,8 +110,9 @@ class LlmFoundry(Strategy):
         return self._profiled(lengths) if self.max_length > 100 else None
 
     def _profiled(self, lengths: Ints) -> int | None:
-        """Return how many samples are packed into a batch under packing_ratio: auto, the largest
-        number tried that leaves no token out; None if that is no more than the batch size.
+        """Return how many samples are packed into a batch under packing_ratio: auto. It is the
+        largest number tried up to which no token is left out; None if that is no more than the
+        batch size.
 
         Source: auto_packing_ratio and profile_packing of llmfoundry/data/packing.py: 20 ratios up
         to max_length / 100, with one decimal, on the samples of 100 batches of the largest; rows
@@ -122,13 +124,14 @@ class LlmFoundry(Strategy):
         best = self.batch_size
         for count in counts:
             # What is left of the samples cannot fill the rows of a batch, and is not packed.
-            rest = len(profiled) % count
-            packed = profiled[: len(profiled) - rest] if rest < self.batch_size else profiled
+            n_left = len(profiled) % count
+            packed = profiled[: len(profiled) - n_left] if n_left < self.batch_size else profiled
             try:
                 batches = self._batches(packed, count, most=None, workers=1)
                 tokens_in_rows = sum(tokens for batch in batches for tokens, _ in batch)
             except InputError:  # rows wait in such numbers that nobody could train on them
                 break
+            # Rows still wait, so that tokens are missing from the batches: the ratio is too high.
             if not packed or tokens_in_rows < sum(packed):
                 break
             best = count
@@ -137,7 +140,16 @@ class LlmFoundry(Strategy):
     def _batches(
         self, lengths: list[int], at_once: int, most: int | None, workers: int
     ) -> Iterator[list[_Row]]:
-        """Yield the rows of each batch, fullest first; of the others, `most` wait for the next."""
+        """Yield the rows of each batch, fullest first. Rows beyond `batch_size` wait for the next
+        batch of the same worker.
+
+        Args:
+            lengths: tokens of the samples.
+            at_once: samples that are packed together.
+            most: rows that may wait, the fullest of them; None for all.
+            workers: the DataLoader's processes, which get the batches in turn.
+        """
+        # The rows that wait, of each worker that gets a batch.
         waiting: list[list[_Row]] = [[] for _ in range(min(workers, len(lengths)))]
         for number, first in enumerate(range(0, len(lengths), at_once)):
             samples = [(lengths[i], [i]) for i in range(first, min(first + at_once, len(lengths)))]
@@ -153,19 +165,26 @@ class LlmFoundry(Strategy):
 
 
 def _filled(rows: list[_Row], samples: Sequence[_Row], wanted: int, capacity: int) -> list[_Row]:
-    """Return rows with samples added to them, fullest first; equally full ones in the sequence in
+    """Return `rows` with samples added to them, fullest first; equally full ones in the sequence in
     which they changed.
 
-    As many samples as rows are missing, the shortest ones, have a row each. Source: BinPackCollator
-    of llmfoundry/data/packing.py.
+    Samples come longest first, each into the first row that has room. As many of the last, shortest
+    ones as rows are missing have a row each. Source: BinPackCollator of llmfoundry/data/packing.py.
+
+    Args:
+        rows: the rows that waited.
+        samples: each as a row of its own.
+        wanted: rows of a batch.
+        capacity: tokens that a row may hold.
     """
     rows = list(rows)
-    left = len(samples)
+    n_left = len(samples)
     for tokens, sample in sorted(samples, key=lambda each: each[0], reverse=True):
-        place = None
-        if left > wanted - len(rows):
-            place = next((i for i, row in enumerate(rows) if row[0] + tokens <= capacity), None)
-        held = (0, []) if place is None else rows.pop(place)
-        rows.append((held[0] + tokens, held[1] + sample))
-        left -= 1
+        i = None
+        # Unless each sample left is needed as a row of its own.
+        if n_left > wanted - len(rows):
+            i = next((i for i, row in enumerate(rows) if row[0] + tokens <= capacity), None)
+        joined = (0, []) if i is None else rows.pop(i)
+        rows.append((joined[0] + tokens, joined[1] + sample))
+        n_left -= 1
     return sorted(rows, key=lambda row: row[0], reverse=True)

@@ -57,7 +57,8 @@ class Nemo(PackedRows):
         return np.minimum(round_up(widest, _PAD_TO), self.max_length)
 
     def packed(self, lengths: Ints, begins: Ints) -> PackedSamples:  # noqa: ARG002
-        """Return the rows of all samples.
+        """Return the rows of all samples: first the lengths alone are packed, then random samples
+        of each length are put in.
 
         Source: create_packing_strategy and fill_packing_strategy of
         src/megatron/bridge/data/packing/algorithms.py.
@@ -69,15 +70,18 @@ class Nemo(PackedRows):
         else:
             sequence = sequence[::-1]
         rows = first_fit(sequence, self.max_length, MAX_INT)
-        # Row by row, each length takes the last of its samples, which are in random sequence.
-        by_row = np.lexsort((rows.before, rows.row))
-        places = by_row[np.argsort(sequence[by_row], kind="stable")]
+        # Entries by their length, and of equal lengths row by row. There, each entry takes the last
+        # of the samples of its length that are left, which are in random sequence.
+        by_place = np.lexsort((rows.before, rows.row))
+        by_length = by_place[np.argsort(sequence[by_place], kind="stable")]
+        # Samples by their lengths.
         ascending = np.argsort(lengths, kind="stable")
         samples = np.empty_like(ascending)
         end = 0
         for count in distinct(lengths)[1].tolist():
             begin, end = end, end + count
-            samples[places[begin:end]] = ascending[begin:end][rng.permutation(count)][::-1]
+            # From `begin` to `end` both sequences have one length; [::-1] takes from the end.
+            samples[by_length[begin:end]] = ascending[begin:end][rng.permutation(count)][::-1]
         return PackedSamples(samples, sequence, None, rows)
 
     def divided(self, n_rows: int, window: Window) -> tuple[Ints, Ints]:

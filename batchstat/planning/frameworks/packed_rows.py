@@ -49,7 +49,9 @@ class PackedRows(Strategy):
         return None if self.lays_rows_end_to_end else self.max_length
 
     def padded(self, widest: Ints) -> Ints:
-        """Return (n_batches,) the width of batches, by the tokens of their widest rows."""
+        """Return (n_batches,) the width of batches, given the tokens of their widest rows; these,
+        unless a framework pads further.
+        """
         return widest
 
     @abstractmethod
@@ -63,7 +65,9 @@ class PackedRows(Strategy):
 
     @abstractmethod
     def divided(self, n_rows: int, window: Window) -> tuple[Ints, Ints]:
-        """Return the rows of all batches, and (n_batches + 1,) which of them each batch has."""
+        """Return the rows of all batches end to end, and (n_batches + 1,) the offsets of the
+        batches in these.
+        """
 
     def plan(self, window: Window) -> BatchPlan:
         """Pack, divide the rows among batches.
@@ -76,16 +80,19 @@ class PackedRows(Strategy):
             window.lengths, _begins(window.lengths, window.starts)
         )
         packed_offsets = offsets_from_sizes(packing.totals[1])
-        entry_at = np.empty(len(samples), dtype=np.int64)  # each place of the rows as packed
+        entry_at = np.empty(len(samples), dtype=np.int64)  # by its place in the packed rows
         for run, places in packing.places(packed_offsets[:-1]):
             entry_at[places] = np.arange(run.start, run.stop)
+        # Entries of the rows in the sequence in which the batches have them.
         rows, batch_offsets = self.divided(packing.n_rows, window)
         row_offsets, places = gather_groups(packed_offsets, rows)
         entries = entry_at[places]
         held = lengths[entries].astype(np.int64)
+        # Each batch becomes one row, from its first entry to its last.
         if self.lays_rows_end_to_end:
             row_offsets, batch_offsets = row_offsets[batch_offsets], np.arange(len(batch_offsets))
         tokens = sums(round_up(held, self.sample_multiple), row_offsets)
+        # The widest row of each batch; of no row there is no batch.
         widths = np.maximum.reduceat(tokens, batch_offsets[:-1]) if len(tokens) else tokens
         return BatchPlan(
             samples=samples[entries],
@@ -117,23 +124,21 @@ class ShuffledRows(PackedRows):
         return self.world_size > 1 and not self.drop_last
 
     def divided(self, n_rows: int, window: Window) -> tuple[Ints, Ints]:
-        """Return the rows of all batches, and (n_batches + 1,) which of them each batch has.
+        """Return the rows of all batches, and (n_batches + 1,) the rows of each.
 
-        The batches are divided in turn, as accelerate does it: filled up with the first rows, or
-        without the last ones.
+        Ranks get the batches in turn, as accelerate divides them: the last turn is filled up with
+        the first rows, or with `drop_last` left out.
         """
         rows = self.sequence(n_rows, window)
-        of_turn = self.batch_size * self.world_size
+        rows_per_turn = self.batch_size * self.world_size
         if not self.keeps_short(window):
-            rows = rows[: len(rows) - len(rows) % of_turn]
+            rows = rows[: len(rows) - len(rows) % rows_per_turn]
         elif self.world_size > 1:
             # It begins again with the first rows, as accelerate's BatchSamplerShard does.
-            wanted, asks = (
-                round_up(n_rows, of_turn),
-                f"{self.name} with batch_size={self.batch_size}",
-            )
-            check_room(f"{asks} makes", wanted, "lower batch_size")
-            rows = np.resize(rows, wanted)
+            n_rows_filled = round_up(n_rows, rows_per_turn)
+            what = f"{self.name} with batch_size={self.batch_size} makes"
+            check_room(what, n_rows_filled, "lower batch_size")
+            rows = np.resize(rows, n_rows_filled)
         return rows, cut_every(len(rows), self.batch_size)
 
     def count_rows(self, lengths: Ints, starts: Ints | None) -> int:
@@ -148,5 +153,7 @@ class ShuffledRows(PackedRows):
 
 
 def _begins(lengths: Ints, starts: Ints | None) -> Ints:
-    """Return where each sample begins; of several parts, it still counts as one."""
+    """Return (n_samples,) where each sample begins among (n,) samples or parts: a sample of several
+    parts counts once. Of starts [0, 0, 512, 0]: [0, 1, 3].
+    """
     return np.arange(len(lengths)) if starts is None else np.flatnonzero(starts == 0)

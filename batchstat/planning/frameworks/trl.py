@@ -85,7 +85,10 @@ class Trl(ShuffledRows, PacksDocuments):
         return not self.cuts_samples
 
     def packed(self, lengths: Ints, begins: Ints) -> PackedSamples:
-        """Return the rows of `read_ahead` samples after the other."""
+        """Return the rows of one group of `read_ahead` samples after the other; each process has
+        its own groups.
+        """
+        # One sample per row: `next-fit` with at most 1.
         if self.packing == "padding-free":
             return pack(lengths, self.max_length, "next-fit", 1, [0], self.document_multiple)
         firsts = group_starts(begins, self.read_ahead, self.dataset_num_proc)
@@ -93,7 +96,9 @@ class Trl(ShuffledRows, PacksDocuments):
         return pack(lengths, self.max_length, self.packing, MAX_INT, firsts, multiple)
 
     def sequence(self, n_rows: int, window: Window) -> Ints:
-        """Return (n_rows,) the rows as they are shuffled, twice with a `shuffle_seed`."""
+        """Return (n_rows,) the rows as the trainer shuffles them; with a `shuffle_seed`, of rows
+        that were shuffled by that before.
+        """
         drawn = super().sequence(n_rows, window)
         if self.shuffle_seed is None:
             return drawn

@@ -130,8 +130,9 @@ class Strategy(ABC):
         return self._parameter("tokens_per_batch")
 
     def exceeds_own_budget(self, rows: Ints, widths: Ints) -> npt.NDArray[np.bool_] | None:
-        """Return which batches have more than the strategy allows them; None where that is counted
-        in tokens, by `budget` or by `tokens_per_batch` of the settings.
+        """Return (n_batches,) whether each batch has more than the strategy allows; None where its
+        limit is of tokens, `budget` or `tokens_per_batch` of the settings, which is compared
+        elsewhere.
 
         Args:
             rows: (n_batches,) rows of each.
@@ -151,7 +152,9 @@ class Strategy(ABC):
         return self._parameter("document_multiple") or 1
 
     def _parameter(self, name: str) -> int | None:
-        """Return a number that means the same in every strategy that has it; else None."""
+        """Return a parameter that means the same in every strategy that has it; None if this
+        strategy has none of that name.
+        """
         number: int | None = vars(self).get(name)
         return number
 
@@ -168,22 +171,23 @@ class Strategy(ABC):
             window: the samples.
             order: (n,) their sequence; those after the last offset are dropped.
             offsets: (n_batches + 1,) samples of each batch.
-            widths: (n_batches,) width of each; the longest of it unless given.
+            widths: (n_batches,) width of each; its longest sample unless given.
         """
-        shuffles = self._parameter("shuffle_batches")
-        sequence = window.rng.permutation(len(offsets) - 1) if shuffles else None
+        is_shuffled = self._parameter("shuffle_batches")
+        sequence = window.rng.permutation(len(offsets) - 1) if is_shuffled else None
         plan = one_sample_a_row(window.lengths, order, offsets, widths, sequence)
         return replace(plan, widths=round_up(plan.widths, self.pad_to_multiple_of))
 
     def summary(self, stats: LengthStats, rng: np.random.Generator) -> BatchTable | None:  # noqa: ARG002
-        """Return the batches of an epoch that is one window of these lengths, as `plan` makes them;
-        None if they depend on the order of the samples.
+        """Return the batches of an epoch that is a single window, from the histogram of its lengths
+        alone, as `plan` makes them; None if the histogram does not say what they are, for which
+        this is the default.
         """
         return None
 
     def summary_together(self, windows: Windows) -> BatchTable | None:  # noqa: ARG002
-        """Return the batches of consecutive windows, as `plan_together` makes them; None if only a
-        plan says what they are.
+        """Return the batches of consecutive windows from their lengths, as `plan_together` makes
+        them; None, the default, if only a plan says what they are.
         """
         return None
 
@@ -192,7 +196,9 @@ class Strategy(ABC):
         """Put every sample of the window in exactly one batch (except by `drop_last`)."""
 
     def plan_together(self, windows: Windows) -> BatchPlan:
-        """Return the plans of consecutive windows as one; samples count from the first of them."""
+        """Return the plans of consecutive windows as one plan, whose samples count from the start
+        of the first window.
+        """
         plans = [self.plan(window) for window in windows]
         if len(plans) == 1:
             return plans[0]

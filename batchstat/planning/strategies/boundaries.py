@@ -25,6 +25,7 @@ LEFTOVERS: Mapping[str, str] = {
 }
 
 _USUAL_BUCKETS = 8
+"""Buckets for which a rule finds edges where nobody says how many."""
 
 
 @described(
@@ -88,55 +89,76 @@ class Boundaries(Strategy):
         if longest > edges[-1]:
             raise above_last_edge("boundaries", edges.tolist(), int(longest))
         padded = round_up(edges, self.pad_to_multiple_of)
+        # A length that equals an edge belongs to the bucket below the edge, with `exclusive` above.
         side: Literal["left", "right"] = "right" if self.exclusive else "left"
+        # With `exclusive`, the last bucket has its edge, too.
         bucket = np.minimum(np.searchsorted(edges, window.lengths, side), len(edges) - 1)
-        whole, sizes, rest = self._filled(bucket, padded)
+        in_full_batches, sizes, left = self._filled(bucket, padded)
         keep_short = self.keeps_short(window)
-        rest, left = self._leftovers(rest, bucket[rest], padded, keep_short=keep_short)
-        order = np.concatenate([whole, rest])
-        offsets = offsets_from_sizes(np.concatenate([sizes, left]))
+        left, short_sizes = self._leftovers(left, bucket[left], padded, keep_short=keep_short)
+        order = np.concatenate([in_full_batches, left])
+        offsets = offsets_from_sizes(np.concatenate([sizes, short_sizes]))
         if self.pad == "longest":
             return self.batch_rows(window, order, offsets)
-        holds = np.append(edges[:-1] - 1, edges[-1]) if self.exclusive else edges
-        widths = longest_of_each(holds[bucket[order]], offsets)
+        # Padded to what the bucket may hold: its edge, or one below an exclusive edge.
+        longest_in_bucket = np.append(edges[:-1] - 1, edges[-1]) if self.exclusive else edges
+        # Merged batches have samples of several buckets: the highest edge counts.
+        widths = longest_of_each(longest_in_bucket[bucket[order]], offsets)
         return self.batch_rows(window, order, offsets, widths)
 
     def _filled(self, bucket: Ints, padded: Ints) -> tuple[Ints, Ints, Ints]:
-        """Return the samples of full batches in the order in which they fill, the batch sizes, and
-        the remaining samples.
+        """Cut the full batches of each bucket.
+
+        Args:
+            bucket: (n,) bucket of each sample.
+            padded: (n_buckets,) width of each bucket.
+
+        Returns:
+            The samples of full batches in the order in which they fill, the sizes of these batches,
+            and the remaining samples, bucket by bucket.
         """
-        order = np.argsort(bucket, kind="stable")
+        # Samples bucket by bucket, each bucket in order: bucket b ends at ends[b].
+        by_bucket = np.argsort(bucket, kind="stable")
         ends = np.cumsum(np.bincount(bucket, minlength=len(padded)))
-        firsts, sizes, left = [], [], []
+        begins_by_bucket, sizes_by_bucket, remaining = [], [], []
         for width, (begin, end) in zip(padded, pairwise([0, *ends.tolist()]), strict=True):
             size = max(1, self.tokens_per_batch // int(width))
-            whole = begin + (end - begin) // size * size
-            firsts.append(np.arange(begin, whole, size))
-            sizes.append(np.full(len(firsts[-1]), size))
-            left.append(order[whole:end])
-        first, each = np.concatenate(firsts), np.concatenate(sizes)
-        # A batch is full when its last sample comes, as tf.data emits it.
-        filling = np.argsort(order[first + each - 1])
-        _, filled = expand_ranges(first[filling], each[filling])
-        return order[filled], each[filling], np.concatenate(left)
+            end_of_full = begin + (end - begin) // size * size
+            begins_by_bucket.append(np.arange(begin, end_of_full, size))
+            sizes_by_bucket.append(np.full(len(begins_by_bucket[-1]), size))
+            remaining.append(by_bucket[end_of_full:end])
+        begins, n_samples = np.concatenate(begins_by_bucket), np.concatenate(sizes_by_bucket)
+        # A batch is full when its last sample comes, as tf.data emits it: sort by that sample.
+        as_filled = np.argsort(by_bucket[begins + n_samples - 1])
+        _, positions = expand_ranges(begins[as_filled], n_samples[as_filled])
+        return by_bucket[positions], n_samples[as_filled], np.concatenate(remaining)
 
     def _leftovers(
         self, rest: Ints, buckets: Ints, padded: Ints, *, keep_short: bool
     ) -> tuple[Ints, Ints]:
-        """Return the remaining samples in order and the sizes of their batches, without those
-        dropped.
+        """Batch the samples that the buckets have left at the end of the window. Returns them in
+        order, and the sizes of their batches; samples beyond the sizes are dropped.
+
+        Args:
+            rest: (n,) the samples, bucket by bucket.
+            buckets: (n,) bucket of each.
+            padded: (n_buckets,) width of each bucket.
+            keep_short: whether a last batch that could hold more is kept.
         """
         if self.leftovers == "drop":
             return rest, rest[:0]
+        # Longest bucket first: the first sample of a batch says how many the budget holds.
         if self.leftovers == "merge":
-            falling = np.argsort(-buckets, kind="stable")
-            widths = padded[buckets[falling]]
-            cut = cut_by_budget(widths, self.tokens_per_batch, None, keep_short=keep_short)
-            return rest[falling], np.diff(cut)
+            longest_first = np.argsort(-buckets, kind="stable")
+            widths = padded[buckets[longest_first]]
+            offsets = cut_by_budget(widths, self.tokens_per_batch, None, keep_short=keep_short)
+            return rest[longest_first], np.diff(offsets)
+        # One short batch for each bucket that has samples left.
         sizes: Ints = np.unique(buckets, return_counts=True)[1]
         return rest, sizes if keep_short else sizes[:-1]
 
     def _edges(self, lengths: Ints) -> tuple[int, ...]:
+        """Return the edges: those given, or those that the rule finds for these lengths."""
         if self.boundaries:
             return self.boundaries
         # A small window may have fewer distinct lengths than buckets are wanted, which is no

@@ -44,14 +44,16 @@ class Bucketed(LongestFirst):
         if self.keeps_short(windows):
             return windows
         n = len(windows.lengths)
-        rest = (n - (n - 1) // windows.size * windows.size) % self.batch_size
-        return replace(windows, lengths=windows.lengths[: n - rest])
+        # Samples of the last window, from 1 to its size, modulo the batch size.
+        excess = (n - (n - 1) // windows.size * windows.size) % self.batch_size
+        return replace(windows, lengths=windows.lengths[: n - excess])
 
     def summary(self, stats: LengthStats, rng: np.random.Generator) -> BatchTable | None:
-        """Return the batches of all lengths sorted together."""
-        drops = self.drop_last and stats.count % self.batch_size
-        if stats.count > self.read_ahead or drops:  # which samples, lengths do not say
+        """Return the batches of an epoch that is one window, from the histogram of its lengths."""
+        n_dropped = self.drop_last and stats.count % self.batch_size
+        # The histogram does not say which samples a window has, nor which are dropped at its end.
+        if stats.count > self.read_ahead or n_dropped:
             return None
-        rows = RowRuns.of_samples(stats)
+        runs = RowRuns.of_samples(stats)
         offsets = cut_every(stats.count, self.batch_size)
-        return rows.cut(offsets, self.pad_to_multiple_of, rng if self.shuffle_batches else None)
+        return runs.cut(offsets, self.pad_to_multiple_of, rng if self.shuffle_batches else None)

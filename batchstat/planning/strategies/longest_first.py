@@ -36,7 +36,9 @@ class LongestFirst(Strategy):
         """
 
     def kept(self, windows: Windows) -> Windows:
-        """Return the windows without what `drop_last` drops before they are sorted."""
+        """Return the windows without the samples that `drop_last` drops before sorting; all, unless
+        a strategy says otherwise.
+        """
         return windows
 
     def holds_more(self, falling: Ints, offsets: Ints) -> bool:  # noqa: ARG002
@@ -44,49 +46,60 @@ class LongestFirst(Strategy):
         return False
 
     def plan(self, window: Window) -> BatchPlan:
-        """Sort longest first, cut, shuffle."""
+        """Sort longest first, cut, shuffle: a window is planned as the only one of several."""
         size = max(len(window.lengths), 1)
         rng = window.rng
         return self.plan_together(Windows(window.lengths, size, lambda _: rng, window.last))
 
     def plan_together(self, windows: Windows) -> BatchPlan:
-        """Do the same for several windows."""
+        """Sort several windows, each longest first, cut them into batches, and shuffle the batches
+        of each.
+        """
         windows = self.kept(windows)
         lengths = narrowed(windows.lengths)
         order = longest_first(lengths, windows.size)
         return one_sample_a_row(lengths, order, *self._batches(lengths.take(order), windows))
 
     def summary_together(self, windows: Windows) -> BatchTable:
-        """Sort, cut and shuffle lengths alone."""
+        """Sort, cut and shuffle lengths alone: the batches of `plan_together` without their
+        samples.
+        """
         windows = self.kept(windows)
         falling = falling_lengths(windows.lengths, windows.size)
         offsets, widths, sequence = self._batches(falling, windows)
         rows = np.diff(offsets)
+        # A row is one sample, so that rows are also entries.
         table = BatchTable.of_whole_samples(rows, widths, rows, *moments(falling, offsets))
         return table if sequence is None else table.take(sequence)
 
     def _batches(self, falling: Ints, windows: Windows) -> tuple[Ints, Ints, Ints | None]:
-        """Return offsets and widths of batches as they are cut, and their shuffled sequence."""
+        """Return (n_batches + 1,) the offsets and (n_batches,) the widths of batches as they are
+        cut from sorted lengths, and the sequence in which they come, without a dropped one; None if
+        they come as they are.
+        """
         offsets = self.cut(falling, windows.size)
         longest = falling[offsets[:-1]].astype(np.int64, copy=False)
         widths = round_up(longest, self.pad_to_multiple_of)
         sequence = _shuffled(offsets, windows) if self._parameter("shuffle_batches") else None
         if self.keeps_short(windows) or not self.holds_more(falling, offsets):
             return offsets, widths, sequence
-        if sequence is not None:  # the last one of a random sequence is a random one
+        # `drop_last` drops one batch of the last window. After a shuffle the last one is random.
+        if sequence is not None:
             return offsets, widths, sequence[:-1]
         last = (len(falling) - 1) // windows.size
+        # `last` is the last window, and `first` the first of its batches, of which one is drawn.
         first = int(np.searchsorted(offsets[:-1], last * windows.size))
         return offsets, widths, one_left_out(np.arange(len(widths)), windows.rng(last), first)
 
 
 def _shuffled(offsets: Ints, windows: Windows) -> Ints:
-    """Return (n_batches,) batches in random order within each window."""
-    firsts = np.arange(0, max(len(windows.lengths), 1), windows.size)
-    edges = np.searchsorted(offsets[:-1], firsts)
+    """Return (n_batches,) the numbers of batches, shuffled within each window."""
+    first_samples = np.arange(0, max(len(windows.lengths), 1), windows.size)
+    # The first batch of each window: none spans two windows, so it begins with the window.
+    first_batches = np.searchsorted(offsets[:-1], first_samples)
     sequence = np.arange(len(offsets) - 1)
-    ends = [*edges[1:].tolist(), len(sequence)]
-    for window, (first, end) in enumerate(zip(edges.tolist(), ends, strict=True)):
+    ends = [*first_batches[1:].tolist(), len(sequence)]
+    for window, (first, end) in enumerate(zip(first_batches.tolist(), ends, strict=True)):
         # A window of one batch needs no generator.
         if end - first > 1:
             windows.rng(window).shuffle(sequence[first:end])

@@ -117,32 +117,39 @@ class Packed(PacksDocuments):
             range(0, len(window.lengths), self.read_ahead or MAX_INT),
             self.document_multiple,
         )
-        held, counts = packing.totals
-        order = longest_first(held)
-        padded = round_up(held[order], self.pad_to_multiple_of)
+        # (n_rows,) tokens and entries of each row, in the sequence in which rows were packed.
+        row_tokens, row_sizes = packing.totals
+        # Rows widest first, so that the first row of a batch is its width.
+        order = longest_first(row_tokens)
+        padded = round_up(row_tokens[order], self.pad_to_multiple_of)
         offsets = cut_by_budget(padded, self.tokens_per_batch, None)
         widths = padded[offsets[:-1]]
+        # The batches in the sequence in which they come, without one that is dropped.
         sequence: Ints = np.arange(len(widths))
         if self.shuffle_batches:
             sequence = window.rng.permutation(len(widths))
         is_short = holds_more(padded, offsets, self.tokens_per_batch, None)
         if is_short and not self.keeps_short(window):
             sequence = sequence[:-1] if self.shuffle_batches else one_left_out(sequence, window.rng)
+        # Positions in `order` of the rows of all batches, in the sequence of the batches.
         offsets, rows = gather_groups(offsets, sequence)
         row_sequence = order.take(rows)
-        if len(rows) < len(order):  # dropped rows come last
+        # Rows that are dropped come last: their entries need a place, too, until they are cut off.
+        if len(rows) < len(order):
             row_sequence = np.concatenate([row_sequence, np.delete(order, rows)])
-        row_offsets = offsets_from_sizes(counts[row_sequence])
-        first_places = np.empty_like(row_sequence)
-        first_places[row_sequence] = row_offsets[:-1]
+        row_offsets = offsets_from_sizes(row_sizes[row_sequence])
+        # By the number of a packed row: where its first entry goes.
+        first_entry = np.empty_like(row_sequence)
+        first_entry[row_sequence] = row_offsets[:-1]
         row_offsets = row_offsets[: len(rows) + 1]
         columns = (samples, lengths) if starts is None else (samples, lengths, starts)
-        placed = [np.empty(len(samples), dtype=np.int64) for _ in columns]
-        for run, places in packing.places(first_places):
-            for target, column in zip(placed, columns, strict=True):
-                # Faster than both in one.
-                target[places] = column[run].astype(np.int64, copy=False)
-        samples, lengths, *rest = (target[: row_offsets[-1]] for target in placed)
+        # Copy entries from the sequence in which they were packed to that of the batches.
+        reordered = [np.empty(len(samples), dtype=np.int64) for _ in columns]
+        for run, places in packing.places(first_entry):
+            for new, old in zip(reordered, columns, strict=True):
+                # Two steps, to int64 and to the places, are faster than both in one.
+                new[places] = old[run].astype(np.int64, copy=False)
+        samples, lengths, *rest = (new[: row_offsets[-1]] for new in reordered)
         return BatchPlan(
             samples=samples,
             lengths=lengths,
@@ -155,20 +162,21 @@ class Packed(PacksDocuments):
         )
 
     def summary(self, stats: LengthStats, rng: np.random.Generator) -> BatchTable | None:
-        """Return the batches of best fit over all lengths, computed on their histogram.
+        """Return the batches of best fit over all lengths, computed on their histogram; None where
+        rows depend on more than that.
 
         Raises:
             InputError: a sample is longer than `max_length`.
         """
-        is_whole = stats.count <= (self.read_ahead or stats.count)
-        if self.method != "bfd" or not is_whole or self.document_multiple > 1:
+        is_one_group = stats.count <= (self.read_ahead or stats.count)
+        if self.method != "bfd" or not is_one_group or self.document_multiple > 1:
             return None
         check_longest("packed", stats.max, self.max_length)
-        rows = RowRuns.packed(stats, self.max_length, self.max_samples_per_row or MAX_INT)
-        offsets, is_short = rows.within(self.tokens_per_batch, self.pad_to_multiple_of, None)
+        runs = RowRuns.packed(stats, self.max_length, self.max_samples_per_row or MAX_INT)
+        offsets, is_short = runs.within(self.tokens_per_batch, self.pad_to_multiple_of, None)
         left_out = rng if self.drop_last and is_short else None
         shuffle = rng if self.shuffle_batches else None
-        return rows.cut(offsets, self.pad_to_multiple_of, shuffle, left_out)
+        return runs.cut(offsets, self.pad_to_multiple_of, shuffle, left_out)
 
 
 def check_longest(name: str, longest: int, max_length: int) -> None:
@@ -183,15 +191,15 @@ def check_longest(name: str, longest: int, max_length: int) -> None:
 def pack(
     lengths: Ints, max_length: int, method: str, most: int, firsts: Sequence[int], multiple: int = 1
 ) -> PackedSamples:
-    """Return samples in rows by one of `METHODS`, a group of samples at a time; rows count the
-    padding of their samples.
+    """Pack samples into rows by one of `METHODS`, each group of consecutive samples by itself. With
+    a `multiple`, rows count the padding of their samples.
 
     Args:
         lengths: (n,) tokens of the samples.
         max_length: tokens that a row may hold.
         method: one of `METHODS`.
         most: samples that a row may hold.
-        firsts: the first of each group of samples that are packed together.
+        firsts: the first sample of each group.
         multiple: each sample is padded to a multiple of this many tokens, as is what a row may
             hold; above 1, none is split.
     """
@@ -199,77 +207,91 @@ def pack(
     if multiple > 1:
         padded = round_up(lengths, multiple)
         packed = pack(padded, round_up(max_length, multiple), method, most, firsts)
+        # The entries have their own lengths again, without padding.
         return packed._replace(lengths=lengths[packed.samples])
     return pack_groups(lengths, firsts, lambda group: _together(group, max_length, method, most))
 
 
 def group_starts(begins: Ints, size: int, processes: int) -> list[int]:
-    """Return the first of each group of samples that are packed together: every `size` of each
-    process's consecutive part of them, as datasets' batched `map` with num_proc.
+    """Return the first of each group of samples that are packed together, as in datasets' batched
+    `map` with num_proc: each process has a consecutive part of the samples, in groups of `size`. Of
+    10 samples, groups of 3 and 2 processes: 0, 3, 5, 8.
 
     Args:
-        begins: (n,) where each sample begins.
+        begins: (n,) where each sample begins, among samples or parts of them.
         size: samples per group.
         processes: number of processes.
     """
-    parts = np.array_split(begins, min(processes, max(len(begins), 1)))
-    firsts: list[int] = np.concatenate([part[::size] for part in parts]).tolist()
+    # No more processes than samples: none has an empty part.
+    begins_of_processes = np.array_split(begins, min(processes, max(len(begins), 1)))
+    firsts: list[int] = np.concatenate([part[::size] for part in begins_of_processes]).tolist()
     return firsts
 
 
 def pack_groups(
     lengths: Ints, firsts: Sequence[int], together: Callable[[Ints], PackedSamples]
 ) -> PackedSamples:
-    """Return the rows of one group of consecutive samples after the other.
+    """Pack each group of consecutive samples by itself; the rows of a group follow those of the one
+    before.
 
     Args:
         lengths: (n,) tokens of the samples.
-        firsts: the first of each group.
+        firsts: the first sample of each group.
         together: packs the samples of a group.
     """
-    parts = []
-    rows = 0
+    groups = []
+    n_rows = 0
     for first, end in pairwise([*(firsts or [0]), len(lengths)]):
         packed = together(lengths[first:end])
         # One group, as by default: nothing is copied.
         if first == 0 and end == len(lengths):
             return packed
-        samples, held, starts, packing = packed
-        parts.append((samples + first, held, starts, packing._replace(row=packing.row + rows)))
-        rows += packing.n_rows
-    all_samples, all_held, all_starts, packings = zip(*parts, strict=True)
+        samples, tokens, starts, packing = packed
+        # Samples and rows are counted on from those of the groups before.
+        groups.append((samples + first, tokens, starts, packing._replace(row=packing.row + n_rows)))
+        n_rows += packing.n_rows
+    all_samples, all_tokens, all_starts, packings = zip(*groups, strict=True)
     return PackedSamples(
         np.concatenate(all_samples),
-        np.concatenate(all_held),
+        np.concatenate(all_tokens),
         None if all_starts[0] is None else np.concatenate(all_starts),
         Packing(*map(np.concatenate, zip(*packings, strict=True))),
     )
 
 
 def _together(lengths: Ints, max_length: int, method: str, most: int) -> PackedSamples:
+    """Pack the samples of one group by `method`."""
     if method == "wrapped":
         return _wrapped(lengths, max_length)
     if method in _IN_TURN:
         packing = _IN_TURN[method](lengths, max_length, most)
         return PackedSamples(np.arange(len(lengths)), lengths, None, packing)
+    # `bfd` and `ffd` take the longest first.
     lengths = narrowed(lengths)
     values, counts = distinct(lengths)
+    # The same lengths as lengths[longest_first(lengths)], made from their histogram.
     falling = np.repeat(values[::-1].astype(lengths.dtype), counts[::-1])
     fit = best_fit if method == "bfd" else first_fit
     return PackedSamples(longest_first(lengths), falling, None, fit(falling, max_length, most))
 
 
 def _wrapped(lengths: Ints, capacity: int) -> PackedSamples:
+    """Lay samples end to end and cut them every `capacity` tokens. Lengths 3, 4 and 2 in rows of 5:
+    the row 3 + 2 tokens (samples 0 and 1), and the row 2 + 2 (the rest of sample 1, which starts at
+    its token 2, and sample 2).
+    """
     ends = np.cumsum(lengths, dtype=np.int64)
     begins = ends - lengths
     # Samples without tokens at the very end would else begin a row that has none.
-    last = max(int(ends[-1]) - 1, 0) // capacity if len(ends) else 0
-    first = begins // capacity
-    parts = np.maximum((ends - 1) // capacity - first, 0) + 1
-    samples = np.repeat(np.arange(len(lengths)), parts)
-    rows = expand_ranges(first, parts)[1]
+    last_row = max(int(ends[-1]) - 1, 0) // capacity if len(ends) else 0
+    first_row = begins // capacity
+    # A part for each row from that of its first token to that of its last; an empty sample is one.
+    n_parts = np.maximum((ends - 1) // capacity - first_row, 0) + 1
+    samples = np.repeat(np.arange(len(lengths)), n_parts)
+    rows = expand_ranges(first_row, n_parts)[1]
+    # Of each part, where it starts and stops in all tokens: cut at the edges of its row.
     starts = np.maximum(begins[samples], rows * capacity)
     stops = np.minimum(ends[samples], (rows + 1) * capacity)
     lengths_of_parts = stops - starts
-    packing = whole_rows(lengths_of_parts, np.bincount(np.minimum(rows, last)))
+    packing = whole_rows(lengths_of_parts, np.bincount(np.minimum(rows, last_row)))
     return PackedSamples(samples, lengths_of_parts, starts - begins[samples], packing)

@@ -30,19 +30,24 @@ class PaddingFree(PacksDocuments):
     max_samples: int | None = None
 
     def plan(self, window: Window) -> BatchPlan:
-        """Concatenate consecutive samples; a sample above the budget is alone."""
+        """Concatenate consecutive samples into one row per batch; a sample above the budget is
+        alone.
+        """
         multiple = self.pad_to_multiple_of
         # The row is rounded up afterwards: what fits must fit in whole multiples.
         capacity = self.tokens_per_batch // multiple * multiple
         padded = round_up(window.lengths, self.document_multiple)
-        each = next_fit(padded, capacity, self.max_samples or MAX_INT).each
-        offsets = offsets_from_sizes(each)
-        ends = offsets_from_sizes(padded)
-        widths = round_up(np.diff(ends[offsets]), multiple)
-        full = len(widths) == 0 or widths[-1] >= capacity
-        if not self.keeps_short(window) and not full:
+        row_sizes = next_fit(padded, capacity, self.max_samples or MAX_INT).each
+        offsets = offsets_from_sizes(row_sizes)
+        token_offsets = offsets_from_sizes(padded)
+        # Tokens between the first sample of a row and the first of the next, rounded up.
+        widths = round_up(np.diff(token_offsets[offsets]), multiple)
+        # A row whose width reaches the capacity holds no more, and is not dropped.
+        is_full = len(widths) == 0 or widths[-1] >= capacity
+        if not self.keeps_short(window) and not is_full:
             offsets, widths = offsets[:-1], widths[:-1]
         n = offsets[-1]
+        # Each batch is one row, and each unit one batch.
         batches = np.arange(len(offsets))
         return BatchPlan(
             samples=np.arange(n),

@@ -54,21 +54,25 @@ class RankSteps(PacksDocuments):
         return self.samples_per_step
 
     def plan(self, window: Window) -> BatchPlan:
-        """Divide the window over the ranks, unless it is incomplete."""
-        whole = len(window.lengths) == self.window_size
-        units = list(self.units(window.lengths.tolist())) if whole else []
+        """Divide the samples of a step over the ranks. An incomplete window, at the end of the
+        epoch, makes no step: its samples are dropped.
+        """
+        is_whole = len(window.lengths) == self.window_size
+        # For each rank its batches of the step, each a list of samples; flattened into arrays
+        # below.
+        units = list(self.units(window.lengths.tolist())) if is_whole else []
         batches = list(chain.from_iterable(units))
         order = np.array(list(chain.from_iterable(batches)), dtype=np.int64)
         offsets = _offsets(batches)
-        held = window.lengths[order].astype(np.int64, copy=False)
+        lengths = window.lengths[order].astype(np.int64, copy=False)
         return BatchPlan(
             samples=order,
-            lengths=held,
+            lengths=lengths,
             row_offsets=offsets,
             batch_offsets=np.arange(len(batches) + 1),
             unit_offsets=_offsets(units),
             widths=round_up(
-                sums(round_up(held, self.document_multiple), offsets), self.pad_to_multiple_of
+                sums(round_up(lengths, self.document_multiple), offsets), self.pad_to_multiple_of
             ),
             document_multiple=self.document_multiple,
         )
@@ -83,4 +87,7 @@ class RankSteps(PacksDocuments):
 
 
 def _offsets(groups: Sequence[Sequence[object]]) -> Ints:
+    """Return (n + 1,) the offsets of groups that are laid end to end: groups of 2 and 3 items begin
+    at 0 and 2.
+    """
     return offsets_from_sizes(np.array([len(group) for group in groups], dtype=np.int64))

@@ -52,15 +52,16 @@ class StrategySpec:
             return text
         if not isinstance(text, str):
             raise OptionError(f"strategy={short(text)}: must be text, such as 'token-budget'")
-        name, _, rest = text.partition(":")
+        name, _, parameters = text.partition(":")
         if name not in STRATEGIES:
             raise unknown("strategy", name, STRATEGIES)
-        known = {each.name: each for each in fields(STRATEGIES[name])}
-        return cls._made(text, name, read_parameters("strategy", name, rest, known))
+        fields_by_name = {each.name: each for each in fields(STRATEGIES[name])}
+        return cls._made(text, name, read_parameters("strategy", name, parameters, fields_by_name))
 
     @classmethod
     def of(cls, name: str, **given: Any) -> Self:
-        """Return a strategy by its name in the registry and the values of its parameters.
+        """Return a strategy by its name in the registry and the values of its parameters:
+        `of("static", batch_size=8)` is `static:batch_size=8`.
 
         Raises:
             OptionError: a parameter of packing without packing.
@@ -72,10 +73,14 @@ class StrategySpec:
 
     @classmethod
     def _made(cls, text: str, name: str, given: Mapping[str, Any]) -> Self:
+        """Return the strategy `name` with the parameters `given`. Of a framework that packs only
+        where a parameter asks for it (trl with `packing`), the strategy without it is another one,
+        `unpacked`.
+        """
         kind = STRATEGIES[name]
-        # A framework that packs by an argument is another strategy without it.
         packs = given.get(kind.packed_by, NOT_PACKED) not in (NOT_PACKED, False)
         if kind.unpacked is not None and not packs:
+            # The unpacked strategy does not have the parameter that was off.
             given = {key: value for key, value in given.items() if key != kind.packed_by}
             _check_unpacked(text, kind, given)
             kind = kind.unpacked
@@ -106,13 +111,14 @@ class StrategySpec:
             OptionError: a value out of range, or a missing one.
         """
         known = {each.name: each for each in fields(self.kind)}
-        own, usual = self.kind.own_parameters, self.kind.usual_batch_size
+        own, usual_size = self.kind.own_parameters, self.kind.usual_batch_size
         values = {key: settings[key] for key in known if key in settings and key not in own}
         # hf-trainer has 8 per device by default; a budget that is named must not become its batch
         # size.
-        if usual is not None:
-            values["batch_size"] = settings.get("given_batch_size") or usual
+        if usual_size is not None:
+            values["batch_size"] = settings.get("given_batch_size") or usual_size
         values |= self.given
+        # Parameters without a value and without a default.
         missing = [k for k, f in known.items() if k not in values and f.default is MISSING]
         if missing:
             raise OptionError(
@@ -125,7 +131,8 @@ class StrategySpec:
         return RowRequest.of(self, self.strategy(vars(basis)), basis)
 
     def checked(self, settings: Settings) -> Strategy:
-        """Return the strategy where no corpus is known yet, which decides more settings.
+        """Return the strategy before any corpus is read, to report its mistakes early; settings
+        that a corpus would decide are those of a sample of one token.
 
         Raises:
             OptionError: it is wrong whatever corpus is batched.
@@ -150,7 +157,9 @@ class RowRequest:
 
     @classmethod
     def of(cls, row: NamedRow, strategy: Strategy, basis: ResolvedSettings) -> Self:
-        """Return a row with the settings, and the order and distribution of its strategy."""
+        """Return a row with the shared settings, in which a strategy that has an order, a
+        distribution or a remainder of its own replaces these.
+        """
         own = {key: getattr(strategy, key) for key in ("order", "distribute", "remainder")}
         changed = {k: value for k, value in own.items() if value not in (None, vars(basis)[k])}
         return cls(row, strategy, replace(basis, **changed) if changed else basis)
@@ -172,11 +181,12 @@ class RowRequest:
 
     def sets(self, key: str) -> bool:
         """Return whether the strategy sets a parameter itself, whatever the shared settings are."""
-        usual = key == "batch_size" and not self.settings.given_batch_size
+        # A usual batch size applies unless somebody gives another one.
+        is_usual_size = key == "batch_size" and not self.settings.given_batch_size
         return (
             key in self.row.given
             or key in self.strategy.own_parameters
-            or (usual and self.strategy.usual_batch_size is not None)
+            or (is_usual_size and self.strategy.usual_batch_size is not None)
         )
 
 
@@ -186,20 +196,24 @@ def names_strategy(text: str) -> bool:
 
 
 def _check_unpacked(spec: str, kind: type[Strategy], given: Mapping[str, Any]) -> None:
-    """Raise OptionError for a parameter that only packing has."""
+    """Raise OptionError for a parameter that only packing has, given without the parameter that
+    turns packing on. The message names that with its values.
+    """
     assert kind.unpacked is not None
-    other = sorted(set(given) - {each.name for each in fields(kind.unpacked)})
-    if other:
-        switch = next(each for each in fields(kind) if each.name == kind.packed_by)
-        values = [each for each in switch.metadata["option"].values if each != NOT_PACKED]
+    of_packing = sorted(set(given) - {each.name for each in fields(kind.unpacked)})
+    if of_packing:
+        packing_field = next(each for each in fields(kind) if each.name == kind.packed_by)
+        values = [each for each in packing_field.metadata["option"].values if each != NOT_PACKED]
         raise OptionError(
-            f"strategy {spec!r}: {other[0]} is of packing only: add "
+            f"strategy {spec!r}: {of_packing[0]} is of packing only: add "
             f"{kind.packed_by}={' or '.join(values or ['true'])}"
         )
 
 
 def _written(value: Any) -> str:
-    """Return a value as `read_parameters` reads it."""
+    """Return a value as text that `read_parameters` reads again: true, 512, or 16,32; no edges are
+    `auto`.
+    """
     if isinstance(value, bool):
         return str(value).lower()
     if isinstance(value, tuple):

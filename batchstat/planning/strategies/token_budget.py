@@ -43,16 +43,18 @@ class TokenBudget(LongestFirst):
         return holds_more(self._padded(falling), offsets, self.tokens_per_batch, self.max_samples)
 
     def _padded(self, falling: Ints) -> Ints:
+        """Return the widths that rows of these lengths have."""
         # Lengths may have 16 bits, which a multiple can exceed.
         multiple = self.pad_to_multiple_of
         return falling if multiple == 1 else round_up(falling.astype(np.int64), multiple)
 
     def summary(self, stats: LengthStats, rng: np.random.Generator) -> BatchTable | None:
-        """Return the batches of all lengths sorted together."""
+        """Return the batches of an epoch that is one window, from the histogram of its lengths."""
+        # Several windows: which sample is in which, the histogram does not say.
         if stats.count > self.read_ahead:
             return None
-        rows = RowRuns.of_samples(stats)
+        runs = RowRuns.of_samples(stats)
         budget, multiple = self.tokens_per_batch, self.pad_to_multiple_of
-        offsets, is_short = rows.within(budget, multiple, self.max_samples)
+        offsets, is_short = runs.within(budget, multiple, self.max_samples)
         left_out = rng if self.drop_last and is_short else None
-        return rows.cut(offsets, multiple, rng if self.shuffle_batches else None, left_out)
+        return runs.cut(offsets, multiple, rng if self.shuffle_batches else None, left_out)
