@@ -10,8 +10,8 @@ from typing import Any
 
 from .read_batches import ReadBatch
 
-DEEPEST = 3
-"""Mappings in sequences in mappings that are looked into."""
+MOST_DEPTH = 3
+"""Levels of mappings and sequences, one in another, that are looked into."""
 
 _DIGEST_BYTES = 8
 
@@ -21,36 +21,41 @@ _WRAPPERS = {
     "DistributedDataParallel",
     "FullyShardedDataParallel",
 }
+"""Classes whose forward takes any arguments, and hands them to the model in `module`."""
 
-_names: dict[type, list[str]] = {}
+_parameter_names: dict[type, list[str]] = {}
+"""Names of the arguments of the forward of each class of model, once they were looked for."""
 
 
 def by_name(module: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> dict[str, Any]:
-    """Return the arguments of a forward by name; those without one, by their place."""
+    """Return the arguments of a forward by name. Those without a name get "?0", "?1" and so on."""
     if not args:
         return kwargs
     inner = unwrapped(module)
     kind = type(inner)
-    names = _names.get(kind)
+    names = _parameter_names.get(kind)
     if names is None:
         try:
             names = list(inspect.signature(inner.forward).parameters)
-        except (TypeError, ValueError):
+        except (TypeError, ValueError):  # a forward without a signature, such as a compiled one
             names = []
-        _names[kind] = names
+        _parameter_names[kind] = names
+    # More arguments than names: a forward with *args, or without a signature.
     arguments = {names[i] if i < len(names) else "?%d" % i: value for i, value in enumerate(args)}
     arguments.update(kwargs)
     return arguments
 
 
 def unwrapped(module: Any) -> Any:
-    """Return what a wrapper such as DistributedDataParallel or a compiled module takes arguments
-    for: whatever they are.
+    """Return the model inside wrappers such as DistributedDataParallel or torch.compile; a model
+    without a wrapper as it is.
     """
-    for _ in range(DEEPEST):
+    for _ in range(MOST_DEPTH):  # a compiled model may be wrapped in DistributedDataParallel too
+        # torch.compile returns an OptimizedModule, which holds the model in `_orig_mod`.
         name = "_orig_mod" if type(module).__name__ == "OptimizedModule" else "module"
-        # Not getattr, which OptimizedModule of torch.compile answers from the module inside.
+        # Not getattr, which an OptimizedModule answers from the model inside.
         inner = module.__dict__.get("_modules", {}).get(name)
+        # A model of the user's own may have a layer by the name of `module`.
         if inner is None or (name == "module" and type(module).__name__ not in _WRAPPERS):
             return module
         module = inner
@@ -58,38 +63,44 @@ def unwrapped(module: Any) -> Any:
 
 
 def enters_graph(arguments: Mapping[str, Any]) -> bool:
-    """Return whether no argument is a float that has a gradient, as those of a loss or a head do;
-    of a model that says that it takes tokens, some may, such as features of a picture.
+    """Return whether a module with these arguments is where a graph begins, as a model is.
+
+    A loss or a head, which a loop may call by itself, takes what the model computed: a tensor that
+    requires a gradient.
     """
+    # A model by the names of its arguments. It may also take a tensor with a gradient, such as the
+    # features of a picture.
     if "input_ids" in arguments or "inputs_embeds" in arguments:
         return True
     for value in arguments.values():
         nested = value if isinstance(value, (list, tuple)) else (value,)
-        for each in nested:
-            if getattr(each, "requires_grad", False):
+        for item in nested:
+            if getattr(item, "requires_grad", False):
                 return False
     return True
 
 
 class WholeNumbers:
-    """The tensors of whole numbers among arguments, of at most two dimensions.
+    """The tensors of whole numbers among arguments or in a batch: token ids, masks and labels.
 
     Attributes:
-        nested: those, in the same mappings and sequences; None without any.
-        tensors: those, one after the other.
-        are_here: whether all can be read without waiting for a device.
+        nested: the argument or batch with these tensors alone, in dictionaries and lists; None
+            where it has none.
+        tensors: the same, one after the other.
+        are_here: whether all are in the memory of the processor, where they are read at once.
     """
 
     __slots__ = ("are_here", "nested", "tensors")
 
     def __init__(self, value: Any) -> None:
-        """Look for them in an argument, a mapping of some, or a batch."""
+        """Look for them in an argument, a mapping of arguments, or a batch."""
         self.tensors: list[Any] = []
         self.are_here = True
         self.nested = self._in(value, 0)
 
     def _in(self, value: Any, depth: int) -> Any:
-        if hasattr(value, "is_floating_point"):
+        """Return `nested` of a value that is `depth` levels inside, and add its tensors."""
+        if hasattr(value, "is_floating_point"):  # a tensor
             if value.dim() > 2 or value.is_floating_point() or value.is_complex():
                 # Pictures, hidden states and masks of pairs have more dimensions, or are floats.
                 return None
@@ -97,59 +108,63 @@ class WholeNumbers:
             if not value.is_cpu:
                 self.are_here = False
             return value
-        if depth > DEEPEST:
+        if depth > MOST_DEPTH:
             return None
-        named = named_values(value)
-        if named is not None:
-            found = {}
-            for key, each in named.items():
-                kept = None if each is None else self._in(each, depth + 1)
-                if kept is not None:
-                    found[key] = kept
-            return found or None
+        by_key = values_by_name(value)
+        if by_key is not None:
+            kept_items = {}
+            for key, item in by_key.items():
+                whole_numbers = None if item is None else self._in(item, depth + 1)
+                if whole_numbers is not None:
+                    kept_items[key] = whole_numbers
+            return kept_items or None
         if isinstance(value, (list, tuple)):
-            listed = [self._in(each, depth + 1) for each in value]
-            return listed if any(each is not None for each in listed) else None
+            # None keeps the place of an item without whole numbers.
+            items = [self._in(item, depth + 1) for item in value]
+            return items if any(item is not None for item in items) else None
         return None
 
     def converted(self, convert: Any) -> Any:
-        """Return these, converted."""
+        """Return `nested` with `convert(tensor)` for each tensor."""
         return converted(self.nested, convert)
 
     @property
     def hold_ids(self) -> bool:
-        """Whether any are rows of numbers, as token ids are."""
-        return any(each.dim() == 2 and each.numel() for each in self.tensors)
+        """Whether any tensor has rows of numbers, as token ids have."""
+        return any(tensor.dim() == 2 and tensor.numel() for tensor in self.tensors)
 
     @property
     def size(self) -> int:
-        """How many tokens a forward computes, as its largest argument has them."""
-        return max((int(each.numel()) for each in self.tensors), default=0)
+        """The tokens that a forward computes: the numbers in its largest argument."""
+        return max((int(tensor.numel()) for tensor in self.tensors), default=0)
 
 
-def named_values(value: Any) -> Mapping[Any, Any] | None:
+def values_by_name(value: Any) -> Mapping[Any, Any] | None:
     """Return the values of a mapping, a namedtuple or a data class by their names; else None."""
     if isinstance(value, Mapping):
         return value
-    if hasattr(value, "_asdict"):
-        named: Mapping[Any, Any] = value._asdict()
-        return named
+    if hasattr(value, "_asdict"):  # a namedtuple
+        fields: Mapping[Any, Any] = value._asdict()
+        return fields
     # Data classes only: every other object of a script has a __dict__, too.
     return vars(value) if hasattr(value, "__dataclass_fields__") else None
 
 
 def converted(nested: Any, convert: Any) -> Any:
-    """Return what `convert` returns for each tensor in mappings and sequences, in the same ones."""
+    """Return nested dictionaries and lists with `convert(tensor)` for each tensor in them."""
     if isinstance(nested, dict):
-        return {key: converted(each, convert) for key, each in nested.items()}
+        return {key: converted(item, convert) for key, item in nested.items()}
     if isinstance(nested, list):
-        return [converted(each, convert) for each in nested]
+        return [converted(item, convert) for item in nested]
     return None if nested is None else convert(nested)
 
 
 def as_array(tensor: Any) -> Any:
-    """Return a tensor of the processor as an array of NumPy, which is several times faster to read;
-    as it is where the environment of the command has none, or what is an array already.
+    """Return a tensor as an array of NumPy, which is several times faster to read. It shares the
+    tensor's memory.
+
+    What cannot be converted is returned as it is: an array, or a tensor where the command has not
+    imported NumPy.
     """
     if "numpy" not in sys.modules or not hasattr(tensor, "numpy"):
         return tensor
@@ -160,8 +175,10 @@ def as_array(tensor: Any) -> Any:
 
 
 class Digests:
-    """Digests of samples, made with a key of the run that is never written, so that a file of them
-    does not tell which texts were trained on.
+    """Digests of samples, which tell samples apart where their numbers are not known.
+
+    They are made with a key of the run that is never written, so that nobody can find out from a
+    recording which texts were trained on.
     """
 
     def __init__(self, key: bytes) -> None:
@@ -169,18 +186,22 @@ class Digests:
         self._keyed = hashlib.blake2b(key=key, digest_size=_DIGEST_BYTES)
 
     def of(self, read: ReadBatch) -> str:
-        """Return the digests of the real tokens of each sample, one after the other: the same
-        wherever the padding is. Empty where it is not known which tokens are real.
+        """Return the digests of all samples of a batch, joined in hexadecimal digits; empty where
+        it is not known which tokens are real.
+
+        A digest is that of the real tokens alone, so that padding does not change it.
         """
         ids, keep = read.ids, read.keep
         # With a decoder `real` counts its tokens too, and does not tell where the ids of a sample
         # end.
         if ids is None or read.real is None or read.decoder is not None:
             return ""
-        if hasattr(ids, "astype"):
-            ids = ids.astype("<i4")  # as many bytes in all environments
+        if hasattr(ids, "astype"):  # an array: the same bytes in all environments
+            ids = ids.astype("<i4")
         digests = []
         for place, lengths in enumerate(read.real):
+            # The real tokens of a row, in which its samples stand one after the other. Without a
+            # mask (`keep`) they are the first ones.
             row = ids[place] if keep is None else ids[place][keep[place]]
             stop = 0
             for length in lengths:
@@ -192,13 +213,15 @@ class Digests:
 
 
 def split_digests(joined: str) -> list[str]:
-    """Return each of the digests that stand one after the other."""
-    size = 2 * _DIGEST_BYTES
+    """Return each of the digests that `Digests.of` joined."""
+    size = 2 * _DIGEST_BYTES  # hexadecimal digits
     return [joined[place : place + size] for place in range(0, len(joined), size)]
 
 
 def fingerprint(ids: Any) -> int:
-    """Return a number that tells batches of token ids apart within a process."""
+    """Return a number that tells batches of token ids apart, within this process alone: Python's
+    `hash` differs between processes.
+    """
     return hash((tuple(ids.shape), _bytes_of(ids)))
 
 

@@ -1,6 +1,7 @@
-"""Tensors and times of a device, noted while it goes on, and read a step later.
+"""Tensors and times of a device such as a GPU, noted while it computes, and read a step later.
 
-Nothing here waits for a device: a training that is recorded must not be slowed by it.
+Nothing here waits for the device: it computes what the processor handed it long ago, and a training
+in which the processor waits for it is slower.
 """
 
 from __future__ import annotations
@@ -13,43 +14,48 @@ from .arguments import WholeNumbers, as_array, converted
 
 
 def copied(tensor: Any) -> Any:
-    """Return a copy of a tensor of the processor as an array, which what a command does with it
-    afterwards cannot change.
+    """Return a copy of a tensor in the memory of the processor, as an array: the command may change
+    the tensor afterwards.
     """
     array = as_array(tensor)
-    return array.clone() if array is tensor else array.copy()
+    return array.clone() if array is tensor else array.copy()  # without NumPy it is still a tensor
 
 
 class Copies:
     """Copies of tensors of a device, on their way to the processor."""
 
     def __init__(self, numbers: WholeNumbers) -> None:
-        """Begin to copy: on CUDA into pinned memory, on a stream of its own."""
+        """Begin to copy the tensors: on CUDA on a stream of its own, beside the training."""
         import torch
 
         self._event: Any = None
         self._stream = _stream_of(torch, numbers)
         if self._stream is None:
-            # Devices without streams, such as that of a Mac, are waited for.
+            # A device without streams, such as that of a Mac, is waited for.
             self._copies = numbers.converted(lambda tensor: tensor.detach().to("cpu"))
             return
-        # The batch itself may still be on its way to the device.
+        # The batch itself may still be on its way to the device, on the stream of the training:
+        # the device, not the processor, makes the copies wait for that.
         self._stream.wait_stream(torch.cuda.current_stream())
         with torch.cuda.stream(self._stream):
             self._copies = numbers.converted(self._copy)
+            # Reached by the device when all copies are done.
             self._event = torch.cuda.Event()
             self._event.record(self._stream)
 
     def _copy(self, tensor: Any) -> Any:
+        """Begin to copy a tensor, and return the memory that it is copied into."""
         import torch
 
         if tensor.device.type == "cpu":
             # Some arguments stay on the processor, such as lengths for torch's packed sequences.
             return tensor.detach().clone()
-        # Into memory that is not pinned, torch would wait for the copy.
+        # Pinned memory: into any other, torch would wait for the copy.
         copy = torch.empty(tensor.shape, dtype=tensor.dtype, pin_memory=True)
         copy.copy_(tensor.detach(), non_blocking=True)
-        tensor.record_stream(self._stream)  # its memory is not given to others before
+        # The training may free the tensor: torch gives its memory to no other before this stream
+        # has copied it.
+        tensor.record_stream(self._stream)
         return copy
 
     @property
@@ -58,18 +64,19 @@ class Copies:
         return self._event is None or bool(self._event.query())
 
     def arrived(self) -> Any:
-        """Return the numbers as arrays; waits only where some are under way when a run ends."""
-        if not self.are_here:
+        """Return the numbers as arrays."""
+        if not self.are_here:  # only when a run ends: before, a batch is read once it is here
             self._event.synchronize()
         return converted(self._copies, as_array)
 
 
 _streams: dict[int, Any] = {}
+"""The stream for copies of each CUDA device, by its number."""
 
 
 def _stream_of(torch: Any, numbers: WholeNumbers) -> Any:
     """Return the stream on which tensors of a CUDA device are copied; None for other devices."""
-    device = next(each.device for each in numbers.tensors if each.device.type != "cpu")
+    device = next(tensor.device for tensor in numbers.tensors if tensor.device.type != "cpu")
     if device.type != "cuda":
         return None
     if device.index not in _streams:
@@ -78,11 +85,12 @@ def _stream_of(torch: Any, numbers: WholeNumbers) -> Any:
 
 
 class Moment(NamedTuple):
-    """When the processor handed out work, and where that stands in the work of a CUDA device.
+    """A moment of the training: when the processor reached it, and a mark for a CUDA device, which
+    reaches it later.
 
     Attributes:
-        at: of `perf_counter`.
-        event: of the device; None without one.
+        at: seconds of `perf_counter` on the processor.
+        event: the mark, an event of CUDA; None without a CUDA device.
     """
 
     at: float
@@ -90,12 +98,13 @@ class Moment(NamedTuple):
 
     @property
     def is_here(self) -> bool:
-        """Whether the device has come to it."""
+        """Whether the device has reached it, too."""
         return self.event is None or bool(self.event.query())
 
 
 class Clock:
-    """Tells when a device computes what the processor hands out, which goes on meanwhile.
+    """Tells when a device computes what the processor hands it, by events of CUDA; without them,
+    when the processor hands it out.
 
     Attributes:
         name: of the device; empty before the first batch.
@@ -108,10 +117,10 @@ class Clock:
         self._first: Moment | None = None
 
     def see(self, numbers: WholeNumbers) -> None:
-        """Take the times of the device of a batch, if it has events."""
+        """Note the device of a batch. From the first one on CUDA, times are those of the device."""
         if numbers.are_here:
             self.name = self.name or "cpu"
-        elif self.name in ("", "cpu"):
+        elif self.name in ("", "cpu"):  # the first batch on a device
             device = next(each.device for each in numbers.tensors if each.device.type != "cpu")
             self.name = str(device.type)
             if device.type == "cuda":
@@ -119,25 +128,28 @@ class Clock:
                 self.name = str(sys.modules["torch"].cuda.get_device_name(device))
 
     def now(self) -> Moment:
-        """Return this moment; its event is recorded, and not waited for."""
+        """Return this moment, with a mark in the work of the device that is not waited for."""
         at = time.perf_counter()
         if self._device is None:
-            return Moment(at, None)
+            return Moment(at, event=None)
         cuda = sys.modules["torch"].cuda
-        if cuda.is_current_stream_capturing():  # an event would be a part of the graph
-            return Moment(at, None)
+        if cuda.is_current_stream_capturing():  # an event would be a part of the CUDA graph
+            return Moment(at, event=None)
         event = cuda.Event(enable_timing=True)
         event.record(cuda.current_stream(self._device))
         moment = Moment(at, event)
-        # Events have no time of their own, only one since another event.
+        # An event tells only the time since another event: all are counted from the first one.
         if self._first is None:
             self._first = moment
         return moment
 
     def seconds(self, moment: Moment) -> float:
-        """Return when the device came to a moment, as `perf_counter` counts from its first one."""
+        """Return when the device reached a moment, in seconds of `perf_counter`.
+
+        The first moment is taken to be when the processor reached it.
+        """
         if moment.event is None or self._first is None:
             return moment.at
-        moment.event.synchronize()  # of one that is here already, but where a run ends
+        moment.event.synchronize()  # returns at once but at the end of a run: others are here
         milliseconds: float = self._first.event.elapsed_time(moment.event)
         return self._first.at + milliseconds / 1000

@@ -1,4 +1,7 @@
-"""Forwards of a model, and which of them are trained: those that a gradient comes back to."""
+"""Forwards of a model, and which of them are trained: those that a gradient comes back to.
+
+A forward is one call of a model with token ids, as `model(input_ids=...)`.
+"""
 
 from __future__ import annotations
 
@@ -19,27 +22,34 @@ _MOST_PENDING = 256
 _MOST_MISSES = 50_000
 """Calls of modules without token ids, after which a program is taken to train on something else."""
 _LARGEST_COPY = 4096
-"""Tokens of a batch that are copied and read later: those of larger ones are read faster than
-copied.
+"""Tokens of a batch, up to which it is copied and read later. A larger one is read at once: copying
+it would take longer.
 """
-_OUTPUTS = 4
-"""Outputs of a forward that are watched for a gradient."""
+_MOST_OUTPUTS = 4
+"""Outputs of a forward that are watched for a gradient, at most."""
 
 
 class Model:
-    """What is known of a model, looked for once.
+    """What is known of a model. It is looked for once, at the first forward.
 
     Attributes:
         kind: its class.
-        pad_token_id: what it pads with, as its configuration or its embedding says; None without.
+        pad_token_id: the id that pads, by its tokenizer, its configuration or its embedding; None
+            where none of them says it.
         has_decoder: whether it has an encoder and a decoder; None where it does not say.
-        takes_ids: whether a layer of it takes token ids.
-        uses_count: whether its loss divides by a number of trained tokens that it is given. Some
+        takes_ids: whether it has an embedding, and so takes token ids.
+        uses_count: whether its loss divides by the number of trained tokens that it is given. Some
             models of transformers are given it and take the mean of their batch all the same.
     """
 
     def __init__(self, torch: Any, module: Any, pad_token_id: Any) -> None:
-        """Look for them; what a tokenizer pads with is that of its model."""
+        """Look for the facts.
+
+        Args:
+            torch: the module.
+            module: the model, or a wrapper of it.
+            pad_token_id: of its tokenizer, which comes first; None where that is not known.
+        """
         inner = unwrapped(module)
         config = getattr(inner, "config", None)
         self.kind = type(inner).__name__
@@ -50,32 +60,34 @@ class Model:
         if self.pad_token_id is None:
             self.pad_token_id = getattr(config, "pad_token_id", None)
         # Without a configuration of transformers, as in a loop of plain torch.
-        for each in embeddings:
-            if self.pad_token_id is None and isinstance(each, torch.nn.Embedding):
-                self.pad_token_id = each.padding_idx
-        # An adapter, such as PEFT's, wraps a model of its own.
-        adapted = getattr(inner, "get_base_model", None)
-        computing = [inner] if adapted is None else [inner, adapted()]
+        for embedding in embeddings:
+            if self.pad_token_id is None and isinstance(embedding, torch.nn.Embedding):
+                self.pad_token_id = embedding.padding_idx
+        # An adapter of PEFT wraps the model whose forward computes the loss.
+        get_base_model = getattr(inner, "get_base_model", None)
+        computing = [inner] if get_base_model is None else [inner, get_base_model()]
         self.uses_count = any(map(_uses_count, computing))
 
     def read(self, arrays: Any, pad_token_id: Any = None) -> list[ReadBatch]:
-        """Return what it computes of its arguments; `pad_token_id` is what a loop pads with, where
-        the model does not say.
+        """Return what it computes of the arrays among its arguments: a part for each set of ids.
+
+        `pad_token_id`, which was seen in the loop, comes before that of the model.
         """
-        known = self.pad_token_id if pad_token_id is None else pad_token_id
-        return read_parts(arrays, known, self.has_decoder)
+        used_pad_token_id = self.pad_token_id if pad_token_id is None else pad_token_id
+        return read_parts(arrays, used_pad_token_id, self.has_decoder)
 
 
 def _uses_count(module: Any) -> bool:
-    """Return whether a forward hands a number of trained tokens on: by name, or, as models of
-    transformers do, with all that it is given to their `loss_function`.
+    """Return whether the forward of a module divides its loss by the `num_items_in_batch` of its
+    step: the Trainer of transformers gives it that number of trained tokens.
     """
     # Decorators of transformers wrap it, such as can_return_tuple.
     code = getattr(inspect.unwrap(type(module).forward), "__code__", None)
-    if code is None:
+    if code is None:  # compiled, such as by Cython: its code cannot be looked at
         return True
-    named = code.co_varnames[: code.co_argcount + code.co_kwonlyargcount]
-    return "num_items_in_batch" in named or "loss_function" in code.co_names
+    parameters = code.co_varnames[: code.co_argcount + code.co_kwonlyargcount]
+    # Models of transformers hand all that they are given to self.loss_function, which divides.
+    return "num_items_in_batch" in parameters or "loss_function" in code.co_names
 
 
 class Forward:
@@ -83,18 +95,19 @@ class Forward:
 
     Attributes:
         model: what is known of the model.
-        has_ids: whether it was given token ids; else only where there are any.
-        is_counted: whether it was given the number of trained tokens of its step.
-        began: when.
-        training: whether the model says that it is trained.
-        came_back: whether a gradient has come back to it.
-        is_watched: whether one could be seen.
-        arrays: its whole numbers, once they were read.
-        fetched: what a loader handed out, if that is what it was given.
+        has_ids: whether token ids were among its arguments; with embeddings instead, only the mask
+            says where the tokens are.
+        is_counted: whether its loss divides by the number of trained tokens of the step.
+        began: when it began.
+        training: whether the model is in training mode.
+        came_back: whether a gradient has come back to an output.
+        is_watched: whether any output was found that a gradient could come back to.
+        arrays: the whole numbers among its arguments, as arrays; None while a device has them.
+        fetched: the batch of a loader that it computes; None where its tensors are no loader's.
     """
 
     def __init__(self, model: Model, numbers: WholeNumbers, began: Moment) -> None:
-        """Copy its whole numbers, or read large ones, before anything changes them."""
+        """Copy the whole numbers of the arguments, or read them, before the loop changes them."""
         self.model, self.began = model, began
         self.fetched: Fetched | None = None
         self.is_counted = self.came_back = self.is_watched = self.training = False
@@ -102,7 +115,7 @@ class Forward:
         self._copies: Copies | None = None
         self._parts: list[ReadBatch] | None = None
         self.arrays: Any = None
-        if not numbers.are_here:
+        if not numbers.are_here:  # on a device: they are copied while the training goes on
             self._copies = Copies(numbers)
         elif numbers.size > _LARGEST_COPY:
             self.arrays = numbers.converted(as_array)
@@ -111,57 +124,57 @@ class Forward:
             self.arrays = numbers.converted(copied)
 
     def on_gradient(self, _gradient: Any) -> None:
-        """Note that one has come back."""
+        """Note that a gradient has come back; torch calls it as a hook of an output."""
         self.came_back = True
 
     @property
     def is_trained(self) -> bool:
-        """Whether a gradient has come back; where none could be seen, as its outputs are hidden in
-        an object, whether its model says so.
+        """Whether a gradient has come back. Where no output could be watched, as they are hidden in
+        an object, whether the model is in training mode.
         """
         return self.came_back or (self.training and not self.is_watched)
 
     @property
     def is_here(self) -> bool:
-        """Whether nothing of it is on its way."""
+        """Whether its numbers have arrived from the device."""
         return self._copies is None or self._copies.are_here
 
     def read(self) -> list[ReadBatch]:
-        """Return what it computes: one part for each set of token ids, none without any."""
+        """Return what it computes: a part for each set of token ids; empty without token ids."""
         if self._copies is not None:
             self.arrays, self._copies = self._copies.arrived(), None
         if self._parts is None:
             self._parts = self.model.read(self.arrays)
-        if not self.has_ids:
+        if not self.has_ids:  # the mask was read in their place: it does not tell which samples
             for part in self._parts:
                 part.ids = None
         return self._parts
 
 
 class Forwards:
-    """Sees the outermost forward of a model that takes token ids.
+    """Notes the outermost forward of each model that takes token ids.
 
-    A forward is what is computed, whatever loaders prefetched; a gradient that comes back is what
+    A forward is what is computed, whatever loaders prefetched. A gradient that comes back is what
     tells training from evaluation, whatever `training` and `no_grad` say.
 
     Attributes:
-        is_busy: whether one is under way, or a backward, or nothing is recorded: what is called
-            then is a part of it, or no concern of anybody.
-        pending: those to which no gradient has come yet.
-        unused: calls and tokens of those that build no graph, since the last batch was written.
-        seen: those that were trained.
-        misses: calls of modules that take no token ids, since the last backward.
-        is_resting: whether so many were seen that nothing is looked at before the next backward.
+        is_busy: whether calls of modules are not looked at: inside a forward or a backward, whose
+            parts they are, or where nothing is recorded.
+        pending: forwards to which no gradient has come yet.
+        unused: [calls, tokens] of forwards that build no graph, since the last batch was written.
+        seen: number of forwards that were trained.
+        misses: calls of modules without token ids, since the last backward.
+        is_resting: whether there were so many that nothing is looked at before the next backward.
         labels: of the batch of a Trainer's step, which may compute its loss outside of the model;
-            None without any.
+            None without a Trainer.
         has_failed: whether nothing is recorded any more, since something went wrong.
         clock: of the device that computes.
-        loaders: what loaders hand out.
+        loaders: the batches of loaders.
         pad_token_id: of the tokenizer of a Trainer; None without one.
     """
 
     def __init__(self, loaders: Loaders) -> None:
-        """Begin without any; `is_busy` until everything is installed."""
+        """Begin without a forward; `is_busy` until torch is patched."""
         self.is_busy = True
         self.loaders = loaders
         self.pending: list[Forward] = []
@@ -175,52 +188,61 @@ class Forwards:
         self._models: weakref.WeakKeyDictionary[Any, Model] = weakref.WeakKeyDictionary()
 
     def call(self, original: Any, module: Any, args: Any, kwargs: Any) -> Any:
-        """Call a module that nothing else has called, and note what it computes."""
+        """Call a module from outside any other forward, and note its forward if it has token ids.
+
+        Args:
+            original: torch.nn.Module.__call__.
+            module: the module.
+            args: its arguments by position.
+            kwargs: its arguments by name.
+        """
         torch = _torch()
         if _is_compiling(torch):
             return original(module, *args, **kwargs)
         try:
-            numbers, forward = self._begun(torch, module, by_name(module, args, kwargs))
-        except Exception as error:
+            numbers, forward = self._forward_of(torch, module, by_name(module, args, kwargs))
+        except Exception as error:  # the command must go on as it would without
             self.fail(error)
             return original(module, *args, **kwargs)
-        if numbers is None:
+        if numbers is None:  # no model with token ids
             # Preparing data may call many modules, and each look at one costs time.
             self.misses += 1
             if self.misses > _MOST_MISSES and not self.seen:
                 self.is_busy = self.is_resting = True
             return original(module, *args, **kwargs)
-        self.is_busy = True
+        self.is_busy = True  # the modules inside are parts of this forward
         try:
             output = original(module, *args, **kwargs)
         finally:
             self.is_busy = self.has_failed
-        if forward is None:
+        if forward is None:  # without a graph: an evaluation, or a reference model
             self.unused[0] += 1
             self.unused[1] += numbers.size
             return output
-        outputs = _with_gradient(output)
+        outputs = _outputs_with_graph(output)
         forward.is_watched = bool(outputs)
-        if forward.training and not outputs:  # a frozen teacher says that it is trained, too
+        # A frozen teacher may be in training mode, too; it has no output with a graph.
+        if forward.training and not outputs:
             forward.training = any(each.requires_grad for each in module.parameters())
-        for each in outputs:
-            each.register_hook(forward.on_gradient)
+        for tensor in outputs:
+            tensor.register_hook(forward.on_gradient)
         self.pending.append(forward)
-        del self.pending[:-_MOST_PENDING]
+        del self.pending[:-_MOST_PENDING]  # all but the newest
         return output
 
-    def _begun(
+    def _forward_of(
         self, torch: Any, module: Any, arguments: dict[str, Any]
     ) -> tuple[WholeNumbers | None, Forward | None]:
-        """Return the token ids that a module is given, and its forward if it may be trained; None
-        without any.
+        """Return the whole numbers that a module is given, and its forward.
+
+        Without token ids both are None; where no gradient can come back, only the forward is.
         """
-        # Trainer.compute_loss takes them out of its inputs where it smooths labels or has a loss of
-        # its own.
+        # Trainer.compute_loss takes the labels out of its inputs where it smooths them or has a
+        # loss of its own.
         if self.labels is not None and "labels" not in arguments:
             arguments = {**arguments, "labels": self.labels}
-        numbers = self._batch_of(torch, module, arguments)
-        # Without it no gradient can come back: an evaluation, or the reference model of DPO.
+        numbers = self._token_numbers(torch, module, arguments)
+        # Gradients are off: an evaluation, or the reference model of DPO.
         if numbers is None or not torch.is_grad_enabled():
             return numbers, None
         model = self.model_of(module)
@@ -234,59 +256,62 @@ class Forwards:
         return numbers, forward
 
     def model_of(self, module: Any) -> Model:
-        """Return what is known of a model."""
+        """Return what is known of a model; looked for at its first forward."""
         known = self._models.get(module)
         if known is None:
             known = self._models[module] = Model(_torch(), module, self.pad_token_id)
         return known
 
     def forget(self) -> None:
-        """Forget what was seen in the process that this one was forked from."""
+        """Forget the forwards of the process that this one was forked from."""
         self.pending.clear()
         self.unused, self.misses = [0, 0], 0
 
     def wake(self) -> None:
-        """Look at forwards again after a backward: what was called before it may have been the
-        preparation of data.
+        """Look at calls of modules again after a backward: training has begun, and the calls
+        without token ids before it may have prepared data.
         """
         self.misses = 0
         if self.is_resting:
             self.is_busy, self.is_resting = self.has_failed, False
 
     def fail(self, error: Exception) -> None:
-        """Record nothing more: whatever is wrong here, the command goes on as it would without."""
-        if not self.has_failed:
+        """Record nothing more, after an error of the recorder: the command goes on without it."""
+        if not self.has_failed:  # say it once
             print("batchstat: not recording any more: %r" % error, file=sys.stderr)
         self.has_failed = self.is_busy = True
         self.pending.clear()
 
-    def done(self) -> list[Forward]:
-        """Return those to which a gradient has come since the last call, and forget them."""
-        done = [each for each in self.pending if each.is_trained]
-        if done:
-            self.seen += len(done)
-            self.pending = [each for each in self.pending if each not in done]
-        return done
+    def take_trained(self) -> list[Forward]:
+        """Return the forwards to which a gradient has come since the last call, and forget them."""
+        trained = [forward for forward in self.pending if forward.is_trained]
+        if trained:
+            self.seen += len(trained)
+            self.pending = [forward for forward in self.pending if forward not in trained]
+        return trained
 
-    def _batch_of(
+    def _token_numbers(
         self, torch: Any, module: Any, arguments: Mapping[str, Any]
     ) -> WholeNumbers | None:
-        """Return the whole numbers of a forward that takes token ids; None for any other module."""
-        # Token ids enter it, but it is a layer that a loop calls by itself, and not the model.
+        """Return the whole numbers among the arguments of a model that takes token ids; None for
+        any other module.
+        """
+        # A loop may call an embedding by itself: it takes token ids, but is a layer and no model. A
+        # head or a loss takes what the model computed.
         if isinstance(module, torch.nn.Embedding) or not enters_graph(arguments):
             return None
         numbers = WholeNumbers(arguments)
-        if not numbers.hold_ids or not (
-            "input_ids" in arguments or self.model_of(module).takes_ids
-        ):
+        if not numbers.hold_ids:
+            return None
+        # Rows of whole numbers by another name are token ids only if the module has an embedding
+        # for them; else they may be labels or features.
+        if "input_ids" not in arguments and not self.model_of(module).takes_ids:
             return None
         nested = numbers.nested
-        if (
-            "inputs_embeds" in arguments
-            and "attention_mask" in nested
-            and "input_ids" not in nested
-        ):
-            # The ids are not known then, but where there are any.
+        has_mask_alone = "attention_mask" in nested and "input_ids" not in nested
+        if "inputs_embeds" in arguments and has_mask_alone:
+            # A model that is given embeddings, as some with pictures are: its ids are not known,
+            # but its mask has their rows, width and padding, and stands in for them.
             nested["input_ids"] = nested["attention_mask"]
             numbers.tensors.append(nested["attention_mask"])
         return numbers
@@ -299,7 +324,10 @@ def _torch() -> Any:
 
 
 def _is_compiling(torch: Any) -> bool:
-    """Return whether a graph is traced, or captured on a device: nothing may be added to it."""
+    """Return whether torch.compile traces a graph, or CUDA captures one: what the recorder does
+    must not become a part of it.
+    """
+    # Before torch 2.1 there is no torch.compiler; `bool()` is False.
     compiler = getattr(torch, "compiler", None)
     if compiler is not None and getattr(compiler, "is_compiling", bool)():
         return True
@@ -307,20 +335,23 @@ def _is_compiling(torch: Any) -> bool:
     return bool(cuda.is_initialized() and cuda.is_current_stream_capturing())
 
 
-def _with_gradient(value: Any) -> list[Any]:
-    """Return outputs that a gradient may come back to."""
-    if hasattr(value, "requires_grad"):
+def _outputs_with_graph(value: Any) -> list[Any]:
+    """Return the tensors in what a model returned that a gradient may come back to, the first few.
+
+    They may be nested in lists, tuples, mappings and objects.
+    """
+    if hasattr(value, "requires_grad"):  # a tensor
         # A leaf is a parameter or an input that the model hands back: it was not computed.
         return [value] if value.requires_grad and not value.is_leaf else []
     if isinstance(value, (list, tuple)):
         values = list(value)
     else:
-        # ModelOutput of transformers is a mapping.
+        # A mapping, such as ModelOutput of transformers, or the attributes of an object.
         named = value if isinstance(value, Mapping) else getattr(value, "__dict__", {})
         values = list(named.values())
     outputs: list[Any] = []
-    for each in values[:8]:
-        outputs += _with_gradient(each)
-        if len(outputs) >= _OUTPUTS:
+    for item in values[:8]:  # in a ModelOutput, loss and logits come first
+        outputs += _outputs_with_graph(item)
+        if len(outputs) >= _MOST_OUTPUTS:
             break
     return outputs

@@ -1,5 +1,6 @@
-"""How a loop hands the batches of its loader to its model, learnt from batches that it computed: so
-are those read that it does not compute in a dry run.
+"""How a loop hands the batches of its loader to its model.
+
+A dry run learns it from the first batches, which are computed, and reads the others by it.
 """
 
 from __future__ import annotations
@@ -10,25 +11,32 @@ from typing import Any
 from .read_batches import ReadBatch
 from .reading import token_ids
 
-_WAYS: dict[str, Any] = {
+_CHANGES: dict[str, Any] = {
     "whole": lambda array, _: array,
-    "first": lambda array, fewer: array[:, : array.shape[1] - fewer],
-    "last": lambda array, fewer: array[:, fewer:],
+    "first": lambda array, cut_columns: array[:, : array.shape[1] - cut_columns],
+    "last": lambda array, cut_columns: array[:, cut_columns:],
     "turned": lambda array, _: array.T,
 }
-"""What of an array a loop hands on: a model of language is often given all tokens but the last."""
+"""How a loop changes an array of its loader before it is an argument of the model: `cut_columns`
+are cut off. A language model is often given all tokens but the last ("first").
+"""
 
 
 class Handing:
-    """The arguments of the forwards of a batch, as places in what a loader hands out.
+    """For each forward of a batch, which array of the loader's batch each of its arguments is.
 
     A loop takes batches apart (`model(*batch)`, labels left out), may cut a column off, and may
-    make a mask by itself. A forward of which the token ids are found nowhere is not explained.
+    make a mask by itself. A forward whose token ids are not in the loader's batch is not explained.
+
+    A place is the keys and indices that lead to an array: `("inputs", 0)` is
+    `batch["inputs"][0]`.
     """
 
     def __init__(self) -> None:
         """Begin without knowing any."""
+        # For each forward: place of an argument -> its place in the batch, change, cut_columns.
         self._forwards: list[dict[tuple[Any, ...], tuple[Any, ...]]] = []
+        # The padding id that a mask made by the loop tells, and what is said to tell it.
         self._pad_token_id: Any = None
         self._by = ""
 
@@ -41,20 +49,22 @@ class Handing:
         """Learn from a batch that was computed; return whether it is explained.
 
         Args:
-            computed: of each forward, what it computes, and the arrays that it was given, by their
-                names.
-            data: what the loader handed out.
+            computed: of each forward, what it computes, and the arrays that it was given, by the
+                names of its arguments.
+            data: the loader's batch that it may come from.
         """
         handed_out = dict(_arrays(data))
         self._forwards = []
         forwards = []
         for parts, arguments in computed:
             computed_arrays = dict(_arrays(arguments))
-            places = dict(_places_of(computed_arrays, handed_out))
-            is_found = {id(computed_arrays[name]) for name in places}
-            if id(token_ids(arguments)) not in is_found:
-                return False
-            # A mask that is found nowhere is the loop's own: what it leaves out is padding.
+            places = dict(_found_places(computed_arrays, handed_out))
+            explained_arrays = {id(computed_arrays[name]) for name in places}
+            if id(token_ids(arguments)) not in explained_arrays:
+                return False  # not this loader's batch, or changed in a way that is not known
+            # An argument that is not in the loader's batch may be a mask that the loop made. If the
+            # tokens that it calls padding are all one id, that id marks the padding of later
+            # batches, for which the loop makes no mask.
             for read in parts if len(places) < len(computed_arrays) else ():
                 if read.keep is not None and read.ids is not None:
                     padding = set(read.ids[~read.keep].reshape(-1).tolist())
@@ -65,62 +75,74 @@ class Handing:
         return True
 
     def read(self, data: Any, model: Any) -> list[ReadBatch]:
-        """Return what the forwards of a batch would compute of what a loader hands out."""
+        """Return what the forwards would compute of a batch that was only read, by what was learnt.
+
+        Args:
+            data: the loader's batch.
+            model: the `Model` that computed the batches before.
+        """
         handed_out = dict(_arrays(data))
         parts: list[ReadBatch] = []
         for places in self._forwards:
+            # The arguments of the forward, built again: ("inputs", 0) is arguments["inputs"][0].
             arguments: dict[Any, Any] = {}
-            for name, (place, way, fewer) in places.items():
-                if place not in handed_out:
+            for name, (place, change, cut_columns) in places.items():
+                if place not in handed_out:  # an array that this batch does not have
                     continue
                 inner = arguments
-                for each in name[:-1]:
-                    inner = inner.setdefault(each, {})
-                inner[name[-1]] = _WAYS[way](handed_out[place], fewer)
+                for key in name[:-1]:
+                    inner = inner.setdefault(key, {})
+                inner[name[-1]] = _CHANGES[change](handed_out[place], cut_columns)
             parts += model.read(arguments, self._pad_token_id)
+        # As the computed batches, whose padding the loop's own mask told: to a reader they are one.
         if self._by:
             for read in parts:
                 read.by = self._by
         return parts
 
 
-def _places_of(
+def _found_places(
     arguments: dict[tuple[Any, ...], Any], handed_out: dict[tuple[Any, ...], Any]
 ) -> Iterator[tuple[tuple[Any, ...], tuple[Any, ...]]]:
-    """Yield each argument that is found, with its place, and what of it is handed on."""
+    """Yield each argument that comes from the loader's batch: its place among the arguments, and
+    (its place in the batch, change, cut_columns).
+    """
     for name, array in arguments.items():
-        # Its own name first: labels of a causal model are often equal to its token ids.
+        # The place of the same name first: labels of a causal model often equal its token ids.
         for place in [name] * (name in handed_out) + list(handed_out):
-            way = _way_of(array, handed_out[place])
-            if way is not None:
-                yield name, (place, *way)
+            change = _change_of(array, handed_out[place])
+            if change is not None:
+                yield name, (place, *change)
                 break
 
 
-def _way_of(array: Any, other: Any) -> tuple[str, int] | None:
-    """Return what of another array an array is; None if it is none of it."""
+def _change_of(array: Any, other: Any) -> tuple[str, int] | None:
+    """Return the change (of `_CHANGES`) and the cut columns that make `array` of `other`; None if
+    it is another array.
+    """
     shape, whole = tuple(array.shape), tuple(other.shape)
     if shape == whole and bool((array == other).all()):
         return "whole", 0
-    if len(shape) != 2 or len(whole) != 2:
+    if len(shape) != 2 or len(whole) != 2:  # only rows of tokens are cut or turned
         return None
-    fewer = whole[1] - shape[1]
-    for way in ("first", "last", "turned"):
-        if way != "turned" and not (shape[0] == whole[0] and 0 < fewer < whole[1]):
+    cut_columns = whole[1] - shape[1]
+    for change in ("first", "last", "turned"):
+        # Columns can be cut only off as many rows, and one must be left.
+        if change != "turned" and not (shape[0] == whole[0] and 0 < cut_columns < whole[1]):
             continue
-        part = _WAYS[way](other, fewer)
-        if tuple(part.shape) == shape and bool((array == part).all()):
-            return way, fewer
+        changed = _CHANGES[change](other, cut_columns)
+        if tuple(changed.shape) == shape and bool((array == changed).all()):
+            return change, cut_columns
     return None
 
 
 def _arrays(nested: Any, place: tuple[Any, ...] = ()) -> Iterator[tuple[tuple[Any, ...], Any]]:
-    """Yield the arrays in mappings and sequences, each with its place."""
+    """Yield the arrays in nested dictionaries and lists, each with its place."""
     if isinstance(nested, dict):
-        for key, each in nested.items():
-            yield from _arrays(each, (*place, key))
+        for key, item in nested.items():
+            yield from _arrays(item, (*place, key))
     elif isinstance(nested, list):
-        for number, each in enumerate(nested):
-            yield from _arrays(each, (*place, number))
-    elif nested is not None:
+        for number, item in enumerate(nested):
+            yield from _arrays(item, (*place, number))
+    elif nested is not None:  # None stands for an item that is no array of whole numbers
         yield place, nested

@@ -1,4 +1,7 @@
-"""What a forward computes, as a line of a file has it."""
+"""A `ReadBatch`, what a forward computes, as a part of a line of JSON, and back.
+
+Keys are short and left out where they say nothing: a run writes many lines.
+"""
 
 from __future__ import annotations
 
@@ -8,16 +11,21 @@ from .read_batches import ReadBatch
 
 
 def part_of(read: ReadBatch) -> dict[str, Any]:
-    """Return what a forward computes as a line has it; `read_of` is the inverse."""
+    """Return what a forward computes as a part of a line; `read_of` is the inverse.
+
+    `w` is the widths, `n` the real tokens of each sample, `y` those that carry loss, `carry` the
+    padding that does.
+    """
     part: dict[str, Any] = {"w": list(read.widths), "by": read.by, "loss": read.loss}
     if read.real is not None:
         part["n"] = _flat(read.real)
-    else:
+    else:  # `settle` may find the padding later, by the ends of all rows
         part["rows"], part["ends"] = read.rows, read.ends
     if read.trained is not None:
         part["y"] = _flat(read.trained)
     for name, value in (
         ("decoder", read.decoder),
+        # With a decoder they are its trained tokens, in `y`.
         ("labelled", read.labelled if read.decoder is None else None),
         ("carry", read.trained_padding),
         ("straight", read.is_straight),
@@ -28,7 +36,7 @@ def part_of(read: ReadBatch) -> dict[str, Any]:
 
 
 def read_of(part: dict[str, Any]) -> ReadBatch:
-    """Return what a forward computes from a line."""
+    """Return what a forward computes from a part of a line, as `part_of` wrote it."""
     real = part.get("n")
     read = ReadBatch(len(real) if real is not None else part["rows"], sum(part["w"]))
     read.widths, read.by, read.loss = tuple(part["w"]), part["by"], part["loss"]
@@ -42,10 +50,10 @@ def read_of(part: dict[str, Any]) -> ReadBatch:
 
 
 def _flat(rows: list[list[int]]) -> list[Any]:
-    """Return the numbers of rows: one alone for a row of one sample."""
+    """Return the numbers of rows, shorter: `[[3], [2, 4]]` -> `[3, [2, 4]]`."""
     return [row[0] if len(row) == 1 else row for row in rows]
 
 
 def nested(rows: list[Any]) -> list[list[int]]:
-    """Return the numbers of the samples of each row; the inverse of `_flat`."""
+    """Return the inverse of `_flat`: `[3, [2, 4]]` -> `[[3], [2, 4]]`, a list for each row."""
     return [row if isinstance(row, list) else [row] for row in rows]

@@ -1,4 +1,8 @@
-"""What loaders hand out: the sample numbers of batches, and the batches that are never trained."""
+"""The batches that loaders of torch hand out, with their sample numbers.
+
+`patches.py` reports what a sampler is asked for and what a loader yields; `Loaders.join` finds the
+batch that a forward computed.
+"""
 
 from __future__ import annotations
 
@@ -14,10 +18,10 @@ from .handing import Handing
 from .read_batches import ReadBatch
 from .reading import token_ids
 
-# Stored on the iterator itself, so that it goes when the iterator goes.
-_OWN = "_batchstat"
+# The attribute of an iterator that holds its facts, which so go when the iterator goes.
+_FACTS = "_batchstat"
 _RECENT = 8
-"""Batches among which the one is looked for that a loop has computed in another form."""
+"""Batches, the last handed out, in which a forward's own tensors are looked for."""
 _MOST_FETCHED = 1024
 """Batches that were handed out and are not computed yet: more are those of an evaluation."""
 
@@ -26,10 +30,10 @@ class Fetched:
     """A batch that a loader has handed out.
 
     Attributes:
-        iterator: a weak reference to what yielded it.
-        epoch: number of that iterator.
-        numbers: its sample numbers; None for those of a stream, or of a part of a batch.
-        data: what it is; None where that is not needed any more.
+        iterator: a weak reference to the iterator that yielded it; None where it is not needed.
+        epoch: the number of that iterator: each epoch has one of its own.
+        numbers: its sample numbers; None for a stream, which has none, and for a part of a batch.
+        data: what the loader yielded; None where that is not needed any more.
     """
 
     __slots__ = ("data", "epoch", "iterator", "numbers")
@@ -40,110 +44,127 @@ class Fetched:
 
     @property
     def arrays(self) -> Any:
-        """Its whole numbers."""
+        """Its tensors of whole numbers, as arrays in the same mappings and sequences."""
         return WholeNumbers(self.data).converted(as_array)
 
     def holds(self, tensors: list[Any]) -> bool:
-        """Return whether one of these is in it, as the very tensor, and not nested deeper."""
+        """Return whether one of the tensors is an item of this batch: the same object, no copy."""
         data = self.data
         values = data.values() if isinstance(data, Mapping) else data
         if not isinstance(data, (Mapping, list, tuple)):
-            values = (data,)
-        return any(value is each for value in values for each in tensors)
+            values = (data,)  # a single tensor
+        return any(value is tensor for value in values for tensor in tensors)
 
 
 class Loaders:
-    """Sees what the loaders of torch hand out.
+    """Finds, for the batch that a forward computed, the batch of a loader that it came from.
 
-    A batch is joined with the forward that computes it by its token ids. What loaders say alone is
-    not what is trained: they prefetch, a dispatcher cuts what they yield, and evaluation has some.
+    What loaders yield is not yet what is trained: they prefetch, a dispatcher cuts batches into
+    parts, and evaluation has loaders too. So each batch waits here until a forward computes it: the
+    same tensors, or, where they were copied to a device, the same token ids.
 
     Attributes:
         handed: batches that a dispatcher cuts into parts for the ranks, not written yet.
-        handing: how the loop hands what they hand out to its model.
-        recent: the last batches, most of which are computed as the very tensors that they are; in a
-            dry run, those of which it is learnt how they are computed.
+        handing: how the loop hands a loader's batch to its model, which a dry run learns.
+        recent: the last batches, which are looked through for the very tensors of a forward; in a
+            dry run, the batches from which it learns `handing`.
     """
 
     def __init__(self, keeps_batches: bool) -> None:
-        """Begin without any; batches are kept where the rest of an epoch is to be read."""
+        """Begin without a batch. A dry run keeps the data of batches, to read them later."""
         self.handed: list[Fetched] = []
         self.handing = Handing()
         self.recent: collections.deque[Fetched] = collections.deque()
-        self._keeps = keeps_batches
+        self._keeps_batches = keeps_batches
+        # Batches that no forward has computed yet, by the fingerprint of their token ids: a list,
+        # since an evaluation may hand out the same batch.
         self._waiting: collections.OrderedDict[int, list[Fetched]] = collections.OrderedDict()
         self._epochs = itertools.count()
 
     def asked(self, iterator: Any, index: Any) -> None:
-        """Note what a sampler asks for."""
-        self._own(iterator).asked.append(_numbers(index))
+        """Note the sample numbers of a batch, `index`, which an iterator got from its sampler."""
+        self._facts_of(iterator).asked.append(_numbers(index))
 
     def began_again(self, iterator: Any) -> None:
-        """Note that an iterator whose workers persist begins another epoch."""
-        # DataLoader with persistent_workers resets the same iterator for each epoch.
-        iterator.__dict__.pop(_OWN, None)
+        """Note that an iterator begins an epoch: with persistent_workers=True one serves them all.
+
+        Without its facts it counts as another iterator, which has an epoch of its own.
+        """
+        iterator.__dict__.pop(_FACTS, None)
 
     def yielded(self, iterator: Any, data: Any) -> None:
-        """Note what a loader yields."""
-        own = self._own(iterator)
-        # Workers prefetch: what is asked for is several batches ahead of what is yielded.
-        numbers = own.asked.popleft() if own.asked else None
+        """Note a batch that a loader yields."""
+        facts = self._facts_of(iterator)
+        # The sample numbers that were asked for first: workers prefetch, so that the sampler is
+        # several batches ahead.
+        numbers = facts.asked.popleft() if facts.asked else None
+        # DataLoader(in_order=False) yields whichever batch its workers had first.
         if not getattr(iterator, "_in_order", True):
-            numbers = None  # of whichever batch its workers had first
-        if own.is_dispatched:
-            self.handed.append(Fetched(None, own.epoch, numbers, data))
+            numbers = None
+        if facts.is_dispatched:  # no forward computes it whole
+            self.handed.append(Fetched(None, facts.epoch, numbers, data))
         else:
             # A strong reference would end the threads of its workers too late.
-            self._note(Fetched(weakref.ref(iterator), own.epoch, numbers, data))
+            self._note_fetched(Fetched(weakref.ref(iterator), facts.epoch, numbers, data))
 
-    def _note(self, fetched: Fetched) -> None:
+    def _note_fetched(self, fetched: Fetched) -> None:
+        """Add a batch to the recent ones; when it leaves these, or at once in a dry run, let it
+        wait by its token ids.
+        """
         self.recent.append(fetched)
-        if self._keeps:
-            self._wait(fetched)
+        if self._keeps_batches:
+            self._put_waiting(fetched)
         if len(self.recent) > _RECENT:
             oldest = self.recent.popleft()
-            if not self._keeps:
-                self._wait(oldest)
+            if not self._keeps_batches:
+                self._put_waiting(oldest)
 
-    def _wait(self, fetched: Fetched) -> None:
+    def _put_waiting(self, fetched: Fetched) -> None:
         """Let a batch wait for the forward that has the same token ids."""
         ids = token_ids(fetched.arrays)
         if ids is not None:
             self._waiting.setdefault(fingerprint(ids), []).append(fetched)
-        if not self._keeps:
-            fetched.data = None  # an evaluation may hand out many
+        if not self._keeps_batches:
+            fetched.data = None  # the fingerprint is enough, and an evaluation hands out many
         while len(self._waiting) > _MOST_FETCHED:
-            self._waiting.popitem(last=False)
+            self._waiting.popitem(last=False)  # the oldest
 
-    def dispatches(self, iterator: Any) -> None:
-        """Note that what an iterator yields is cut into parts for the ranks."""
-        # On other ranks than the first, accelerate's dispatcher has no iterator: it passes None.
+    def mark_dispatched(self, iterator: Any) -> None:
+        """Note that accelerate's dispatcher cuts what an iterator yields into parts for the ranks.
+
+        Only its first rank has an iterator: on the others it passes None.
+        """
         if hasattr(iterator, "__dict__"):
-            self._own(iterator).is_dispatched = True
+            self._facts_of(iterator).is_dispatched = True
 
-    def dispatching(self, parts: Any) -> Any:
-        """Return the parts that this rank computes, and note each."""
-        # Filled below: batches need a weak reference to the generator that yields them.
-        place: list[Any] = []
-        made = self._noting(parts, place, next(self._epochs))
-        place.append(weakref.ref(made))
-        return made
+    def noting_parts(self, parts: Any) -> Any:
+        """Yield the parts of a dispatcher's batches that this rank computes, and note each."""
+        # Each batch needs a weak reference to the generator that yields it, which exists only after
+        # the call: it is put into this list then, before the generator runs.
+        own_reference: list[Any] = []
+        generator = self._noting(parts, own_reference, next(self._epochs))
+        own_reference.append(weakref.ref(generator))
+        return generator
 
-    def _noting(self, parts: Any, place: list[Any], epoch: int) -> Any:
+    def _noting(self, parts: Any, own_reference: list[Any], epoch: int) -> Any:
         for data in parts:
-            self._note(Fetched(place[0], epoch, None, data))
+            self._note_fetched(Fetched(own_reference[0], epoch, None, data))
             yield data
 
-    def _own(self, iterator: Any) -> _Own:
-        """Return what is known of an iterator: each is an epoch of its own."""
-        own: _Own | None = iterator.__dict__.get(_OWN)
-        if own is None:
-            own = iterator.__dict__[_OWN] = _Own(next(self._epochs))
-        return own
+    def _facts_of(self, iterator: Any) -> _IteratorFacts:
+        """Return what is known of an iterator; a new one gets the number of the next epoch."""
+        facts: _IteratorFacts | None = iterator.__dict__.get(_FACTS)
+        if facts is None:
+            facts = iterator.__dict__[_FACTS] = _IteratorFacts(next(self._epochs))
+        return facts
 
     def handed_out(self, tensors: list[Any]) -> Fetched | None:
-        """Return what a loader handed out, if it is one of the very tensors that are computed."""
-        if self._keeps:  # in a dry run all are joined alike
+        """Return the recent batch that holds one of a forward's tensors, and forget it; else None.
+
+        Most loops on a CPU compute the very tensors of their loader, which is faster to see than
+        equal token ids.
+        """
+        if self._keeps_batches:  # a dry run needs every batch later, and finds it by its ids
             return None
         for fetched in self.recent:
             if fetched.holds(tensors):
@@ -153,49 +174,65 @@ class Loaders:
         return None
 
     def join(self, read: ReadBatch, last: Fetched | None) -> Fetched | None:
-        """Return what a loader handed out for a batch, once: where several did, that of the last
-        batch, else the newest. An evaluation on the training data hands out the same batches.
+        """Return the waiting batch that has the token ids of a computed one, and forget it.
+
+        Args:
+            read: what was computed.
+            last: the loader's batch that was computed before it; None for the first.
         """
         if read.ids is None:
             return None
-        # What was computed is none of the very tensors, such as a copy on a device: ids tell it.
-        while self.recent and not self._keeps:
-            self._wait(self.recent.popleft())
+        # The forward had none of the very tensors (`handed_out`): a device got copies of them.
+        while self.recent and not self._keeps_batches:
+            self._put_waiting(self.recent.popleft())
         key = fingerprint(read.ids)
-        alike = self._waiting.get(key)
-        if not alike:
+        same_ids = self._waiting.get(key)
+        if not same_ids:
             return None
-        found = alike[-1]
+        # An evaluation on the training data hands out the same batches: the one from the iterator
+        # of the last batch is trained, or else the newest.
+        joined = same_ids[-1]
         if last is not None:
-            found = next((each for each in alike if each.epoch == last.epoch), found)
-        alike.remove(found)
-        if not alike:
+            joined = next((each for each in same_ids if each.epoch == last.epoch), joined)
+        same_ids.remove(joined)
+        if not same_ids:
             del self._waiting[key]
-        return found
+        return joined
 
     def rest(self, last: Fetched, computed: list[Fetched]) -> Iterator[Fetched]:
-        """Yield what is left of the epoch of the last batch that was trained: what was handed out
-        and not computed, then what the loader still has.
+        """Yield the batches of an epoch that are not computed yet, as a dry run reads them.
+
+        Args:
+            last: the last batch that was computed, of that epoch.
+            computed: all that were.
         """
         iterator = last.iterator()
-        waiting = [each for each in self._taken() if each.epoch == last.epoch]
+        # First what the loop has taken already, such as accelerate, which reads a batch ahead.
+        waiting = [each for each in self._take_waiting() if each.epoch == last.epoch]
         yield from (each for each in waiting if each not in computed)
+        # Then what the loader still has: `next` calls `yielded`, which puts the batch in waiting.
         while iterator is not None:
             try:
                 next(iterator)
             except StopIteration:
                 return
-            yield from self._taken()
+            yield from self._take_waiting()
 
-    def _taken(self) -> list[Fetched]:
-        """Return and forget what was handed out and not computed."""
-        taken = [each for alike in self._waiting.values() for each in alike]
+    def _take_waiting(self) -> list[Fetched]:
+        """Return all batches that wait for a forward, and forget them."""
+        taken = [fetched for same_ids in self._waiting.values() for fetched in same_ids]
         self._waiting.clear()
         return taken
 
 
-class _Own:
-    """What is known of an iterator of a loader."""
+class _IteratorFacts:
+    """What is known of an iterator of a loader.
+
+    Attributes:
+        epoch: its number.
+        is_dispatched: whether accelerate's dispatcher cuts what it yields.
+        asked: the sample numbers of batches that were asked for and not yielded yet.
+    """
 
     def __init__(self, epoch: int) -> None:
         self.epoch, self.is_dispatched = epoch, False
@@ -203,7 +240,10 @@ class _Own:
 
 
 def _numbers(index: Any) -> list[int] | None:
-    """Return sample numbers; None for those of a stream."""
+    """Return the sample numbers that a sampler drew: a list of them, or one without batches.
+
+    None where they are no numbers, as the placeholders that torch draws for an IterableDataset.
+    """
     try:
         return [operator.index(each) for each in (index if isinstance(index, list) else [index])]
     except TypeError:

@@ -11,7 +11,9 @@ from collections.abc import Iterable
 from typing import Any
 
 FORMAT = 1
+"""The number of the format, which rises when a key of a line is renamed or removed."""
 PROCESSES = "processes.jsonl"
+"""The file in which every process of a run notes how far it came."""
 
 _encode = json.JSONEncoder(separators=(",", ":"), default=str).encode
 _FLAGS = os.O_WRONLY | os.O_CREAT | os.O_APPEND
@@ -36,21 +38,24 @@ class Log:
         return self._process == os.getpid()
 
     def seconds(self, at: float) -> float:
-        """Return a time of `perf_counter` as seconds since the process began to write."""
+        """Return `at`, seconds of `perf_counter`, as seconds since this file was opened."""
         return round(at - self.start, 6)
 
     def write(self, events: Iterable[dict[str, Any]]) -> None:
-        """Write events, all at once; each is a line as soon as it is there, since a garbage
-        collector looks through what is kept.
+        """Write events, a line of JSON for each.
+
+        `events` is an iterator, of which each event becomes text at once: Python's garbage
+        collector goes through whatever dictionaries are kept, which takes time.
         """
         text = "".join([_encode(event) + "\n" for event in events])
         if text:
             self.open()
-            os.write(self._file, text.encode())
+            os.write(self._file, text.encode())  # unbuffered: it is there if the process is killed
 
     def note_process(self, what: str, **more: Any) -> None:
-        """Note how far a process has come, in a file of all processes: it says why there is nothing
-        else, where there is not.
+        """Add a line to the file of all processes, such as that this one imported torch.
+
+        Where nothing was recorded, these lines tell the user why.
         """
         line = json.dumps({"k": what, "process": os.getpid(), **more}) + "\n"
         # Opened for appending: lines of processes that write at once do not overwrite each other.
@@ -61,13 +66,14 @@ class Log:
             os.close(file)
 
     def open(self) -> None:
-        """Begin the file of this process, if it is not begun: that of a process that was forked is
-        not its parent's.
+        """Open the file of this process and write its first line, unless it is open.
+
+        A process that was forked gets a file of its own: `is_open` compares the process id.
         """
         if self.is_open:
             return
         rank, world_size = ranks()
-        # Nodes may share the folder, and their processes have equal numbers.
+        # With the host, since nodes may share the folder, and processes of two may have one id.
         name = "%05d-%s-%d.jsonl" % (rank, socket.gethostname(), os.getpid())
         self._file = os.open(os.path.join(self.folder, name), _FLAGS, 0o600)
         self._process, self.start = os.getpid(), time.perf_counter()
@@ -87,9 +93,9 @@ class Log:
 
 
 def ranks() -> tuple[int, int]:
-    """Return the rank of this process, and how many there are."""
+    """Return (the rank of this process, the number of ranks)."""
     distributed = sys.modules.get("torch.distributed")
     if distributed is not None and distributed.is_available() and distributed.is_initialized():
         return distributed.get_rank(), distributed.get_world_size()
-    # As torchrun sets them, before or without a process group.
+    # Before a process group is made, or without one: torchrun sets these variables.
     return int(os.environ.get("RANK", "0")), int(os.environ.get("WORLD_SIZE", "1"))

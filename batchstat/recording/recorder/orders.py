@@ -1,4 +1,4 @@
-"""What a run is to do."""
+"""What a run is to do, handed by an environment variable to every process of the command."""
 
 from __future__ import annotations
 
@@ -12,13 +12,13 @@ VARIABLE = "BATCHSTAT_RUN"
 
 @dataclass(frozen=True, repr=False)  # which would show the key
 class Orders:
-    """What a run is to do, as the environment of its processes says it.
+    """What a run is to do.
 
     Attributes:
-        folder: where processes write.
-        run_id: of the run.
-        key: of the digests of samples; it is never written.
-        steps: after how many steps the command is ended; 0 for all.
+        folder: where its processes write.
+        run_id: the id of the run, which its files repeat.
+        key: makes the digests of samples; it is never written to a file.
+        steps: after how many steps the command is ended; 0 where it is not.
         is_dry: whether an epoch of batches is made without training.
         without_weights: whether models of transformers are made without weights.
     """
@@ -32,10 +32,10 @@ class Orders:
 
     @classmethod
     def of_environment(cls) -> Orders:
-        """Return those of the run that started this process."""
-        known = json.loads(os.environ[VARIABLE])
-        return cls(**{**known, "key": bytes.fromhex(known["key"])})
+        """Return the orders of the run that started this process."""
+        fields = json.loads(os.environ[VARIABLE])
+        return cls(**{**fields, "key": bytes.fromhex(fields["key"])})
 
     def as_environment(self) -> dict[str, str]:
-        """Return the variable by which the processes of a run get them."""
+        """Return the environment variable by which the processes of a run get the orders."""
         return {VARIABLE: json.dumps({**vars(self), "key": self.key.hex()})}

@@ -1,4 +1,6 @@
-"""Where the recorder is called: functions that are replaced for as long as it records."""
+"""The functions of torch, accelerate and DeepSpeed that call the recorder: each is replaced for as
+long as it records. `original` is the replaced function.
+"""
 
 from __future__ import annotations
 
@@ -16,16 +18,18 @@ class Patches:
         self._undo: list[Any] = []
 
     def replace(self, owner: Any, name: str, make: Any) -> None:
-        """Replace an attribute by what `make` returns for the original."""
-        own = vars(owner).get(name, self)  # an inherited one is deleted again
+        """Set `owner.name` to `make(original)`, where `original` is its value until now."""
+        # From vars, since getattr unwraps a class method or a static method. `self` stands for "not
+        # there": None may be the value.
+        before = vars(owner).get(name, self)
         setattr(owner, name, make(getattr(owner, name)))
-        if own is self:
+        if before is self:  # it was inherited: deleting the new one shows the inherited one again
             self._undo.append(lambda: delattr(owner, name))
         else:
-            self._undo.append(lambda: setattr(owner, name, own))
+            self._undo.append(lambda: setattr(owner, name, before))
 
     def wrap(self, owner: Any, name: str, around: Any) -> None:
-        """Replace a function by a call of `around` with it and its arguments."""
+        """Replace the function `owner.name`: a call `f(x)` becomes `around(original, x)`."""
 
         def make(original: Any) -> Any:
             @functools.wraps(original)
@@ -36,8 +40,8 @@ class Patches:
 
         self.replace(owner, name, make)
 
-    def also(self, undo: Any) -> None:
-        """Note what else is to be undone."""
+    def on_restore(self, undo: Any) -> None:
+        """Call `undo` too when everything is put back."""
         self._undo.append(undo)
 
     def restore(self) -> None:
@@ -47,7 +51,7 @@ class Patches:
 
 
 def patch_torch(torch: Any, recorder: Recorder, patches: Patches) -> None:
-    """See forwards, backwards, steps and loaders.
+    """Make torch tell the recorder of every forward, backward, optimizer step and loader.
 
     `Module.__call__` is replaced, and no global hook registered: such hooks get no keyword
     arguments, and any of them ends the shortcut that dynamo takes, which cost 0.5 ms per step of a
@@ -56,18 +60,20 @@ def patch_torch(torch: Any, recorder: Recorder, patches: Patches) -> None:
     from torch.utils.data import dataloader
 
     forwards = recorder.forwards
-    call = torch.nn.Module.__call__
+    original_call = torch.nn.Module.__call__
 
+    # This runs for each module inside a model too, so that it does as little as can be.
     def __call__(self: Any, *args: Any, **kwargs: Any) -> Any:
-        if forwards.is_busy:
-            return call(self, *args, **kwargs)
-        return forwards.call(call, self, args, kwargs)
+        if forwards.is_busy:  # inside another forward or a backward, or nothing is recorded
+            return original_call(self, *args, **kwargs)
+        return forwards.call(original_call, self, args, kwargs)
 
     def zero_grad(original: Any, *args: Any, **kwargs: Any) -> Any:
-        recorder.safely(recorder.zeroed)
+        recorder.safely(recorder.note_zero_grad)
         return original(*args, **kwargs)
 
     patches.replace(torch.nn.Module, "__call__", lambda _: __call__)
+    # Tensor.backward calls it as an attribute of torch.autograd, so that one patch sees both.
     patches.wrap(torch.autograd, "backward", recorder.backward)
     patches.wrap(torch.nn.Module, "zero_grad", zero_grad)
     _patch_optimizers(torch, recorder, patches)
@@ -77,52 +83,69 @@ def patch_torch(torch: Any, recorder: Recorder, patches: Patches) -> None:
 
 
 def _patch_optimizers(torch: Any, recorder: Recorder, patches: Patches) -> None:
-    """See the steps of all optimizers; before torch 2.0 there is no public hook for that."""
+    """Note every step of every optimizer, by the hook that torch has for that since 2.0."""
     try:
         from torch.optim.optimizer import register_optimizer_step_post_hook
-    except ImportError:
+    except ImportError:  # torch before 2.0
         _patch_each_optimizer(torch, recorder, patches)
         return
     handle = register_optimizer_step_post_hook(
-        lambda optimizer, _args, _kwargs: recorder.safely(recorder.stepped, optimizer)
+        lambda optimizer, _args, _kwargs: recorder.safely(recorder.note_optimizer_step, optimizer)
     )
-    patches.also(handle.remove)
+    patches.on_restore(handle.remove)
 
 
 def _patch_each_optimizer(torch: Any, recorder: Recorder, patches: Patches) -> None:
+    """Note every step of every optimizer in torch before 2.0: each class defines a `step` of its
+    own, which is wrapped when the first optimizer of that class is made.
+    """
+
     def init(original: Any, self: Any, *args: Any, **kwargs: Any) -> None:
         original(self, *args, **kwargs)
         kind = type(self)
-        # Each class has a step of its own, and is only known once an optimizer of it is made.
+        # The mark says that this class is wrapped; one that it inherits says so of its parent only.
         if "_batchstat" not in vars(kind):
             kind._batchstat = True
-            patches.also(lambda: delattr(kind, "_batchstat"))
+            patches.on_restore(lambda: delattr(kind, "_batchstat"))
             patches.wrap(kind, "step", step)
 
     def step(original: Any, self: Any, *args: Any, **kwargs: Any) -> Any:
-        made = original(self, *args, **kwargs)
-        recorder.safely(recorder.stepped, self)
-        return made
+        result = original(self, *args, **kwargs)
+        recorder.safely(recorder.note_optimizer_step, self)
+        return result
 
     patches.wrap(torch.optim.Optimizer, "__init__", init)
 
 
 def _patch_scaler(torch: Any, recorder: Recorder, patches: Patches) -> None:
-    """See steps that a scaler of gradients skips, since one was infinite."""
+    """End steps that torch's GradScaler skips: in mixed precision it leaves the optimizer alone
+    where a gradient is infinite, so that no optimizer tells of the step.
+    """
 
     def step(original: Any, self: Any, optimizer: Any, *args: Any, **kwargs: Any) -> Any:
-        before = recorder.optimizers
-        made = original(self, optimizer, *args, **kwargs)
-        if recorder.optimizers == before and recorder.batches:
-            recorder.safely(recorder.end_step, type(optimizer).__name__, True)
-        return made
+        steps_before = recorder.optimizer_steps
+        result = original(self, optimizer, *args, **kwargs)
+        # The optimizer was not stepped. Without a batch, another optimizer has ended this step.
+        if recorder.optimizer_steps == steps_before and recorder.batches_in_step:
+            recorder.safely(recorder.end_step, type(optimizer).__name__, skipped=True)
+        return result
 
-    # Before torch 2.3 it was for CUDA alone.
+    # torch.amp.GradScaler is new in torch 2.3; before it there was one for CUDA alone.
     owner = torch.amp if hasattr(getattr(torch, "amp", None), "GradScaler") else torch.cuda.amp
     patches.wrap(owner.GradScaler, "step", step)
 
 
-def _patch_loaders(kind: Any, recorder: Recorder, patches: Patches) -> None:
+def _patch_loaders(iterator_class: Any, recorder: Recorder, patches: Patches) -> None:
+    """Note what loaders of torch draw and yield.
+
+    Args:
+        iterator_class: torch's private `_BaseDataLoaderIter`, of which every iterator of a
+            DataLoader is one, with workers or without.
+        recorder: is told.
+        patches: takes the replaced functions.
+    """
+
+    # Asks the sampler for the sample numbers of a batch; with workers, several batches ahead.
     def next_index(original: Any, self: Any) -> Any:
         index = original(self)
         recorder.safely(recorder.loaders.asked, self, index)
@@ -133,43 +156,50 @@ def _patch_loaders(kind: Any, recorder: Recorder, patches: Patches) -> None:
         recorder.safely(recorder.loaders.yielded, self, data)
         return data
 
+    # Begins an epoch: with persistent_workers=True one iterator serves them all.
     def reset(original: Any, self: Any, *args: Any, **kwargs: Any) -> Any:
         # Before the original, which with workers asks for the first batches of the epoch.
         recorder.safely(recorder.loaders.began_again, self)
         return original(self, *args, **kwargs)
 
-    patches.wrap(kind, "_next_index", next_index)
-    patches.wrap(kind, "_reset", reset)
-    patches.wrap(kind, "__next__", next_batch)
+    patches.wrap(iterator_class, "_next_index", next_index)
+    patches.wrap(iterator_class, "_reset", reset)
+    patches.wrap(iterator_class, "__next__", next_batch)
 
 
 def patch_deepspeed(module: Any, recorder: Recorder, patches: Patches) -> None:
-    """See steps of DeepSpeed that it skips by itself, since a gradient in 16 bits was infinite: no
-    optimizer of torch hears of them.
+    """End steps that DeepSpeed skips: with a loss scaler of its own it leaves the optimizer alone
+    where a gradient in 16 bits is infinite, so that no optimizer of torch tells of the step.
     """
 
     def step(original: Any, self: Any, *args: Any, **kwargs: Any) -> Any:
-        # The engine's step is called after every batch, and steps an optimizer at a boundary alone.
-        ends, before = self.is_gradient_accumulation_boundary(), recorder.optimizers
-        made = original(self, *args, **kwargs)
-        if ends and recorder.optimizers == before and recorder.batches:
-            recorder.safely(recorder.end_step, type(self).__name__, True)
-        return made
+        # Loops call the engine's step after every batch. It steps the optimizer only after the last
+        # one of a step, the boundary: asked before, since the original counts on.
+        is_boundary = self.is_gradient_accumulation_boundary()
+        steps_before = recorder.optimizer_steps
+        result = original(self, *args, **kwargs)
+        if is_boundary and recorder.optimizer_steps == steps_before and recorder.batches_in_step:
+            recorder.safely(recorder.end_step, type(self).__name__, skipped=True)
+        return result
 
     patches.wrap(module.DeepSpeedEngine, "step", step)
 
 
 def patch_dispatcher(module: Any, recorder: Recorder, patches: Patches) -> None:
-    """See the loader of accelerate whose first rank reads all batches and cuts them for the others:
-    only it knows sample numbers, and only of the whole.
+    """Note what accelerate's DataLoaderDispatcher hands out (`dispatch_batches=True`).
+
+    Its first rank reads every batch from a loader of torch and sends each rank a part. So only the
+    first rank sees sample numbers, and only those of the whole batch.
     """
 
+    # Reads the batch that is cut into parts, on the first rank out of `iterator`.
     def fetch(original: Any, self: Any, iterator: Any) -> Any:
-        recorder.safely(recorder.loaders.dispatches, iterator)
+        recorder.safely(recorder.loaders.mark_dispatched, iterator)
         return original(self, iterator)
 
+    # Yields the parts of this rank.
     def begin(original: Any, self: Any) -> Any:
-        return recorder.loaders.dispatching(original(self))
+        return recorder.loaders.noting_parts(original(self))
 
     patches.wrap(module.DataLoaderDispatcher, "_fetch_batches", fetch)
     patches.wrap(module.DataLoaderDispatcher, "__iter__", begin)

@@ -9,7 +9,7 @@ from collections import Counter
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from .arguments import DEEPEST, named_values
+from .arguments import MOST_DEPTH, values_by_name
 from .padding import at_ends, end_of, real_of
 from .read_batches import IGNORED, NOTHING, POSITIONS, ReadBatch, each_of, is_whole, shape_of
 
@@ -111,7 +111,7 @@ def _tokens_of(batch: Any, depth: int = 0) -> list[tuple[Any, Mapping[Any, Any],
     if _is_ids(batch):
         return [(batch, {}, "")]
     named = _named(batch)
-    if named is None or depth > DEEPEST:
+    if named is None or depth > MOST_DEPTH:
         return []
     ends = [key for key in named if isinstance(key, str) and key.endswith("input_ids")]
     # What a decoder is given are the labels moved by one, and no samples of their own.
@@ -134,7 +134,7 @@ def _tokens_of(batch: Any, depth: int = 0) -> list[tuple[Any, Mapping[Any, Any],
 
 def _named(batch: Any) -> Mapping[Any, Any] | None:
     """Return the values of a batch by their names or places; None if it has none."""
-    named = named_values(batch)
+    named = values_by_name(batch)
     if named is not None:
         return named
     if isinstance(batch, (list, tuple)):

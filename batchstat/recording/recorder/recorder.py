@@ -1,4 +1,7 @@
-"""The recorder of a process: what a model computes becomes batches, and batches become steps."""
+"""The recorder of a process: what a model computes becomes batches, and batches become steps.
+
+`patches.py` and `trainers.py` call it from inside torch, accelerate and transformers.
+"""
 
 from __future__ import annotations
 
@@ -16,17 +19,22 @@ from .log import Log
 from .orders import Orders
 from .read_batches import ReadBatch
 
-_AT_ONCE = 16
-"""Steps that are written as soon as they end: a command that ends early has left them."""
-_LATEST = 0.25
-"""Seconds after which a batch is written. To read many one after the other takes half the time of
-each between other work, in the caches of the processor."""
-_MOST_HELD = 256
-"""Batches that are held until they are written."""
+_STEPS_WRITTEN_AT_ONCE = 16
+"""The first steps of a process are written as soon as they end: a short command leaves them even
+if it is killed.
+"""
+_MOST_SECONDS = 0.25
+"""Later batches wait up to this long. To read many in a row takes half the time that each takes
+between the work of training, which fills the caches of the processor.
+"""
+_MOST_QUEUED = 256
+"""Batches and ends of steps that may wait, however short the wait is."""
 _MOST_READ = 100_000
-"""Batches that are read in a dry run: a sampler may draw without an end."""
-_COMPUTED_IN_DRY_RUN = 3
-"""Steps that a loop of the user's own computes before the rest of its epoch is only read."""
+"""Batches that a dry run reads at most: a sampler may draw without an end."""
+_STEPS_COMPUTED_IN_DRY_RUN = 3
+"""Steps that a dry run lets a loop compute. From them it learns how the loop hands batches to its
+model; the rest of the epoch is only read. A Trainer of transformers computes none.
+"""
 
 
 # A SystemExit, which a command's `except Exception` lets through.
@@ -48,77 +56,91 @@ class Recorder:
         self._digests = Digests(orders.key)
         self.loaders = Loaders(keeps_batches=orders.is_dry)
         self.forwards = Forwards(self.loaders)
-        self.backwards = self.steps = self.batches = self.optimizers = 0
+        # Backwards that run now (one inside another with gradient checkpointing), steps that ended,
+        # batches since then, and calls of `step` of any optimizer.
+        self.backward_depth = self.steps = self.batches_in_step = self.optimizer_steps = 0
         self.has_trainer = self.is_step_counted = self.is_planned = self.is_closed = False
+        # How the command ended; why a dry run read less than an epoch, or "".
         self.why_ended, self.why_partly = "the command ended", ""
-        self._last: Fetched | None = None
-        self._model: Any = None
+        # The loader's batch, and the model, that were computed last.
+        self._last_fetched: Fetched | None = None
+        self._last_model: Any = None
+        # A loader's batches that a dry run saw computed, and whether two backwards share one.
         self._explained: list[Fetched] = []
-        self._is_apart, self._noted = False, 0
-        self._written = 0.0
-        # Forwards, when they or a step began and ended, and the line that is written of them.
+        self._is_batch_split, self._batches_in_all = False, 0
+        self._written_at = 0.0
+        # What is to be written: the forwards of a batch (none for the end of a step), the moments
+        # at which it began and ended, and its line so far.
         self._queue: collections.deque[tuple[list[Forward], list[Moment], dict[str, Any]]]
         self._queue = collections.deque()
 
-    def begin(self, facts: dict[str, Any]) -> None:
-        """Write what a Trainer says of itself, after all of the training before."""
-        self._write_what_arrived(wait=True)
+    def begin_trainer(self, facts: dict[str, Any]) -> None:
+        """Write the facts of a Trainer that begins, after the batches of any earlier training."""
+        self._write_arrived(wait=True)
         self.log.write([{"k": "trainer", **facts}])
 
     def refuse(self, why: str) -> None:
-        """End a dry run of what cannot be seen without training."""
+        """End a dry run whose batches cannot be seen without training."""
         self.log.note_process("refused", why=why)
         self.stop(why, code=2)
 
     # --- events of training ----------------------------------------------------------------------
     def backward(self, original: Any, *args: Any, **kwargs: Any) -> Any:
-        """Compute gradients; what is called within, such as a checkpoint's forward, is a part."""
-        was, self.forwards.is_busy = self.forwards.is_busy, True
-        self.backwards += 1
-        before = self.optimizers
+        """Run `original`, torch.autograd.backward, and note the batch whose gradients it computes.
+
+        Modules that are called within it, as gradient checkpointing computes a forward again, are
+        no forwards of their own.
+        """
+        was_busy, self.forwards.is_busy = self.forwards.is_busy, True
+        self.backward_depth += 1
+        steps_before = self.optimizer_steps
         try:
             return original(*args, **kwargs)
         finally:
-            self.backwards -= 1
-            self.forwards.is_busy = was or self.forwards.has_failed
-            if not self.backwards:
+            self.backward_depth -= 1
+            self.forwards.is_busy = was_busy or self.forwards.has_failed
+            if not self.backward_depth:  # the outermost one: all gradients have come
                 self.forwards.wake()
-                self.safely(self._after_backward, self.optimizers > before)
+                self.safely(self._after_backward, self.optimizer_steps > steps_before)
 
     def _after_backward(self, has_stepped: bool) -> None:
-        self.note(self.forwards.done())
-        if has_stepped and self.batches:
+        self.note_batch(self.forwards.take_trained())
+        # Some loops step an optimizer per parameter, in a hook, as soon as its gradient is there.
+        if has_stepped and self.batches_in_step:
             self.end_step("in backward")
 
-    def stepped(self, optimizer: Any) -> None:
-        """Note that an optimizer has stepped."""
-        self.optimizers += 1
-        if self.backwards:  # the step ends with the backward that it is a part of
+    def note_optimizer_step(self, optimizer: Any) -> None:
+        """Note that an optimizer has stepped: that ends a step if a batch came before it."""
+        self.optimizer_steps += 1
+        if self.backward_depth:  # stepped in a hook of backward, whose end ends the step
             return
-        self.note(self.forwards.done())  # where gradients came by torch.autograd.grad
-        if self.batches:  # else another optimizer, or another group, of the same step
+        # torch.autograd.grad computes gradients without torch.autograd.backward: its batch ends
+        # here.
+        self.note_batch(self.forwards.take_trained())
+        # Without a batch this is a second optimizer, or a second group of parameters, in one step.
+        if self.batches_in_step:
             self.end_step(type(optimizer).__name__)
 
-    def zeroed(self) -> None:
-        """Note that gradients are set to zero: without an optimizer, that ends a step."""
-        if not self.optimizers and self.batches and not self.backwards:
+    def note_zero_grad(self) -> None:
+        """Note that gradients are set to zero. That ends a step of a loop without an optimizer,
+        which changes its parameters itself.
+        """
+        if not self.optimizer_steps and self.batches_in_step and not self.backward_depth:
             self.end_step("zero_grad")
 
-    def safely(self, function: Any, *args: Any) -> None:
-        """Call a function of the recorder in the middle of a command, which goes on whatever is
-        wrong with it.
-        """
+    def safely(self, function: Any, *args: Any, **kwargs: Any) -> None:
+        """Call a function of the recorder from inside the command, which must go on if it fails."""
         if self.forwards.has_failed:
             return
         try:
-            function(*args)
+            function(*args, **kwargs)
         except Exception as error:
             self.forwards.fail(error)
             if self.orders.is_dry:
-                self.stop("the recorder failed", code=1)  # else it would train
+                self.stop("the recorder failed", code=1)  # else the dry run would train
 
-    def note(self, forwards: list[Forward]) -> None:
-        """Write a batch: the forwards of one backward."""
+    def note_batch(self, forwards: list[Forward]) -> None:
+        """Put a batch into the queue: the forwards whose gradients one backward computed."""
         if not forwards:
             return
         line: dict[str, Any] = {"k": "batch", "s": self.steps, "model": forwards[0].model.kind}
@@ -126,116 +148,142 @@ class Recorder:
         # A Trainer's dry run computes nothing, so that its batches have no times.
         if not (self.orders.is_dry and self.has_trainer):
             moments = [forwards[0].began, self.forwards.clock.now()]
-        if self.forwards.clock.name and not self._noted:
+        if self.forwards.clock.name and not self._batches_in_all:  # once, with the first batch
             line["device"] = self.forwards.clock.name
-        if any(each.is_counted for each in forwards):
+        if any(forward.is_counted for forward in forwards):
             line["counted"] = 1
         if self.is_step_counted:
             line["step_counted"] = 1
         if self.forwards.unused[0]:
             line["unused"], self.forwards.unused = self.forwards.unused, [0, 0]
-        self.batches += 1
-        self._noted += 1
-        self._model = forwards[0].model
+        self.batches_in_step += 1
+        self._batches_in_all += 1
+        self._last_model = forwards[0].model
         self._queue.append((forwards, moments, line))
 
     def end_step(self, by: str, skipped: bool = False) -> None:
-        """Write the end of a step; end the command where it was to make so many."""
+        """Put the end of a step into the queue, and end the command after the steps it was to make.
+
+        Args:
+            by: what ended the step, such as the class of the optimizer.
+            skipped: whether parameters were left as they were, since a gradient was infinite.
+        """
         now = self.forwards.clock.now()
         line: dict[str, Any] = {"k": "step", "s": self.steps, "by": by}
         if skipped:
             line["skipped"] = 1
         self._queue.append(([], [now], line))
-        is_late = now.at - self._written > _LATEST or len(self._queue) > _MOST_HELD
-        if is_late or self.steps < _AT_ONCE:
-            self._write_what_arrived()
-            self._written = now.at
-        self.steps, self.batches = self.steps + 1, 0
-        if self.orders.is_dry and not self.has_trainer and self.steps == _COMPUTED_IN_DRY_RUN:
+        is_due = now.at - self._written_at > _MOST_SECONDS or len(self._queue) > _MOST_QUEUED
+        if is_due or self.steps < _STEPS_WRITTEN_AT_ONCE:
+            self._write_arrived()
+            self._written_at = now.at
+        self.steps, self.batches_in_step = self.steps + 1, 0
+        if self.orders.is_dry and not self.has_trainer and self.steps == _STEPS_COMPUTED_IN_DRY_RUN:
             self.why_partly = self.read_rest()
             self.stop("%d steps were computed" % self.steps)
         if self.orders.steps and self.steps >= self.orders.steps:
             self.stop("%d steps were made" % self.steps)
 
     # --- what is written -------------------------------------------------------------------------
-    def _write_what_arrived(self, wait: bool = False) -> None:
-        """Write events in their sequence, as far as their numbers have come from the device."""
-        self.log.write(itertools.chain(self._handed(), self._arrived(wait)))
+    def _write_arrived(self, wait: bool = False) -> None:
+        """Write the queue in sequence, up to the first line whose numbers a device still computes;
+        all of it with `wait`.
+        """
+        self.log.write(itertools.chain(self._handed_lines(), self._arrived_lines(wait)))
 
-    def _arrived(self, wait: bool) -> Iterator[dict[str, Any]]:
+    def _arrived_lines(self, wait: bool) -> Iterator[dict[str, Any]]:
+        """Take lines out of the queue and complete them, as `_write_arrived` says."""
         while self._queue:
             forwards, moments, line = self._queue[0]
-            are_here = all(each.is_here for each in forwards)
-            if not wait and not (are_here and all(each.is_here for each in moments)):
+            are_here = all(forward.is_here for forward in forwards)
+            if not wait and not (are_here and all(moment.is_here for moment in moments)):
                 return
             self._queue.popleft()
             if forwards:
                 read = [(parts, forward) for forward in forwards if (parts := forward.read())]
-                if not read:
+                if not read:  # whole numbers in rows, but none that can be token ids
                     continue
-                self._add(line, read)
+                self._add_samples(line, read)
+            # Before the times below, which are counted from when the file is opened.
             self.log.open()
             if moments:
                 clock = self.forwards.clock
-                line["t"] = [self.log.seconds(clock.seconds(each)) for each in moments]
+                line["t"] = [self.log.seconds(clock.seconds(moment)) for moment in moments]
             yield line
 
-    def _handed(self) -> Iterator[dict[str, Any]]:
-        """Yield what a dispatcher handed out: its samples, by numbers and by digests."""
+    def _handed_lines(self) -> Iterator[dict[str, Any]]:
+        """Yield the samples that accelerate's dispatcher handed out: their numbers and digests.
+
+        Only its first rank has the numbers, and each rank computes a part of the batch. The digests
+        tell later which rank computed which sample.
+        """
         while self.loaders.handed:
             fetched = self.loaders.handed.pop(0)
-            parts = [] if self._model is None else self._model.read(fetched.arrays)
+            parts = [] if self._last_model is None else self._last_model.read(fetched.arrays)
             if parts and fetched.numbers is not None:
                 digests = self._digests.of(parts[0])
                 yield {"k": "handed", "e": fetched.epoch, "n": fetched.numbers, "d": digests}
 
     def forget(self) -> None:
-        """Forget what a process that was forked has of its parent's, who writes it."""
+        """Forget the batches of the process that this one was forked from, which writes them."""
         self._queue.clear()
         self.forwards.forget()
-        self.steps = self.batches = self.optimizers = self._noted = 0
+        self.steps = self.batches_in_step = self.optimizer_steps = self._batches_in_all = 0
         self.is_closed = False
 
-    def _add(self, line: dict[str, Any], computed: list[tuple[list[ReadBatch], Forward]]) -> None:
-        """Add to a line what its forwards compute, and which samples these are."""
-        joined = [
-            forward.fetched or self.loaders.join(parts[0], self._last)
+    def _add_samples(
+        self, line: dict[str, Any], computed: list[tuple[list[ReadBatch], Forward]]
+    ) -> None:
+        """Add to the line of a batch what its forwards computed, the sample numbers, and the epoch.
+
+        Args:
+            line: of the batch.
+            computed: each forward, with what it computed: a part for each set of token ids.
+        """
+        # The batch of a loader that each forward computed; None where none is known.
+        fetched_batches = [
+            forward.fetched or self.loaders.join(parts[0], self._last_fetched)
             for parts, forward in computed
         ]
-        known = [each for each in joined if each is not None]
+        known = [fetched for fetched in fetched_batches if fetched is not None]
         numbers = [
             fetched and fetched.numbers
-            for fetched, (parts, _) in zip(joined, computed)
+            for fetched, (parts, _) in zip(fetched_batches, computed)
             for _ in parts
         ]
         if self.orders.is_dry and not self.has_trainer:
             self._learn(computed, known)
         if known:
-            self._last = known[-1]
+            self._last_fetched = known[-1]
             line["epoch"] = known[-1].epoch
         self._add_parts(line, [part for parts, _ in computed for part in parts], numbers)
 
     def _add_parts(self, line: dict[str, Any], parts: list[ReadBatch], numbers: list[Any]) -> None:
-        """Add what forwards compute, with the numbers of its samples, or digests without these."""
+        """Add parts to a line, with their sample numbers; with digests where one is unknown."""
         line["parts"] = [part_of(part) for part in parts]
-        if all(each is not None for each in numbers):
+        if all(numbers_of_part is not None for numbers_of_part in numbers):
             line["numbers"] = numbers
         else:
             line["digests"] = [self._digests.of(part) for part in parts]
 
     def _learn(self, computed: list[tuple[list[ReadBatch], Forward]], known: list[Fetched]) -> None:
-        """Learn how the loop hands a batch of its loader to its model."""
+        """In a dry run, learn from a computed batch how the loop hands a loader's batch to its
+        model, so that the rest of the epoch can be read without computing it.
+        """
         arguments = [(parts, forward.arrays) for parts, forward in computed]
+        # First the batch that has the same token ids; else, newest first, any recent one of which
+        # the model was given a part, such as all tokens but the last.
         for fetched in [*known, *reversed(self.loaders.recent)]:
             if self.loaders.handing.learn(arguments, fetched.arrays):
-                self._is_apart = self._is_apart or fetched in self._explained
-                self._last, self._model = fetched, computed[0][1].model
+                # Seen before: each of several backwards computes a part of it.
+                self._is_batch_split = self._is_batch_split or fetched in self._explained
+                self._last_fetched, self._last_model = fetched, computed[0][1].model
                 self._explained.append(fetched)
                 return
 
-    def _unread(self, fetched: Fetched) -> None:
-        """Write a batch that was read and not computed."""
-        parts = self.loaders.handing.read(fetched.arrays, self._model)
+    def _write_uncomputed(self, fetched: Fetched) -> None:
+        """Write a batch that a dry run read out of a loader and did not compute."""
+        parts = self.loaders.handing.read(fetched.arrays, self._last_model)
         if not parts:
             return
         line: dict[str, Any] = {"k": "rest", "epoch": fetched.epoch}
@@ -244,56 +292,63 @@ class Recorder:
 
     # --- ends ------------------------------------------------------------------------------------
     def read_rest(self) -> str:
-        """Read the rest of the epoch out of the loader, without computing; return what was done."""
-        self.forwards.is_busy = True
-        self._write_what_arrived(wait=True)
-        if self._last is None or not self.loaders.handing.is_known:
+        """In a dry run, read the rest of the epoch out of the loader without computing it.
+
+        Returns:
+            Why less than the rest was read; empty if all of it was.
+        """
+        self.forwards.is_busy = True  # what a collate function calls is not training
+        self._write_arrived(wait=True)
+        if self._last_fetched is None or not self.loaders.handing.is_known:
             return "how its batches come out of a loader of torch was not seen"
-        if self._is_apart:
+        if self._is_batch_split:
             return "several backwards compute one batch of its loader"
-        most, read = _MOST_READ, self._noted
-        if self.orders.steps:  # with as many batches in a step as the computed ones have had
-            most = self.orders.steps * self._noted // self.steps
-        for fetched in self.loaders.rest(self._last, self._explained):
+        most, read = _MOST_READ, self._batches_in_all
+        if self.orders.steps:  # as many batches in each step as the computed ones had
+            most = self.orders.steps * self._batches_in_all // self.steps
+        for fetched in self.loaders.rest(self._last_fetched, self._explained):
             if read >= most:
                 break
-            self._unread(fetched)
+            self._write_uncomputed(fetched)
             read += 1
-        self.log.write(self._handed())
+        self.log.write(self._handed_lines())
         if read == _MOST_READ:
             return "%d batches were read, and the loader had more" % read
         return ""
 
     def stop(self, why: str, code: int = 0) -> None:
-        """End the command: what was wanted of it is written."""
+        """End the command by raising `Stopped`: a code of 0 says that this was planned."""
         self.forwards.is_busy = True
         self.why_ended, self.is_planned = why, not code
         raise Stopped(code)
 
     def close(self) -> None:
-        """Write what is left, and that the process ends, once."""
+        """Write what is left and the last line, once: `atexit` and `os._exit` may both call it."""
         if self.is_closed:
             return
         self.is_closed = True
         try:
-            self._close()
+            self._write_end()
         except Exception as error:  # such as a disk that is full
             self.forwards.fail(error)
 
-    def _close(self) -> None:
+    def _write_end(self) -> None:
         forwards = self.forwards
+        # Nothing was trained in this process, such as a launcher or a worker of a loader, which
+        # start this recorder too.
         if not (self.log.is_open or self._queue):
-            # Launchers and workers of loaders start this recorder too, and have nothing to say.
+            # What was seen all the same tells the user why there is no recording.
             if forwards.unused[0] or forwards.pending or forwards.misses:
-                waiting = len(forwards.pending)
-                self.log.note_process("nothing", unused=forwards.unused, waiting=waiting)
-            return  # nothing was trained in it
+                self.log.note_process(
+                    "nothing", unused=forwards.unused, waiting=len(forwards.pending)
+                )
+            return
         self.forwards.is_busy = True
-        # Without an optimizer zero_grad ends a step, and none follows the last one.
-        if self.batches and not self.optimizers:
+        # Without an optimizer zero_grad ends a step, and none comes after the last one.
+        if self.batches_in_step and not self.optimizer_steps:
             line: dict[str, Any] = {"k": "step", "s": self.steps}
             self._queue.append(([], [forwards.clock.now()], line))
-        self._write_what_arrived(wait=True)
+        self._write_arrived(wait=True)
         if self.log.is_open:
             line = {"k": "end", "why": self.why_ended, "unused": self.forwards.unused}
             if self.is_planned:

@@ -14,14 +14,16 @@ from .recorder import Recorder
 LIBRARIES = ("transformers", "trl", "accelerate", "datasets", "torch")
 """Libraries whose rules are known."""
 _LOSSES = ("compute_loss", "training_step", "get_batch_samples")
+"""Methods of a Trainer that decide its loss."""
 _NO_IDS = (
     "the batches of its Trainer hold no token ids, which it makes where it computes, as by "
     "generating: run it without --dry-run"
 )
-_NOT_DONE = ("_clip_grad_norm", "_save_checkpoint", "save_model", "evaluate", "log")
-"""What a Trainer does beside training, whatever a callback asks for."""
+_TURNED_OFF = ("_clip_grad_norm", "_save_checkpoint", "save_model", "evaluate", "log")
+"""Methods of a Trainer that do nothing in a dry run, whatever a callback asks for."""
 _BATCH_SIZE = "per_device_train_batch_size"
 _LOADERS = ("get_train_dataloader", "_get_train_sampler", "_get_dataloader")
+"""Methods of a Trainer that decide which samples share a batch."""
 
 
 def is_library(module: str) -> bool:
@@ -30,11 +32,12 @@ def is_library(module: str) -> bool:
 
 
 def overridden(target: Any, names: tuple[str, ...]) -> list[str]:
-    """Return the methods of an object that its libraries do not define, by their names."""
+    """Return the methods, of those named, that are the user's own and not of a known library."""
     overrides = []
     for name in names:
+        # A script may also set one on the object itself, which comes before that of its class.
         method = vars(target).get(name) or getattr(type(target), name, None)
-        # A decorator of the library's may wrap it.
+        # The module of the method, not of the class: a subclass may inherit it.
         module = getattr(method, "__module__", None) or ""
         if method is not None and not is_library(module):
             overrides.append(name)
@@ -42,41 +45,50 @@ def overridden(target: Any, names: tuple[str, ...]) -> list[str]:
 
 
 def own_loss(trainer: Any) -> list[str]:
-    """Return what of the loss is not that of the Trainer or of SFTTrainer, by name."""
+    """Return the names of what replaces the token loss of Trainer or SFTTrainer; empty if nothing
+    does.
+    """
     names = overridden(trainer, _LOSSES)
     module = getattr(type(trainer).compute_loss, "__module__", "")
+    # TRL's other trainers, such as DPOTrainer, have a loss of preferences or rewards.
     if module.startswith("trl.") and not module.endswith("sft_trainer"):
-        names.append(f"{type(trainer).__name__}'s")  # of preferences or rewards, not of tokens
+        names.append(f"{type(trainer).__name__}'s")
+    # A function that a script passes to the Trainer.
     if getattr(trainer, "compute_loss_func", None) is not None:
         names.append("compute_loss_func")
     return names
 
 
 def own_loader(trainer: Any) -> list[str]:
-    """Return what of the training loader is the user's own, by name."""
+    """Return the methods of the training loader that are the user's own, by name."""
     return overridden(trainer, _LOADERS)
 
 
 def facts_of(trainer: Any) -> dict[str, Any]:
-    """Return what a Trainer says of itself; nothing of it is changed."""
-    kinds = [each.__name__ for each in type(trainer.args).__mro__]
+    """Return what a Trainer says of itself, for its line in a recording; the Trainer stays as it
+    is.
+    """
+    argument_classes = [each.__name__ for each in type(trainer.args).__mro__]
     accelerator = getattr(trainer, "accelerator", None)
-    own = getattr(trainer.args, "world_size", 1)
+    world_size = getattr(trainer.args, "world_size", 1)
     config = getattr(getattr(trainer, "model", None), "config", None)
     data = trainer.train_dataset
-    # Arguments hold what JSON has no form for, such as a path.
+    # As JSON has them: what it has no form for, such as a path, becomes a string.
     arguments = json.loads(json.dumps(trainer.args.to_dict(), default=str))
-    # One process with several devices, as in a notebook, gives each its part of a batch.
+    # Where one process has several GPUs, the Trainer wraps its model in DataParallel and reads
+    # batches for all of them: this attribute is their size, the argument that of one GPU's part.
     size = getattr(trainer, "_train_batch_size", arguments[_BATCH_SIZE])
     arguments[_BATCH_SIZE] = int(size)
     return {
         "kind": type(trainer).__name__,
-        "framework": "trl" if "SFTConfig" in kinds else "transformers",
+        "framework": "trl" if "SFTConfig" in argument_classes else "transformers",
         "arguments": arguments,
         "arguments_class": type(trainer.args).__name__,
-        "world_size": int(getattr(accelerator, "num_processes", 0) or own),
+        # A Trainer without an accelerator, as in old transformers, has it in its arguments alone.
+        "world_size": int(getattr(accelerator, "num_processes", 0) or world_size),
         "own_loss": own_loss(trainer),
-        # Which samples meet in a batch; a stream comes as it comes.
+        # Whether the arguments decide which samples share a batch: not for a stream, which comes in
+        # a sequence of its own.
         "samples_by_arguments": not own_loader(trainer) and hasattr(data, "__len__"),
         "multiple": int(getattr(trainer.data_collator, "pad_to_multiple_of", None) or 1),
         "has_decoder": bool(getattr(config, "is_encoder_decoder", False)),
@@ -85,86 +97,99 @@ def facts_of(trainer: Any) -> dict[str, Any]:
 
 
 def patch_trainer(module: Any, recorder: Recorder, patches: Patches) -> None:
-    """See a Trainer begin; in a dry run, take the computing out of its loop."""
+    """Note when a Trainer of transformers begins, what it says of itself, and each of its steps; in
+    a dry run, take the computing out of its loop.
+    """
 
     def train(original: Any, self: Any, *args: Any, **kwargs: Any) -> Any:
         recorder.has_trainer = True
+        # transformers 4.46 renamed `tokenizer` to `processing_class`.
         tokenizer = getattr(self, "processing_class", getattr(self, "tokenizer", None))
         recorder.forwards.pad_token_id = getattr(tokenizer, "pad_token_id", None)
         version = getattr(sys.modules["transformers"], "__version__", "")
-        recorder.safely(lambda: recorder.begin({"version": version, **facts_of(self)}))
+        recorder.safely(lambda: recorder.begin_trainer({"version": version, **facts_of(self)}))
         if not recorder.orders.is_dry:
             return original(self, *args, **kwargs)
         _without_computing(self, module, recorder, patches)
         original(self, *args, **kwargs)
-        # It ended before an epoch did.
+        # The end of an epoch raises `Stopped` (below). Where it did not, as max_steps came first,
+        # the command must end all the same: what follows would use a model that was not trained.
         return recorder.stop("%d steps were read, none was computed" % recorder.steps)
 
     def training_step(
-        original: Any, self: Any, model: Any, inputs: Any, *given: Any, **named: Any
+        original: Any, self: Any, model: Any, inputs: Any, *positional: Any, **keywords: Any
     ) -> Any:
-        # By its place in Trainer's own loop; an override may pass it by name.
-        count = given[0] if given else named.get("num_items_in_batch")
+        # The third argument, num_items_in_batch: the Trainer's own loop passes it by position, an
+        # override may pass it by name.
+        count = positional[0] if positional else keywords.get("num_items_in_batch")
         recorder.is_step_counted = count is not None
+        # compute_loss may take the labels out of the inputs, so that the model does not see them.
         recorder.forwards.labels = inputs.get("labels") if hasattr(inputs, "get") else None
         try:
-            return original(self, model, inputs, *given, **named)
+            return original(self, model, inputs, *positional, **keywords)
         finally:
             recorder.forwards.labels = None
 
     patches.wrap(module.Trainer, "train", train)
-    # Trainer.__init__ makes a repository on the Hub where push_to_hub is set.
+    # Trainer.__init__ calls it where push_to_hub is set, to make a repository on the Hub: a dry run
+    # must not.
     if recorder.orders.is_dry and hasattr(module.Trainer, "init_hf_repo"):
         patches.replace(module.Trainer, "init_hf_repo", lambda _: lambda *_, **__: None)
     patches.wrap(module.Trainer, "training_step", training_step)
 
 
 def _without_computing(trainer: Any, module: Any, recorder: Recorder, patches: Patches) -> None:
-    """Let a Trainer go through an epoch of its own loop, which decides everything, and note what
-    it would compute. What it does beside training is off.
+    """Make a Trainer go through its own loop without computing, and note each batch it would train.
+
+    Its loop decides which batches there are and where steps end, so that nothing of that is
+    imitated here. What it does beside training, such as evaluation, checkpoints, hub pushes and
+    reports to trackers, is turned off. The command ends with the first epoch.
     """
     import torch
 
     args, handler = trainer.args, trainer.callback_handler
     # evaluation_strategy is the name in older versions of transformers.
-    evaluates = "eval_strategy" if hasattr(args, "eval_strategy") else "evaluation_strategy"
-    off = dict.fromkeys(("eval_on_start", "load_best_model_at_end", "push_to_hub"), False)
-    for name in ("save_strategy", evaluates):
-        # An enumeration of the installed transformers, which may have a class for each.
-        off[name] = type(getattr(args, name))("no")
-    for name, value in {**off, "skip_memory_metrics": True}.items():
-        if hasattr(args, name):
+    evaluation = "eval_strategy" if hasattr(args, "eval_strategy") else "evaluation_strategy"
+    settings = dict.fromkeys(("eval_on_start", "load_best_model_at_end", "push_to_hub"), False)
+    for name in ("save_strategy", evaluation):
+        # "no" as the enumeration of the installed transformers has it: each key may have its own.
+        settings[name] = type(getattr(args, name))("no")
+    for name, value in {**settings, "skip_memory_metrics": True}.items():
+        if hasattr(args, name):  # some are new, such as eval_on_start
             patches.replace(args, name, lambda _, value=value: value)
 
     def training_step(
-        _original: Any, self: Any, model: Any, inputs: Any, *given: Any, **named: Any
+        _original: Any, self: Any, model: Any, inputs: Any, *positional: Any, **keywords: Any
     ) -> Any:
-        count = given[0] if given else named.get("num_items_in_batch")
-        known = recorder.forwards.model_of(model)
+        count = positional[0] if positional else keywords.get("num_items_in_batch")
+        model_facts = recorder.forwards.model_of(model)
         numbers = WholeNumbers(inputs)
-        if not numbers.hold_ids:
+        if (
+            not numbers.hold_ids
+        ):  # as GRPOTrainer of TRL, whose batches are prompts to generate from
             recorder.refuse(_NO_IDS)
-        forward = Forward(known, numbers, recorder.forwards.clock.now())
+        forward = Forward(model_facts, numbers, recorder.forwards.clock.now())
         recorder.is_step_counted = count is not None
-        forward.is_counted = count is not None and known.uses_count
-        recorder.note([forward])
-        return torch.zeros((), device=self.args.device)
+        forward.is_counted = count is not None and model_facts.uses_count
+        recorder.note_batch([forward])
+        return torch.zeros((), device=self.args.device)  # the loss, which the loop adds up
 
-    # That of its own class: a subclass may have one of its own.
+    # In the class of this trainer, since a subclass may override it.
     patches.wrap(type(trainer), "training_step", training_step)
-    for name in _NOT_DONE:
+    for name in _TURNED_OFF:
         if hasattr(trainer, name):
             patches.replace(type(trainer), name, lambda _: lambda *_, **__: None)
 
     def on_epoch_end(*_: Any, **__: Any) -> None:
         recorder.stop("an epoch was read, nothing was computed")
 
-    ending = type("EpochEnd", (module.TrainerCallback,), {"on_epoch_end": on_epoch_end})
-    # A dry run trains nothing, and is not to show up in Weights & Biases or MLflow.
-    silent = [each for each in handler.callbacks if not _reports(each)]
-    patches.replace(handler, "callbacks", lambda _: [ending(), *silent])
+    end_callback = type("EpochEnd", (module.TrainerCallback,), {"on_epoch_end": on_epoch_end})
+    # Callbacks that report elsewhere are left out: a dry run, which trains nothing, is not to show
+    # up in Weights & Biases or MLflow.
+    quiet_callbacks = [each for each in handler.callbacks if not _reports(each)]
+    patches.replace(handler, "callbacks", lambda _: [end_callback(), *quiet_callbacks])
 
 
 def _reports(callback: Any) -> bool:
-    """Return whether a callback sends what it sees somewhere, as those of integrations do."""
+    """Return whether a callback is one of transformers' integrations, which report to trackers."""
     return type(callback).__module__.startswith("transformers.integrations")

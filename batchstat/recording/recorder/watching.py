@@ -1,4 +1,4 @@
-"""How a process comes to be recorded: when it has imported torch, and not before."""
+"""How a process comes to be recorded: torch and each library are patched when it imports them."""
 
 from __future__ import annotations
 
@@ -23,11 +23,14 @@ _LIBRARIES = {
     "accelerate.accelerator": patch_prepare,
     "deepspeed.runtime.engine": patch_deepspeed,
 }
-"""What is patched of a library once it has been imported."""
+"""What patches a module once it has been imported."""
 
 
 def watch() -> None:
-    """Record this process, as its environment says, once it imports torch."""
+    """Record this process once it imports torch, as the environment variable BATCHSTAT_RUN says.
+
+    `inject/sitecustomize.py` calls it when Python starts, before the command's own code.
+    """
     recorder, patches = Recorder(Orders.of_environment()), Patches()
     recorder.log.note_process("started")
 
@@ -40,34 +43,38 @@ def watch() -> None:
         return original(code)
 
     atexit.register(recorder.close)
-    # A process that was forked, as by multiprocessing, runs no atexit.
+    # A process that multiprocessing forks ends by os._exit, which runs no atexit.
     patches.wrap(os, "_exit", leave)
-    if hasattr(os, "register_at_fork"):
+    if hasattr(os, "register_at_fork"):  # not on Windows, which has no fork
         os.register_at_fork(after_in_child=recorder.forget)
-    # First, since the search ends at the finder that knows a module.
-    sys.meta_path.insert(0, _Watcher({_TORCH: on_torch, **_patching(recorder, patches)}))
+    # First, since the import system asks no further finder once one knows a module.
+    sys.meta_path.insert(0, _Watcher({_TORCH: on_torch, **_library_patches(recorder, patches)}))
 
 
 def record_here(orders: Orders) -> tuple[Recorder, Patches]:
-    """Record this process from now on, as a notebook does; `torch` is imported if need be."""
+    """Record this process from now on, which is `batchstat.record` in a notebook or a script.
+
+    Returns:
+        The recorder, and what it replaced in torch and other libraries.
+    """
     import torch
 
     recorder, patches = Recorder(orders), Patches()
-    for what in ("started", "torch"):
-        recorder.log.note_process(what)
+    for stage in ("started", "torch"):
+        recorder.log.note_process(stage)
     patch_torch(torch, recorder, patches)
-    then = _patching(recorder, patches)
-    # A notebook has imported most of them already.
-    for name in [name for name in then if name in sys.modules]:
-        then.pop(name)(sys.modules[name])
-    watcher = _Watcher(then)
+    actions = _library_patches(recorder, patches)
+    # A notebook has imported most of them already; the others are patched when they are imported.
+    for name in [name for name in actions if name in sys.modules]:
+        actions.pop(name)(sys.modules[name])
+    watcher = _Watcher(actions)
     sys.meta_path.insert(0, watcher)
-    patches.also(lambda: sys.meta_path.remove(watcher))
+    patches.on_restore(lambda: sys.meta_path.remove(watcher))
     return recorder, patches
 
 
-def _patching(recorder: Recorder, patches: Patches) -> dict[str, Any]:
-    """Return what is to be done with each library."""
+def _library_patches(recorder: Recorder, patches: Patches) -> dict[str, Any]:
+    """Return, for each module of a library, a function that patches it."""
     return {
         name: functools.partial(patch, recorder=recorder, patches=patches)
         for name, patch in _LIBRARIES.items()
@@ -75,34 +82,39 @@ def _patching(recorder: Recorder, patches: Patches) -> dict[str, Any]:
 
 
 class _Watcher:
-    """Calls a function when a module has been imported. It stays until that has happened: libraries
-    look whether torch is there, by `find_spec`, before they import it.
+    """A finder of `sys.meta_path` that calls a function when a module has been imported.
+
+    Attributes:
+        _actions: the function of each module that is watched, by the name of the module.
+        _is_looking: whether it is asking the other finders.
     """
 
-    def __init__(self, then: dict[str, Any]) -> None:
-        self._then, self._is_looking = then, False
+    def __init__(self, actions: dict[str, Any]) -> None:
+        self._actions, self._is_looking = actions, False
 
     def find_spec(self, name: str, _path: Any = None, _target: Any = None) -> Any:
-        """Return the spec of a module that is watched; None for any other."""
-        # importlib.util.find_spec asks all finders again, this one too.
-        if name not in self._then or self._is_looking:
+        """Return the spec of a watched module, whose import then calls its function; else None."""
+        # importlib.util.find_spec below asks all finders, this one too: None passes to the next.
+        if name not in self._actions or self._is_looking:
             return None
         self._is_looking = True
         try:
             spec = importlib.util.find_spec(name)
         finally:
             self._is_looking = False
-        if spec is None or spec.loader is None:
+        if spec is None or spec.loader is None:  # not installed, or a namespace without code
             return spec
         execute = spec.loader.exec_module
 
         @functools.wraps(execute)
         def exec_module(module: Any) -> None:
             execute(module)
-            then = self._then.pop(name, None)
+            # Only now is the module no longer watched: transformers asks for the spec of torch, to
+            # see whether it is installed, and imports it later.
+            action = self._actions.pop(name, None)
             try:
-                if then is not None:
-                    then(module)
+                if action is not None:
+                    action(module)
             except Exception as error:  # the command must go on as it would without
                 print("batchstat: not recording: %r" % error, file=sys.stderr)
 

@@ -14,35 +14,39 @@ _NO_TRAINER = (
 
 
 def patch_weights(module: Any, recorder: Recorder, patches: Patches) -> None:
-    """Let `from_pretrained` give a model of transformers on the meta device, where it takes no
-    memory, without reading its weights. It stays there, and is not quantized.
+    """With --no-weights, make `from_pretrained` of transformers return a model without weights.
+
+    Its parameters are on torch's meta device: they have shapes and take no memory. It stays there
+    whatever device a script moves it to, and is not quantized.
     """
     if not recorder.orders.without_weights:
         return
     import torch
 
     def from_pretrained(_original: Any) -> Any:
-        # The class for which it is called is its first argument, as of any class method.
+        # A class method: `cls` is the class for which it is called, such as LlamaForCausalLM.
         def wrapped(cls: Any, name: Any, *args: Any, **kwargs: Any) -> Any:
             config = kwargs.get("config")
             if config is None:
-                known = ("cache_dir", "revision", "token", "trust_remote_code", "local_files_only")
-                given = {key: kwargs[key] for key in known if key in kwargs}
-                config = cls.config_class.from_pretrained(name, **given)
+                # Of the arguments, those that say where the configuration of the model is.
+                keys = ("cache_dir", "revision", "token", "trust_remote_code", "local_files_only")
+                places = {key: kwargs[key] for key in keys if key in kwargs}
+                config = cls.config_class.from_pretrained(name, **places)
             # A published checkpoint may be quantized, and quantizing needs its weights.
             if hasattr(config, "quantization_config"):
                 del config.quantization_config
             with torch.device("meta"):
                 model = cls(config, *args)
             model.register_forward_pre_hook(refuse)
-            # As the original from_pretrained leaves it.
-            model.eval()
+            model.eval()  # as the original from_pretrained leaves it
+            # With this argument it returns a report on the loading too, empty here.
             return (model, {}) if kwargs.get("output_loading_info") else model
 
         return classmethod(wrapped)
 
+    # Runs before each forward of such a model. A Trainer's dry run computes none, so that a call
+    # comes from a loop of the user's own.
     def refuse(*_: Any) -> None:
-        # The loop of a Trainer does not come here in a dry run.
         recorder.refuse(_NO_TRAINER)
 
     def to(original: Any, self: Any, *args: Any, **kwargs: Any) -> Any:
@@ -55,8 +59,10 @@ def patch_weights(module: Any, recorder: Recorder, patches: Patches) -> None:
 
 
 def patch_prepare(module: Any, recorder: Recorder, patches: Patches) -> None:
-    """Leave a model without weights as it is on several ranks: what accelerate wraps it in compares
-    the parameters of all ranks first, and spreads those of the first.
+    """With --no-weights, make accelerate leave such a model as it is on several ranks.
+
+    Its `prepare_model` wraps a model in DistributedDataParallel, which compares the parameters of
+    all ranks and sends those of the first to the others: without weights there are none to send.
     """
     if not recorder.orders.without_weights:
         return
