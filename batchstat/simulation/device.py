@@ -20,7 +20,7 @@ _MOST_DIFFERING = 3
 
 @dataclass(frozen=True, kw_only=True)
 class OnDevice:
-    """An epoch of a row on the device that was calibrated; None for what is not known of it.
+    """What an epoch of one row takes on a calibrated device; None where that is not known.
 
     Attributes:
         seconds: time of the epoch, by the slowest rank in each step; of the first epoch, where
@@ -85,26 +85,29 @@ class Device:
 
     @property
     def cost(self) -> BatchCost:
-        """What a batch costs, in picoseconds; in tokens, for an estimate of memory."""
+        """What a batch costs: its time in picoseconds, or its tokens if the calibration only
+        estimates memory; and its memory in bytes.
+        """
         cost = self.calibration.cost
-        kept = self.calibration.kept_gradients(self.accumulates)
-        # Between the batches of a step gradients stay, where a step of one batch frees them first.
-        if cost.memory is None or not kept:
+        gradients_kept = self.calibration.kept_gradients(self.accumulates)
+        if cost.memory is None or not gradients_kept:
             return cost
-        return replace(cost, memory=replace(cost.memory, fixed=cost.memory.fixed + kept))
+        # The calibration measured steps of one batch, which free the gradients before the forward
+        # pass. With gradient accumulation, all batches but the first find them in memory.
+        return replace(cost, memory=replace(cost.memory, fixed=cost.memory.fixed + gradients_kept))
 
     def accumulating(self, gradient_accumulation_steps: int) -> "Device":
-        """Return the same device for steps of so many batches."""
+        """Return the same device, for steps of this many batches."""
         return replace(self, accumulates=gradient_accumulation_steps > 1)
 
     def cost_of(self, seconds: float, world_size: int) -> float | None:
-        """Return the cost of so many devices for a time; None where it is not known."""
+        """Return the cost of `world_size` devices for this time; None if no price was named."""
         if self.cost_per_hour is None:
             return None
         return seconds / _SECONDS_PER_HOUR * world_size * self.cost_per_hour
 
     def compile_seconds(self, shapes: int) -> float:
-        """Return the time of compiling for a number of (rows, width); 0 where nothing compiles."""
+        """Return the time of compiling this many shapes (rows, width); 0 if nothing compiles."""
         return self.cost.per_shape * shapes / PER_SECOND
 
     def tokens_that_fit(self, max_length: int) -> int | None:
@@ -114,44 +117,48 @@ class Device:
         return self.calibration.tokens_that_fit(max_length, accumulates=self.accumulates)
 
     def epoch(self, request: RowRequest, counts: PlanCounts, widest: int, longest: int) -> OnDevice:
-        """Return what an epoch takes.
+        """Return the time, cost and memory of an epoch on this device.
 
         Args:
             request: the strategy, with its settings.
-            counts: its counts, with compute in the calibration's unit.
+            counts: what its plan computes, with `compute` in the unit of the calibration.
             widest: width of its widest batch.
             longest: tokens of its longest sample.
         """
-        calibration, tokens = self.calibration, counts.max_batch_tokens
+        calibration, largest_batch = self.calibration, counts.max_batch_tokens
         packed = request.strategy.attends_within_samples
-        # Variable-length kernels cost by the samples of a row, not by its width.
-        in_a_row = longest if packed else widest
+        # Attention within samples (variable-length kernels) costs by the length of each sample,
+        # not by the width of the row.
+        attended = longest if packed else widest
         seconds = cost = idle = fits = None
+        # A calibration that only estimates memory, or has noisy times, gives no seconds.
         if self.is_timed:
             seconds, idle = counts.compute / PER_SECOND, counts.ranks.idle_compute
             cost = self.cost_of(seconds, counts.ranks.world_size)
         if (peak := counts.peak_bytes) is not None:
             fits = calibration.fits_memory(
-                peak, tokens, in_a_row, packed=packed, accumulates=self.accumulates
+                peak, largest_batch, attended, packed=packed, accumulates=self.accumulates
             )
-        is_beyond = in_a_row > calibration.widest or tokens > calibration.most_tokens
+        is_beyond = attended > calibration.widest or largest_batch > calibration.most_tokens
         is_beyond = is_beyond or (packed and not calibration.has_packed)
         return OnDevice(
             seconds=seconds,
             cost=cost,
             rank_idle_time=idle,
+            # An estimate has no measured batches to extrapolate from: it is a formula everywhere.
             is_extrapolated=is_beyond and not calibration.is_estimate,
             fits_memory=fits,
         )
 
 
 def batch_cost(model: CostModel | None, device: Device | None) -> BatchCost:
-    """Return what compute is counted in: time, if the device has it, else operations of a model,
-    else total tokens; each with the memory of batches, if that is known.
+    """Return the unit of compute: the device's time if it was measured, else the model's
+    operations, else total tokens; and the memory of a batch, if a device is given.
     """
     if device is not None and device.is_timed:
         return device.cost
     cost = TOTAL_TOKENS if model is None else model.cost
+    # A device without usable times still says how much memory a batch takes.
     return cost if device is None else replace(cost, memory=device.cost.memory)
 
 
@@ -161,18 +168,19 @@ def as_device(
     model: CostModel | None = None,
     settings: Settings | None = None,
 ) -> Device | None:
-    """Return the device of a calibration, of the file of one, or of a recorded run; None without
-    one.
+    """Check the options --calibration and --cost-per-hour, and return the device that they name;
+    None without a calibration.
 
     Args:
         calibration: the calibration, its file, or the folder of a recorded run.
-        cost_per_hour: of one device.
+        cost_per_hour: price of one device.
         model: the model that is trained; None if it is not known.
-        settings: those it trains with; None where they are decided later, see `accumulating`.
+        settings: the settings of the training; None if they are decided later: then the caller
+            calls `accumulating`.
 
     Raises:
         OptionError: a cost that is not positive, or without a calibration that has times.
-        InputError: a file that cannot be read, a recorded run whose times cannot be used, or a
+        InputError: a file that cannot be read, a recorded run with times that cannot be used, or a
             calibration of another model.
     """
     if cost_per_hour is not None:
@@ -184,26 +192,27 @@ def as_device(
                 "with --calibration PATH"
             )
         return None
-    known, file = read_calibration(calibration)
+    loaded, file = read_calibration(calibration)
     shown = file or "the calibration"
-    if cost_per_hour is not None and known.time is None:
+    # `calibrate --estimate` writes the memory of a model, and no times.
+    if cost_per_hour is not None and loaded.time is None:
         raise OptionError(
             f"cost_per_hour={cost_per_hour} needs the time of an epoch, but {shown} only estimates "
             "memory: measure one with batchstat calibrate"
         )
-    own = known.setup.shape
-    if model is not None and own is not None and not _same(own, model):
+    measured_model = loaded.setup.shape  # None for a user's own step function, or a recorded run
+    if model is not None and measured_model is not None and not _same(measured_model, model):
         differing = [
             f"{name} {value}, not {getattr(model, name)}"
-            for name, value in vars(own).items()
+            for name, value in vars(measured_model).items()
             if getattr(model, name) != value
         ]
         raise InputError(
-            f"{shown} was measured for {known.setup.model}, not for the model you named "
+            f"{shown} was measured for {loaded.setup.model}, not for the model you named "
             f"({', '.join(differing[:_MOST_DIFFERING])}): remove --model, or run batchstat "
             "calibrate for it"
         )
-    device = Device(calibration=known, file=file, cost_per_hour=cost_per_hour)
+    device = Device(calibration=loaded, file=file, cost_per_hour=cost_per_hour)
     if cost_per_hour is not None and device.is_noisy:
         raise InputError(
             f"cost_per_hour={cost_per_hour} needs the time of an epoch, but the times of {shown} "
@@ -213,20 +222,24 @@ def as_device(
 
 
 def _check_cost(cost: object) -> None:
-    is_number = isinstance(cost, int | float) and not isinstance(cost, bool)
+    is_number = isinstance(cost, int | float) and not isinstance(cost, bool)  # a bool is an int
     if not (is_number and isfinite(cost) and cost > 0):  # type: ignore[arg-type, operator]
         raise OptionError(f"cost_per_hour={short(cost)}: must be a number above 0")
 
 
-def _same(own: CostModel, other: CostModel) -> bool:
-    """Return whether two models compute the same and, where both say it, take the same memory."""
-    if own.cost != other.cost:
+def _same(measured: CostModel, named: CostModel) -> bool:
+    """Return whether two models compute the same and take the same memory.
+
+    A shape written by hand (`hidden=768,layers=12`) has the sizes of `_OF_MEMORY` at their
+    defaults: it says nothing about memory, so that only the compute is compared.
+    """
+    if measured.cost != named.cost:
         return False
-    plain = CostModel(hidden=1, layers=1)
-    found = [[getattr(model, name) for name in _OF_MEMORY] for model in (own, other, plain)]
-    return found[2] in found[:2] or found[0] == found[1]
+    models = (measured, named, CostModel(hidden=1, layers=1))
+    sizes = [[getattr(model, name) for name in _OF_MEMORY] for model in models]
+    measured_sizes, named_sizes, defaults = sizes
+    return defaults in (measured_sizes, named_sizes) or measured_sizes == named_sizes
 
 
 _OF_MEMORY = ("total_experts", "tied", "positions", "norms", "head_norms", "activation")
-"""Sizes that decide about memory only. A shape that is written by hand has them at their defaults.
-"""
+"""Sizes of a model that change its memory, and not its compute."""

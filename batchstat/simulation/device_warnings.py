@@ -16,10 +16,11 @@ _GIB = 2**30
 def device_warnings(
     rows: Sequence[StrategyResult], device: Device | None, max_length: int
 ) -> Iterator[ReportWarning]:
-    """Yield warnings about rows that do not fit in memory, and about extrapolated ones.
+    """Yield warnings about noisy times, rows that do not fit in memory, gradients that peaks lack,
+    and extrapolated rows.
 
     Args:
-        rows: the rows.
+        rows: the rows of a report.
         device: the device; None for no warning.
         max_length: tokens of the widest row.
     """
@@ -32,70 +33,79 @@ def device_warnings(
             f"the times of {name} are ±{device.time_residual:.0%}, too noisy to say how long an "
             "epoch takes or what is faster: measure again on an idle device",
         )
-    large = [row for row in rows if row.on_device.fits_memory is False]
-    if large:
-        what, remedy = unfitting(large, device), _remedy(device, max_length)
+    # None means that it is not known whether the row fits.
+    too_large = [row for row in rows if row.on_device.fits_memory is False]
+    if too_large:
+        what, remedy = unfitting(too_large, device), _remedy(device, max_length)
         yield ReportWarning(DOES_NOT_FIT, f"{what}: {remedy}")
     memory = device.calibration.memory
+    # A user's own step function says nothing about how much of its peak is gradients.
     if device.accumulates and memory is not None and memory.gradients is None:
         yield ReportWarning(
             "gradients_not_counted",
             "peaks lack the gradients that gradient accumulation keeps, which are not known of "
             f"{device.calibration.setup.model}",
         )
-    beyond = [row.label for row in rows if row.on_device.is_extrapolated]
-    if beyond:
-        unknown = [row for row in rows if row.on_device.fits_memory is None]
+    extrapolated = [row.label for row in rows if row.on_device.is_extrapolated]
+    if extrapolated:
+        unknown_fit = [row for row in rows if row.on_device.fits_memory is None]
         calibration = device.calibration
         packed = "" if calibration.has_packed else ", and no packed rows"
-        is_held = calibration.memory is not None and calibration.hardware.memory is not None
-        whether = ", and whether they fit is not known" if is_held and unknown else ""
+        # On a device without a memory limit, such as a CPU, nobody asks whether a batch fits.
+        has_limit = calibration.memory is not None and calibration.hardware.memory is not None
+        whether = ", and whether they fit is not known" if has_limit and unknown_fit else ""
         yield ReportWarning(
             "extrapolated",
             "time and memory are extrapolated, since the calibration has batches of at most "
             f"{calibration.most_tokens:,} tokens and rows of at most {calibration.widest:,}"
-            f"{packed}{whether}: {', '.join(beyond)}",
+            f"{packed}{whether}: {', '.join(extrapolated)}",
         )
 
 
 def unfitting(rows: Sequence[StrategyResult], device: Device) -> str:
-    """Return which rows do not fit in memory, with their peaks."""
+    """Return the text that lists rows that do not fit in memory, with their peaks."""
     shown = ", ".join(f"{row.label} ({_gib(row.counts.peak_bytes or 0)})" for row in rows)
     return f"peak memory is above {_limit(device.calibration)}: {shown}"
 
 
 def _limit(calibration: Calibration) -> str:
-    """Return what peaks are held to."""
+    """Return the text that names the memory that peaks must not exceed."""
     name = calibration.hardware.name
-    if (most := calibration.most_bytes) is None:
+    # No batch of the calibration ran out of memory: the only limit known is all that there is.
+    if (most_bytes := calibration.most_bytes) is None:
         return f"the {_gib(calibration.hardware.memory or 0)} of {name}"
     margin = "" if calibration.is_estimate else " with a margin of the worst residual"
-    return f"the {_gib(most)} that fit on {name}{margin}"
+    return f"the {_gib(most_bytes)} that fit on {name}{margin}"
 
 
 def _remedy(device: Device, max_length: int) -> str:
-    fitting = device.tokens_that_fit(max_length)
-    if fitting is None:
+    """Return what to do about rows that do not fit in memory."""
+    fitting_tokens = device.tokens_that_fit(max_length)
+    # The calibration ran out of memory nowhere, as with --tokens-per-batch, which ends its search.
+    if fitting_tokens is None:
         return "lower --tokens-per-batch, or run batchstat calibrate without it to know what fits"
     if (excess := fixed_excess(device.calibration)) is not None:
         return excess
-    if fitting < max_length:
+    if fitting_tokens < max_length:
         return f"not even one row of max_length={max_length:,} fits, so lower --max-length"
-    return f"--tokens-per-batch {fitting} fits"
+    return f"--tokens-per-batch {fitting_tokens} fits"
 
 
 def fixed_excess(calibration: Calibration) -> str | None:
-    """Return why no batch at all fits, with what may help; None where one does."""
-    memory, most = calibration.memory, calibration.most_bytes
-    if not calibration.is_estimate or memory is None or most is None or memory.fixed <= most:
+    """Return the text that says that weights, gradients and optimizer state alone exceed the
+    memory, so that no batch fits, with what may help; None where some batch fits.
+    """
+    memory, limit = calibration.memory, calibration.most_bytes
+    # A measured calibration ran at least one batch, so that only an estimate can exceed it.
+    if not calibration.is_estimate or memory is None or limit is None or memory.fixed <= limit:
         return None
     setup = calibration.setup
     options = ["--dtype bfloat16"] if setup.dtype == "float32" else []
     options += ["--optimizer sgd"] if setup.optimizer != "sgd" else []
-    other = f"with {' or '.join(options)}, or " if options else ""
+    other_options = f"with {' or '.join(options)}, or " if options else ""
     return (
         f"weights, gradients and optimizer state alone need {_gib(memory.fixed)}, so that no batch "
-        f"fits: run batchstat calibrate {other}for a device with more memory"
+        f"fits: run batchstat calibrate {other_options}for a device with more memory"
     )
 
 

@@ -21,18 +21,16 @@ from batchstat.simulation.device import Device, OnDevice
 from batchstat.simulation.meters.counts import PlanCounts
 
 if TYPE_CHECKING:
-    import numpy as np
-    import numpy.typing as npt
-
     from batchstat.recording.collated import LoaderFacts
 
 
 class Timeline(NamedTuple):
-    """Points that each stand for the same number of steps; the last may stand for fewer.
+    """The steps of an epoch, summed up in a few points for a plot. Each point stands for the same
+    number of consecutive steps; the last one may stand for fewer.
 
     Attributes:
-        edges: (n_points + 1,) the first step of each point, and the number of steps.
-        slowest: (n_points,) the most total tokens of any rank in any of these steps.
+        edges: (n_points + 1,) the first step of each point; last, the number of steps.
+        slowest: (n_points,) the most total tokens of any rank in any step of the point.
         mean: (n_points,) mean total tokens per rank and step.
     """
 
@@ -42,14 +40,16 @@ class Timeline(NamedTuple):
 
     @classmethod
     def of(cls, steps: npt.NDArray[np.integer], most: int) -> "Timeline":
-        """Return at most `most` points.
+        """Sum up steps in at most `most` points: 250 steps in at most 100 points give 84 points,
+        of 3 steps each, but for the last.
 
         Args:
             steps: (n_steps, world_size) total tokens of each rank in each step.
-            most: number of points.
+            most: the most points.
         """
-        size = -(-len(steps) // most)
-        edges = np.append(np.arange(0, len(steps), size), len(steps))
+        per_point = -(-len(steps) // most)  # rounded up
+        edges = np.append(np.arange(0, len(steps), per_point), len(steps))
+        # reduceat joins the steps from each edge up to the next one.
         slowest = np.maximum.reduceat(steps.max(axis=1), edges[:-1])
         mean = np.add.reduceat(steps.mean(axis=1), edges[:-1]) / np.diff(edges)
         return cls(edges, slowest, mean)
@@ -133,10 +133,15 @@ class StrategyResult:
 
     @property
     def shuffling(self) -> str:
-        """How random its batches are, in a word."""
+        """How random its batches are, in a word: sorted (by length), none (in the order of the
+        file), blocks (only blocks of the file are shuffled), partial or full.
+        """
+        # None where every batch has one sample, or all samples have the same length.
         homogeneity = self.counts.grouping.length_homogeneity or 0.0
+        # However samples are shuffled, batches of similar lengths are sorted batches.
         if homogeneity >= _SORTED:
             return "sorted"
+        # Some frameworks shuffle in a way of their own, whatever the setting says.
         order = self.request.strategy.shuffles_as or self.request.settings.order
         if order not in SHUFFLED:
             return {"file": "none"}.get(order, "blocks")

@@ -28,49 +28,51 @@ from batchstat.simulation.results import StrategyResult
 
 
 def count_dropped_again(request: RowRequest, shares: EpochShares, counts: PlanCounts) -> int | None:
-    """Return how many of the samples that an epoch drops are dropped by the next one too; None
-    where it drops none, or does not draw all of the corpus.
-
-    Those that a trainer's configuration leaves out, or that are too long, are dropped each time.
+    """Count the samples that an epoch drops and the next epoch drops too: samples dropped in every
+    epoch are never trained on. None where the epoch drops none, or its sampler does not draw all
+    of the corpus.
     """
     if not counts.dropped_samples or not request.settings.draws_all:
         return None
-    always = shares.epoch.lost.dropped_samples + shares.samples.lost.dropped_samples
-    if counts.dropped_samples <= always:
+    # Samples that are too long, or that a trainer's configuration leaves out, are always dropped.
+    dropped_always = shares.epoch.lost.dropped_samples + shares.samples.lost.dropped_samples
+    if counts.dropped_samples <= dropped_always:
         return counts.dropped_samples
     # A plan of the next epoch is the only way to know: what is dropped depends on its order.
     later = replace(request.settings, epoch=request.settings.epoch + 1)
     dropped = _dropped(request, shares)
-    again = _dropped(replace(request, settings=later), make_shares(shares.samples, later))
-    return always + len(np.intersect1d(dropped, again, assume_unique=True))
+    dropped_later = _dropped(replace(request, settings=later), make_shares(shares.samples, later))
+    return dropped_always + len(np.intersect1d(dropped, dropped_later, assume_unique=True))
 
 
 def _dropped(request: RowRequest, shares: EpochShares) -> Ints:
-    """Return the records of an epoch that no batch holds."""
+    """Return the records that the epoch draws and no batch holds."""
     try:
-        trained, _ = distinct(plan_ranks(shares, request).records)
+        in_batches, _ = distinct(plan_ranks(shares, request).records)
     except NoBatchError:
-        trained = np.empty(0, dtype=np.int64)
+        in_batches = np.empty(0, dtype=np.int64)
     drawn, _ = distinct(shares.epoch.whole.samples)
-    return np.setdiff1d(drawn, trained, assume_unique=True)
+    return np.setdiff1d(drawn, in_batches, assume_unique=True)
 
 
 class EpochCache:
-    """The epochs of a corpus, made once per order and way of distributing."""
+    """The epochs of a corpus. Rows with the same order and the same way of distributing share one,
+    so that the corpus is put in order once for all of them.
+    """
 
     def __init__(self, samples: Samples) -> None:
-        """Start without epochs of `samples`."""
+        """Start with the samples of a corpus, and without any epoch of them."""
         self.samples = samples
-        self._made: dict[tuple[str, str, str, int], EpochShares] = {}
+        self._shares: dict[tuple[str, str, str, int], EpochShares] = {}
 
     def of(self, settings: ResolvedSettings) -> EpochShares:
         """Return the epoch under these settings."""
-        # Batches of one plan are distributed afterwards, whatever the number of ranks.
+        # Where one plan is made for all ranks, the epoch is the same for any number of ranks.
         ranks = 1 if settings.distribute in FROM_ONE_PLAN else settings.world_size
         key = (settings.order, settings.distribute, settings.remainder, ranks)
-        if key not in self._made:
-            self._made[key] = make_shares(self.samples, settings)
-        return self._made[key]
+        if key not in self._shares:
+            self._shares[key] = make_shares(self.samples, settings)
+        return self._shares[key]
 
     def counts(self, request: RowRequest) -> PlanCounts:
         """Return the counts of a row, without following each sample."""
@@ -83,23 +85,24 @@ def make_rows(
     cost: BatchCost = TOTAL_TOKENS,
     device: Device | None = None,
 ) -> tuple[list[StrategyResult], list[ReportWarning]]:
-    """Measure the rows that have a batch; return them, and warnings for those without one.
+    """Measure the requested rows. Returns the rows that have a batch, and a warning for each row
+    that has none, as where `drop_last` leaves nothing.
 
     Raises:
-        InputError: none of them has a batch.
+        InputError: no row has a batch.
     """
-    rows, empty = [], []
+    rows, empty_rows = [], []
     for request in requests:
         try:
             rows.append(make_row(request, epochs.of(request.settings), cost, device))
         except NoBatchError as error:
-            # Alone it is what was asked for; beside other rows a note is enough.
+            # The only row of a report is what the user asked for: without it there is no report.
             if len(requests) == 1:
                 raise
-            empty.append(ReportWarning("no_batch", f"{request.spec} is not shown: {error}"))
+            empty_rows.append(ReportWarning("no_batch", f"{request.spec} is not shown: {error}"))
     if not rows:
-        raise InputError("; ".join(warning.message for warning in empty))
-    return rows, empty
+        raise InputError("; ".join(warning.message for warning in empty_rows))
+    return rows, empty_rows
 
 
 def make_row(
@@ -113,8 +116,8 @@ def make_row(
     Args:
         request: the strategy, with its settings.
         shares: the epoch.
-        cost: what compute is counted in: see `batch_cost`.
-        device: the device that `cost` is of, if it was calibrated.
+        cost: the unit of compute: see `batch_cost`.
+        device: the calibrated device that `cost` describes, if there is one.
 
     Raises:
         InputError: there is no batch, or no token.
@@ -123,12 +126,14 @@ def make_row(
     trained, on_device = None, OnDevice()
     if device is not None:
         on_device = device.epoch(request, counts, widths.max, shares.epoch.stats.max)
+    # Weights of tokens need the loss, and a second plan that follows each sample.
     if request.settings.loss is not None:
         trained = measure_trained(plan_ranks(shares, request), request, shares.samples)
     return StrategyResult(
         request=request,
         counts=counts,
         widths=widths.histogram(log_edges(widths.min, widths.max, per_octave=4)),
+        # One rank waits for no other: its steps make no timeline.
         steps=steps if request.settings.world_size > 1 else None,
         trained=trained,
         dropped_again=count_dropped_again(request, shares, counts),
@@ -139,27 +144,33 @@ def make_row(
 def over_seeds(
     rows: Sequence[StrategyResult], samples: Samples, seeds: int
 ) -> list[StrategyResult]:
-    """Return the rows with their spread over several seeds."""
-    counts = [[row.counts] for row in rows]
-    for seed in range(1, seeds):
+    """Measure each row under `seeds` seeds in sequence, of which the rows have the first; return
+    the rows with their spread.
+    """
+    counts_by_row = [[row.counts] for row in rows]
+    for offset in range(1, seeds):
         epochs = EpochCache(samples)
-        for row, counts_of_row in zip(rows, counts, strict=True):
+        for row, counts in zip(rows, counts_by_row, strict=True):
             settings = row.request.settings
-            other = replace(settings, seed=settings.seed + seed)
+            other_seed = replace(settings, seed=settings.seed + offset)
             # Only padding and batches are shown of other seeds: no sample is followed.
-            counts_of_row.append(epochs.counts(replace(row.request, settings=other)))
+            counts.append(epochs.counts(replace(row.request, settings=other_seed)))
     spreads = (
-        SeedSpread.of([c.padding_ratio for c in of_row], [c.batches for c in of_row])
-        for of_row in counts
+        SeedSpread.of([c.padding_ratio for c in counts], [c.batches for c in counts])
+        for counts in counts_by_row
     )
     return [replace(row, seeds=spread) for row, spread in zip(rows, spreads, strict=True)]
 
 
 def estimated(rows: Sequence[StrategyResult], drawn: Drawn) -> list[StrategyResult]:
-    """Return the rows of a subsample with an interval for the whole corpus."""
+    """Return the rows of a subsample, each with an interval for the padding ratio that it would
+    have on the whole corpus, from how much the ratio differs between groups of the subsample.
+    """
     groups = [EpochCache(group) for group in drawn.groups]
-    found = []
+    with_interval = []
     for row in rows:
         ratios = [epochs.counts(row.request).padding_ratio for epochs in groups]
-        found.append(replace(row, interval=drawn.interval(row.counts.padding_ratio, ratios)))
-    return found
+        with_interval.append(
+            replace(row, interval=drawn.interval(row.counts.padding_ratio, ratios))
+        )
+    return with_interval

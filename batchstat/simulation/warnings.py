@@ -17,7 +17,7 @@ from batchstat.simulation.device_warnings import device_warnings
 from batchstat.simulation.results import StrategyResult
 
 _NOTICED = 0.1
-"""How far the 5th or the 95th percentile of weights is from 1 where that matters."""
+"""How far the 5th or the 95th percentile of weights is from 1 where a warning is due."""
 
 _MEANS = ("mean-per-batch", "axolotl")
 """Losses that are a mean over the tokens of each batch."""
@@ -29,40 +29,41 @@ _REMEDIES = {
     "ranks",
     "sequence-mean": "use a mean over tokens, and multiply it by batch.token_weight",
 }
-"""By the losses that weigh tokens differently."""
+"""What to do, by the losses under which tokens of a step may have different weights."""
 
 
 def weight_warnings(
     rows: Sequence[StrategyResult], basis: ResolvedSettings
 ) -> Iterator[ReportWarning]:
-    """Yield a warning about rows in which weights differ, and one about batches without a trained
-    token.
+    """Yield a warning about rows in which the weights of trained tokens differ, and one about rows
+    that have batches without a trained token.
     """
     remedy = _REMEDIES.get(basis.loss or "")
+    # Under every other loss all tokens of a step weigh the same.
     if remedy is None:
         return
-    apart = [
+    unequal_rows = [
         f"{row.label} {weights.p5:.2f} to {weights.p95:.2f}"
         for row in rows
         if row.trained is not None
         and (weights := row.trained.weights) is not None
         and max(1 - weights.p5, weights.p95 - 1) >= _NOTICED
     ]
-    if apart:
+    if unequal_rows:
         yield ReportWarning(
             "token_weights",
             f"with loss={basis.loss}, trained tokens of a step have different weights (5th to 95th "
-            f"percentile, 1 is exact): {', '.join(apart)}: {remedy}",
+            f"percentile, 1 is exact): {', '.join(unequal_rows)}: {remedy}",
         )
-    without = [
+    lacking = [
         f"{row.label} {row.trained.untrained_batches:,} of {row.counts.batches:,}"
         for row in rows
         if row.trained is not None and row.trained.untrained_batches
     ]
-    if without and basis.loss in _MEANS:
+    if lacking and basis.loss in _MEANS:
         yield ReportWarning(
             "untrained_batches",
-            f"batches without a trained token, whose mean loss is 0/0 (NaN): {', '.join(without)}: "
+            f"batches without a trained token, whose mean loss is 0/0 (NaN): {', '.join(lacking)}: "
             "take 0 as the loss where batch.trained_tokens is 0, or remove samples without trained "
             "tokens",
         )
@@ -72,10 +73,10 @@ _ALIKE = 0.5
 """A correlation of consecutive batches above this shows in the loss."""
 
 _AT_ONCE = 1 << 20
-"""Samples that are searched at once for the longest."""
+"""Samples of a streamed epoch that are in memory at a time, to search the longest."""
 
 _CERTAIN = 3
-"""Standard errors, of about 1 / √steps, above which a correlation is not chance."""
+"""A correlation is not chance above this many standard errors; one is about 1 / √steps."""
 
 
 def simulation_warnings(
@@ -85,8 +86,14 @@ def simulation_warnings(
     stats: LengthStats,
     device: Device | None,
 ) -> tuple[ReportWarning, ...]:
-    """Return what else to know about the numbers of rows, on a calibrated device where there is
-    one.
+    """Return the warnings about the rows of a report, in the order in which it shows them.
+
+    Args:
+        rows: the rows.
+        epoch: the samples that all rows batch.
+        basis: the settings that all rows share.
+        stats: lengths of the corpus, before `max_length`.
+        device: the calibrated device; None without one.
     """
     return (
         *_of_long_samples(epoch, basis),
@@ -101,19 +108,20 @@ def simulation_warnings(
 
 
 def _of_long_samples(epoch: Epoch, basis: ResolvedSettings) -> Iterator[ReportWarning]:
-    """Yield a warning about samples that are over the budget alone."""
+    """Yield a warning about samples that exceed the budget of a batch even alone."""
     budget = basis.tokens_per_batch
-    # On the histogram: a search through the samples is only for the record that is named.
-    too_long = round_up(epoch.stats.values, basis.pad_to_multiple_of) > budget
-    long = int(epoch.stats.counts[too_long].sum())
-    if long:
+    # Counted on the histogram of lengths, which has far fewer entries than the epoch has samples.
+    is_too_long = round_up(epoch.stats.values, basis.pad_to_multiple_of) > budget
+    too_long = int(epoch.stats.counts[is_too_long].sum())
+    if too_long:
         longest = epoch.stats.max
+        # The histogram knows no records: the samples are searched for the one that is named.
         parts = epoch.pieces(_AT_ONCE)
         places = ((part, np.flatnonzero(part.lengths == longest)) for part in parts)
-        record = next(int(part.samples[found[0]]) for part, found in places if len(found))
+        record = next(int(part.samples[hits[0]]) for part, hits in places if len(hits))
         yield ReportWarning(
             "long_samples",
-            f"{long:,} of {epoch.count:,} samples are longer than tokens_per_batch={budget:,}, "
+            f"{too_long:,} of {epoch.count:,} samples are longer than tokens_per_batch={budget:,}, "
             f"the longest is record {record} with {longest:,} tokens: even a "
             "batch of one is over the budget",
         )
@@ -122,20 +130,24 @@ def _of_long_samples(epoch: Epoch, basis: ResolvedSettings) -> Iterator[ReportWa
 def _of_neighbours(
     rows: Sequence[StrategyResult], basis: ResolvedSettings
 ) -> Iterator[ReportWarning]:
-    """Yield a warning about consecutive batches of similar lengths."""
-    alike = [
+    """Yield a warning about rows in which consecutive steps have similar lengths, so that the loss
+    goes up and down with the length.
+    """
+    correlated_rows = [
         row
         for row in rows
         if (correlation := row.counts.grouping.neighbour_correlation or 0) > _ALIKE
+        # Few steps correlate by chance: 1 / √steps is about one standard error.
         and correlation * sqrt(row.counts.steps) > _CERTAIN
     ]
-    if alike:
+    if correlated_rows:
         shown = [
             f"{row.label} (correlation {row.counts.grouping.neighbour_correlation:.2f})"
-            for row in alike
+            for row in correlated_rows
         ]
         remedies = ["--order shuffled"] if basis.order not in SHUFFLED else []
-        if any(row.params.get("shuffle_batches") is False for row in alike):
+        # False is a strategy that could shuffle its batches; others lack the parameter.
+        if any(row.params.get("shuffle_batches") is False for row in correlated_rows):
             remedies.append("shuffle_batches=true")
         yield ReportWarning(
             "alike_neighbours",
@@ -145,38 +157,43 @@ def _of_neighbours(
 
 
 def _of_peaks(rows: Sequence[StrategyResult], basis: ResolvedSettings) -> Iterator[ReportWarning]:
-    """Yield warnings about batches over budget, and rows with different peak memory."""
+    """Yield a warning about batches over budget, and one about rows with different peak memory,
+    which makes their speed-ups hard to compare.
+    """
     budget = basis.tokens_per_batch
-    over = [
+    rows_over = [
         f"{row.label} ({row.counts.over_budget_batches:,} of {row.counts.batches:,}, the largest "
         f"{row.counts.max_batch_tokens:,})"
         for row in rows
         if row.counts.over_budget_batches
     ]
-    if over:
-        # A row over budget by a single long sample alone may be recommended: every row has that
-        # sample.
-        never = any(row.counts.reducible_peak > budget for row in rows) and len(rows) > 1
+    if rows_over:
+        # A row over budget only by a batch of one long sample may still be recommended: every row
+        # has that sample. `reducible_peak` leaves such batches out.
+        is_excluded = any(row.counts.reducible_peak > budget for row in rows) and len(rows) > 1
         yield ReportWarning(
             "over_budget",
             f"batches over tokens_per_batch={budget:,}"
-            f"{', which are never recommended' if never else ''}: {', '.join(over)}",
+            f"{', which are never recommended' if is_excluded else ''}: {', '.join(rows_over)}",
         )
-    above = [
+    # Within a budget of their own, among their parameters, but above the common one.
+    higher = [
         f"{row.label} (up to {row.counts.max_batch_tokens:,})"
         for row in rows
         if not row.counts.over_budget_batches and row.counts.max_batch_tokens > budget
     ]
-    below = [
+    # One more row as wide as the widest would still fit the budget.
+    lower = [
         f"{row.label} (at most {capacity:,})"
         for row in rows
         if (capacity := _capacity(row, basis)) + basis.widest <= budget
     ]
-    if above or (below and len(below) < len(rows)):
+    # If all rows are below the budget, they are so together, and compare fairly.
+    if higher or (lower and len(lower) < len(rows)):
         yield ReportWarning(
             "unequal_peak",
             f"not at equal peak memory ({budget:,} total tokens per batch): "
-            f"{', '.join([*above, *below])}; part of a speed-up may come from larger batches",
+            f"{', '.join(higher + lower)}; part of a speed-up may come from larger batches",
         )
 
 
@@ -191,13 +208,14 @@ def _capacity(row: StrategyResult, basis: ResolvedSettings) -> int:
 def _of_single_samples(
     rows: Sequence[StrategyResult], epoch: Epoch, basis: ResolvedSettings, stats: LengthStats
 ) -> Iterator[ReportWarning]:
-    """Yield a warning about batches of one sample, where no more fit."""
+    """Yield a warning if the budget leaves strategies such as static a batch size of 1."""
     budget, width = basis.tokens_per_batch, basis.widest
-    fixed = any(
+    derives_batch_size = any(
         row.request.strategy.batch_capacity and not row.request.strategy.is_given for row in rows
     )
+    # No warning if the user chose the size, or a batch of one has another reason than the budget.
     if (
-        not fixed
+        not derives_batch_size
         or basis.batch_size > 1
         or basis.given_batch_size
         or epoch.count == 1
@@ -205,10 +223,11 @@ def _of_single_samples(
     ):
         return
     # A budget equal to the width may be derived from max_length, and then falls with it.
-    lasting = min(budget, DEFAULT_BUDGET) if budget == width else budget
-    half = lasting // 2 // basis.pad_to_multiple_of * basis.pad_to_multiple_of
-    cut, _ = stats.above(half)
-    share = f"{100 * cut / stats.count:.1f}%"
+    lasting_budget = min(budget, DEFAULT_BUDGET) if budget == width else budget
+    # With this max_length two samples fit: half of the budget, rounded down to a padded width.
+    half = lasting_budget // 2 // basis.pad_to_multiple_of * basis.pad_to_multiple_of
+    longer, _ = stats.above(half)
+    share = f"{100 * longer / stats.count:.1f}%"
     shorter = f", or --max-length {half} ({share} of the samples are longer)" if half else ""
     yield ReportWarning(
         "batch_of_one",
@@ -220,73 +239,78 @@ def _of_single_samples(
 def _of_ranks(
     rows: Sequence[StrategyResult], epoch: Epoch, basis: ResolvedSettings
 ) -> Iterator[ReportWarning]:
-    """Yield warnings about more ranks than samples, when numbers say little about batching, about
-    ranks that wait indefinitely, and about ranks that share samples.
+    """Yield warnings about more ranks than samples, about ranks with different numbers of steps or
+    of batches, which hang, and about ranks that draw their samples independently.
     """
-    if (idle := basis.world_size - epoch.count) > 0:
+    if (ranks_without := basis.world_size - epoch.count) > 0:
+        # These remainders give every rank a batch, of samples that another rank has already.
         repeats = basis.remainder in ("repeat", "spread", "fill")
-        what = "only compute samples that others compute too"
+        repeating = "only compute samples that others compute too"
         yield ReportWarning(
             "more_ranks_than_samples",
             f"more ranks ({basis.world_size:,}) than samples ({epoch.count:,}): with "
-            f"remainder={basis.remainder}, at least {idle:,} ranks "
-            f"{what if repeats else 'have nothing to compute'}; lower --world-size",
+            f"remainder={basis.remainder}, at least {ranks_without:,} ranks "
+            f"{repeating if repeats else 'have nothing to compute'}; lower --world-size",
         )
-    uneven = [
+    uneven_rows = [
         f"{row.label} {row.counts.ranks.min_steps:,} to {row.counts.ranks.max_steps:,}"
         for row in rows
         if row.counts.ranks.step_gap
     ]
-    if uneven:
+    if uneven_rows:
         yield ReportWarning(
             "unequal_steps",
             "ranks run different numbers of steps; collectives (all-reduce) will hang once the "
-            f"shorter ranks finish: {'; '.join(uneven)}: use --distribute batches with "
+            f"shorter ranks finish: {'; '.join(uneven_rows)}: use --distribute batches with "
             "--remainder repeat or drop for equal steps",
         )
-    unlike = [
+    # Ranks take the same steps, but the last step has more batches on some ranks than on others.
+    uneven_batches = [
         f"{row.label} {min(batches):,} to {max(batches):,}"
         for row in rows
         if not row.counts.ranks.step_gap
-        # Dummy batches are computed too, so that DDP meets as often on every rank.
+        # Dummy batches are computed too, so that every rank synchronises equally often.
         and row.remainder != "dummy"
         and basis.gradient_accumulation_steps > 1
         and len(batches := {rank.batches for rank in row.counts.sample_coverage.ranks}) > 1
     ]
-    if unlike:
+    if uneven_batches:
         yield ReportWarning(
             "unequal_batches",
             "ranks run the same number of steps but different numbers of batches, so training that "
-            f"synchronises gradients after every batch will hang: {'; '.join(unlike)}: synchronise "
-            "them once per step",
+            f"synchronises gradients after every batch will hang: {'; '.join(uneven_batches)}: "
+            "synchronise them once per step",
         )
-    independent = [row for row in rows if row.distribute == "independent"]
-    if independent and basis.world_size > 1:
-        seen = independent[0].counts.sample_coverage
+    independent_rows = [row for row in rows if row.distribute == "independent"]
+    if independent_rows and basis.world_size > 1:
+        # What ranks draw does not depend on the strategy: the first row stands for all.
+        coverage = independent_rows[0].counts.sample_coverage
         yield ReportWarning(
             "independent",
-            f"each rank has a different seed: {seen.shared_samples:,} samples are computed by "
-            f"several ranks, and {seen.unseen_samples:,} of the corpus by none "
-            f"({independent[0].label}): use --distribute samples, which shares the seed and gives "
-            "each drawn sample to one rank, except those that fill the remainder",
+            f"each rank has a different seed: {coverage.shared_samples:,} samples are computed by "
+            f"several ranks, and {coverage.unseen_samples:,} of the corpus by none "
+            f"({independent_rows[0].label}): use --distribute samples, which shares the seed and "
+            "gives each drawn sample to one rank, except those that fill the remainder",
         )
 
 
 def _of_classes(rows: Sequence[StrategyResult], basis: ResolvedSettings) -> Iterator[ReportWarning]:
-    """Yield a warning about batches that do not have the classes their sampler is made for."""
+    """Yield a warning if the sampler puts a fixed number of classes in each batch, as for metric
+    learning, and a strategy batches the samples so that batches have other numbers of classes.
+    """
     sampler = basis.class_sampler
     if not isinstance(sampler, PerBatch):
         return
-    others = [
+    unlike_rows = [
         f"{row.label} {mixing.classes_per_batch.min} to {mixing.classes_per_batch.max}"
         for row in rows
         if (mixing := row.counts.sample_coverage.mixing) is not None
         and {mixing.classes_per_batch.min, mixing.classes_per_batch.max} != {sampler.classes}
     ]
-    if others:
+    if unlike_rows:
         yield ReportWarning(
             "other_batches",
             f"with sampler {basis.sampler}, these strategies do not keep its classes per batch: "
-            f"{'; '.join(others)}: use static with batch_size={sampler.batch_size}, "
+            f"{'; '.join(unlike_rows)}: use static with batch_size={sampler.batch_size}, "
             "--distribute batches and --overflow truncate",
         )
