@@ -18,13 +18,15 @@ IN_CACHE = 1 << 17
 
 def round_up(numbers: _Numbers, multiple: int) -> _Numbers:
     """Round a whole number, or each number of an array, up to a multiple of `multiple`."""
+    # -(-a // b) is a / b rounded up.
     return numbers if multiple == 1 else -(-numbers // multiple) * multiple
 
 
 def offsets_from_sizes(sizes: Ints) -> Ints:
-    """Return (n + 1,) where each of n groups begins, and where the last one ends.
+    """Return the borders of n groups that lie end to end: sizes [3, 0, 2] -> offsets [0, 3, 3, 5].
 
-    Sizes that are Python integers, as `exact` makes them, stay exact.
+    Group i is `offsets[i] : offsets[i + 1]`. Sizes that are Python integers, which `exact` makes of
+    numbers beyond 64 bits, stay exact.
     """
     offsets = np.zeros(len(sizes) + 1, dtype=object if sizes.dtype == object else np.int64)
     np.cumsum(sizes, out=offsets[1:])
@@ -32,17 +34,27 @@ def offsets_from_sizes(sizes: Ints) -> Ints:
 
 
 def expand_ranges(first: Ints, sizes: Ints) -> tuple[Ints, Ints]:
-    """Lay n ranges of consecutive numbers end to end: their offsets (n + 1,), and the numbers."""
+    """Write out n ranges of consecutive numbers, end to end.
+
+    Returns the borders of the ranges (n + 1,), and all numbers in them: first [10, 50] and sizes
+    [3, 2] -> offsets [0, 3, 5] and numbers [10, 11, 12, 50, 51].
+    """
     offsets = offsets_from_sizes(sizes)
+    # The number at position p of the result is first + p - (offset of its range): here without p.
     numbers = np.repeat(first - offsets[:-1], sizes)
-    for begin in range(0, len(numbers), IN_CACHE):
-        part = numbers[begin : begin + IN_CACHE]
-        part += np.arange(begin, begin + len(part))
+    # Add p in place, a block at a time, so that no second array of this size is needed.
+    for block_start in range(0, len(numbers), IN_CACHE):
+        block = numbers[block_start : block_start + IN_CACHE]
+        block += np.arange(block_start, block_start + len(block))
     return offsets, numbers
 
 
 def gather_groups(offsets: Ints, order: Ints) -> tuple[Ints, Ints]:
-    """Return the offsets (len(order) + 1,) of the groups in `order`, and their items' positions."""
+    """Say where to find the items of some groups, to copy these groups in `order`.
+
+    Returns the borders of the copied groups, and the position of each of their items in the
+    original: offsets [0, 3, 5] and order [1, 0] -> [0, 2, 5] and [3, 4, 0, 1, 2].
+    """
     first = offsets[order]
     return expand_ranges(first, offsets[order + 1] - first)
 
@@ -54,18 +66,29 @@ def in_pieces(
     concatenate: Callable[[Sequence[_Part]], _Part],
     take: Callable[[_Part, Ints], _Part],
 ) -> Iterator[_Part]:
-    """Yield the items of `parts`, `size` at a time; the last piece may have fewer."""
-    held: list[_Part] = []
-    waiting = 0
+    """Cut a stream of parts of any size into pieces of `size` items; the last may have fewer.
+
+    Parts of 3, 4 and 2 items with size 4 -> pieces of 4, 4 and 1.
+
+    Args:
+        parts: the stream.
+        size: items in a piece.
+        count: returns the number of items of a part.
+        concatenate: joins parts.
+        take: returns the items of a part at these positions.
+    """
+    pending: list[_Part] = []
+    n_pending = 0
     for part in parts:
-        held.append(part)
-        waiting += count(part)
-        if waiting < size:
+        pending.append(part)
+        n_pending += count(part)
+        if n_pending < size:
             continue
-        whole = concatenate(held)
-        full = waiting - waiting % size
-        for first in range(0, full, size):
-            yield take(whole, np.arange(first, first + size))
-        held, waiting = [take(whole, np.arange(full, waiting))], waiting - full
-    if waiting:
-        yield concatenate(held)
+        joined = concatenate(pending)
+        n_full = n_pending - n_pending % size  # items of whole pieces
+        for first in range(0, n_full, size):
+            yield take(joined, np.arange(first, first + size))
+        # What is left, fewer than `size` items, begins the next piece.
+        pending, n_pending = [take(joined, np.arange(n_full, n_pending))], n_pending - n_full
+    if n_pending:
+        yield concatenate(pending)

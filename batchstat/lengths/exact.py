@@ -13,9 +13,12 @@ import numpy as np
 from batchstat.lengths.arrays import IN_CACHE, Ints
 
 _LIMIT = 2**63
+"""The first number above those of a signed integer of 64 bits."""
 _HALF = 32
 _LOW = 2**_HALF - 1
+"""Mask of the low 32 bits of a number."""
 _EXACT_FLOATS = 2**53
+"""A float of 64 bits holds every whole number up to here."""
 
 
 def wide(numbers: Ints, most: int) -> Ints:
@@ -38,64 +41,81 @@ def total(numbers: Ints) -> int:
 
 
 def dot(one: Ints, other: Ints) -> int:
-    """Return the sum of one × other; slow if it is too large for 64 bits."""
+    """Return the dot product of two arrays; slow if it is too large for 64 bits."""
+    # An upper bound of the result that costs no multiplication of the arrays.
     if _largest(one) * total(other) < _LIMIT:
         return int(one @ other)
     return sum(a * b for a, b in zip(one.tolist(), other.tolist(), strict=True))
 
 
 def sums(numbers: Ints, offsets: Ints) -> Ints:
-    """Return (n_groups,) the sum of numbers[offsets[i] : offsets[i + 1]]; no group is empty."""
-    if len(offsets) == 1:
+    """Add up each group of numbers; no group may be empty.
+
+    Returns (n_groups,): element i is the sum of `numbers[offsets[i] : offsets[i + 1]]`.
+    """
+    if len(offsets) == 1:  # no groups: `max` raises on an empty array
         return numbers[:0]
     most = int(np.diff(offsets).max())
+    # reduceat adds from each offset up to the next one.
     return added(numbers, lambda part: np.add.reduceat(part, offsets[:-1]), most)
 
 
 def moments(numbers: Ints, offsets: Ints) -> tuple[Ints, Ints]:
-    """Return `sums` of the numbers, each below 2^31, and of their squares."""
+    """Return the sum of each group of numbers, and the sum of the squares of each group.
+
+    Groups are given by `offsets`, as in `sums`, and numbers are below 2^31: a square fits 64 bits.
+    """
+    # Without groups, or where a sum of squares might not fit 64 bits: slower, but always right.
     if len(offsets) == 1 or _largest(numbers) ** 2 * len(numbers) >= _LIMIT:
         return sums(numbers, offsets), sums(numbers * numbers, offsets)
     squares = np.empty(len(offsets) - 1, dtype=np.int64)
-    steps = np.searchsorted(offsets[:-1], np.arange(offsets[0], offsets[-1], IN_CACHE))
-    for first, last in pairwise(np.unique([*steps, len(squares)]).tolist()):
+    # Numbers are squared in parts that stay in the cache. A part has whole groups, with IN_CACHE
+    # numbers or one larger group; `first_groups` has the first group of each part.
+    first_groups = np.searchsorted(offsets[:-1], np.arange(offsets[0], offsets[-1], IN_CACHE))
+    for first, last in pairwise(np.unique([*first_groups, len(squares)]).tolist()):
         part = numbers[offsets[first] : offsets[last]]
         begins = offsets[first:last] - offsets[first]
         np.add.reduceat(part * part, begins, out=squares[first:last])
     return np.add.reduceat(numbers, offsets[:-1]), squares
 
 
-def sums_at(places: Ints, numbers: Ints, size: int) -> Ints:
-    """Return (size,) the sum of the numbers (n,) at each of the positions (n,)."""
-    most = _largest(numbers) * len(numbers)
-    # bincount adds weights as floats of 64 bits.
-    if most < _EXACT_FLOATS:
-        return np.bincount(places, weights=numbers, minlength=size).astype(np.int64)
-    totals = wide(np.zeros(size, dtype=np.int64), most)
-    np.add.at(totals, places, wide(numbers, most))
+def sums_at(positions: Ints, numbers: Ints, size: int) -> Ints:
+    """Add up the numbers that share a position.
+
+    Returns (size,): element i is the sum of the numbers whose position is i. Positions [0, 2, 0],
+    numbers [5, 7, 1] and size 3 -> [6, 0, 7].
+    """
+    bound = _largest(numbers) * len(numbers)  # no sum is larger
+    # bincount adds weights as floats of 64 bits: exact only up to this limit.
+    if bound < _EXACT_FLOATS:
+        return np.bincount(positions, weights=numbers, minlength=size).astype(np.int64)
+    totals = wide(np.zeros(size, dtype=np.int64), bound)
+    np.add.at(totals, positions, wide(numbers, bound))
     return totals
 
 
 def added(numbers: Ints, add: Callable[[Ints], Ints], most: int) -> Ints:
-    """Return add(numbers), exactly.
+    """Return `add(numbers)` without overflow: the same sums, however large they are.
 
-    Where a sum may not fit 64 bits, the high and the low bits of the numbers are summed apart, so
-    that neither overflows, and put together; Python integers, which are slow, only where needed.
+    Where a sum may not fit 64 bits, the high and the low 32 bits of the numbers are summed
+    separately, so that neither sum overflows, and then joined.
 
     Args:
         numbers: numbers in an array of any shape.
-        add: returns sums of them, and may lose anything above 64 bits.
-        most: maximum number of summands per sum.
+        add: returns sums of the numbers of an array; alone, it loses what is above 64 bits.
+        most: the most numbers that `add` puts into one sum.
     """
+    # `object` arrays hold Python integers, which never overflow; and ordinary sums fit.
     if numbers.dtype == object or _largest(numbers) * most < _LIMIT:
         return add(numbers)
-    # So many summands that the sum of a half would not fit either.
+    # From 2^31 summands on, even a sum of 32-bit halves may not fit: Python integers, slowly.
     if most >= 2 ** (_HALF - 1):
         return add(numbers.astype(object))
     high, low = add(numbers >> _HALF), add(numbers & _LOW)
+    # What a sum of low halves has above 32 bits is carried to the high one.
     high = high + (low >> _HALF)
     bound = (_largest(high) + 1) << _HALF  # no result is larger
-    # Python integers, if the bound does not fit 64 bits.
+    # The halves are joined; as Python integers, if the bound does not fit 64 bits.
     results: Ints = (wide(high, bound) << _HALF) + (low & _LOW)
     return results
 

@@ -13,21 +13,23 @@ _MOST_DIGITS = 1e16
 
 
 def label_text(label: Any) -> str | None:
-    """Return the text that names a class; None for a missing label: None, NaN, NaT, NA, masked.
+    """Return the text by which a label is counted and shown; None if the label is missing.
 
-    An integral float is written as a whole number, like the same label in files that have whole
-    numbers: 1.0 is `1`, -0.0 is `0`, 1e+300 stays. A boolean is `true` or `false`.
+    Missing are None, NaN, NaT, NA and masked values. An integral float is written as a whole
+    number, because another file may hold the same label as an integer: 1.0 is `1`, -0.0 is `0`,
+    1e+300 stays. A boolean is `true` or `false`.
     """
-    # pandas' NA by its name, so that pandas need not be imported.
+    # pandas' NA is recognized by the name of its class, so that pandas need not be imported.
     if label is None or label is np.ma.masked or type(label).__name__ == "NAType":
         return None
     if isinstance(label, str):
         return str(label)
     if isinstance(label, bool | np.bool_):
         return "true" if label else "false"
-    # NaN and NaT alone differ from themselves.
+    # Only NaN and NaT differ from themselves.
     if label != label:
         return None
+    # A larger float keeps the exponent with which Python writes it.
     if isinstance(label, float | np.floating) and abs(float(label)) < _MOST_DIGITS:
         return str(int(label) if label.is_integer() else label)
     return str(label)

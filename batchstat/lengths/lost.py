@@ -26,16 +26,24 @@ class Lost:
 
     @classmethod
     def of(cls, longer: int, excess: int, max_length: int, overflow: str) -> "Lost":
-        """Return what is lost of samples that are `longer`, by `excess` tokens in total."""
+        """Return what `overflow` loses of the samples that are longer than `max_length`.
+
+        Args:
+            longer: number of samples that are longer.
+            excess: tokens that these have above `max_length`, in total.
+            max_length: the limit.
+            overflow: `truncate`, `drop`, or `split`, which loses nothing.
+        """
         if overflow == "truncate":
             return cls(truncated_samples=longer, truncated_tokens=excess)
         if overflow == "drop":
+            # A dropped sample loses its first `max_length` tokens too.
             return cls(dropped_samples=longer, dropped_tokens=excess + longer * max_length)
         return cls()
 
     @classmethod
     def of_excess(cls, excess: Ints) -> "Lost":
-        """Return what is lost where (n,) so many tokens are cut off each sample."""
+        """Return what is lost where `excess[i]` tokens are cut off sample i; 0 if it is whole."""
         return cls(
             truncated_samples=int(np.count_nonzero(excess)), truncated_tokens=int(excess.sum())
         )

@@ -14,7 +14,7 @@ from batchstat.parameters import described
 from batchstat.records import Count, Record, allowed, told
 
 _AT_ONCE = 1 << 22
-"""Number of lengths that are sorted together."""
+"""Number of lengths that are sorted together: bounds the memory of sorting."""
 
 PERCENTILES = (500, 900, 950, 990, 999)
 """In thousandths, so that ranks are computed in whole numbers."""
@@ -43,6 +43,7 @@ class LengthStats:
     @classmethod
     def of(cls, lengths: Ints) -> "LengthStats":
         """Return the statistics of `lengths` (n,), where n is at least 1."""
+        # One block after another, so that the memory for sorting does not grow with n.
         stats = None
         for first in range(0, len(lengths), _AT_ONCE):
             values, counts = distinct(lengths[first : first + _AT_ONCE])
@@ -55,8 +56,9 @@ class LengthStats:
         """Return the statistics of these lengths and the others together."""
         values = np.union1d(self.values, other.values)
         counts = np.zeros(len(values), dtype=np.int64)
-        for each in (self, other):
-            counts[np.searchsorted(values, each.values)] += each.counts
+        for stats in (self, other):
+            # searchsorted finds each value of `stats` in `values`, which has them all.
+            counts[np.searchsorted(values, stats.values)] += stats.counts
         return LengthStats(values, counts)
 
     @property
@@ -87,14 +89,19 @@ class LengthStats:
     @property
     def std(self) -> float:
         """Population standard deviation, from exact sums."""
+        # With n lengths: sqrt(n · Σx² - (Σx)²) / n; Python integers, as sums may exceed 64 bits.
         squares = sum(
             int(v) * int(v) * int(c) for v, c in zip(self.values, self.counts, strict=True)
         )
         return sqrt(squares * self.count - self.sum**2) / self.count
 
     def percentile(self, thousandths: int) -> int:
-        """Return the smallest length that at least this fraction of the lengths do not exceed."""
-        rank = -(-self.count * thousandths // 1000)
+        """Return the smallest length that at least this share of the lengths do not exceed.
+
+        Lengths [1, 2, 3, 4] and 500 thousandths -> 2: half of the lengths are at most 2.
+        """
+        rank = -(-self.count * thousandths // 1000)  # rounded up
+        # The first distinct length up to which there are at least `rank` lengths.
         return int(self.values[np.searchsorted(np.cumsum(self.counts), rank)])
 
     def above(self, limit: int) -> tuple[int, int]:
@@ -107,54 +114,62 @@ class LengthStats:
         """Return the lengths after `overflow`: samples longer than `max_length` are truncated
         (`truncate`), dropped (`drop`), or split into parts of `max_length` and a rest (`split`).
         """
-        last = np.searchsorted(self.values, max_length, side="right")
-        kept = LengthStats(self.values[:last], self.counts[:last])
-        values, counts = self.values[last:].astype(np.int64), self.counts[last:]
+        n_short = np.searchsorted(self.values, max_length, side="right")
+        short = LengthStats(self.values[:n_short], self.counts[:n_short])
+        values, counts = self.values[n_short:].astype(np.int64), self.counts[n_short:]
         if overflow == "drop" or len(values) == 0:
-            return kept
+            return short
         if overflow == "truncate":
-            return kept.merge(LengthStats(np.array([max_length]), counts.sum(keepdims=True)))
-        rest = (values - 1) % max_length + 1
-        full = dot((values - rest) // max_length, counts)
-        parts = LengthStats(np.array([max_length]), np.array([full]))
-        return kept.merge(parts).merge(LengthStats(values, counts).replace(rest))
+            return short.merge(LengthStats(np.array([max_length]), counts.sum(keepdims=True)))
+        # A rest has 1 to `max_length` tokens: 9 tokens in parts of 4 leave 1, and 8 leave 4.
+        rests = (values - 1) % max_length + 1
+        n_parts = dot((values - rests) // max_length, counts)
+        parts = LengthStats(np.array([max_length]), np.array([n_parts]))
+        return short.merge(parts).merge(LengthStats(values, counts).replace(rests))
 
     def replace(self, values: Ints) -> "LengthStats":
-        """Return the statistics with (n_distinct,) `values` in place of the distinct lengths."""
-        distinct, which = np.unique(values, return_inverse=True)
-        counts = np.zeros(len(distinct), dtype=np.int64)
-        np.add.at(counts, which, self.counts)
-        return LengthStats(distinct, counts)
+        """Return the statistics after every length `self.values[i]` became `values[i]`.
+
+        The new values need not be sorted or distinct: those that are equal are counted together.
+        """
+        # values[i] is new_lengths[position[i]].
+        new_lengths, position = np.unique(values, return_inverse=True)
+        counts = np.zeros(len(new_lengths), dtype=np.int64)
+        np.add.at(counts, position, self.counts)
+        return LengthStats(new_lengths, counts)
 
     def histogram(self, edges: tuple[int, ...]) -> Histogram:
         """Return the histogram of the lengths between `edges`, which span all of them."""
-        places = np.searchsorted(edges, self.values, side="right") - 1
-        counts = np.bincount(places, weights=self.counts, minlength=len(edges) - 1)
+        # The bin of a length is that of the last edge that it reaches.
+        bins = np.searchsorted(edges, self.values, side="right") - 1
+        counts = np.bincount(bins, weights=self.counts, minlength=len(edges) - 1)
         return Histogram(edges, tuple(int(count) for count in counts))
 
 
 def distinct(numbers: Ints) -> tuple[Ints, Ints]:
-    """Return the distinct ones of (n,) numbers, ascending, and how often each occurs."""
+    """Return the distinct values among n numbers, ascending, and how often each occurs."""
     largest = int(numbers.max(initial=0))
+    # bincount would need a counter for every number up to the largest, and takes none below 0.
     if largest > max(len(numbers), _FEW) or numbers.min(initial=0) < 0:
         # With counts, `np.unique` sorts. Without, it hashes since NumPy 2.3, which takes 13 times
         # as long where most are distinct.
         values, counts = np.unique(numbers, return_counts=True)
         return values.astype(np.int64), counts
+    # times[v] is how often v occurs; part_times ends at the largest number of its part.
     times = np.bincount(numbers[:IN_CACHE], minlength=largest + 1)
     for first in range(IN_CACHE, len(numbers), IN_CACHE):
-        part = np.bincount(numbers[first : first + IN_CACHE])
-        times[: len(part)] += part
+        part_times = np.bincount(numbers[first : first + IN_CACHE])
+        times[: len(part_times)] += part_times
     values = np.flatnonzero(times)
     return values, times[values]
 
 
 _FEW = 1 << 12
-"""Counters that cost no more than sorting a few numbers."""
+"""So many counters cost no more than sorting a few numbers."""
 
 
 def validate_lengths(lengths: npt.ArrayLike) -> Ints:
-    """Return (n,) tokens per sample, as 64-bit integers.
+    """Check lengths that a user passed, and return them as (n,) 64-bit integers.
 
     Raises:
         OptionError: not whole numbers in one dimension, or a number that is negative, too large or
@@ -162,15 +177,15 @@ def validate_lengths(lengths: npt.ArrayLike) -> Ints:
         InputError: there are no lengths.
     """
     if isinstance(lengths, np.ma.MaskedArray) and np.ma.is_masked(lengths):
-        at = int(np.flatnonzero(np.ma.getmaskarray(lengths))[0])
-        raise OptionError(f"lengths[{at}] is masked: drop such samples with .compressed()")
+        masked = int(np.flatnonzero(np.ma.getmaskarray(lengths))[0])
+        raise OptionError(f"lengths[{masked}] is masked: drop such samples with .compressed()")
     try:
         array = np.asarray(lengths)
     except ValueError as error:
         raise OptionError(f"lengths cannot be converted to an array: {error}") from None
     if array.size == 0:
         raise InputError("no lengths: at least one sample is needed")
-    # NumPy counts timedeltas among the signed integers.
+    # By `kind`, because `np.issubdtype` counts timedeltas among the signed integers.
     if array.ndim != 1 or array.dtype.kind not in "iu":
         raise OptionError(
             f"lengths must be whole numbers in one dimension, not {array.dtype} of shape "
@@ -185,11 +200,14 @@ def validate_lengths(lengths: npt.ArrayLike) -> Ints:
 
 
 def log_edges(low: int, high: int, per_octave: int = 1) -> tuple[int, ...]:
-    """Return whole-number edges, evenly spaced on a log scale, from at most `low` to above `high`.
+    """Return edges of histogram bins, evenly spaced on a log scale, that span `low` to `high`.
 
-    Every power of two between them is an edge; a length of 0 has a bin of its own.
+    Edges are whole numbers, and every power of two in the span is one: 3 to 9 -> (2, 4, 8, 16).
+    Between two powers of two lie `per_octave` bins. A length of 0 has a bin of its own.
     """
+    # Exponents of the largest power of two up to `low`, and of the first one above `high`.
     first, last = max(low, 1).bit_length() - 1, max(high, 1).bit_length()
     steps = range(first * per_octave, last * per_octave + 1)
+    # A set: edges between small powers of two may round to the same whole number.
     powers = sorted({round(2 ** (step / per_octave)) for step in steps})
     return (0, *powers) if low == 0 else tuple(powers)

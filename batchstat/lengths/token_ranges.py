@@ -15,13 +15,14 @@ KINDS = ("trained",)
 
 @dataclass(frozen=True, eq=False)
 class TokenRanges:
-    """Those tokens of n samples that are of one kind, as ranges of positions.
+    """The tokens of n samples that are of one kind, as ranges of positions in their samples.
 
-    Ranges, not numbers, so that what is left of a sample after `max_length`, or of one of its
-    parts, has an exact number of its own.
+    Ranges are stored, not numbers of tokens, because a sample may be truncated or split later: how
+    many tokens of the kind are left then follows from the ranges.
 
     Attributes:
-        edges: (m,) in each sample, where ranges begin and end, in turn and ascending.
+        edges: (m,) positions in their sample at which ranges begin and end, alternating and
+            ascending: [2, 5, 7, 8] are the tokens 2, 3, 4 and 7.
         offsets: (n + 1,) sample i has edges[offsets[i] : offsets[i + 1]].
     """
 
@@ -34,98 +35,126 @@ class TokenRanges:
 
     @classmethod
     def of_mask(cls, mask: npt.NDArray[np.bool_], offsets: Ints) -> "TokenRanges":
-        """Build from a mask of all tokens, whose samples are laid end to end.
+        """Build ranges from a mask of all tokens, in which the samples lie end to end.
+
+        Mask 0 1 1 | 1 0 of two samples, offsets [0, 3, 5] -> edges [1, 3] and [0, 1].
 
         Args:
-            mask: (n_tokens,) whether each carries loss.
+            mask: (n_tokens,) whether each token is of the kind.
             offsets: (n + 1,) sample i has mask[offsets[i] : offsets[i + 1]].
         """
-        begins, ends = mask.copy(), mask.copy()
-        begins[1:] &= ~mask[:-1]
-        ends[:-1] &= ~mask[1:]
-        # A range ends with its sample.
-        inner = offsets[(offsets > 0) & (offsets < len(mask))]
-        begins[inner] |= mask[inner]
-        ends[inner - 1] |= mask[inner - 1]
-        first, last = np.flatnonzero(begins), np.flatnonzero(ends)
-        ranges = np.searchsorted(first, offsets)
-        start = np.repeat(offsets[:-1], np.diff(ranges))
+        # A range begins at a token whose predecessor is not in the mask, and ends at one whose
+        # successor is not.
+        is_first, is_last = mask.copy(), mask.copy()
+        is_first[1:] &= ~mask[:-1]
+        is_last[:-1] &= ~mask[1:]
+        # At a border between samples, one range ends and another begins, though both sides are set.
+        borders = offsets[(offsets > 0) & (offsets < len(mask))]
+        is_first[borders] |= mask[borders]
+        is_last[borders - 1] |= mask[borders - 1]
+        first, last = np.flatnonzero(is_first), np.flatnonzero(is_last)
+        # Sample i has the ranges range_offsets[i] : range_offsets[i + 1].
+        range_offsets = np.searchsorted(first, offsets)
+        # Positions count from the start of the sample of each range; edges are two for each range.
+        start = np.repeat(offsets[:-1], np.diff(range_offsets))
         edges = np.stack([first - start, last + 1 - start], axis=1).reshape(-1)
-        return cls(edges, 2 * ranges)
+        return cls(edges, 2 * range_offsets)
 
     @classmethod
     def of_last(cls, lengths: Ints, counts: Ints) -> "TokenRanges":
-        """Build ranges in which the last n tokens of each sample carry loss.
+        """Build ranges of the last `counts[i]` tokens of each sample i.
+
+        Lengths [5, 4] and counts [2, 0] -> edges [3, 5] of the first sample, and none of the other.
 
         Args:
             lengths: (n,) tokens of each sample.
-            counts: (n,) trained tokens of each, at most its length.
+            counts: (n,) tokens of the kind at the end of each sample, at most its length.
         """
         has_range = counts > 0
         ends = lengths[has_range]
+        # In turn the begin and the end of each range.
         edges = np.stack([ends - counts[has_range], ends], axis=1).reshape(-1)
         return cls(edges, offsets_from_sizes(2 * has_range))
 
     @classmethod
     def of_counts(cls, counts: Ints) -> "TokenRanges":
-        """Return as many tokens of each sample, from its second one on: the first never counts, and
-        labels that stand where they are predicted may have one for every token.
+        """Build ranges of `counts[i]` tokens of each sample i, where only their number is known.
+
+        They are put from the second token on, because the first token of a sample carries no loss.
+        A range may end one token behind its sample: labels that are already shifted to where they
+        are predicted may be as many as the tokens.
 
         Args:
-            counts: (n,) tokens of each.
+            counts: (n,) tokens of the kind in each sample.
         """
+        # Each sample has one range, [1, count + 1].
         edges = np.stack([np.ones_like(counts), counts + 1], axis=1).reshape(-1)
         return cls(edges, np.arange(len(counts) + 1) * 2)
 
     @classmethod
     def concatenate(cls, parts: Sequence["TokenRanges"]) -> "TokenRanges":
-        """Concatenate samples."""
-        none = np.zeros(0, dtype=np.int64)
+        """Return the ranges of the samples of all parts, one part after another."""
+        empty = np.zeros(0, dtype=np.int64)  # np.concatenate raises without any array
         return cls(
-            np.concatenate([none, *(part.edges for part in parts)]),
-            offsets_from_sizes(np.concatenate([none, *(np.diff(part.offsets) for part in parts)])),
+            np.concatenate([empty, *(part.edges for part in parts)]),
+            offsets_from_sizes(np.concatenate([empty, *(np.diff(part.offsets) for part in parts)])),
         )
 
     def take(self, samples: Ints) -> "TokenRanges":
-        """Return those of these samples, in this order."""
+        """Return the ranges of the samples at these positions, in this order."""
         offsets, edges = gather_groups(self.offsets, samples)
         return TokenRanges(self.edges[edges], offsets)
 
     def since(self, starts: Ints) -> "TokenRanges":
-        """Return those of the tokens from `starts` (n,) on, whose positions count from there."""
+        """Return the ranges after the first `starts[i]` tokens of each sample i were removed.
+
+        Edges [1, 3, 4, 6] of a sample, of which 2 tokens are removed -> [0, 1, 2, 4].
+        """
         moved = np.maximum(self.edges - np.repeat(starts, np.diff(self.offsets)), 0)
-        held = np.repeat(moved[1::2] > moved[::2], 2)
-        return TokenRanges(moved[held], offsets_from_sizes(held.astype(np.int64))[self.offsets])
+        # Both edges of a range that was removed completely are 0 now: drop the two.
+        is_left = np.repeat(moved[1::2] > moved[::2], 2)
+        # offsets_from_sizes(is_left)[k] is how many of the first k edges are left.
+        return TokenRanges(moved[is_left], offsets_from_sizes(is_left.astype(np.int64))[self.offsets])
 
     def fits(self, lengths: Ints) -> bool:
-        """Return whether the ranges ascend, and lie in samples of these lengths (n,)."""
-        sizes = np.diff(self.offsets)
+        """Check ranges read from a file: whether they ascend, and lie in samples of these lengths.
+
+        Args:
+            lengths: (n,) tokens of each sample.
+        """
+        sizes = np.diff(self.offsets)  # edges of each sample
+        # Another number of samples, or a range without an end.
         if len(sizes) != len(lengths) or (sizes % 2).any():
             return False
         sample = np.repeat(np.arange(len(lengths)), sizes)
+        # From one edge to the next: a larger position, or the next sample.
         ascends = (np.diff(self.edges) > 0) | (np.diff(sample) > 0)
         inside = (self.edges >= 0) & (self.edges <= np.repeat(lengths, sizes))
         return bool(ascends.all() and inside.all())
 
     def ranges(self) -> Iterator[list[tuple[int, int]]]:
-        """Yield the ranges of each sample: the first token of each, and the one after its last."""
+        """Yield the ranges of each sample, a list of (first token, one past the last token)."""
         pairs = list(zip(self.edges[::2].tolist(), self.edges[1::2].tolist(), strict=True))
+        # A range has two edges, so halves of the offsets are those of ranges.
         for first, end in pairwise((self.offsets // 2).tolist()):
             yield pairs[first:end]
 
     def counts(self, starts: Ints | int = 0, stops: Ints | int | None = None) -> Ints:
-        """Return (n,) trained tokens of each sample, or of a part of it.
+        """Return (n,) how many tokens of the kind each sample has, or a part of it.
 
         Args:
-            starts: (n,) first token of each part, or one number for all.
-            stops: (n,) one past its last token; None for the end.
+            starts: (n,) first token of the part of each sample, or one number for all.
+            stops: (n,) one past its last token, or one number for all; None for the end.
         """
-        ranges = self.offsets // 2
-        sizes = np.diff(ranges)
-        first, last = self.edges[::2], self.edges[1::2]
+        # Sample i has the ranges range_offsets[i] : range_offsets[i + 1].
+        range_offsets = self.offsets // 2
+        n_ranges = np.diff(range_offsets)
+        first, end = self.edges[::2], self.edges[1::2]
+        # Cut the ranges to the parts; a range outside its part gets an end before its first token.
         if stops is not None:
-            last = np.minimum(last, np.repeat(stops, sizes) if np.ndim(stops) else stops)
-        first = np.maximum(first, np.repeat(starts, sizes) if np.ndim(starts) else starts)
-        ends = offsets_from_sizes(np.maximum(last - first, 0))
-        trained: Ints = ends[ranges[1:]] - ends[ranges[:-1]]
-        return trained
+            end = np.minimum(end, np.repeat(stops, n_ranges) if np.ndim(stops) else stops)
+        first = np.maximum(first, np.repeat(starts, n_ranges) if np.ndim(starts) else starts)
+        # tokens_before[r] is the tokens in all ranges before range r.
+        tokens_before = offsets_from_sizes(np.maximum(end - first, 0))
+        counts: Ints = tokens_before[range_offsets[1:]] - tokens_before[range_offsets[:-1]]
+        return counts
