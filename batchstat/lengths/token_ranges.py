@@ -112,9 +112,9 @@ class TokenRanges:
         """
         moved = np.maximum(self.edges - np.repeat(starts, np.diff(self.offsets)), 0)
         # Both edges of a range that was removed completely are 0 now: drop the two.
-        is_left = np.repeat(moved[1::2] > moved[::2], 2)
-        # offsets_from_sizes(is_left)[k] is how many of the first k edges are left.
-        return TokenRanges(moved[is_left], offsets_from_sizes(is_left.astype(np.int64))[self.offsets])
+        left = np.repeat(moved[1::2] > moved[::2], 2)
+        # offsets_from_sizes(left)[k] is how many of the first k edges are left.
+        return TokenRanges(moved[left], offsets_from_sizes(left.astype(np.int64))[self.offsets])
 
     def fits(self, lengths: Ints) -> bool:
         """Check ranges read from a file: whether they ascend, and lie in samples of these lengths.

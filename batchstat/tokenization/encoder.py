@@ -19,7 +19,7 @@ class TextEncoder:
     Attributes:
         encode: converts texts, or pairs, to one sized object each, whose size is the count.
         pieces: counts texts by their pieces; None for a tokenizer whose texts cannot be cut.
-        engine: counts texts by a faster engine; None for a tokenizer of another model.
+        engine: counts texts by a faster engine; None for a tokenizer whose model is not BPE.
     """
 
     encode: Callable[[list[Any]], Iterable[Sized]]
@@ -29,7 +29,9 @@ class TextEncoder:
     def count_faster(
         self, first: pa.LargeStringArray, second: pa.LargeStringArray | None = None
     ) -> Ints | None:
-        """Return (n,) tokens of texts or pairs by the first faster way that counts them, if any.
+        """Return (n,) tokens of texts, or of pairs, by the engine or by their pieces.
+
+        None if neither counts such texts now: then `count` does.
 
         Raises:
             MiscountError: see `EngineCounter.count` and `PieceCounter.count`.
@@ -44,7 +46,10 @@ class TextEncoder:
     def count_completions_faster(
         self, prompts: pa.LargeStringArray, wholes: pa.LargeStringArray
     ) -> Ints | None:
-        """Return what `EngineCounter.count_completions` does; None without an engine."""
+        """Return (n, 2) tokens of texts, and how many each shares with the prompt it begins with.
+
+        None without an engine, or if the engine does not count such texts now.
+        """
         return None if self.engine is None else self.engine.count_completions(prompts, wholes)
 
     def count(self, samples: list[Any]) -> Ints:
@@ -52,7 +57,7 @@ class TextEncoder:
         return np.array([len(each) for each in self.encode(samples)], dtype=np.int64)
 
     def without_shortcuts(self) -> Self:
-        """Return it such that the tokenizer itself counts every text."""
+        """Return an encoder in which the tokenizer itself counts every text."""
         return replace(self, engine=None, pieces=None)
 
 
@@ -61,10 +66,11 @@ class Encoder(TextEncoder):
     """A loaded tokenizer, which adds special tokens to texts.
 
     Attributes:
-        rendered: the same for texts that already contain special tokens; adds none.
-        find_positions: returns the tokens of rendered texts with their characters, as a
-            BatchEncoding of transformers does, given what counts them faster, if anything.
-        as_transformers: the transformers object, which has chat templates.
+        rendered: counts texts of chats, in which the template already wrote the special tokens; it
+            adds none.
+        find_positions: returns which characters each token of rendered texts stands for, as a
+            BatchEncoding of transformers does; its second argument is the faster engine, or None.
+        as_transformers: returns the transformers object, which has chat templates.
     """
 
     rendered: TextEncoder
@@ -72,9 +78,9 @@ class Encoder(TextEncoder):
     as_transformers: Callable[[], Any]
 
     def locate(self, texts: list[str]) -> Any:
-        """Return the tokens of rendered texts with their characters."""
+        """Return which characters each token of rendered texts stands for: see `find_positions`."""
         return self.find_positions(texts, self.rendered.engine)
 
     def without_shortcuts(self) -> Self:
-        """Return it such that the tokenizer itself counts every text."""
+        """Return an encoder in which the tokenizer itself counts every text."""
         return replace(super().without_shortcuts(), rendered=self.rendered.without_shortcuts())

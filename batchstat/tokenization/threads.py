@@ -29,9 +29,10 @@ def worker_count(workers: int | None) -> int:
 
 
 def limit_threads(workers: int) -> None:
-    """Let each library that counts have so many threads, unless the environment limits them.
+    """Limit the threads of each library that counts, unless the environment already does.
 
-    Only these variables do, and only before the libraries count for the first time.
+    The libraries have no other setting for it, and read these variables when they count for the
+    first time.
     """
     os.environ.setdefault("RAYON_NUM_THREADS", str(workers))
     os.environ.setdefault("FASTOKENS_BPE_THREADS", str(workers))
@@ -43,19 +44,26 @@ def in_order(
     workers: int,
     pool: ThreadPoolExecutor | None = None,
 ) -> Iterator[Result]:
-    """Yield the result of each item in order, computed by up to `workers` threads at a time.
+    """Yield `work(item)` for each item, in order, computed by up to `workers` threads at a time.
 
-    The threads may be those of a pool. An error raised by the items themselves comes after the
-    results of all items before it, as with one worker. At most one item more than those in progress
-    is taken. Closed before its end, it leaves threads to finish their current item.
+    If `items` raises InputError, the error comes after the results of all items before it, as with
+    one worker. At most `workers + 1` items are taken ahead. If the caller stops early, threads
+    finish their current item.
+
+    Args:
+        work: computes the result of one item.
+        items: the items.
+        workers: number of threads; with 1, this thread does the work.
+        pool: threads to use; None to start some for this call.
     """
     if workers == 1:
         yield from map(work, items)
         return
-    waiting: deque[Future[Result]] = deque()
+    results: deque[Future[Result]] = deque()
     failure = None
 
     def until_failure() -> Iterator[Item]:
+        # Keeps an error for later: results of items before it are still to be yielded.
         nonlocal failure
         try:
             yield from items
@@ -66,13 +74,14 @@ def in_order(
     pool = pool or ThreadPoolExecutor(workers)
     try:
         for item in until_failure():
-            waiting.append(pool.submit(work, item))
-            if len(waiting) > workers:
-                yield waiting.popleft().result()
-        while waiting:
-            yield waiting.popleft().result()
+            results.append(pool.submit(work, item))
+            # One item more than threads, so that a thread that is done finds another at once.
+            if len(results) > workers:
+                yield results.popleft().result()
+        while results:
+            yield results.popleft().result()
     finally:
-        # Without waiting: after an interrupt it should be immediate, and else nothing is left.
+        # Without waiting: an interrupt should end at once, and otherwise no work is left.
         if is_own_pool:
             pool.shutdown(wait=False, cancel_futures=True)
     if failure is not None:

@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     )
 
 _BLOCKS, _LEAST_TEXTS, _MOST_TEXTS = 32, 10_000, 100_000
+"""Texts are counted in so many blocks, but of at least and at most so many texts."""
 
 
 @arguments_named()
@@ -70,6 +71,7 @@ def token_lengths(
 
 
 def _is_column(texts: Any) -> bool:
+    """Return whether an argument has one dimension, a length and slices, and is not itself text."""
     try:
         return not isinstance(texts, str | bytes) and len(texts) >= 0 and np.ndim(texts[:0]) == 1
     except (TypeError, KeyError):
@@ -77,43 +79,57 @@ def _is_column(texts: Any) -> bool:
 
 
 def _counts(tokenizer: Tokenizer, texts: Any, workers: int) -> Ints:
-    def count(block: tuple[int, Texts]) -> Ints:
-        first, some = block
+    """Return (n,) tokens of each text, counted in blocks by several threads."""
 
+    def count(block: tuple[int, Texts]) -> Ints:
+        first, block_texts = block
+
+        # Called with the position in its block of a text on which the tokenizer raises.
         def refuse(i: int, error: Exception) -> None:
             reason = tokenizer.cannot_count(error)
             raise InputError(f"texts[{first + i}]: {reason}; leave it out") from None
 
-        with counting_after(first):
-            return tokenizer.count(some, refuse).tokens
+        with counting_after(first):  # where a block begins decides which of its texts are checked
+            return tokenizer.count(block_texts, refuse).tokens
 
-    parts = list(in_order(count, _blocks(tokenizer, texts), workers))
-    return np.concatenate(parts) if parts else np.empty(0, dtype=np.int64)
+    counts = list(in_order(count, _blocks(tokenizer, texts), workers))
+    # np.concatenate raises without any array.
+    return np.concatenate(counts) if counts else np.empty(0, dtype=np.int64)
 
 
 def _blocks(tokenizer: Tokenizer, texts: Any) -> Iterator[tuple[int, Texts]]:
-    """Yield blocks of texts, and how many come before each."""
-    # The same for any number of workers, since which texts are checked follows from the block. Two
-    # blocks for each of many: while one thread converts one, another counts one.
+    """Yield the texts in blocks, each with the number of texts before it."""
+    # Blocks are the same for any number of workers, because a block decides which of its texts are
+    # checked against the tokenizer. There are some blocks for each of many workers: while one
+    # thread converts texts to Arrow, another counts.
     size = min(max(_LEAST_TEXTS, len(texts) // _BLOCKS), _MOST_TEXTS)
     # A Series is sliced by position, whatever its index.
     rows = getattr(texts, "iloc", texts)
     for first in range(0, len(texts), size):
         column = _as_arrow(rows[first : first + size], first)
+        # How much text will come, estimated from the first block: the engine may load meanwhile.
         if first == 0:
             tokenizer.expect(column.nbytes * len(texts) // len(column))
         block = Texts(column)
+        # A block of long texts is divided further, by bytes.
         for start, stop in block.ranges(TOGETHER_BYTES, size):
             yield first + start, block.slice(start, stop)
 
 
 def _as_arrow(texts: Any, first: int) -> pa.LargeStringArray:
+    """Convert a block of texts to Arrow; `first`: position of its first text, for messages.
+
+    Raises:
+        OptionError: a value is missing, or not a text.
+    """
     try:
         if isinstance(texts, pa.ChunkedArray):
             texts = texts.combine_chunks()
+        # Arrow would cast numbers to text.
         if isinstance(texts, pa.Array) and not holds_text(texts.type):
             raise TypeError(f"they are {texts.type}")
         if isinstance(texts, pa.Array):
+            # Arrow checks by itself neither that buffers are sound nor that text is UTF-8.
             texts.validate(full=True)
             block = decoded(texts).cast(pa.large_string())
         else:
@@ -124,6 +140,6 @@ def _as_arrow(texts: Any, first: int) -> pa.LargeStringArray:
             f"texts[{first}:] contains values that are not strings: {reason}"
         ) from None
     if block.null_count:
-        at = int(np.flatnonzero(block.is_null().to_numpy(zero_copy_only=False))[0])
-        raise OptionError(f"texts[{first + at}] is missing: pass text for every item")
+        missing = int(np.flatnonzero(block.is_null().to_numpy(zero_copy_only=False))[0])
+        raise OptionError(f"texts[{first + missing}] is missing: pass text for every item")
     return block

@@ -1,9 +1,11 @@
 """Which characters of a text each token stands for.
 
-The tokenizers library knows, but takes many times as long as the engine. A token of byte-level BPE
-stands for as many bytes as its entry has characters, so the engine's tokens tell it too, as long as
-they stand for all bytes of a text: whitespace that an added token takes is missing from their sum.
-Only the normalizer, NFC, may leave the sum as it is and change the text.
+The tokenizers library says it, but takes many times as long as the engine, which returns only ids.
+In byte-level BPE, the entry of a token has one character for each byte of the text that the token
+stands for. So the ids say which bytes each token has, by adding up the sizes of their entries from
+left to right. This is wrong if the sizes do not add up to the bytes of the text, as where an added
+token takes whitespace around it, or if the normalizer, NFC, changes the text: then the tokenizers
+library is asked.
 """
 
 from collections.abc import Sequence
@@ -29,15 +31,16 @@ _SIGNS = frozenset(tokenizers.pre_tokenizers.ByteLevel.alphabet())
 _WHITESPACE = "".join(
     sign for sign in map(chr, range(0x3001)) if sign.isspace() and not "\x1c" <= sign <= "\x1f"
 )
-"""What the library takes for whitespace: not the four separators that Python does."""
+"""What the library takes for whitespace: without the four separators that Python counts too."""
 
 
 @dataclass(frozen=True, eq=False)
 class Offsets:
-    """Tokens of one text in sequence, by their characters.
+    """The characters of each token of one text, from the first token on.
 
     Attributes:
-        offsets: (n, 2) the first character of each token, and the one after its last.
+        offsets: (n, 2) the first character of each token, and one past its last: of tokens `Hi`
+            and ` you`, [0, 2] and [2, 6].
     """
 
     offsets: Ints
@@ -47,28 +50,39 @@ class Offsets:
         return len(self.offsets)
 
     def position(self, char: int) -> int | None:
-        """Return the position of the first token that has a character; None if none has it.
+        """Return the position of the first token that has a character; None if no token has it.
 
         Raises:
-            OverflowError: a character before the text, as the tokenizers library has it.
+            OverflowError: `char` is negative, for which the tokenizers library raises it too.
         """
         if char < 0:
             raise OverflowError("no character is before the first")
-        found = int(self.offsets[:, 1].searchsorted(char, side="right"))
-        return found if found < len(self) and self.offsets[found, 0] <= char else None
+        # The first token that ends after the character; it may begin after it, too.
+        token = int(self.offsets[:, 1].searchsorted(char, side="right"))
+        return token if token < len(self) and self.offsets[token, 0] <= char else None
 
     def overlapping(self, begin: int, end: int) -> tuple[int, int]:
-        """Return the position of the first token that has a character of a range, and the one after
-        the last; of an empty range, those of a token around it.
+        """Find the tokens that have characters of a range of the text.
+
+        Returns the position of the first such token, and one past the last. An empty range inside
+        a token gives this token.
+
+        Args:
+            begin: first character of the range.
+            end: one past its last character.
         """
+        # The first token that ends after `begin`, and the first that does not begin before `end`.
         first = self.offsets[:, 1].searchsorted(begin, side="right")
         stop = self.offsets[:, 0].searchsorted(end, side="left")
-        return int(first), max(int(first), int(stop))
+        return int(first), max(int(first), int(stop))  # no token: an empty range of tokens
 
 
 @dataclass(frozen=True, eq=False)
 class Encoded:
-    """The same as the tokenizers library has it, most of which it is not asked for.
+    """The same as `Offsets`, for a text that the tokenizers library tokenized.
+
+    The library is asked about single characters: converting the offsets of all tokens to Python
+    takes long.
 
     Attributes:
         encoding: what the library made of the text.
@@ -94,11 +108,13 @@ class Encoded:
         if begin < end:
             first, stop = self.position(begin), self.position(end - 1)
             if first is not None and stop is not None:
+                # Several tokens may share the last character, such as the bytes of an emoji.
                 while (chars := self.encoding.token_to_chars(stop)) and chars[0] < end:
                     stop += 1
                 return first, stop
-        known = np.array(self.offsets, dtype=np.int64).reshape(-1, 2)
-        return Offsets(known).overlapping(begin, end)
+        # An empty range, or one that begins or ends with a character of no token.
+        offsets = np.array(self.offsets, dtype=np.int64).reshape(-1, 2)
+        return Offsets(offsets).overlapping(begin, end)
 
 
 Tokens = Offsets | Encoded
@@ -106,9 +122,10 @@ Tokens = Offsets | Encoded
 
 
 class TokenPositions(dict[str, Any]):
-    """Tokens of texts, as `apply_chat_template` of transformers needs them of a BatchEncoding.
+    """Tokens of several texts, with what `apply_chat_template` of transformers reads of a
+    BatchEncoding.
 
-    Its `input_ids` have the numbers of tokens only.
+    It takes only the length of each item of `input_ids`: a range stands for the ids.
 
     Attributes:
         encodings: the tokens of each text.
@@ -125,20 +142,24 @@ class TokenPositions(dict[str, Any]):
 
 
 def tokens_of(encoded: Any, text: int) -> Tokens:
-    """Return the tokens of one text of `TokenPositions`, or of a BatchEncoding of transformers.
+    """Return the tokens of the text at position `text`, with their characters.
+
+    Args:
+        encoded: `TokenPositions`, or a BatchEncoding of transformers.
+        text: the position.
 
     Raises:
         ValueError: the tokenizer does not know their characters.
     """
     if encoded.encodings is None:
         raise ValueError("a tokenizer written in Python does not know the characters of its tokens")
-    found: Tokens | tokenizers.Encoding = encoded.encodings[text]
-    return Encoded(found) if isinstance(found, tokenizers.Encoding) else found
+    encoding: Tokens | tokenizers.Encoding = encoded.encodings[text]
+    return Encoded(encoding) if isinstance(encoding, tokenizers.Encoding) else encoding
 
 
 @dataclass(frozen=True, eq=False)
 class TokenLocator:
-    """Finder of the characters of tokens, special tokens in texts included and none added.
+    """Finds the characters of the tokens of texts; no special tokens are added to the texts.
 
     Attributes:
         backend: a tokenizer without truncation and padding.
@@ -147,95 +168,115 @@ class TokenLocator:
     backend: tokenizers.Tokenizer
 
     def locate(self, texts: Sequence[str], engine: EngineCounter | None) -> TokenPositions:
-        """Return the tokens of texts; `engine`: counts them faster, if anything.
+        """Return the tokens of texts, with their characters.
+
+        Args:
+            texts: the texts.
+            engine: the faster engine; None to ask the tokenizers library about all texts.
 
         Raises:
             MiscountError: see `EngineCounter.count`.
         """
-        counted = None
+        token_ids = None
+        # `_trimmed` knows the effect of one trimming step, not of several.
         if engine is not None and keeps_bytes(self.backend) and len(self._trims) <= 1:
-            counted = engine.token_ids(pa.array(texts, pa.large_string()))
-        if counted is None:
+            token_ids = engine.token_ids(pa.array(texts, pa.large_string()))
+        if token_ids is None:
             return TokenPositions([Encoded(each) for each in self._encoded(texts)])
-        ids, offsets, left = counted
-        # Of the normalizers that the engine admits, NFC alone changes a text.
+        # The ids of text i are ids[offsets[i] : offsets[i + 1]], and wrong ones may be in `unsure`.
+        ids, offsets, unsure = token_ids
+        # Of the normalizers that the engine admits, only NFC changes a text.
         normalizes = self.backend.normalizer is not None
         tokens: list[Tokens] = []
         for i, (text, (begin, end)) in enumerate(
             zip(texts, pairwise(offsets.tolist()), strict=True)
         ):
-            is_other = not text.isascii() and normalizes and not is_normalized("NFC", text)
-            fast = None if i in left or is_other else self._fast(text, ids[begin:end])
+            changes = not text.isascii() and normalizes and not is_normalized("NFC", text)
+            fast = None if i in unsure or changes else self._from_ids(text, ids[begin:end])
             tokens.append(Encoded(*self._encoded([text])) if fast is None else fast)
         return TokenPositions(tokens)
 
     def _encoded(self, texts: Sequence[str]) -> list[tokenizers.Encoding]:
         return self.backend.encode_batch(list(texts), add_special_tokens=False)
 
-    def _fast(self, text: str, ids: Ints) -> Offsets | None:
-        """Return the characters of tokens by the bytes that they stand for; None if these are not
-        all bytes of the text.
+    def _from_ids(self, text: str, ids: Ints) -> Offsets | None:
+        """Return the characters of tokens, found by the number of bytes that each stands for.
+
+        None if the number of a token is not certain, or if they do not add up to the text.
         """
         sizes = self._sizes[ids]
-        stops: Ints = np.cumsum(sizes)
+        stops: Ints = np.cumsum(sizes)  # one past the last byte of each token
         content = text.encode()
         if not sizes.all() or len(content) != (int(stops[-1]) if len(stops) else 0):
             return None
         starts: Ints = stops - sizes
-        if len(content) != len(text):
+        if len(content) != len(text):  # not ASCII: bytes are not characters
             # Bytes that continue a character are 0b10xxxxxx.
-            begins = (np.frombuffer(content, np.uint8) & 0xC0) != 0x80
-            begun = np.cumsum(begins, dtype=np.int64)
-            starts, stops = begun[starts] - 1, begun[stops - 1]
+            begins_character = (np.frombuffer(content, np.uint8) & 0xC0) != 0x80
+            # n_begun[b] is how many characters have begun up to and including byte b. So byte b is
+            # in character n_begun[b] - 1, and a token with last byte b ends before n_begun[b].
+            n_begun = np.cumsum(begins_character, dtype=np.int64)
+            starts, stops = n_begun[starts] - 1, n_begun[stops - 1]
         if self._trims:
             starts, stops = self._trimmed(starts, stops, ids)
         return Offsets(np.stack([starts, stops], axis=1))
 
     def _trimmed(self, starts: Ints, stops: Ints, ids: Ints) -> tuple[Ints, Ints]:
-        """Return the characters of tokens without the spaces around words.
+        """Take the spaces around words out of the characters of tokens, as the post-processor does.
 
         Source: process_offsets of tokenizers/src/pre_tokenizers/byte_level.rs, tokenizers 0.23.
+
+        Args:
+            starts: (n,) the first character of each token.
+            stops: (n,) one past its last character.
+            ids: (n,) its id.
         """
         leading, trailing = self._spaces[:, ids]
         if self._trims[0]["add_prefix_space"]:
-            # A single space may have been put there: it is no space of the text. More never are.
+            # The library takes a single space at the start of a text for one that it put there
+            # itself, and does not trim it.
             leading = np.where((starts == 0) & (leading == 1), 0, leading)
-        first: Ints = np.minimum(starts + leading, stops)
+        # A token of nothing but spaces becomes empty, never negative.
+        new_starts: Ints = np.minimum(starts + leading, stops)
         has_room = (trailing > 0) & (stops >= trailing)
-        last: Ints = np.where(has_room, np.maximum(stops - trailing, first), stops)
-        return first, last
+        new_stops: Ints = np.where(has_room, np.maximum(stops - trailing, new_starts), stops)
+        return new_starts, new_stops
 
     @cached_property
     def _trims(self) -> list[Definition]:
-        """The post-processors that take the spaces around a word out of its token."""
+        """The steps of the post-processor that leave spaces around a word out of its token."""
         return _trimming(definition_of_part(self.backend.post_processor))
 
     @cached_property
     def _sizes(self) -> Ints:
         """(largest id + 1,) bytes that each token stands for; 0 if that is not certain.
 
-        An added token has the id of the entry that is written alike. That of `\u0120` may stand for
-        a space, or for this letter. And whitespace that one token takes may begin another: it would
-        be counted for one of them, and missing from the other.
+        It is not certain in two cases:
+
+        - An entry and an added token that are written alike share an id, but the characters of an
+          entry are bytes: the id of `\u0120` may stand for a space, or for this letter.
+        - An added token takes whitespace with which another one begins or ends: nobody knows which
+          of the two has it.
         """
-        added = {each: len(token.encode()) for each, token in self._added.items()}
-        entries = {number: len(entry) for entry, number in self._entries.items()}
+        added_sizes = {number: len(token.encode()) for number, token in self._added.items()}
+        entry_sizes = {number: len(entry) for entry, number in self._entries.items()}
         tokens = self.backend.get_added_tokens_decoder()
-        is_shared = any(text.strip(_WHITESPACE) != text for text in self._added.values())
-        taking = [each for each, token in tokens.items() if token.lstrip or token.rstrip]
-        double = [
+        any_has_whitespace = any(text.strip(_WHITESPACE) != text for text in self._added.values())
+        taking = [number for number, token in tokens.items() if token.lstrip or token.rstrip]
+        ambiguous = [
             number
             for entry, number in self._entries.items()
-            if added.get(number, len(entry)) != len(entry) and _SIGNS.issuperset(entry)
+            if added_sizes.get(number, len(entry)) != len(entry) and _SIGNS.issuperset(entry)
         ]
-        uncertain = dict.fromkeys([*double, *(taking if is_shared else [])], 0)
-        return _table({**entries, **added, **uncertain})
+        uncertain = dict.fromkeys([*ambiguous, *(taking if any_has_whitespace else [])], 0)
+        return _table({**entry_sizes, **added_sizes, **uncertain})
 
     @cached_property
     def _spaces(self) -> Ints:
-        """(2, largest id + 1) spaces before and after what each token stands for."""
+        """(2, largest id + 1) whitespace at the begin and at the end of each token's text."""
         entries = {number: entry for entry, number in self._entries.items()} | self._added
         texts = {number: entry.replace(_SPACE, " ") for number, entry in entries.items()}
+        # One table with what `lstrip` removes from each text, and one with what `rstrip` does.
         tables = [
             {number: len(text) - len(strip(text, _WHITESPACE)) for number, text in texts.items()}
             for strip in (str.lstrip, str.rstrip)
@@ -253,13 +294,13 @@ class TokenLocator:
 
 
 def _trimming(part: Definition) -> list[Definition]:
-    """Return the steps of a post-processor that trim offsets."""
+    """Return the steps of a post-processor that trim offsets; a Sequence has inner ones."""
     steps = [each for inner in part.get("processors", []) for each in _trimming(inner)]
     return [*steps, *([part] if part.get("trim_offsets") else [])]
 
 
 def _table(numbers: dict[int, int]) -> Ints:
-    """Return an array with each number at its place."""
-    found: Ints = np.zeros(max(numbers) + 1, dtype=np.int64)
-    found[list(numbers)] = list(numbers.values())
-    return found
+    """Return an array that has numbers[i] at each i; 0 elsewhere: {0: 5, 2: 7} -> [5, 0, 7]."""
+    table: Ints = np.zeros(max(numbers) + 1, dtype=np.int64)
+    table[list(numbers)] = list(numbers.values())
+    return table

@@ -31,27 +31,30 @@ from batchstat.tokenization.counting.panics import panics_as_errors
 from batchstat.tokenization.encoder import Encoder
 
 TOGETHER_BYTES = 8 << 20
-"""Texts that are cut into pieces, or counted by the engine, together: many pieces repeat in them,
-and their ids fit in memory. The same for both, for which way counts depends on how long the engine
-takes to load, and which texts are checked must not."""
+"""Bytes of texts that are counted together by a faster way: many pieces repeat in so much text, and
+its ids fit in memory. The engine and the counting by pieces have the same number, because which of
+the two counts a text depends on when the engine is loaded, while the choice of texts that are
+checked must not depend on time."""
 _BATCH_BYTES = 4 << 20
-# 10,000 at a time took 5 to 8 % longer on Chinese, with qwen2 and t5.
 _BATCH_SAMPLES = 2_500
+"""Bytes and samples that the tokenizer itself counts together: few enough that their ids fit in
+memory. 10,000 samples at a time took 5 to 8 % longer on Chinese, with qwen2 and t5."""
 
 Encode = Callable[[list[Any]], Iterable[Sized]]
 """Converts texts, or pairs, to one sized object each."""
 
 OnError = Callable[[int, Exception], None]
-"""Called with a sample on which the tokenizer raised: its position and the exception."""
+"""Called for a sample on which the tokenizer raised, with its position and the exception."""
 
 
 class Counted(NamedTuple):
     """Tokens of n samples.
 
     Attributes:
-        tokens: (n,) tokens of each.
-        samples: positions of those that could be counted.
-        kinds: tokens of each kind that is known; none of samples that could not be counted.
+        tokens: (n,) tokens of each sample; -1 for one that could not be counted.
+        samples: positions of the samples that could be counted.
+        kinds: for each kind of tokens that is known, such as `trained`, its ranges in the n
+            samples; none in samples that could not be counted.
     """
 
     tokens: Ints
@@ -71,18 +74,21 @@ class Tokenizer:
         special_tokens_per_pair: tokens of a pair of empty texts.
         max_length: its `model_max_length`, in tokens; None if it has none.
         library: library that counts, with its version.
-        load: returns what counts; called once, when something is counted.
-        made_by: a function and its arguments that build it again, in another process too.
-        render_chats: returns the texts of chats with their template inputs; None without a chat
-            template.
-        mark_chats: returns 1 for each token of a chat that an assistant's turn has, and 0 for
-            others, given what locates tokens; None without a chat template.
-        split_chats: returns the texts of the prompts of chats, with their inputs and the number of
-            messages of the prompt, and the texts of the whole chats.
-        left_out: returns what the template leaves out of a chat with its inputs: see
-            `TemplateCoverage`.
-        count_instructions: returns the tokens of completions that are tokenized apart from their
-            prompts: see `instructions`; None where they are tokenized together.
+        load: returns the encoder that counts; called once, when something is counted.
+        made_by: a function and its arguments that build this tokenizer again, in another process
+            too.
+        render_chats: takes (messages, template inputs) of each chat, and returns its text.
+        mark_chats: takes the same and a function that locates tokens, and returns a mask of each
+            chat: 1 for a token of an assistant's turn, 0 for others.
+        split_chats: takes (messages, template inputs, number of messages of the prompt) of each
+            chat, and returns the text of its prompt and the text of all of it.
+        left_out: takes messages and template inputs of one chat, and returns the names of what the
+            template leaves out of its text: see `TemplateCoverage`.
+        count_instructions: takes a batch call and (prompt, completion) pairs, and returns (n, 2)
+            tokens of both together, and of the prompt: see `instructions`. None where prompts and
+            completions are tokenized together.
+
+    The four functions for chats are None until `with_chat_template` sets them.
     """
 
     name: str
@@ -123,14 +129,15 @@ class Tokenizer:
         return f"tokenizer {self.name!r} cannot count it: {reason[:200]}"
 
     def without_shortcuts(self) -> "Tokenizer":
-        """Return it such that the tokenizer itself counts every text."""
+        """Return a tokenizer that itself counts every text, without a faster way."""
         return replace(self, load=self.encoder.without_shortcuts)
 
     def expect(self, bytes_: int) -> None:
         """Announce how much text will come, in bytes, so that the fast engine is loaded early."""
-        texts = self.encoder if self.render_chats is None else self.encoder.rendered
-        if texts.engine is not None:
-            texts.engine.expect(bytes_)
+        # Texts of chats have an engine of their own, which adds no special tokens.
+        encoder = self.encoder if self.render_chats is None else self.encoder.rendered
+        if encoder.engine is not None:
+            encoder.engine.expect(bytes_)
 
     def count(
         self,
@@ -138,11 +145,14 @@ class Tokenizer:
         on_error: OnError | None = None,
         left_out: Counter[str] | None = None,
     ) -> "Counted":
-        """Return the tokens of each sample.
+        """Count the tokens of each sample.
 
-        An exception that the tokenizer raises is passed to `on_error` with the position of its
-        sample, or propagates if there is no `on_error`. `left_out` counts the chats that the
-        template does not render completely, by what it leaves out.
+        Args:
+            content: the samples.
+            on_error: gets the position of each sample on which the tokenizer raises, and the
+                exception; without it, the exception propagates.
+            left_out: a counter, to which each name of what the template leaves out of chats is
+                added, once for every chat.
 
         Raises:
             MiscountError: see `EngineCounter.count` and `PieceCounter.count`.
@@ -150,130 +160,164 @@ class Tokenizer:
         if isinstance(content, Chats):
             return self._count_chats(content, on_error, Counter() if left_out is None else left_out)
         encoder = self.encoder
+        # `measure` is the tokenizer's own way, for samples that no faster way counts.
         measure, has_prompts = encoder.count, isinstance(content, Completions | Instructions)
         if isinstance(content, Instructions):
             assert self.count_instructions is not None, "it was prepared for them before"
             measure = partial(self.count_instructions, encoder.encode)
         elif has_prompts:
             measure = partial(count_completions, encoder.encode)
-        found: Ints = np.full((len(content), 2) if has_prompts else len(content), -1, np.int64)
+        # With prompts, a second column has the tokens that carry no loss: see `_counted`.
+        results: Ints = np.full((len(content), 2) if has_prompts else len(content), -1, np.int64)
         for first, last in content.ranges(TOGETHER_BYTES, len(content)):
-            samples, counted = content.slice(first, last), None
-            with counting_after(first):
+            samples, counts = content.slice(first, last), None
+            with counting_after(first):  # says which texts of this block are checked
                 if isinstance(samples, Completions):
-                    counted = encoder.count_completions_faster(samples.first, samples.joined())
-                elif not has_prompts:
-                    counted = encoder.count_faster(samples.first, samples.second)
-            if counted is None:
-                self._measure(measure, samples, found[first:last], first, on_error)
+                    counts = encoder.count_completions_faster(samples.first, samples.joined())
+                elif not has_prompts:  # Instructions have no faster way
+                    counts = encoder.count_faster(samples.first, samples.second)
+            if counts is None:
+                self._measure(measure, samples, results[first:last], first, on_error)
             else:
-                found[first:last] = counted
-        return _counted(found)
+                results[first:last] = counts
+        return _counted(results)
 
     def _count_chats(
         self, chats: Chats, on_error: OnError | None, left_out: Counter[str]
     ) -> "Counted":
+        """Count the tokens of chats, and count in `left_out` what the template leaves out."""
         if isinstance(chats, AssistantChats):
             counted = self._count_marked(chats, on_error)
         else:
             is_split = isinstance(chats, CompletionChats)
+            # A tokenizer is prepared for chats or for texts once, by the first samples of a corpus.
             if is_split and self.split_chats is None:
                 raise InputError(
                     "prompts are chats, but those that came first, or standard input, were taken "
                     "for texts: pass files that have chats only"
                 )
             measure = self._measure_split if is_split else self._measure_rendered
-            found: Ints = np.full((len(chats), 2) if is_split else len(chats), -1, np.int64)
-            self._measure(measure, chats, found, 0, on_error)
-            counted = _counted(found)
+            results: Ints = np.full((len(chats), 2) if is_split else len(chats), -1, np.int64)
+            self._measure(measure, chats, results, 0, on_error)
+            counted = _counted(results)
         if self.left_out is not None:
             for i in counted.samples.tolist():
                 left_out.update(self.left_out(chats.messages[i], chats.inputs[i]))
         return counted
 
     def _measure_rendered(self, chats: list[Any]) -> Ints:
+        """Return (n,) tokens of the texts of chats, each its messages and its template inputs."""
         assert self.render_chats is not None, "it was given its chat template before"
         texts = self.render_chats(chats)
-        counted = self.encoder.rendered.count_faster(pa.array(texts, pa.large_string()))
-        return self.encoder.rendered.count(texts) if counted is None else counted
+        counts = self.encoder.rendered.count_faster(pa.array(texts, pa.large_string()))
+        return self.encoder.rendered.count(texts) if counts is None else counts
 
     def _measure_split(self, chats: list[Any]) -> Ints:
+        """Return (n, 2) tokens of chats, and how many of them each shares with its prompt.
+
+        Each chat is its messages, its template inputs, and the number of messages of its prompt.
+        """
         assert self.split_chats is not None
         texts, encoder = self.split_chats(chats), self.encoder.rendered
         sides = (pa.array(side, pa.large_string()) for side in zip(*texts, strict=True))
-        counted = encoder.count_completions_faster(*sides)
-        return count_completions(encoder.encode, texts) if counted is None else counted
+        counts = encoder.count_completions_faster(*sides)
+        return count_completions(encoder.encode, texts) if counts is None else counts
 
     def _count_marked(self, chats: AssistantChats, on_error: OnError | None) -> "Counted":
+        """Count the tokens of chats, and find those of assistants' turns, which carry loss."""
         assert self.mark_chats is not None, "it was given its chat template before"
+        # The mask of a chat, one byte for each token; None stays where the chat cannot be counted.
         masks = np.full(len(chats), None, dtype=object)
         mark, locate = self.mark_chats, self.encoder.locate
-        self._measure(lambda some: mark(some, locate), chats, masks, 0, on_error)
+        self._measure(lambda batch: mark(batch, locate), chats, masks, 0, on_error)
         tokens = np.array([-1 if mask is None else len(mask) for mask in masks], dtype=np.int64)
-        together = np.frombuffer(b"".join(mask or b"" for mask in masks), dtype=bool)
-        trained = TokenRanges.of_mask(together, offsets_from_sizes(np.maximum(tokens, 0)))
+        all_masks = np.frombuffer(b"".join(mask or b"" for mask in masks), dtype=bool)
+        trained = TokenRanges.of_mask(all_masks, offsets_from_sizes(np.maximum(tokens, 0)))
         return Counted(tokens, np.flatnonzero(tokens >= 0), {"trained": trained})
 
     def _measure(
         self,
         measure: Callable[[list[Any]], Any],
         content: Texts | Chats,
-        found: npt.NDArray[Any],
+        results: npt.NDArray[Any],
         before: int,
         on_error: OnError | None,
     ) -> None:
-        """Put what is measured of each sample into `found`, some samples at a time."""
+        """Apply `measure` to samples, in batches, and write one result for each sample.
+
+        Args:
+            measure: takes a list of samples, and returns one result for each.
+            content: the samples.
+            results: the array to write to; unchanged where a sample raises.
+            before: number of samples before these, for the positions that `on_error` gets.
+            on_error: see `count`.
+        """
         # Few enough together that their ids fit in memory.
         for first, last in content.ranges(_BATCH_BYTES, _BATCH_SAMPLES):
             samples = content.slice(first, last).to_list()
             try:
                 with panics_as_errors(), counting_after(first):
-                    found[first:last] = _measured(measure, samples)
-            except MiscountError:
+                    results[first:last] = _one_result_each(measure, samples)
+            except MiscountError:  # about a faster way, not about a sample
                 raise
             except Exception as error:
                 # Whatever a tokenizer or a template raises is about one sample: find out which.
                 if on_error is None:
                     raise
-                _one_by_one(measure, samples, found[first:last], before + first, on_error, error)
+                _one_by_one(measure, samples, results[first:last], before + first, on_error, error)
 
 
 def _one_by_one(
     measure: Callable[[list[Any]], Any],
     samples: Sequence[Any],
-    found: npt.NDArray[Any],
+    results: npt.NDArray[Any],
     first: int,
     on_error: OnError,
-    error: Exception,
+    batch_error: Exception,
 ) -> None:
+    """Measure the samples of a batch that raised, one at a time, to find those that cause it.
+
+    Args:
+        measure: takes a list of samples, and returns one result for each.
+        samples: the batch.
+        results: the array to write to; unchanged where a sample raises.
+        first: position of the first sample.
+        on_error: gets the position of each sample that raises, and its exception.
+        batch_error: what the batch raised; raised again if each sample can be measured alone.
+    """
     any_failed = False
     for i, sample in enumerate(samples):
         try:
             with panics_as_errors():
-                found[i] = _measured(measure, [sample])[0]
+                results[i] = _one_result_each(measure, [sample])[0]
         except MiscountError:
             raise
-        except Exception as own:
+        except Exception as error:
             any_failed = True
-            on_error(first + i, own)
-    # No sample alone is at fault, as where all of them get one result: the error would be lost.
+            on_error(first + i, error)
+    # For example a tokenizer that returns one result for the whole batch: no sample is at fault.
     if not any_failed:
-        raise error
+        raise batch_error
 
 
-def _measured(measure: Callable[[list[Any]], Any], samples: list[Any]) -> Any:
-    """Return what is measured of samples. Raise ValueError unless that is one result each."""
-    found = measure(samples)
+def _one_result_each(measure: Callable[[list[Any]], Any], samples: list[Any]) -> Any:
+    """Return `measure(samples)`. Raise ValueError unless it has one result for each sample."""
+    results = measure(samples)
     # NumPy would let one result stand for all samples.
-    if len(found) != len(samples):
-        raise ValueError(f"{len(found):,} results for {len(samples):,} samples")
-    return found
+    if len(results) != len(samples):
+        raise ValueError(f"{len(results):,} results for {len(samples):,} samples")
+    return results
 
 
-def _counted(found: Ints) -> Counted:
-    """Return the result for (n,) tokens, or (n, 2) with those shared with a prompt; -1 for none."""
-    if found.ndim == 1:
-        return Counted(found, np.flatnonzero(found >= 0))
-    tokens = found[:, 0]
-    trained = TokenRanges.of_last(tokens, tokens - found[:, 1])
+def _counted(results: Ints) -> Counted:
+    """Return `Counted` from one array.
+
+    Args:
+        results: (n,) tokens of each sample, or (n, 2) its tokens and how many of them carry no
+            loss, at its beginning; -1 where it could not be counted.
+    """
+    if results.ndim == 1:
+        return Counted(results, np.flatnonzero(results >= 0))
+    tokens = results[:, 0]
+    trained = TokenRanges.of_last(tokens, tokens - results[:, 1])
     return Counted(tokens, np.flatnonzero(tokens >= 0), {"trained": trained})
