@@ -135,7 +135,7 @@ def whole(tokenizer: Tokenizer, texts: list[str]) -> list[int]:
 
 def by_pieces(counter: PieceCounter, texts: list[str]) -> list[int]:
     """Also where pieces do not repeat, and without the check that would hide a wrong cut."""
-    return counter._recount([pa.array(texts, pa.large_string())]).tolist()
+    return counter._count_sides([pa.array(texts, pa.large_string())]).tolist()
 
 
 def assert_equal_counts(tokenizer: Tokenizer, counter: PieceCounter, texts: list[str]) -> None:

@@ -29,7 +29,7 @@ def test_the_parts_of_a_text_have_its_tokens(name):
         texts = texts_of_entries(entries, 60, seed) + crafted_texts(20, seed)
         texts += ["".join(text.split()) * 3 for text in texts]
         for i in long.positions(texts):
-            parts, repeated = long.cut(texts[i])
+            parts, repeated = long.split(texts[i])
             expected = tokens(tokenizer, [texts[i]])
             assert tokens(tokenizer, parts) - tokens(tokenizer, repeated) == expected
             cuts += len(repeated)
@@ -49,8 +49,8 @@ def spelled(*merges: str, **options) -> Tokenizer:
 
 def test_a_text_is_cut_where_no_entry_spans():
     long = LongTexts(spelled("a b", "x y"))
-    assert long.cut("ab" * 11 + "xyba") == (["ab" * 10, "babxyba"], ["b"])
-    assert LongTexts(spelled("a a")).cut("a" * 300) == (["a" * 300], [])
+    assert long.split("ab" * 11 + "xyba") == (["ab" * 10, "babxyba"], ["b"])
+    assert LongTexts(spelled("a a")).split("a" * 300) == (["a" * 300], [])
 
 
 @pytest.mark.parametrize(
@@ -79,9 +79,9 @@ def test_the_engine_counts_parts(monkeypatch):
 
     tokenizer = spelled("a b", "x y")
     cut = []
-    own = LongTexts.cut
+    own = LongTexts.split
     monkeypatch.setattr(EngineCounter, "_note", lambda self, *_: self.load())
-    monkeypatch.setattr(LongTexts, "cut", lambda self, text: cut.append(text) or own(self, text))
+    monkeypatch.setattr(LongTexts, "split", lambda self, text: cut.append(text) or own(self, text))
     texts = ["short", "abxyba" * 100, "", "ab xy y1 " * 50]
     assert token_lengths(texts, tokenizer).tolist() == [
         len(each) for each in tokenizer.encode_batch_fast(texts)

@@ -41,7 +41,7 @@ RANDOM = st.text(st.characters(exclude_categories=("Cs",)), max_size=30)
 @pytest.fixture(autouse=True)
 def always_by_pieces(monkeypatch):
     """Also where pieces do not repeat, and without the check that would hide a wrong cut."""
-    monkeypatch.setattr(PieceCounter, "_repeat", lambda *_: True)
+    monkeypatch.setattr(PieceCounter, "_pieces_repeat", lambda *_: True)
     monkeypatch.setattr(CountCheck, "check", lambda *_: None)
 
 
@@ -140,7 +140,7 @@ def test_pieces_with_unknown_characters_are_asked_once(monkeypatch, model):
     tokenizer.add_special_tokens(["<unk>", "<pad>"])
     cuts = find_cuts(tokenizer)
     assert cuts is not None
-    monkeypatch.setattr(PieceCounter, "_alone", lambda *_: pytest.fail("asked again"))
+    monkeypatch.setattr(PieceCounter, "_tokenize_separately", lambda *_: pytest.fail("asked again"))
     assert_equal_counts(tokenizer, PieceCounter(tokenizer, cuts), ["a 日 a", "éa", "", "a a"])
 
 
@@ -173,7 +173,7 @@ def test_what_is_remembered_has_a_limit(counters, monkeypatch):
 def test_the_check_compares_what_users_get(monkeypatch, sides):
     """A wrong number of special tokens is found, for texts and for pairs."""
     monkeypatch.undo()
-    monkeypatch.setattr(PieceCounter, "_repeat", lambda *_: True)
+    monkeypatch.setattr(PieceCounter, "_pieces_repeat", lambda *_: True)
     monkeypatch.setattr(post_processing, "_find", lambda *_: 7)
     tokenizer = byte_level(None)
     counter = PieceCounter(tokenizer, find_cuts(tokenizer))

@@ -28,7 +28,7 @@ TEXTS = st.lists(st.sampled_from(["", "a", " the", "<pad>", "é日", "some words
 def _unchecked(monkeypatch):
     """Without the check of some texts, and with pieces however rarely they repeat."""
     monkeypatch.setattr(CountCheck, "check", lambda *_: None)
-    monkeypatch.setattr(PieceCounter, "_repeat", lambda *_: True)
+    monkeypatch.setattr(PieceCounter, "_pieces_repeat", lambda *_: True)
 
 
 def templated(single: str, pair: str, *, is_inside: bool) -> Tokenizer:

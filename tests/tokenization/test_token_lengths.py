@@ -144,9 +144,9 @@ def _wrong_cuts(monkeypatch):
 
     def find(definition):
         found = find_cuts(definition)
-        after = bytearray(found.after)
+        after = bytearray(found.right)
         after[ord("e")] |= 2
-        return rules.Cuts(found.before, bytes(after))
+        return rules.Cuts(found.left, bytes(after))
 
     from batchstat.tokenization.counting import safe_cuts as rules
     from batchstat.tokenization.loading import load as loading

@@ -19,7 +19,10 @@ SPECIAL_TOKENS = ["<|endoftext|>", "<|im_start|>", "<|im_end|>"]
 
 
 def train(corpus: Path) -> str:
-    """Return the tokenizer.json of a byte-level BPE (gpt2's pattern, without added tokens)."""
+    """Train a byte-level BPE on a text file, and return its tokenizer.json.
+
+    It splits texts by the pattern of gpt2. Its alphabet has every byte, so it has no unknown token.
+    """
     tokenizer = Tokenizer(models.BPE())
     tokenizer.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
     tokenizer.decoder = decoders.ByteLevel()
@@ -37,7 +40,7 @@ def main() -> None:
     """Read the corpus named on the command line and write the file."""
     if len(sys.argv) != 2:
         sys.exit("usage: python -m batchstat.tokenization.builtin.train CORPUS.txt")
-    # gzip stores the time otherwise, and the same corpus would give another file.
+    # mtime=0, because gzip stores the time otherwise: the same corpus would give another file.
     packed = gzip.compress(train(Path(sys.argv[1])).encode(), mtime=0)
     Path(__file__).with_name(FILE).write_bytes(packed)
 

@@ -1,4 +1,4 @@
-"""Count some texts of every block with the tokenizer itself too, to find a faster way wrong."""
+"""Count some texts of every block with the tokenizer itself too, and compare with a faster way."""
 
 import zlib
 from collections.abc import Callable, Iterator, Sequence
@@ -15,14 +15,17 @@ from batchstat.storage.arrow_numbers import as_arrow
 from batchstat.tokenization.counting.panics import panics_as_errors
 
 _SHARES = ((8 << 20, 100), (1 << 30, 200))
-"""Of a block that begins before so many bytes of its file, one byte in so many is checked."""
+"""One byte in 100 is checked of blocks in the first 8 MB of a file, one in 200 up to 1 GB."""
 _LAST_SHARE = 800
+"""After that, one byte in 800."""
 _EXCERPT = 16_384
-"""Characters of a text that are checked; in a longer text, at a random position."""
+"""Most characters of a text that are checked; of a longer text, so many at a random position."""
 _SEED_BYTES = 32 << 10
+"""Bytes at the beginning of a block from which its random numbers are seeded."""
 
 Recount = Callable[[Sequence[pa.LargeStringArray]], Ints]
-"""Returns (n,) tokens of samples, given their sides, by the way of counting that is checked."""
+"""Returns (n,) tokens of samples by the way of counting that is checked. A sample has one side, a
+text, or two, the texts of a pair; the argument has a column for each side."""
 
 
 class MiscountError(Exception):
@@ -39,7 +42,7 @@ def encodings(
     *,
     special_tokens: bool = False,
 ) -> list[tokenizers.Encoding]:
-    """Return what a tokenizer makes of texts or pairs. Raise RefusedError if it raises."""
+    """Tokenize texts or pairs, and raise RefusedError if the tokenizer raises anything."""
     try:
         with panics_as_errors():
             return backend.encode_batch_fast(list(samples), add_special_tokens=special_tokens)
@@ -48,19 +51,23 @@ def encodings(
 
 
 _PLACE: ContextVar[tuple[int, int]] = ContextVar("_PLACE", default=(0, 0))
-"""First byte of the split that is counted, and records of it before the texts that are counted."""
+"""Where the texts that this thread counts are in their file: the first byte of their split, and the
+number of records of the split before them."""
 
 
 @contextmanager
 def counting_after(records: int, *, first_byte: int = 0) -> Iterator[None]:
-    """Say how many records are before the texts that this thread counts meanwhile, in the split
-    that begins at `first_byte`, or in the texts that were placed before.
+    """Say where the texts are that this thread counts in the `with` block, for `CountCheck`.
 
-    Some texts reach a counter through transformers, which passes nothing on, so they cannot bring
-    their place with them.
+    It is nested: each level adds to the place of the level around it. A context variable is used
+    because some texts reach a counter through transformers, which passes no arguments on.
+
+    Args:
+        records: records before these texts, in their split or in the texts of the level around.
+        first_byte: where their split begins in its file; 0 on inner levels.
     """
-    placed_byte, placed_records = _PLACE.get()
-    token = _PLACE.set((placed_byte + first_byte, placed_records + records))
+    outer_byte, outer_records = _PLACE.get()
+    token = _PLACE.set((outer_byte + first_byte, outer_records + records))
     try:
         yield
     finally:
@@ -69,14 +76,14 @@ def counting_after(records: int, *, first_byte: int = 0) -> Iterator[None]:
 
 @dataclass(frozen=True, eq=False)
 class CountCheck:
-    """Check of one way of counting; may be called from several threads.
+    """Checks the counts of one way of counting; may be called from several threads.
 
-    Which texts are checked follows from the bytes of their block and its place in its file alone:
-    a difference that one run finds, every run finds, whatever the machine was doing.
+    Which texts are checked depends only on the bytes of their block and its place in its file, not
+    on time or threads: a difference that one run finds is found by every run.
 
     Attributes:
-        backend: what counts are checked against.
-        way: names what is checked, with its verb, for messages.
+        backend: the tokenizer whose counts are right.
+        way: names the way of counting, with a verb, for messages: "its pieces have".
         special_tokens: whether special tokens are counted.
     """
 
@@ -85,66 +92,80 @@ class CountCheck:
     special_tokens: bool = True
 
     def check(self, sides: Sequence[pa.LargeStringArray], counts: Ints, recount: Recount) -> None:
-        """Count some samples whole: the first of a block and random ones; of long ones, a part.
+        """Compare the counts of some samples of a block, its first ones and random ones.
 
         Args:
-            sides: (n,) texts, or the first and the second texts of pairs.
-            counts: (n,) their tokens, special tokens counted.
-            recount: counts parts of texts as `counts` were counted.
+            sides: a column of n texts; or two, the first and the second texts of n pairs.
+            counts: (n,) tokens of the samples by the way that is checked, with special tokens.
+            recount: counts other samples in the same way: parts of long texts are compared.
 
         Raises:
             MiscountError: the counts of a sample differ.
             RefusedError: the tokenizer raises on a sample.
         """
-        ends = [text_buffers(side)[0] for side in sides]
-        sizes = np.sum([np.minimum(np.diff(each), _EXCERPT) for each in ends], axis=0)
-        bytes_ = sum(int(each[-1]) for each in ends)
-        first_byte, record = _PLACE.get()
-        # Not every format knows at which byte a record begins; how many come before it, all do.
-        offset = first_byte + record * bytes_ // max(1, len(counts))
+        borders = [text_buffers(side)[0] for side in sides]
+        # Bytes of each sample that would be checked.
+        sizes = np.sum([np.minimum(np.diff(each), _EXCERPT) for each in borders], axis=0)
+        bytes_ = sum(int(each[-1]) for each in borders)
+        first_byte, records_before = _PLACE.get()
+        # Where the block begins in its file, estimated: not every format knows at which byte a
+        # record begins, but all know how many come before it.
+        offset = first_byte + records_before * bytes_ // max(1, len(counts))
         share = next((n for most, n in _SHARES if offset < most), _LAST_SHARE)
         _, data = text_buffers(sides[0])
         seed = zlib.crc32(data.slice(0, min(data.size, _SEED_BYTES)))
         rng = np.random.default_rng((seed, offset))
-        picked = _picked(sizes, bytes_ // share, rng)
+        picked = _pick(sizes, bytes_ // share, rng)
         texts = [side.take(as_arrow(picked)).to_pylist() for side in sides]
         self._compare(texts, counts[picked], recount, rng)
 
     def _compare(
         self, texts: Sequence[list[str]], counts: Ints, recount: Recount, rng: np.random.Generator
     ) -> None:
-        """Compare the counts of some samples, given their sides."""
-        parts = [[_excerpt(text, rng) for text in side] for side in texts]
-        samples = list(zip(*parts, strict=True))
+        """Tokenize some samples, and raise MiscountError if a count differs.
+
+        Args:
+            texts: a list of texts for each side of the samples.
+            counts: (n,) tokens of the samples by the way that is checked.
+            recount: counts excerpts of long texts in the same way.
+            rng: says where an excerpt begins.
+        """
+        excerpts = [[_excerpt(text, rng) for text in side] for side in texts]
+        samples = list(zip(*excerpts, strict=True))
         is_part = np.array(
             [part != text for part, text in zip(samples, zip(*texts, strict=True), strict=True)]
         )
+        # `counts` are of whole texts, but of a long text only an excerpt is compared.
         if is_part.any():
-            columns = [pa.array(side, pa.large_string()) for side in parts]
+            columns = [pa.array(side, pa.large_string()) for side in excerpts]
             counts = np.where(is_part, recount(columns), counts)
         encoded = encodings(
             self.backend,
-            parts[0] if len(parts) == 1 else samples,
+            excerpts[0] if len(excerpts) == 1 else samples,
             special_tokens=self.special_tokens,
         )
-        by_text = np.fromiter(map(len, encoded), np.int64, len(samples))
-        differing = np.flatnonzero(by_text != counts)
+        right = np.fromiter(map(len, encoded), np.int64, len(samples))
+        differing = np.flatnonzero(right != counts)
         if len(differing):
             i = int(differing[0])
             text = " | ".join(samples[i])
             shown = text if len(text) <= 80 else f"{text[:80]}…"
-            raise MiscountError(f"{shown!r} has {by_text[i]} tokens, but {self.way} {counts[i]}")
+            raise MiscountError(f"{shown!r} has {right[i]} tokens, but {self.way} {counts[i]}")
 
 
-def _picked(sizes: Ints, budget: int, rng: np.random.Generator) -> Ints:
-    """Return positions of texts that fit into a budget: half of it the first, half random ones."""
+def _pick(sizes: Ints, budget: int, rng: np.random.Generator) -> Ints:
+    """Choose samples to check, by their sizes in bytes: the first ones and random ones.
+
+    Each of the two takes half of the budget, but at least one sample. Returns positions, ascending
+    and each once.
+    """
     order = rng.permutation(len(sizes))
     return np.union1d(
-        np.arange(_fitting(sizes, budget // 2)), order[: _fitting(sizes[order], budget // 2)]
+        np.arange(_n_fitting(sizes, budget // 2)), order[: _n_fitting(sizes[order], budget // 2)]
     )
 
 
-def _fitting(sizes: Ints, budget: int) -> int:
+def _n_fitting(sizes: Ints, budget: int) -> int:
     """Return how many of the first sizes fit into a budget together; at least one."""
     return max(1, int(np.searchsorted(np.cumsum(sizes), budget, side="right")))
 
@@ -157,9 +178,13 @@ def _excerpt(text: str, rng: np.random.Generator) -> str:
 
 
 def text_buffers(texts: pa.LargeStringArray) -> tuple[Ints, pa.Buffer]:
-    """Return (n + 1,) start of each text in the bytes of all texts, and those bytes."""
+    """Return the bytes of n texts as Arrow has them, without a copy.
+
+    Returns (n + 1,) where each text begins in these bytes, and the last one ends; and the bytes.
+    """
+    # The array may be a slice of a longer one, with which it shares its buffers.
     _, offsets, data = texts.buffers()
     starts = np.frombuffer(offsets, dtype=np.int64)[texts.offset : texts.offset + len(texts) + 1]
-    if data is None:
+    if data is None:  # Arrow has no buffer where all texts are empty
         return starts, pa.py_buffer(b"")
     return starts - starts[0], data.slice(starts[0], starts[-1] - starts[0])

@@ -1,8 +1,9 @@
 """Count whole texts with fastokens, a faster engine for tokenizers that `engine_gate` admits.
 
-Loading it takes as long as counting some megabytes without it, so it is loaded when so many are
-known to come, or twice as many have come, on a thread of its own: reading goes on meanwhile. The
-gate is asked only then: it reads the whole vocabulary of some tokenizers.
+Loading the engine takes as long as counting some megabytes without it. So it is loaded only once
+that much text is known to come, or twice as much has been counted; on a thread of its own, so that
+reading goes on meanwhile. Whether the gate admits the tokenizer is found out only then, because
+that reads the whole vocabulary of some tokenizers.
 """
 
 import json
@@ -30,26 +31,28 @@ if TYPE_CHECKING:
 
 _LOADED_FOR_BYTES = 4 << 20
 _LOADED_FOR_BYTES_PER_TOKEN = 20
-"""The engine is loaded for so much text: more, by this for each core, for a large vocabulary, which
-takes longer to load on one core, while others would count all the faster."""
+"""The engine is loaded for at least so much text, and so many bytes for each token of the
+vocabulary and each core: a large vocabulary takes longer to load, on one core, and the more cores
+there are, the more text they would count without the engine in that time."""
 _FIRST_TEXTS = 64
-"""Texts of its first call: enough that every one of its threads takes part."""
+"""Texts in the engine's first call: enough that each of its threads starts."""
 
 
 class EngineCounter(Shortcut):
-    """Counter of the texts of one run; may be called from several threads.
+    """Counts the texts of one run; may be called from several threads.
 
-    It counts none as long as the engine is not loaded.
+    Its methods return None, and count nothing, as long as the engine is not loaded.
     """
 
     def __init__(self, backend: tokenizers.Tokenizer, *, special_tokens: bool = True) -> None:
-        """Use a tokenizer without truncation and padding."""
+        """Prepare to load the engine for a tokenizer, which has no truncation and no padding."""
         super().__init__(backend, "fastokens counts", special_tokens=special_tokens)
         self._splits_special_tokens: bool = backend.encode_special_tokens
         self._long_texts = LongTexts(backend)
         self._engine: Engine | None = None
         self._loading: threading.Thread | None = None
-        self._bytes, self._noting = 0, threading.Lock()
+        # Bytes that were counted without the engine so far; the lock guards them and `_loading`.
+        self._bytes, self._lock = 0, threading.Lock()
         self._worth_loading = max(
             _LOADED_FOR_BYTES, _LOADED_FOR_BYTES_PER_TOKEN * cores() * backend.get_vocab_size()
         )
@@ -57,7 +60,8 @@ class EngineCounter(Shortcut):
     def load(self) -> None:
         """Load the engine now.
 
-        If it does not admit or refuses the tokenizer, `count` goes on returning None.
+        If the gate does not admit the tokenizer, or the engine refuses it, nothing is loaded, and
+        `count` returns None as before.
         """
         if not engine_admits(self._backend):
             return
@@ -69,10 +73,10 @@ class EngineCounter(Shortcut):
             self._engine = None
 
     def expect(self, bytes_: int) -> None:
-        """Begin to load the engine, unless begun before, if that pays for so much text."""
-        with self._noting:
-            begun = self._engine is not None or self._loading is not None
-            if not begun and bytes_ >= self._worth_loading:
+        """Begin to load the engine, on a thread, if that pays for `bytes_` of text to come."""
+        with self._lock:
+            has_begun = self._engine is not None or self._loading is not None
+            if not has_begun and bytes_ >= self._worth_loading:
                 self._loading = threading.Thread(target=self.load, name="loading fastokens")
                 self._loading.start()
 
@@ -81,36 +85,44 @@ class EngineCounter(Shortcut):
     ) -> Ints | None:
         """Return (n, 2) tokens of texts, and how many each shares with its prompt: see `prompts`.
 
-        None, and MiscountError, as in `count`.
+        Returns None in the cases of `count`, and raises MiscountError as it does.
+
+        Args:
+            prompts: n prompts.
+            wholes: n texts, each of which begins with its prompt.
         """
         special, sides = self._special[1], [prompts, wholes]
-        if special is None or not self._is_taken(sides):
+        # The special tokens differ from text to text, or the engine is not loaded.
+        if special is None or not self._can_count_now(sides):
             return None
         around = Surroundings.find(self._backend, special)
         if around is None:
             return None
         try:
             texts = [side.to_pylist() for side in sides]
-            first, second = map(self._checked_ids, sides, texts)
-            shared, uncertain = shared_ids(first, second, around)
-            found = np.stack([np.diff(second[1]) + special, shared], axis=1)
-            again = {*np.flatnonzero(uncertain).tolist(), *chain(*map(texts_to_leave, texts))}
-            if again:
+            # Each the ids of all texts of a side, end to end, and where those of each text begin.
+            prompt_ids, whole_ids = map(self._checked_ids, sides, texts)
+            shared, is_uncertain = shared_ids(prompt_ids, whole_ids, around)
+            counts = np.stack([np.diff(whole_ids[1]) + special, shared], axis=1)
+            # Of these samples, ids may be wrong or not enough: the tokenizer itself counts them.
+            slow = {*np.flatnonzero(is_uncertain).tolist(), *chain(*map(texts_to_leave, texts))}
+            if slow:
                 special_tokens = self._check.special_tokens
                 encode = partial(encodings, self._backend, special_tokens=special_tokens)
-                rows = sorted(again)
-                found[rows] = count_completions(encode, [(texts[0][i], texts[1][i]) for i in rows])
-        except RefusedError:
+                rows = sorted(slow)
+                counts[rows] = count_completions(encode, [(texts[0][i], texts[1][i]) for i in rows])
+        except RefusedError:  # the ordinary way then finds the text on which it raises
             return None
-        return found
+        return counts
 
     def token_ids(self, column: pa.LargeStringArray) -> tuple[Ints, Ints, set[int]] | None:
-        """Return the ids of texts, without special tokens and laid end to end, (n + 1,) where those
-        of each begin, and the positions of texts whose ids may be wrong.
+        """Return the ids of n texts, without special tokens.
 
-        None, and MiscountError, as in `count`.
+        Returns all ids, end to end; (n + 1,) where the ids of each text begin in them; and the
+        positions of texts whose ids may be wrong. Returns None in the cases of `count`, and raises
+        MiscountError as it does.
         """
-        if self._special[1] is None or not self._is_taken([column]):
+        if self._special[1] is None or not self._can_count_now([column]):
             return None
         texts = column.to_pylist()
         try:
@@ -119,7 +131,11 @@ class EngineCounter(Shortcut):
             return None
 
     def _checked_ids(self, column: pa.LargeStringArray, texts: list[str]) -> tuple[Ints, Ints]:
-        """Return the ids of texts, which the column has too, as `_ids` does.
+        """Return the ids of texts as `_ids` does, after the counts of some were checked.
+
+        Args:
+            column: the texts.
+            texts: the same texts as Python's strings.
 
         Raises:
             MiscountError: see `count`.
@@ -128,14 +144,18 @@ class EngineCounter(Shortcut):
         assert special is not None
         ids, offsets = self._ids(texts)
         counts = np.diff(offsets) + special
-        # Else the check would take what the engine counts differently for a miscount.
+        # Some texts are known to be counted differently by the engine. With its own counts of
+        # them, the check would fail; `_count_sides` counts them by the tokenizer itself.
         if texts_to_leave(texts):
-            counts = self._recount([column])
-        self._check.check([column], counts, self._recount)
+            counts = self._count_sides([column])
+        self._check.check([column], counts, self._count_sides)
         return ids, offsets
 
-    def _is_taken(self, sides: Sequence[pa.LargeStringArray]) -> bool:
-        """Return whether the engine is loaded, once texts are noted that are counted without."""
+    def _can_count_now(self, sides: Sequence[pa.LargeStringArray]) -> bool:
+        """Return whether the engine is loaded; wait for it if it is being loaded.
+
+        Texts that come before are added to what was counted without it, which may start loading.
+        """
         if self._engine is None:
             self._note(sum(side.nbytes for side in sides))
             # Loading while others count would take twice as long on two cores.
@@ -144,32 +164,38 @@ class EngineCounter(Shortcut):
         return self._engine is not None
 
     def _note(self, bytes_: int) -> None:
-        """Note that so much is to be counted without the engine: as much may come again."""
-        with self._noting:
-            self._bytes += bytes_
-            noted = self._bytes
-        self.expect(noted // 2)
+        """Note that `bytes_` of text are counted without the engine, and load it if that pays.
 
-    def _side(self, column: pa.LargeStringArray) -> Ints:
+        How much will come is not known. At least half of what has been counted so far is assumed.
+        """
+        with self._lock:
+            self._bytes += bytes_
+            counted_bytes = self._bytes
+        self.expect(counted_bytes // 2)
+
+    def _count_side(self, column: pa.LargeStringArray) -> Ints:
         """Return (n,) tokens of texts, without special tokens."""
         texts = column.to_pylist()
+        # Texts of many megabytes are split, counted by their parts, and empty for the engine.
         long = self._long_texts.positions(texts)
-        cut = {i: self._long_texts.cut(texts[i]) for i in long}
+        split_texts = {i: self._long_texts.split(texts[i]) for i in long}
         for i in long:
             texts[i] = ""
-        counts = self._by_engine(texts)
-        for i, (parts, repeated) in cut.items():
-            counts[i] = self._by_engine(parts).sum() - self._by_engine(repeated).sum()
+        counts = self._count_by_engine(texts)
+        for i, (parts, repeated) in split_texts.items():
+            # Characters that begin a part and end the part before it are counted twice.
+            counts[i] = self._count_by_engine(parts).sum() - self._count_by_engine(repeated).sum()
+        # The engine is known to count some texts differently: the tokenizer itself counts them.
         if left := texts_to_leave(texts):
             encoded = encodings(self._backend, [texts[i] for i in left])
             counts[left] = list(map(len, encoded))
         return counts
 
-    def _by_engine(self, texts: list[str]) -> Ints:
+    def _count_by_engine(self, texts: list[str]) -> Ints:
         return np.diff(self._ids(texts)[1])
 
     def _ids(self, texts: list[str]) -> tuple[Ints, Ints]:
-        """Return the ids of texts, laid end to end, and (n + 1,) where those of each begin."""
+        """Return the ids of n texts, end to end, and (n + 1,) where the ids of each begin."""
         assert self._engine is not None
         try:
             with panics_as_errors():
@@ -186,11 +212,13 @@ def _load(definition: str) -> "Engine":
     """Load the engine for a tokenizer.json; the last one stays loaded for later runs."""
     from fastokens import Tokenizer as Engine
 
-    # Special tokens are counted apart, and the engine refuses some post-processors. Parsing the
-    # whole definition would take a fifth of the time; in a text inside it, quotes are escaped.
+    # The post-processor is replaced by null: the engine refuses some of them, and special tokens
+    # are counted without it. It is cut out of the text, because parsing and writing the whole
+    # definition would take a fifth of the time of loading. The key is found safely: inside a text
+    # of the definition, quotes would be escaped.
     before, key, rest = definition.partition('"post_processor":')
-    _, end = json.JSONDecoder().raw_decode(rest)
+    _, end = json.JSONDecoder().raw_decode(rest)  # where the value of the key ends in `rest`
     engine = Engine.from_json_str(f"{before}{key}null{rest[end:]}")
-    # Its first call takes some 20 ms more than later ones, as it starts threads with their caches.
+    # The first call takes some 20 ms more than later ones, because it starts the engine's threads.
     engine.encode_batch_flat(["a"] * _FIRST_TEXTS)
     return engine

@@ -41,7 +41,7 @@ from batchstat.tokenization.counting.split_patterns import (
 
 _PATTERNS = ((CL100K,), (QWEN2,), (QWEN35,), (O200K,), (TEKKEN,), DEEPSEEK3, (BLOOM,))
 _BYTES_IN_NO_TEXT = (0xC0, 0xC1, *range(0xF5, 0x100))
-"""Bytes that UTF-8 never has; GPT-NeoX's vocabulary has no token for them."""
+"""Bytes that are never in UTF-8; GPT-NeoX's vocabulary has no token for them."""
 _BYTE_SIGNS = {*tokenizers.pre_tokenizers.ByteLevel.alphabet()} - {*map(chr, _BYTES_IN_NO_TEXT)}
 _BYTE_TOKENS = {f"<0x{byte:02X}>" for byte in range(256)}
 _SPACE, _MARK = {"String": " "}, "\u2581"
@@ -58,7 +58,10 @@ _MARKING: tuple[tuple[Definition, Definition], ...] = (
 
 
 def engine_admits(backend: tokenizers.Tokenizer) -> bool:
-    """Return whether the engine counts as a tokenizer does, but for `texts_to_leave`."""
+    """Return whether the engine counts all texts as this tokenizer does, but for `texts_to_leave`.
+
+    The reasons are in the text at the top of this module.
+    """
     model = backend.model
     # With dropout, a text has no fixed number of tokens.
     if type(model).__name__ != "BPE" or model.dropout:
@@ -66,11 +69,12 @@ def engine_admits(backend: tokenizers.Tokenizer) -> bool:
     if model.continuing_subword_prefix or model.end_of_word_suffix:
         return False
     added = backend.get_added_tokens_decoder().values()
-    if merges_over_spaces(backend):
-        # Each byte has a token, and each character in the vocabulary an entry.
+    if merges_over_spaces(backend):  # SentencePiece BPE
+        # Each byte must have a token, and each character that any entry has an entry of its own.
         entries = backend.get_vocab(with_added_tokens=False).keys()
         knows_bytes = model.byte_fallback and entries >= _BYTE_TOKENS | set("".join(entries))
         return bool(knows_bytes) and not any(token.lstrip or token.rstrip for token in added)
+    # Byte-level BPE: each byte must have a token, and every step must be one that was compared.
     normalizer, splitter = _steps(backend)
     return (
         not model.byte_fallback
@@ -86,21 +90,28 @@ def engine_admits(backend: tokenizers.Tokenizer) -> bool:
 
 
 def merges_over_spaces(backend: tokenizers.Tokenizer) -> bool:
-    """Return whether it marks spaces as one of `_MARKING` does, and its merges may span them."""
+    """Return whether a tokenizer is SentencePiece BPE: it replaces spaces by marks in one of the
+    ways of `_MARKING`, and merges over a whole text.
+    """
     return _steps(backend) in _MARKING
 
 
 def keeps_bytes(backend: tokenizers.Tokenizer) -> bool:
-    """Return whether its tokens stand for bytes of a normalized text, each once at most, and for
-    nothing else; the engine must admit it.
+    """Return whether every token stands for bytes of the normalized text and for nothing else, such
+    as a mark or a space that is put before a text.
+
+    Args:
+        backend: a tokenizer that `engine_admits`.
     """
     adds_space = '"add_prefix_space": true' in json.dumps(_steps(backend)[1])
     return not merges_over_spaces(backend) and not adds_space
 
 
 def texts_to_leave(texts: list[str]) -> list[int]:
-    """Return the positions of texts that the engine may count differently."""
-    # Single characters first: Python skips that search in ASCII texts.
+    """Return the positions of texts that the engine may count differently: with a long s after an
+    apostrophe, or with a Mongolian vowel separator.
+    """
+    # The single character is searched first: Python skips that search in ASCII texts.
     return [
         i
         for i, text in enumerate(texts)
@@ -109,37 +120,38 @@ def texts_to_leave(texts: list[str]) -> list[int]:
 
 
 def _steps(backend: tokenizers.Tokenizer) -> tuple[Definition, Definition]:
-    """Return the definitions of its normalizer and its pre-tokenizer."""
+    """Return the definitions of a tokenizer's normalizer and of its pre-tokenizer."""
     return definition_of_part(backend.normalizer), definition_of_part(backend.pre_tokenizer)
 
 
 def _is_known_splitter(splitter: Definition) -> bool:
-    """Return whether its last step is ByteLevel, with a pattern that was compared: its own, alone
-    or after Digits, or one of `_PATTERNS` in the steps before it.
+    """Return whether a pre-tokenizer splits texts by patterns with which the engine was compared.
+
+    Its last step is ByteLevel, which either splits by its own pattern, or comes after Split steps
+    that have one of `_PATTERNS`.
     """
     steps = splitter.get("pretokenizers", [splitter])
     if not steps or steps[-1].get("type") != "ByteLevel":
         return False
     *splits, byte_level = steps
-    if byte_level["use_regex"]:
+    if byte_level["use_regex"]:  # splits by its own pattern
         # StarCoder and SmolLM split digits first.
         return [step["type"] for step in splits] in ([], ["Digits"])
     if byte_level["add_prefix_space"] or not all(_keeps_matches(step) for step in splits):
         return False
-    # The same pattern is published with line ends as they are and with escapes.
+    # Some tokenizers write line ends in a pattern as they are, others write the escapes \r and \n.
     patterns = (str(step["pattern"].get("Regex")) for step in splits)
     escaped = (each.replace("\r", "\\r").replace("\n", "\\n") for each in patterns)
     return tuple(escaped) in _PATTERNS
 
 
 def _keeps_matches(part: Definition) -> bool:
-    """Return whether a splitter makes each match of its pattern a word, and drops nothing.
-
-    The patterns match everywhere, so that removing what lies between matches removes nothing.
-    """
+    """Return whether a step makes each match of its pattern a word, and drops nothing."""
     if part["type"] != "Split":
         return False
     isolates = part["behavior"] == "Isolated" and not part["invert"]
+    # Some definitions remove what lies between matches instead. This pattern matches everywhere,
+    # so nothing lies there.
     return isolates or (
         part["behavior"] == "Removed" and part["invert"] and part["pattern"] == {"Regex": CL100K}
     )
@@ -148,9 +160,19 @@ def _keeps_matches(part: Definition) -> bool:
 def _are_known(
     added: Collection[Any], *, is_normalizing: bool, splits_special_tokens: bool
 ) -> bool:
-    """Return whether added tokens have only combinations of flags that were found equal."""
-    # Without flags, a token of raw text is found alike wherever it stands, as Dolly's
-    # "### Response:\n" beside GPT-NeoX's runs of spaces.
+    """Return whether the engine finds all added tokens where tokenizers does.
+
+    That depends on combinations of their flags: tokens that are found in the normalized text
+    (`normalized`) or in the raw text, take whitespace around them, or must be whole words.
+
+    Args:
+        added: the added tokens.
+        is_normalizing: whether the tokenizer has a normalizer that changes texts.
+        splits_special_tokens: whether special tokens in texts are counted as text.
+    """
+    # Tokens that take whitespace, or begin or end with it, may compete for it: those of different
+    # kinds here, (normalized, has any flag). Raw tokens without flags do not: they are found alike
+    # wherever they stand, as Dolly's "### Response:\n" beside GPT-NeoX's runs of spaces.
     beside_space = {
         (token.normalized, token.lstrip or token.rstrip or token.single_word)
         for token in added
@@ -158,14 +180,16 @@ def _are_known(
     } - {(False, False)}
     if len(beside_space) > 1 and any(normalized for normalized, _ in beside_space):
         return False
-    # Without a normalizer, the engine looks for both kinds at once, tokenizers for the normalized
-    # in what the others leave: of "bc" and "ab", a normalized token, it finds the latter in "abc".
+    # tokenizers looks for normalized tokens in what the tokens of raw text leave. Without a
+    # normalizer, the engine looks for both at once: in "abc", with a raw token "bc" and a
+    # normalized token "ab", it finds "ab", and tokenizers finds "bc".
     raw = [token for token in added if not token.normalized]
     normalized = [token.content for token in added if token.normalized]
     if not is_normalizing and any(_may_lose(*pair) for pair in product(raw, normalized)):
         return False
-    # tokenizers looks for whole words in what is left beside tokens found in raw text, the engine
-    # in the whole text: beside "12", a raw token, another token is a word of its own only there.
+    # Whether a normalized token is a whole word, tokenizers decides after raw tokens were taken out
+    # of the text, the engine in the whole text: beside a raw token "12", another token is a whole
+    # word for tokenizers only. Raw tokens that begin and end with no letter or digit do not matter.
     is_word = any(token.normalized and token.single_word for token in added)
     if is_word and any(re.match(r"\w|.*\w\Z", token.content, re.DOTALL) for token in raw):
         return False
@@ -173,20 +197,29 @@ def _are_known(
 
 
 def _may_lose(raw: Any, other: str) -> bool:
-    """Return whether a text may have a token of raw text where another is found before it, or one
-    that is not a whole word where another is found.
+    """Return whether the engine may find a normalized token where tokenizers finds a raw one.
+
+    That is so if the raw token may begin inside the other one. If the raw token must be a whole
+    word, it is also so if the other one may begin inside it: the engine may take the other one
+    where the raw token is not a word.
+
+    Args:
+        raw: a token that is found in raw text.
+        other: the text of a normalized token.
     """
-    own: str = raw.content
+    raw_text: str = raw.content
     return (
-        own in other
-        or overlaps(other, own)
-        or bool(raw.single_word and (other in own or overlaps(own, other)))
+        raw_text in other
+        or overlaps(other, raw_text)
+        or bool(raw.single_word and (other in raw_text or overlaps(raw_text, other)))
     )
 
 
 def _is_unknown(token: Any, is_normalizing: bool, splits_special_tokens: bool) -> bool:
+    """Return whether an added token has flags for which the engine was not found to be right."""
     strips: bool = token.lstrip or token.rstrip
     if token.normalized:
+        # Normalization may make two different tokens the same text.
         may_equal_another = is_normalizing and not token.content.isascii()
         return strips or may_equal_another or splits_special_tokens
     return strips and bool(token.single_word or token.content != token.content.strip())

@@ -1,9 +1,10 @@
-"""Cut texts of many megabytes for SentencePiece BPE, which merges over a whole text at once.
+"""Split texts of many megabytes for SentencePiece BPE, which merges over a whole text at once.
 
-No token spans two characters that are neighbours in no entry of the vocabulary, and what BPE merges
-on one side of them does not depend on the other side. So a text is cut between two such characters.
-A part begins with the character before its cut, because the normalizer puts a mark before the first
-one: its own tokens are counted twice, and subtracted.
+A text is cut between two characters that are neighbours in no entry of the vocabulary: no token
+spans them, and what BPE merges on one side of them does not depend on the other side. The part
+after a cut begins with the character before the cut, so that the mark that the normalizer puts
+before each text is not put at the cut. The tokens of this character are then counted twice, and
+have to be subtracted once, with its mark.
 """
 
 import string
@@ -15,14 +16,15 @@ import tokenizers
 from batchstat.tokenization.counting.engine_gate import merges_over_spaces
 
 _PART = 16 << 20
-"""Characters of a part: no text of a file is longer."""
+"""Characters in a part, at least. Shorter texts stay whole; no text read from a file is longer."""
 _SEARCHED = 1 << 20
+"""Characters among which a cut is searched before the rest of the text stays whole."""
 _SIGNS = frozenset(string.ascii_letters + string.digits)
 
 
 @dataclass(frozen=True, eq=False)
 class LongTexts:
-    """What may be cut for one tokenizer.
+    """Splits long texts of one tokenizer, so that the tokens of the parts add up.
 
     Attributes:
         backend: the tokenizer.
@@ -31,13 +33,18 @@ class LongTexts:
     backend: tokenizers.Tokenizer
 
     def positions(self, texts: list[str]) -> list[int]:
-        """Return the positions of texts to cut."""
+        """Return the positions of texts to split."""
         long = [i for i, text in enumerate(texts) if len(text) > _PART]
         return long if long and self._can_cut else []
 
-    def cut(self, text: str) -> tuple[list[str], list[str]]:
-        """Return parts, and characters counted twice: tokens of the parts less theirs are those of
-        the text.
+    def split(self, text: str) -> tuple[list[str], list[str]]:
+        """Split a text into parts whose token counts give that of the text.
+
+        Neighbouring parts share one character: `abcdef` cut before `d` -> parts `abc` and `cdef`,
+        and `c` repeated. Tokens of the text = tokens of all parts - tokens of all repeated texts.
+
+        Returns:
+            The parts, and the repeated characters.
         """
         cuts: list[int] = []
         while (cut := self._next_cut(text, (cuts[-1] if cuts else 0) + _PART)) is not None:
@@ -46,8 +53,11 @@ class LongTexts:
         parts = [text[begin:end] for begin, end in zip(begins, ends, strict=True)]
         return parts, [text[cut - 1] for cut in cuts]
 
-    def _next_cut(self, text: str, near: int) -> int | None:
-        for cut in range(near, min(near + _SEARCHED, len(text))):
+    def _next_cut(self, text: str, first: int) -> int | None:
+        """Return the first position from `first` on at which a text may be cut; None if none is
+        near, or the text ends before.
+        """
+        for cut in range(first, min(first + _SEARCHED, len(text))):
             pair = text[cut - 1 : cut + 1]
             if pair not in self._neighbours and self._known.issuperset(pair):
                 return cut
@@ -55,11 +65,13 @@ class LongTexts:
 
     @cached_property
     def _can_cut(self) -> bool:
+        """Whether cuts between such characters are valid for this tokenizer."""
         added = self.backend.get_added_tokens_decoder().values()
         return (
             merges_over_spaces(self.backend)
+            # With ignore_merges, a whole word that is an entry is not merged at all.
             and not self.backend.model.ignore_merges
-            # At the end of a part, such a token would seem to be a whole word.
+            # Such a token must be a whole word, which the end of a part may seem to be.
             and not any(token.single_word for token in added)
         )
 
@@ -72,5 +84,5 @@ class LongTexts:
 
     @cached_property
     def _known(self) -> frozenset[str]:
-        """Letters and digits that are entries: neither normalized nor counted as bytes."""
+        """Letters and digits that are entries: the normalizer leaves them, and each has a token."""
         return _SIGNS.intersection(self.backend.get_vocab())

@@ -6,11 +6,14 @@ from contextlib import contextmanager
 
 @contextmanager
 def panics_as_errors() -> Iterator[None]:
-    """Raise RuntimeError if the tokenizers library panics."""
+    """Turn a panic of the tokenizers library, in Rust, into a RuntimeError.
+
+    A panic is a BaseException, which `except Exception` would not catch.
+    """
     try:
         yield
     except BaseException as error:
-        # By its name: pyo3 has no module from which the class could be imported.
+        # Recognized by its name: pyo3 has no module from which the class could be imported.
         if type(error).__name__ != "PanicException":
             raise
         raise RuntimeError(f"the tokenizers library panics: {error}") from None

@@ -1,10 +1,11 @@
 """Count texts by their pieces: each distinct piece is tokenized only once.
 
-Words repeat far more often than whole texts. The pieces of a block of texts are slices of its
-bytes, found and deduplicated by Arrow without a copy. A tokenizer sees only pieces that were not in
-an earlier block, many at a time, joined by one of its own special tokens, whose ids separate the
-results. How often pieces repeat is measured in every block: where they hardly do, as in Chinese or
-base64, tokenizing whole texts is faster, and `count` says so.
+A piece is what lies between two places at which a text may be cut (see `safe_cuts`), such as a word
+with the space before it. Pieces repeat far more often than whole texts. The pieces of a block of
+texts are slices of its bytes, which Arrow deduplicates without a copy. The tokenizer gets only
+pieces that were in no earlier block, many at a time, joined by one of its own special tokens: the
+id of this token separates the results. How often pieces repeat is measured in every block: where
+they hardly do, as in Chinese or base64, tokenizing whole texts is faster, and `count` returns None.
 """
 
 import threading
@@ -24,157 +25,189 @@ from batchstat.tokenization.counting.safe_cuts import Cuts, overlaps
 from batchstat.tokenization.counting.shortcut import Shortcut
 
 _PROBES, _PROBED, _LEAST_PROBED = 8, 16, 256 << 10
-"""Positions of a block at which pieces are sampled, in one of so many of its bytes together, or in
-so many bytes: fewer repeat less."""
+"""Pieces are sampled at 8 positions of a block, from one 16th of its bytes in total, but from at
+least 256 KB: in less text, pieces repeat less."""
 _MOST_NEW = 0.85
-"""Fraction of distinct bytes in sampled pieces above which tokenizing whole texts is faster."""
-_ASKED_TOGETHER = 500
+"""Fraction of the bytes of sampled pieces in distinct pieces, above which tokenizing whole texts is
+faster."""
+_JOINED = 500
+"""Pieces that are joined to one text."""
 _REMEMBERED = 2_000_000
 _LONGEST_REMEMBERED = 64
-"""Maximum number of pieces, and of bytes per piece: at most some 300 MB in all."""
+"""Pieces whose counts are remembered, and the most bytes of one: at most some 300 MB in all."""
 _IN_NO_VOCABULARY = "\U0010fffd"
+"""A character of private use."""
 _MOST_BYTES = 2**31 - 1
 """Limit of Arrow's 32-bit offsets."""
 
 
 class PieceCounter(Shortcut):
-    """Counter of the texts of one run; may be called from several threads.
-
-    It counts none whose pieces hardly repeat.
-    """
+    """Counts the texts of one run by their pieces; may be called from several threads."""
 
     def __init__(
         self, backend: tokenizers.Tokenizer, cuts: Cuts, *, special_tokens: bool = True
     ) -> None:
-        """Use a tokenizer without truncation and padding, and the cuts that are valid for it."""
+        """Prepare to count as a tokenizer does, which has no truncation and no padding.
+
+        Args:
+            backend: the tokenizer.
+            cuts: where its texts may be cut.
+            special_tokens: whether special tokens are counted.
+        """
         super().__init__(backend, "its pieces have", special_tokens=special_tokens)
         self._cuts, self._separator = cuts, _separator(backend)
+        # The tokens of each piece that is remembered; the lock guards them.
         self._known: dict[bytes, int] = {}
-        self._asking = threading.Lock()
+        self._lock = threading.Lock()
 
-    def _is_taken(self, sides: Sequence[pa.LargeStringArray]) -> bool:
-        """Return whether their pieces repeat enough."""
-        # Asked of every block alone: an answer that held for later ones would make what is checked,
-        # and counted by pieces at all, depend on which thread comes first.
+    def _can_count_now(self, sides: Sequence[pa.LargeStringArray]) -> bool:
+        """Return whether the pieces of these texts repeat enough to count by pieces."""
+        # Measured in each block by itself. If one answer held for later blocks, what is counted by
+        # pieces, and what is checked, would depend on which thread comes first.
         return all(
-            data.size <= _MOST_BYTES and self._repeat(offsets, data)
+            data.size <= _MOST_BYTES and self._pieces_repeat(offsets, data)
             for offsets, data in map(text_buffers, sides)
         )
 
-    def _repeat(self, offsets: Ints, data: pa.Buffer) -> bool:
-        """Return whether pieces repeat enough: few bytes of some pieces are in distinct ones.
+    def _pieces_repeat(self, offsets: Ints, data: pa.Buffer) -> bool:
+        """Sample pieces, and return whether enough of their bytes are repetitions.
 
-        The pieces come from several positions: a text may begin in English and continue in numbers.
+        Pieces come from several positions: a text may begin in English and continue in numbers.
+
+        Args:
+            offsets: where texts begin and end in the data.
+            data: the bytes of the texts.
         """
         import pyarrow.compute as pc
 
-        probed = max(data.size // _PROBED, min(_LEAST_PROBED, data.size))
-        size = -(-probed // _PROBES)
-        first = np.linspace(0, data.size - size, _PROBES, dtype=np.int64)
-        parts = []
-        for start in dict.fromkeys(first.tolist()):
+        sampled_bytes = max(data.size // _PROBED, min(_LEAST_PROBED, data.size))
+        size = -(-sampled_bytes // _PROBES)  # rounded up
+        positions = np.linspace(0, data.size - size, _PROBES, dtype=np.int64)
+        samples = []
+        # In small data the positions may be the same: each once.
+        for start in dict.fromkeys(positions.tolist()):
             inside = offsets[(offsets >= start) & (offsets <= start + size)] - start
             part = data.slice(start, size)
-            parts.append(_slices(part, self._starts(part, inside)))
-        pieces = pa.chunked_array(parts)
-        lengths = (pc.sum(pc.binary_length(some)).as_py() for some in (pieces.unique(), pieces))
-        new, every = (length or 0 for length in lengths)
-        return bool(new <= _MOST_NEW * every)
+            samples.append(_slices(part, self._starts(part, inside)))
+        pieces = pa.chunked_array(samples)
+        lengths = (pc.sum(pc.binary_length(each)).as_py() for each in (pieces.unique(), pieces))
+        distinct_bytes, all_bytes = (length or 0 for length in lengths)  # None without pieces
+        return bool(distinct_bytes <= _MOST_NEW * all_bytes)
 
-    def _side(self, column: pa.LargeStringArray) -> Ints:
-        """Return (n,) tokens of texts, without special tokens."""
+    def _count_side(self, column: pa.LargeStringArray) -> Ints:
+        """Return (n,) tokens of texts, without special tokens: the sums of their pieces' tokens."""
         offsets, data = text_buffers(column)
         starts = self._starts(data, offsets)
-        distinct = _slices(data, starts).dictionary_encode()
-        sizes = self._sizes(distinct.dictionary.to_pylist())
-        sums = np.zeros(len(starts), dtype=np.int64)
-        np.cumsum(sizes[as_numpy(distinct.indices)], out=sums[1:])
-        counts: Ints = np.diff(sums[np.searchsorted(starts, offsets)])
+        # Piece i is dictionary[indices[i]], with each distinct piece once in the dictionary.
+        pieces = _slices(data, starts).dictionary_encode()
+        distinct_counts = self._count_distinct(pieces.dictionary.to_pylist())
+        # tokens_before[i] is the tokens of all pieces before piece i.
+        tokens_before = np.zeros(len(starts), dtype=np.int64)
+        np.cumsum(distinct_counts[as_numpy(pieces.indices)], out=tokens_before[1:])
+        # A text begins with a piece, which searchsorted finds.
+        counts: Ints = np.diff(tokens_before[np.searchsorted(starts, offsets)])
         return counts
 
     def _starts(self, data: pa.Buffer, offsets: Ints) -> npt.NDArray[np.int32]:
-        """Return (p + 1,) start of each of p pieces in the data of the texts, and the end."""
-        octets = data.to_pybytes()
-        before = np.frombuffer(octets.translate(self._cuts.before), dtype=np.uint8)
-        after = np.frombuffer(octets.translate(self._cuts.after), dtype=np.uint8)
-        cut = np.zeros(len(octets) + 1, dtype=bool)
-        np.not_equal(before[:-1] & after[1:], 0, out=cut[1:-1])
-        cut[offsets] = cut[0] = cut[-1] = True
-        return np.flatnonzero(cut).astype(np.int32)
+        """Cut the bytes of texts into pieces.
 
-    def _sizes(self, pieces: list[bytes]) -> Ints:
-        """Return (n,) tokens of each of these distinct pieces."""
-        # One thread at a time: the tokenizer uses all cores itself, and others would ask for the
-        # same.
-        with self._asking:
-            sizes = np.fromiter(map(self._known.get, pieces, repeat(-1)), np.int64, len(pieces))
-            unknown = np.flatnonzero(sizes < 0)
+        Returns (p + 1,) where each of the p pieces begins, and where the last one ends.
+
+        Args:
+            data: the bytes of the texts.
+            offsets: where each text begins and ends in them.
+        """
+        octets = data.to_pybytes()
+        # For each byte, as bits, the kinds of cuts of which it may be on the left or on the right.
+        left = np.frombuffer(octets.translate(self._cuts.left), dtype=np.uint8)
+        right = np.frombuffer(octets.translate(self._cuts.right), dtype=np.uint8)
+        # is_cut[i] is whether there is a cut before byte i: bytes i - 1 and i share a kind.
+        is_cut = np.zeros(len(octets) + 1, dtype=bool)
+        np.not_equal(left[:-1] & right[1:], 0, out=is_cut[1:-1])
+        # Texts end pieces, too.
+        is_cut[offsets] = is_cut[0] = is_cut[-1] = True
+        return np.flatnonzero(is_cut).astype(np.int32)
+
+    def _count_distinct(self, pieces: list[bytes]) -> Ints:
+        """Return (n,) tokens of each of these distinct pieces: remembered, or tokenized now."""
+        # One thread at a time: the tokenizer uses all cores itself, and other threads would
+        # tokenize the same pieces.
+        with self._lock:
+            counts = np.fromiter(map(self._known.get, pieces, repeat(-1)), np.int64, len(pieces))
+            unknown = np.flatnonzero(counts < 0)
             if len(unknown):
-                new = [pieces[i] for i in unknown.tolist()]
-                sizes[unknown] = asked = self._ask(new)
-                if len(self._known) + len(new) > _REMEMBERED:
+                new_pieces = [pieces[i] for i in unknown.tolist()]
+                counts[unknown] = new_counts = self._tokenize(new_pieces)
+                # Forget everything rather than choose: what repeats is soon there again.
+                if len(self._known) + len(new_pieces) > _REMEMBERED:
                     self._known.clear()
                 self._known.update(
-                    (piece, size)
-                    for piece, size in zip(new, asked.tolist(), strict=True)
+                    (piece, count)
+                    for piece, count in zip(new_pieces, new_counts.tolist(), strict=True)
                     if len(piece) <= _LONGEST_REMEMBERED
                 )
-        return sizes
+        return counts
 
-    def _ask(self, pieces: list[bytes]) -> Ints:
+    def _tokenize(self, pieces: list[bytes]) -> Ints:
+        """Return (n,) tokens of each of these pieces; they are joined, which is faster."""
         if self._separator is None:
-            return self._alone(pieces)
-        text, number = self._separator
-        groups = [
-            pieces[first : first + _ASKED_TOGETHER]
-            for first in range(0, len(pieces), _ASKED_TOGETHER)
-        ]
-        answers = encodings(self._backend, [text.join(group).decode() for group in groups])
+            return self._tokenize_separately(pieces)
+        text, separator_id = self._separator
+        groups = [pieces[first : first + _JOINED] for first in range(0, len(pieces), _JOINED)]
+        encoded = encodings(self._backend, [text.join(group).decode() for group in groups])
         return np.concatenate(
             [
-                self._between(np.array(answer.ids), number, group)
-                for answer, group in zip(answers, groups, strict=True)
+                self._count_between(np.array(encoding.ids), separator_id, group)
+                for encoding, group in zip(encoded, groups, strict=True)
             ]
         )
 
-    def _between(self, ids: Ints, number: int, group: list[bytes]) -> Ints:
-        borders = np.flatnonzero(ids == number)
-        if len(borders) != len(group) - 1:  # a piece contains the text of the special token
-            return self._alone(group)
-        return np.diff(borders, prepend=-1, append=len(ids)) - 1
+    def _count_between(self, ids: Ints, separator_id: int, group: list[bytes]) -> Ints:
+        """Return the tokens of each piece of a group, given the ids of the joined group.
 
-    def _alone(self, pieces: list[bytes]) -> Ints:
-        """Return (n,) tokens of each of these pieces, tokenized separately."""
+        Ids [5, 6, 0, 7] and separator 0 -> [2, 1].
+        """
+        separators = np.flatnonzero(ids == separator_id)
+        if len(separators) != len(group) - 1:  # a piece contains the text of the special token
+            return self._tokenize_separately(group)
+        # Distances between separators, with one added before the first id and one after the last.
+        return np.diff(separators, prepend=-1, append=len(ids)) - 1
+
+    def _tokenize_separately(self, pieces: list[bytes]) -> Ints:
+        """Return (n,) tokens of each of these pieces, each tokenized as a text of its own."""
         encoded = encodings(self._backend, [piece.decode() for piece in pieces])
         return np.fromiter(map(len, encoded), np.int64, len(pieces))
 
 
 def _slices(data: pa.Buffer, starts: npt.NDArray[np.int32]) -> pa.BinaryArray:
+    """Return an Arrow array of the slices of data that begin at `starts`, without a copy."""
     return pa.Array.from_buffers(pa.binary(), len(starts) - 1, [None, pa.py_buffer(starts), data])
 
 
 def _separator(backend: tokenizers.Tokenizer) -> tuple[bytes, int] | None:
-    """Return a special token that texts can be joined with, and its id; None if there is none.
+    """Find a special token by which texts can be joined, and told apart again by its id.
 
-    In a joined text it must be found exactly where it was inserted, and must be the whole match: it
-    takes no whitespace with it, does not end the way it begins, and no other added token contains
-    its text or overlaps with it. The unknown token is none: pieces of characters that a vocabulary
-    lacks have it too, so that all of them would be tokenized twice (XLNet's is its first token).
-
-    Tokens that are found in normalized text are looked for after all others, in what those leave.
-    Such a token still is a separator if there is no normalizer, which might change it (NFC composes
-    `>` with a mark after it), and if no other token begins within it.
+    In a joined text, the tokenizer must find it exactly where it was inserted. Returns its text and
+    its id; None if the tokenizer has no such token.
     """
     added, unknown = backend.get_added_tokens_decoder(), _unknown_ids(backend)
     for number, token in sorted(added.items()):
         text = token.content
         others = [other.content for other in added.values() if other.content != text]
+        # It must not take whitespace of the texts with it, nor be found only as a whole word.
         if not token.special or token.lstrip or token.rstrip or token.single_word:
             continue
+        # Pieces of characters that a vocabulary lacks have the unknown token too (XLNet's is its
+        # first token): all of them would be tokenized twice.
+        # A text that ends the way it begins may be found across the end of a piece.
         if number in unknown or any(text[:size] == text[-size:] for size in range(1, len(text))):
             continue
+        # A longer token may be found instead, or one that begins in the text before it.
         if any(text in other or overlaps(other, text) for other in others):
             continue
+        # Tokens of normalized text are looked for after all others, in what these leave. Such a
+        # token is lost where another begins within it, or where a normalizer changes it: NFC
+        # composes `>` with a mark after it.
         is_lost = any(other in text or overlaps(text, other) for other in others)
         if token.normalized and (backend.normalizer is not None or is_lost):
             continue
@@ -183,7 +216,7 @@ def _separator(backend: tokenizers.Tokenizer) -> tuple[bytes, int] | None:
 
 
 def _unknown_ids(backend: tokenizers.Tokenizer) -> set[int]:
-    """Return the ids that its model gives a character outside its vocabulary."""
+    """Return the ids that the model gives a character outside its vocabulary."""
     with suppress(Exception):  # tokenizers raises bare Exception without an unknown token
         return {token.id for token in backend.model.tokenize(_IN_NO_VOCABULARY)}
     return set()

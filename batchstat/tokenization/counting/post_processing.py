@@ -1,8 +1,9 @@
-"""How many special tokens a tokenizer's post-processor adds to those of texts.
+"""How many special tokens a tokenizer's post-processor adds to the tokens of texts.
 
-A template puts special tokens around a text's own. It never looks at the tokens themselves, so
-their number is the same for all texts. It may also repeat a text, or omit it, even where special
-tokens are not asked for: nobody publishes such a template, and texts are counted whole by it.
+A template of the post-processor puts special tokens around the tokens of a text. It never looks at
+these tokens, so it adds the same number to all texts. But a template may also repeat a text, or
+omit it, even where special tokens are not added. Nobody publishes such a template; with one, no
+number is found, and the tokenizer itself counts the texts.
 """
 
 from contextlib import suppress
@@ -15,26 +16,37 @@ from batchstat.tokenization.counting.safe_cuts import definition_of_part
 from batchstat.tokenization.counting.separable import Definition
 
 _PROBES = ("a", "e i o u", "The 1st, 2nd and 3rd of them.")
+"""Test texts: a letter, some words, and a sentence with digits."""
 _MOST_ADDED = 3
-"""Added tokens that are tried as texts, for vocabularies without letters."""
+"""Added tokens that are test texts too, for vocabularies without letters."""
 
 
 def find_special(backend: tokenizers.Tokenizer, *, special_tokens: bool) -> dict[int, int | None]:
-    """Return the special tokens of samples of one and of two sides; 0 if not to be added.
+    """Return how many special tokens a text gets, under key 1, and a pair of texts, under key 2.
 
-    None if a sample's tokens may be others than these and those of its sides. The tokenizer must be
-    without truncation and padding.
+    The number is 0 if `special_tokens` is false. It is None if the tokens of a sample may not be
+    those of its texts and a fixed number of special ones: samples must then be tokenized whole.
+
+    Args:
+        backend: a tokenizer without truncation and padding.
+        special_tokens: whether special tokens are added.
     """
     part = definition_of_part(backend.post_processor)
     find = _find if special_tokens else lambda *_: 0
-    # The texts of a pair, and pieces of texts, are tokenized as single ones.
+    # The texts of a pair are counted one by one, so a single text must be kept as well.
     single = _keeps_texts(part, "single", ["A"])
     pair = single and _keeps_texts(part, "pair", ["A", "B"])
     return {1: find(backend, 1) if single else None, 2: find(backend, 2) if pair else None}
 
 
 def _keeps_texts(part: Definition, kind: str, texts: list[str]) -> bool:
-    """Return whether every template has each of the texts once."""
+    """Return whether every template of a post-processor has each of the texts exactly once.
+
+    Args:
+        part: the definition of the post-processor, or of one of its steps.
+        kind: `single` or `pair`, the template.
+        texts: the names of the texts in this template: A, or A and B.
+    """
     if part.get("type") == "TemplateProcessing":
         pieces = [piece["Sequence"]["id"] for piece in part[kind] if "Sequence" in piece]
         return sorted(pieces) == texts
@@ -42,27 +54,35 @@ def _keeps_texts(part: Definition, kind: str, texts: list[str]) -> bool:
 
 
 def _find(backend: tokenizers.Tokenizer, sides: int) -> int | None:
-    """Return the special tokens of such samples; None if tested texts have different numbers."""
-    probes = _probes(backend)
-    if not probes:
+    """Return the number of special tokens in a sample of `sides` texts, one or two.
+
+    The number is tried on test texts, and on all pairs of them if `sides` is 2; None if it is not
+    the same for all.
+    """
+    token_counts = _probe_counts(backend)
+    if not token_counts:
         return None
-    encode: Any = backend.encode  # a text, or the two of a pair
+    encode: Any = backend.encode  # takes a text, or the two of a pair
     special = len(encode(*[""] * sides))
-    probes[""] = 0
-    holds = all(
-        len(encode(*texts)) == special + sum(probes[text] for text in texts)
-        for texts in product(probes, repeat=sides)
+    token_counts[""] = 0
+    is_fixed = all(
+        len(encode(*texts)) == special + sum(token_counts[text] for text in texts)
+        for texts in product(token_counts, repeat=sides)
     )
-    return special if holds else None
+    return special if is_fixed else None
 
 
-def _probes(backend: tokenizers.Tokenizer) -> dict[str, int]:
-    """Return test texts and their numbers of tokens; none if the empty text has any."""
+def _probe_counts(backend: tokenizers.Tokenizer) -> dict[str, int]:
+    """Return the number of tokens of each test text, without special tokens.
+
+    Texts without tokens are left out. If the empty text has tokens, nothing is returned, because
+    the special tokens could not be told apart.
+    """
     added = [token.content for token in backend.get_added_tokens_decoder().values()]
-    tokens_of = {}
+    counts = {}
     for text in (*_PROBES, *added[:_MOST_ADDED]):
         # tokenizers raises bare Exception for texts outside a vocabulary without an unknown token.
         with suppress(Exception):
-            tokens_of[text] = len(backend.encode(text, add_special_tokens=False))
-    nothing = len(backend.encode("", add_special_tokens=False))
-    return {} if nothing else {text: tokens for text, tokens in tokens_of.items() if tokens}
+            counts[text] = len(backend.encode(text, add_special_tokens=False))
+    of_empty_text = len(backend.encode("", add_special_tokens=False))
+    return {} if of_empty_text else {text: count for text, count in counts.items() if count}

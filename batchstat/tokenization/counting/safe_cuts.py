@@ -66,47 +66,60 @@ _ANY = bytes(range(256))
 
 @dataclass(frozen=True)
 class Cuts:
-    """Where the texts of one tokenizer may be cut: where a bit of `before` meets one of `after`.
+    """Between which bytes the texts of one tokenizer may be cut.
+
+    Each kind of cut has a bit. A text may be cut between bytes a and b if `left[a] & right[b]` is
+    not 0: if a kind allows a on its left and b on its right.
 
     Attributes:
-        before: (256,) for each byte, which cuts it may come before.
-        after: (256,) for each byte, which cuts it may come after.
+        left: (256,) for each byte, the bits of the kinds that allow it before the cut.
+        right: (256,) for each byte, the bits of the kinds that allow it after the cut.
     """
 
-    before: bytes
-    after: bytes
+    left: bytes
+    right: bytes
 
 
 def find_cuts(tokenizer: tokenizers.Tokenizer) -> Cuts | None:
-    """Return the cuts that are valid for a tokenizer; None if it is not of a known kind."""
+    """Return where texts of a tokenizer may be cut; None if it is not of a known kind.
+
+    The kinds of cuts, and why they are valid, are in the text at the top of this module.
+    """
     added = list(tokenizer.get_added_tokens_decoder().values())
     by_word = _counts_by_word(tokenizer.model) and not tokenizer.encode_special_tokens
-    if not (by_word and _plain(added)):
+    if not (by_word and _are_plain(added)):
         return None
     normalizer = definition_of_part(tokenizer.normalizer)
     splitter = definition_of_part(tokenizer.pre_tokenizer)
     tokens = [token.content for token in added]
+    # A token with spaces may be found across cuts at runs of spaces: then fewer are allowed.
     no_spaces = not any(" " in token for token in tokens)
     kind = normalizer.get("type")
+    # Each pair below is one kind of cut: the bytes before it, and the bytes after it.
     if splitter == {"type": "BertPreTokenizer"} and kind in (None, "BertNormalizer"):
         chinese = no_spaces and normalizer.get("handle_chinese_chars", False)
-        return _cuts(
+        return _cuts_between(
             (ALL_BUT_SPACE if no_spaces else VISIBLE, b" "),
-            (_WORD, _outside(tokens, _AFTER_WORD)),
-            (_ANY, _outside(tokens, _CHINESE if chinese else b"")),
+            (_WORD, _never_inside(tokens, _AFTER_WORD)),
+            (_ANY, _never_inside(tokens, _CHINESE if chinese else b"")),
         )
     if _is_byte_level(normalizer, splitter):
-        return _cuts((VISIBLE, b" "), (_WORD, _outside(tokens, _AFTER_WORD)))
+        return _cuts_between((VISIBLE, b" "), (_WORD, _never_inside(tokens, _AFTER_WORD)))
     if _is_metaspace(splitter):
         drops = _drops_whitespace(splitter)
-        before = valid_before_space(normalizer, drops and no_spaces)
-        lines = _outside(tokens, _LINE) if drops and keeps_lines(normalizer) else b""
-        return _cuts((before, b" "), (VISIBLE, lines)) if before else None
+        before_space = valid_before_space(normalizer, drops and no_spaces)
+        # Line ends and tabs split words only where whitespace is dropped and the normalizer keeps
+        # them whitespace.
+        lines = _never_inside(tokens, _LINE) if drops and keeps_lines(normalizer) else b""
+        return _cuts_between((before_space, b" "), (VISIBLE, lines)) if before_space else None
     return None
 
 
 def definition_of_part(part: Any) -> Definition:
-    """Return a component as in tokenizer.json, which is also what its pickle contains."""
+    """Return a component of a tokenizer as tokenizer.json has it; {} if `part` is None.
+
+    The state that a component gives for its pickle is the same JSON.
+    """
     try:
         definition: Definition = {} if part is None else json.loads(part.__getstate__())
     except Exception:  # tokenizers raises bare Exception for a component written in Python
@@ -119,51 +132,69 @@ def overlaps(one: str, other: str) -> bool:
     return any(one.endswith(other[:size]) for size in range(1, min(len(one), len(other)) + 1))
 
 
-def _cuts(*kinds: tuple[bytes, bytes]) -> Cuts:
-    """Return cuts between any byte of the first and any of the second of each of these kinds."""
-    before, after = bytearray(256), bytearray(256)
-    for kind, bytes_ in enumerate(kinds):
-        for table, those in zip((before, after), bytes_, strict=True):
-            for byte in those:
-                table[byte] |= 1 << kind
-    return Cuts(bytes(before), bytes(after))
+def _cuts_between(*kinds: tuple[bytes, bytes]) -> Cuts:
+    """Return the tables of some kinds of cuts.
+
+    Args:
+        kinds: for each kind, the bytes that may be before the cut, and those that may be after it.
+    """
+    left, right = bytearray(256), bytearray(256)
+    for bit, (left_bytes, right_bytes) in enumerate(kinds):
+        for table, allowed in ((left, left_bytes), (right, right_bytes)):
+            for byte in allowed:
+                table[byte] |= 1 << bit
+    return Cuts(bytes(left), bytes(right))
 
 
-def _outside(tokens: Iterable[str], after: bytes) -> bytes:
-    """Return those of the bytes after a cut that are in none of the tokens, except first in it."""
+def _never_inside(tokens: Iterable[str], after: bytes) -> bytes:
+    """Return the bytes of `after` before which a cut never divides one of the tokens.
+
+    These are the bytes that no token has, unless as its first byte.
+    """
     return bytes(set(after) - {byte for token in tokens for byte in token.encode()[1:]})
 
 
 def _counts_by_word(model: Any) -> bool:
-    """Return whether a word always gives the same tokens: not with dropout or sampling."""
-    known = ("BPE", "WordPiece", "Unigram")
-    chance = ("dropout", "alpha", "nbest_size")
-    return type(model).__name__ in known and not any(getattr(model, name, None) for name in chance)
+    """Return whether a word always has the same tokens, whatever is around it.
+
+    It has not with dropout (BPE) or sampling (Unigram: `alpha`, `nbest_size`).
+    """
+    known_models = ("BPE", "WordPiece", "Unigram")
+    random_settings = ("dropout", "alpha", "nbest_size")
+    return type(model).__name__ in known_models and not any(
+        getattr(model, name, None) for name in random_settings
+    )
 
 
-def _plain(added: Iterable[tokenizers.AddedToken]) -> bool:
-    """Return whether added tokens neither contain a space nor look at what comes after them.
+def _are_plain(added: Iterable[tokenizers.AddedToken]) -> bool:
+    """Return whether no added token contains a space or looks at what comes after it.
 
-    Tokens of nothing but spaces are accepted, as a run of spaces is never cut; so are those that
-    take the whitespace before them, which begins with the space at which a cut may be. Of tokens
-    that are found in normalized text, only those to which no normalizer adds a space.
+    Tokens of nothing but spaces are accepted, because a run of spaces is never cut. So are tokens
+    that take the whitespace before them: it begins with the space before which a cut may be.
     """
     return not any(
         token.rstrip
         or token.single_word
         or (" " in token.content[1:] and token.content.strip(" "))
+        # A normalizer adds a space to no visible ASCII; it may to other characters.
         or (token.normalized and not (token.content.isascii() and token.content.isprintable()))
         for token in added
     )
 
 
 def _is_byte_level(normalizer: Definition, splitter: Definition) -> bool:
+    """Return whether texts are split by a pattern of byte-level BPE for which cuts are proven.
+
+    These are the pattern of gpt2, which ByteLevel has itself, and those of cl100k and Qwen2, each
+    in a Split before ByteLevel.
+    """
     if normalizer not in ({}, {"type": "NFC"}):
         return False
     *splits, last = splitter.get("pretokenizers") or [splitter]
+    # With a space put before each text, every piece would have one.
     if last.get("type") != "ByteLevel" or last["add_prefix_space"]:
         return False
-    if last["use_regex"]:  # by its own pattern, that of gpt2
+    if last["use_regex"]:  # splits by its own pattern, that of gpt2, and must be the only step
         return last is splitter
     return (
         len(splits) == 1
@@ -175,9 +206,8 @@ def _is_byte_level(normalizer: Definition, splitter: Definition) -> bool:
 
 
 def _is_metaspace(splitter: Definition) -> bool:
-    """Return whether it is SentencePiece-like, as for T5 and others that split at whitespace first.
-
-    A mark is added before every text or before none; `first` makes that depend on its position.
+    """Return whether words are split at spaces as SentencePiece does: by Metaspace, alone or after
+    WhitespaceSplit (T5).
     """
     parts = splitter.get("pretokenizers", [splitter])
     if _drops_whitespace(splitter):
@@ -186,10 +216,13 @@ def _is_metaspace(splitter: Definition) -> bool:
         len(parts) == 1
         and parts[0].get("type") == "Metaspace"
         and parts[0]["replacement"] == "\u2581"
+        # A mark is added before every text or before none. With `first`, it would depend on where
+        # a piece is in its text.
         and parts[0]["prepend_scheme"] in ("always", "never")
         and parts[0]["split"]
     )
 
 
 def _drops_whitespace(splitter: Definition) -> bool:
+    """Return whether the first step of a splitter drops whitespace."""
     return bool(splitter.get("pretokenizers", [None])[:1] == [{"type": "WhitespaceSplit"}])

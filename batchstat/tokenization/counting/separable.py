@@ -37,7 +37,9 @@ ALL_BUT_SPACE = bytes(set(range(256)) - {0x20})
 
 _BY_CHARACTER = ("NFC", "NFD", "NFKC", "NFKD", "StripAccents", "Lowercase", "Nmt")
 _SPACES = {"Regex": " {2,}"}
+"""The pattern of runs of spaces."""
 _MARK = "\u2581"
+"""What SentencePiece writes for a space."""
 _SIGNS_AND_MARKS = "".join(
     chr(code)
     for first, last in (
@@ -54,24 +56,31 @@ Definition = dict[str, Any]
 
 
 def valid_before_space(normalizer: Definition, splits_at_whitespace: bool) -> bytes:
-    """Return after which bytes a cut before a space is valid; none if a step is not recognized.
+    """Return the bytes after which a text may be cut if a space follows.
 
-    `splits_at_whitespace`: whether the pre-tokenizer drops whitespace before it does anything else.
+    These are all bytes but the space, or visible ASCII, or none where a step of the normalizer is
+    not recognized.
+
+    Args:
+        normalizer: the definition of the normalizer.
+        splits_at_whitespace: whether the pre-tokenizer drops whitespace before anything else.
     """
     steps = _steps(normalizer)
     maps = _maps(steps)
+    # A Replace of runs of spaces by the mark must be the last step: later steps would see a right
+    # side that begins with the mark, and are proven only for one that begins with a space.
     by_mark = [_replacement(step) == (_SPACES, _MARK) for step in steps]
-    apart = all(map(_separate_after_ascii, steps)) and not any(by_mark[:-1])
-    if not (apart and all(map(_keeps_ascii, maps))):
+    is_separate = all(map(_separate_after_ascii, steps)) and not any(by_mark[:-1])
+    if not (is_separate and all(map(_keeps_ascii, maps))):
         return b""
     anywhere = splits_at_whitespace and all(map(_separate, steps)) and all(map(_keeps_spaces, maps))
     return ALL_BUT_SPACE if anywhere else VISIBLE
 
 
 def keeps_lines(normalizer: Definition) -> bool:
-    """Return whether tabs and line ends between visible ASCII remain whitespace.
+    """Return whether the normalizer leaves tabs and line ends between visible ASCII whitespace.
 
-    All steps that `valid_before_space` accepts keep them, except maps.
+    All steps that `valid_before_space` accepts do, except maps: these are tried.
     """
     texts = [f"_{end}_" for end in "\t\n\r"]
     kept = [each.normalize_str(text)[1:-1] for each in _maps(_steps(normalizer)) for text in texts]
@@ -79,6 +88,7 @@ def keeps_lines(normalizer: Definition) -> bool:
 
 
 def _maps(steps: list[Definition]) -> list[Any]:
+    """Return a normalizer object for each Precompiled step, which can be applied to texts."""
     return [
         normalizers.Precompiled(base64.b64decode(step["precompiled_charsmap"]))
         for step in steps
@@ -87,6 +97,7 @@ def _maps(steps: list[Definition]) -> list[Any]:
 
 
 def _steps(normalizer: Definition) -> list[Definition]:
+    """Return the steps of a normalizer, with those of its Sequences in their place."""
     if not normalizer:
         return []
     if normalizer["type"] == "Sequence":
@@ -99,7 +110,9 @@ def _replacement(step: Definition) -> tuple[Any, Any]:
 
 
 def _separate(step: Definition) -> bool:
-    """Return whether a step changes what is before any space, and after it, as if it were alone."""
+    """Return whether a step changes the text before any space, and the text after it, separately:
+    each as if it were a text of its own.
+    """
     pattern, content = _replacement(step)
     if step["type"] != "Replace":
         return step["type"] in (*_BY_CHARACTER, "Precompiled")
@@ -109,7 +122,7 @@ def _separate(step: Definition) -> bool:
 
 
 def _separate_after_ascii(step: Definition) -> bool:
-    """Return the same for spaces that follow visible ASCII."""
+    """Return the same as `_separate` for spaces that follow visible ASCII."""
     return (
         _separate(step)
         or _replacement(step) == (_SPACES, _MARK)
@@ -122,12 +135,14 @@ def _is_visible(text: str) -> bool:
 
 
 def _keeps_ascii(normalizer: Any) -> bool:
-    """Return whether a map leaves visible ASCII unchanged, alone and around a space.
+    """Return whether a map leaves visible ASCII unchanged, alone and around a space, and leaves a
+    space before each sign that shares its grapheme cluster.
 
-    What a precompiled map does can only be found by applying it.
+    What a precompiled map does can only be found out by applying it.
     """
     signs = VISIBLE.decode()
     texts = [text for sign in signs for text in (sign, f"{sign} {sign}", f"{sign} \u00e9")]
+    # All signs in one text, each after a space between underscores: every "_ " must be left.
     marked = "".join(f"_ {sign}_" for sign in _SIGNS_AND_MARKS)
     return all(normalizer.normalize_str(text) == text for text in texts) and (
         normalizer.normalize_str(marked).count("_ ") >= len(_SIGNS_AND_MARKS)

@@ -13,49 +13,64 @@ from batchstat.tokenization.counting.post_processing import find_special
 
 
 class Shortcut(ABC):
-    """Counter of the texts of one run; may be called from several threads."""
+    """Counts the texts of one run faster; may be called from several threads.
+
+    A subclass counts the texts of one side: of texts, or of the first or second texts of pairs.
+    """
 
     def __init__(self, backend: tokenizers.Tokenizer, way: str, *, special_tokens: bool) -> None:
-        """Use a tokenizer without truncation and padding; `way`: as of `CountCheck`."""
+        """Prepare to count as a tokenizer does, which has no truncation and no padding.
+
+        Args:
+            backend: the tokenizer.
+            way: see `CountCheck`.
+            special_tokens: whether special tokens are counted.
+        """
         self._backend = backend
+        # Special tokens of a text, [1], and of a pair, [2]; None where they are not known.
         self._special = find_special(backend, special_tokens=special_tokens)
         self._check = CountCheck(backend, way, special_tokens=special_tokens)
 
     def count(
         self, first: pa.LargeStringArray, second: pa.LargeStringArray | None = None
     ) -> Ints | None:
-        """Return (n,) tokens of texts without nulls, or of pairs, with special tokens if any.
+        """Return (n,) tokens of texts, or of pairs, with special tokens if these are counted.
 
-        None if this way is not taken now, or if it or the tokenizer raises on one of them: the
-        ordinary way of counting then finds which one.
+        None if this way cannot count them now, or if the tokenizer raises on one of them: the
+        ordinary way of counting then finds out on which one.
+
+        Args:
+            first: n texts, none of them null, or the first texts of n pairs.
+            second: the second texts of the pairs.
 
         Raises:
-            MiscountError: the counts differ for a text that is also counted by the tokenizer.
+            MiscountError: a text that the tokenizer also counted has another number of tokens.
         """
         sides = [first] if second is None else [first, second]
         if self._special[len(sides)] is None:
             return None
         if len(first) == 0:
             return np.empty(0, dtype=np.int64)
-        if not self._is_taken(sides):
+        if not self._can_count_now(sides):
             return None
         try:
-            counts = self._recount(sides)
-            self._check.check(sides, counts, self._recount)
+            counts = self._count_sides(sides)
+            self._check.check(sides, counts, self._count_sides)
         except RefusedError:
             return None
         return counts
 
     @abstractmethod
-    def _is_taken(self, sides: Sequence[pa.LargeStringArray]) -> bool:
-        """Return whether this way counts such texts now."""
+    def _can_count_now(self, sides: Sequence[pa.LargeStringArray]) -> bool:
+        """Return whether this way counts the texts of these columns now."""
 
     @abstractmethod
-    def _side(self, column: pa.LargeStringArray) -> Ints:
+    def _count_side(self, column: pa.LargeStringArray) -> Ints:
         """Return (n,) tokens of texts, without special tokens."""
 
-    def _recount(self, sides: Sequence[pa.LargeStringArray]) -> Ints:
+    def _count_sides(self, sides: Sequence[pa.LargeStringArray]) -> Ints:
+        """Return (n,) tokens of samples: those of their sides, and the special tokens."""
         special = self._special[len(sides)]
         assert special is not None
-        total: Ints = np.sum([self._side(side) for side in sides], axis=0) + special
+        total: Ints = np.sum([self._count_side(side) for side in sides], axis=0) + special
         return total
