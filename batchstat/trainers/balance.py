@@ -66,17 +66,17 @@ def balance(
         InputError: no labels, classes that cannot be drawn as requested, no samples left, or a
             calibration that cannot be used.
     """
-    now = trained_today(current, lengths, settings)
+    today = trained_today(current, lengths, settings)
     report = balance_report(
-        resolve_inputs(now.lengths, labels, now.settings.keep_labels),
-        now.settings,
+        resolve_inputs(today.lengths, labels, today.settings.keep_labels),
+        today.settings,
         samplers=(samplers,) if isinstance(samplers, str) else listed("samplers", samplers),
         strategy=(
-            now.strategy or StrategySpec.of(DEFAULT_STRATEGY)
+            today.strategy or StrategySpec.of(DEFAULT_STRATEGY)
             if strategy is None
             else StrategySpec.parse(strategy)
         ),
         epochs=epochs,
-        device=as_device(calibration, cost_per_hour, settings=now.settings),
+        device=as_device(calibration, cost_per_hour, settings=today.settings),
     )
-    return replace(report, warnings=(*now.warnings, *report.warnings))
+    return replace(report, warnings=(*today.warnings, *report.warnings))

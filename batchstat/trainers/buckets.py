@@ -74,15 +74,15 @@ def find_buckets(
     whole_number("min_bucket_samples", min_bucket_samples)
     whole_number("epochs", epochs)
     cost = decide_cost(cost, model, calibration)
-    now = trained_today(current, lengths, settings)
+    today = trained_today(current, lengths, settings)
     report = search_buckets(
-        resolve_inputs(now.lengths, labels, now.settings.keep_labels),
-        now.settings,
+        resolve_inputs(today.lengths, labels, today.settings.keep_labels),
+        today.settings,
         buckets=buckets,
         min_bucket_samples=min_bucket_samples,
         cost=cost,
         model=as_model(model),
-        device=as_device(calibration, None, settings=now.settings),
+        device=as_device(calibration, None, settings=today.settings),
         epochs=epochs,
     )
-    return replace(report, warnings=(*now.warnings, *report.warnings))
+    return replace(report, warnings=(*today.warnings, *report.warnings))

@@ -80,22 +80,24 @@ def compare(
     if not isinstance(trainer, Trainer | None):
         raise OptionError(f"trainer={short(trainer)}: must be a Trainer: leave it out")
     if isinstance(current, str) and not isinstance(strategies, str | None):
-        # The name of one of the rows, too, which may be batches.
-        given_rows = {row[0]: row for row in strategies if isinstance(row, tuple)}
-        current = given_rows.get(current, current)
-    now = trained_today(current, lengths, settings, trainer)
+        # `current` may be the name of a row ("mine", batches): it stands for these batches.
+        batches_by_name = {row[0]: row for row in strategies if isinstance(row, tuple)}
+        current = batches_by_name.get(current, current)
+    today = trained_today(current, lengths, settings, trainer)
     shape = as_model(model)
-    if now.strategies is not None:
-        strategies = now.strategies
-    observed = None if now.trainer is None else now.trainer.observed
-    inputs = resolve_inputs(now.lengths, labels, now.settings.keep_labels)
-    device = as_device(calibration, cost_per_hour, shape, now.settings)
+    if today.strategies is not None:
+        # Batches of an encoder and a decoder are compared with no strategy: it would pad one side.
+        strategies = today.strategies
+    observed = None if today.trainer is None else today.trainer.observed
+    inputs = resolve_inputs(today.lengths, labels, today.settings.keep_labels)
+    device = as_device(calibration, cost_per_hour, shape, today.settings)
     candidates = simulate_candidates(
         inputs,
-        now.settings,
+        today.settings,
         strategies=(strategies,) if isinstance(strategies, str) else strategies,
-        current=now.row,
-        trainer=changes_of_name if now.trainer is None else now.trainer.changes,
+        current=today.row,
+        # Without a configuration, a strategy such as `hf-trainer` still tells the trainer.
+        trainer=changes_of_name if today.trainer is None else today.trainer.changes,
         model=shape,
         device=device,
         seeds=seeds,
@@ -103,5 +105,5 @@ def compare(
         with_batches=True,
     )
     run = None if observed is None else observed.run
-    made = comparison_of(inputs, candidates, model=shape, device=device, seeds=seeds, run=run)
-    return replace(made, warnings=(*now.warnings, *made.warnings))
+    comparison = comparison_of(inputs, candidates, model=shape, device=device, seeds=seeds, run=run)
+    return replace(comparison, warnings=(*today.warnings, *comparison.warnings))

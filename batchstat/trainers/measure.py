@@ -72,34 +72,36 @@ def measure(
         per_rank = listed("per_rank", per_rank)
         settings["world_size"] = len(per_rank)
     shape = as_model(model)
-    if isinstance(batches, str | Path):
+    if isinstance(batches, str | Path):  # the folder of a recording
         if lengths is not None or steps is not None or pad_token_id is not None:
             raise OptionError(
                 f"{batches}: a recording is measured whole, with its own samples: leave lengths, "
                 "steps and pad_token_id out"
             )
-        # What trainers do to a corpus loads its readers.
+        # Imported here, since it loads the readers of corpora, which given batches do not need.
         from batchstat.trainers.preflight.current import of_recording, recorded
 
-        now = of_recording(recorded(local_path(batches)), settings)
-        device = as_device(calibration, cost_per_hour, shape, now.settings)
-        return simulate(now.samples.profile, now.row, now.settings, device, shape).row
+        run = of_recording(recorded(local_path(batches)), settings)
+        device = as_device(calibration, cost_per_hour, shape, run.settings)
+        return simulate(run.samples.profile, run.row, run.settings, device, shape).row
     wanted = Settings(**settings)
+    # The user's sampler has chosen and split samples already: nothing is left to draw or to split.
     if not (wanted.draws_all and wanted.overflow == "truncate"):
         raise OptionError(
             f"{name}: batches hold samples of the whole corpus: remove sampler, keep_labels and an "
             "overflow other than truncate"
         )
     device = as_device(calibration, cost_per_hour, shape, wanted)
-    facts, limit = None, None
+    reading_facts, limit = None, None
     if steps is not None:
-        in_turn = 1 if per_rank is not None else wanted.world_size
-        limit = steps * wanted.gradient_accumulation_steps * in_turn
-    if lengths is None:
+        # Batches are taken from one iterable for all ranks, or from one iterable for each rank.
+        ranks_per_iterable = 1 if per_rank is not None else wanted.world_size
+        limit = steps * wanted.gradient_accumulation_steps * ranks_per_iterable
+    if lengths is None:  # collated batches bring their own lengths
         if per_rank is not None or batches is None:
             raise OptionError(f"{name}: per_rank needs the lengths of the samples: pass lengths")
         collated = collated_batches(name, batches, limit=limit, pad_token_id=pad_token_id)
-        given, facts = collated.batches, collated.facts
+        given, reading_facts = collated.batches, collated.facts
         inputs = PlanInputs(collated.samples, None)
     else:
         inputs = resolve_inputs(lengths)
@@ -112,8 +114,9 @@ def measure(
             limit=limit,
             pad_to_multiple_of=wanted.pad_to_multiple_of,
         )
+    # Settings that nobody gave, such as the batch size, are those of the batches themselves.
     basis = inputs.resolve(given.as_current(wanted, inputs.samples.lengths))
     request = NamedBatches(name, given).request(basis)
     shares = make_shares(inputs.samples, request.settings)
     row = make_row(request, shares, batch_cost(shape, device), device)
-    return replace(row, reading=facts)
+    return replace(row, reading=reading_facts)

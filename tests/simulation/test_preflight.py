@@ -227,7 +227,7 @@ def test_the_keys_of_transformers_4_are_known(tmp_path, framework):
     values = dict.fromkeys(sorted(keys_of_version_4()), None)
     values |= {"do_train": True, "group_by_length": False, "warmup_ratio": 0.0}
     config = saved(tmp_path, values)
-    assert read_setup(config, framework).config.given == set(values)
+    assert read_setup(config, framework).config.given_keys == set(values)
     config = saved(tmp_path, {**values, "per_gpu_train_batch_size": 4})
     with pytest.raises(batchstat.OptionError, match="name it per_device_train_batch_size"):
         read_setup(config, framework)

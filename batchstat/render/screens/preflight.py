@@ -299,7 +299,7 @@ def _keys(report: Preflight) -> Iterator[RenderableType]:
     rows = Rows("key that decides", "value")
     for key, value in setup.config.values().items():
         # A key without a value is listed only if the configuration gives it, as null.
-        if key in setup.config.given or value is not None:
+        if key in setup.config.given_keys or value is not None:
             rows.add(Text(key), key_value(value))
     yield rows
     if setup.unused:

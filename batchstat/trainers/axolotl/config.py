@@ -21,8 +21,9 @@ from batchstat.trainers.base.setup import Framework
 from batchstat.trainers.transformers.config import AUTO_FIND_WARNING, GROUPED_WARNING
 
 _PAD_TO = 64
+"""axolotl's default of `pad_to_multiple_of`."""
 _SEED = 42
-"""Of the Trainer; axolotl itself has none unless the configuration names one."""
+"""The Trainer's default of `seed`; axolotl itself shuffles unseeded unless the key is set."""
 
 _TAKES_LONG_ROWS = (
     "flash_attention_2",
@@ -36,14 +37,15 @@ _TAKES_LONG_ROWS = (
     "kernels-community/flash-attn3",
     "kernels-community/sage-attention",
 )
-"""Attention for which the rows of a batch are one."""
+"""Attention that keeps any number of samples in a row apart: with these, axolotl packs one row of
+micro_batch_size × sequence_len tokens per batch, instead of micro_batch_size rows."""
 
 _PLUGINS = ("liger", "cut_cross_entropy", "spectrum", "lm_eval", "swanlab", "kernels")
-"""Those of axolotl.integrations that leave samples, collator and trainer as they are."""
+"""Plugins of axolotl.integrations that leave samples, collator and trainer as they are."""
 
 
 def read_config(config: AxolotlConfig) -> TrainingRules:
-    """Return what axolotl's configuration means."""
+    """Return what axolotl's configuration means: corpus, strategy, settings and schedule."""
     _check(config)
     size, accumulation, samples_per_step = _sizes(config)
     packing = bool(config.sample_packing)
@@ -51,9 +53,11 @@ def read_config(config: AxolotlConfig) -> TrainingRules:
     corpus = corpus_of(config)
     settings = {
         "max_length": config.sequence_len,
+        # Under drop and raise, `prepare` leaves no longer sample: it counts them with the reason.
         "overflow": "truncate" if config.excess_length_strategy == "truncate" else "drop",
         "gradient_accumulation_steps": accumulation,
         "seed": seed,
+        # With packing, its batch sampler drops the last batch by rules of its own.
         "drop_last": bool(config.dataloader_drop_last) and not packing,
         "loss": "axolotl",
     }
@@ -61,9 +65,10 @@ def read_config(config: AxolotlConfig) -> TrainingRules:
     multiple = _multiple(config, packing)
     if multiple > 1:
         settings["pad_to_multiple_of"] = multiple
+    # A single data set keeps its sequence for curriculum_sampling; several are merged and shuffled.
     several = len(config.datasets or []) > 1
     shuffles = config.shuffle_merged_datasets and (several or not config.curriculum_sampling)
-    # axolotl cuts the texts of datasets of type completion.
+    # axolotl cuts the texts of datasets of type completion, the only ones with a text column.
     splits = any("text_column" in columns for columns in corpus.columns)
     return TrainingRules(
         config=config,
@@ -84,7 +89,7 @@ def read_config(config: AxolotlConfig) -> TrainingRules:
 
 
 def _check(config: AxolotlConfig) -> None:
-    """Raise OptionError for what is not modelled."""
+    """Raise OptionError for keys that contradict each other, or that are not modelled."""
     config.check_modelled()
     if config.sample_packing:
         _check_packing(config)
@@ -113,62 +118,72 @@ def _check(config: AxolotlConfig) -> None:
 
 
 def _check_packing(config: AxolotlConfig) -> None:
-    """Raise OptionError for what of sample packing is not modelled."""
+    """Raise OptionError for values that are not modelled together with sample_packing."""
     if config.multipack_real_batches is False and attention_of(config) not in _TAKES_LONG_ROWS:
         raise config.error(
             "multipack_real_batches=false is not modelled with this attention, for which "
             "axolotl counts steps as if it were true: remove it"
         )
+    # To the strategy, 1 means "not set": it would pad rows to multiples of 64.
     if config.pad_to_multiple_of == 1 and config.sequence_len % _PAD_TO:
         raise config.error("pad_to_multiple_of=1 is not modelled with sample_packing: remove it")
 
 
 def _sizes(config: AxolotlConfig) -> tuple[int, int, int]:
-    """Return samples per batch, batches per step, and the samples per step with which axolotl
-    counts steps: with batch_size, gradient_accumulation_steps is still its default, 1.
+    """Return the samples per batch, the batches per step, and the samples per step by which axolotl
+    counts steps.
+
+    The last two differ where the key batch_size, samples per step, is set: axolotl counts steps by
+    it, but trains with gradient_accumulation_steps, which is then still 1.
     """
-    size, of_step = config.micro_batch_size, config.batch_size
-    if of_step is None:
+    size, step_size = config.micro_batch_size, config.batch_size
+    if step_size is None:
         accumulation = config.gradient_accumulation_steps
         return size, accumulation, size * accumulation
-    if "micro_batch_size" not in config.given:
+    if "micro_batch_size" not in config.given_keys:
         raise config.error("batch_size needs micro_batch_size: add it")
-    if "gradient_accumulation_steps" in config.given:
+    if "gradient_accumulation_steps" in config.given_keys:
         raise config.error("batch_size contradicts gradient_accumulation_steps: remove batch_size")
-    if of_step % size:
+    if step_size % size:
         raise config.error(
-            f"batch_size={of_step} is not a multiple of micro_batch_size={size}: change one"
+            f"batch_size={step_size} is not a multiple of micro_batch_size={size}: change one"
         )
-    return size, 1, of_step
+    return size, 1, step_size
 
 
 def attention_of(config: AxolotlConfig) -> str | None:
-    """Return the name of the attention, without the suffix of a kernel."""
-    named = config.attn_implementation
-    if named is None:
+    """Return the name of the attention, from attn_implementation or an old flag; None if neither is
+    set. A kernel loses its suffix: `kernels-community/flash-attn2@v1:forward` is
+    `kernels-community/flash-attn2`.
+    """
+    name = config.attn_implementation
+    if name is None:
         return next((ATTENTION[key] for key in config.attention_flags), None)
-    return str(named).split(":", 1)[0].split("@", 1)[0].strip()
+    return str(name).split(":", 1)[0].split("@", 1)[0].strip()
 
 
 def _packed(config: AxolotlConfig, size: int) -> StrategySpec:
-    """Return the strategy of sample packing."""
+    """Return the strategy of sample_packing, with `size` as micro_batch_size."""
     attention, real = attention_of(config), config.multipack_real_batches
-    chosen = {
+    parameters = {
         "read_ahead": config.sample_packing_group_size,
         "max_samples_per_row": config.sample_packing_bin_size,
         "sequential": bool(config.sample_packing_sequentially),
         "real_batches": attention not in _TAKES_LONG_ROWS if real is None else real,
         "curriculum": bool(config.curriculum_sampling),
+        # Under these kinds of attention, the samples of a row do not see each other.
         "within_samples": attention in (*_TAKES_LONG_ROWS, "sdpa", "eager"),
         "pad_to_sequence_len": config.pad_to_sequence_len is not False,
     }
-    # What is the strategy's default is not written into its name.
-    changed = {key: value for key, value in chosen.items() if getattr(Axolotl, key, None) != value}
+    # Defaults are left out, so that the strategy is shown under a short name.
+    changed = {key: v for key, v in parameters.items() if getattr(Axolotl, key, None) != v}
     return StrategySpec.of("axolotl", sample_packing=True, batch_size=size, **changed)
 
 
 def _padded(config: AxolotlConfig, size: int, settings: dict[str, Any]) -> StrategySpec:
-    """Return the strategy of one sample per row: that of the Trainer."""
+    """Return the strategy of one sample per row, as the Trainer has it; change `settings` for
+    curriculum_sampling, which reads samples in the sequence of the data.
+    """
     if config.curriculum_sampling:
         settings |= {"order": "file", "distribute": "batches", "remainder": "fill"}
         return StrategySpec.of("static", batch_size=size)
@@ -177,19 +192,25 @@ def _padded(config: AxolotlConfig, size: int, settings: dict[str, Any]) -> Strat
 
 
 def _multiple(config: AxolotlConfig, packing: bool) -> int:
-    """Return what widths are padded to a multiple of."""
-    multiple, whole = config.pad_to_multiple_of, config.pad_to_sequence_len
-    if packing:  # the strategy pads to sequence_len
-        return multiple or 1 if whole is not False else 1
-    if whole is False:
+    """Return the number to a multiple of which widths are padded; 1 for no padding beyond the
+    longest sample.
+
+    pad_to_sequence_len has three values: true pads to sequence_len, null, the default, to
+    pad_to_multiple_of, and false to nothing.
+    """
+    multiple, to_sequence_len = config.pad_to_multiple_of, config.pad_to_sequence_len
+    if packing:  # the strategy itself pads rows to sequence_len
+        return (multiple or 1) if to_sequence_len is not False else 1
+    if to_sequence_len is False:
         return 1
     multiple = multiple or _PAD_TO
-    return -(-config.sequence_len // multiple) * multiple if whole else multiple
+    # sequence_len, rounded up to a multiple: no sample is longer, so that all widths are this one.
+    return -(-config.sequence_len // multiple) * multiple if to_sequence_len else multiple
 
 
 def _warnings(config: AxolotlConfig) -> Iterator[str]:
-    """Yield caveats of the report."""
-    if "seed" not in config.given:
+    """Yield the warnings of a report."""
+    if "seed" not in config.given_keys:
         yield (
             "without seed, axolotl shuffles the data set differently in each run: which samples "
             "meet, and are held out, is of one such run"
@@ -205,8 +226,8 @@ def _warnings(config: AxolotlConfig) -> Iterator[str]:
             "gradient_accumulation_steps=1: give that in place of batch_size"
         )
     packs_held_out = config.val_set_size and config.eval_sample_packing is not False
-    may_count_none = config.dataloader_drop_last or config.num_epochs < 1
-    if config.sample_packing and packs_held_out and may_count_none:
+    may_have_no_step = config.dataloader_drop_last or config.num_epochs < 1
+    if config.sample_packing and packs_held_out and may_have_no_step:
         yield (
             "axolotl fails when evaluation has no step, which can happen with dataloader_drop_last "
             "or less than an epoch: eval_sample_packing=false avoids it"
@@ -227,17 +248,18 @@ def _warnings(config: AxolotlConfig) -> Iterator[str]:
 def alternatives(config: AxolotlConfig) -> Iterator[dict[str, Any]]:
     """Yield changes of keys that may save compute."""
     if config.sample_packing:
-        if config.pad_to_sequence_len is not False:
+        if config.pad_to_sequence_len is not False:  # packed rows are padded unless it is false
             yield {"pad_to_sequence_len": False}
         return
     packing: dict[str, Any] = {"sample_packing": True}
     if attention_of(config) not in _TAKES_LONG_ROWS:
+        # Packed samples need an attention that keeps them apart; old flags would contradict it.
         packing["attn_implementation"] = "flash_attention_2"
         packing |= dict.fromkeys(config.attention_flags, False)
     yield packing
     if not config.group_by_length and not config.curriculum_sampling:
         yield {"group_by_length": True}
-    if config.pad_to_sequence_len:
+    if config.pad_to_sequence_len:  # without packing, null does not pad to sequence_len
         yield {"pad_to_sequence_len": False}
 
 

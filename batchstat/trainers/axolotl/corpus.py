@@ -16,8 +16,11 @@ _FORMATS = {
     ".arrow": "arrow",
     ".txt": "text",
 }
+"""Endings of files, and what axolotl calls their formats in ds_type."""
 _OF_FILES = {"path", "type", "ds_type", "data_files", "split", "trust_remote_code"}
+"""Keys of an entry that name its files and its type."""
 _SAME = {"role": "role", "content": "content"}
+"""axolotl's default of message_property_mappings."""
 _OF_CHATS = {
     "field_messages": str,
     # ChatTemplatePrompter takes gpt for assistant.
@@ -30,19 +33,22 @@ _OF_CHATS = {
     "drop_system_message": (False,),
     "split_thinking": (False,),
 }
-"""Keys of an entry with chats, and the values that are read: str for any text, None for any."""
+"""Keys of an entry with chats, and the values that are read: str for any text, None for any value,
+else one of several."""
 _TEMPLATES = Path(__file__).parent / "templates"
 _TURN_ENDS = {"chatml": "<|im_end|>", "llama3": "<|eot_id|>"}
-"""Templates of axolotl's own that are here, and the token with which they end a turn."""
+"""Templates of axolotl that batchstat has a copy of, and the token with which each ends a turn."""
 _OWN_TEMPLATES = {name: _TEMPLATES / f"{name}.jinja" for name in _TURN_ENDS}
-"""Their files; those with `_all` mark every message, not only the assistants'."""
-_TOKENIZER_DEFAULT = "tokenizer_default"
+"""Files of these copies, where {% generation %} marks what axolotl trains of assistants' turns;
+chatml_all.jinja and llama3_all.jinja mark every message."""
+_TOKENIZERS_OWN = "tokenizer_default"
+"""The value of chat_template for the tokenizer's own template."""
 _TYPES: dict[str, dict[str, Any]] = {
     "chat_template": _OF_CHATS,
     "completion": {"field": str},
     "alpaca": {},
 }
-"""Types of samples that are read, with the keys of their entries."""
+"""Types of samples that are read; for each, the further keys of an entry, with values as above."""
 _INSTRUCTIONS = {
     "input_format": "alpaca",
     "prompt_column": "prompt",
@@ -53,16 +59,16 @@ _REMEDY = "pass the files as CORPUS, with the flags for their columns"
 
 
 def corpus_of(config: AxolotlConfig) -> CorpusRules:
-    """Return what the configuration says about its corpus.
+    """Return how the corpus, the tokenizer and the chat template are read.
 
     Raises:
         OptionError: prompts of chats are trained in a way that is not modelled, or a chat template
             is missing.
     """
     entries = config.datasets or []
-    for each in (config.values(), *entries):
-        named = each if isinstance(each, Mapping) else {}
-        if named.get("chat_template") == "jinja" and not named.get("chat_template_jinja"):
+    for each in (config.values(), *entries):  # both levels may set a template
+        keys = each if isinstance(each, Mapping) else {}
+        if keys.get("chat_template") == "jinja" and not keys.get("chat_template_jinja"):
             raise config.error(
                 "chat_template=jinja needs chat_template_jinja, a template or its file: add it"
             )
@@ -73,7 +79,7 @@ def corpus_of(config: AxolotlConfig) -> CorpusRules:
         return CorpusRules(reading=reading)
     why = next(filter(None, map(_unread, entries)), "")
     kinds = set() if why else {_kind(entry) for entry in entries}
-    if len(kinds) != 1:
+    if len(kinds) != 1:  # the corpus is not read, but chats that are passed get the template
         why = why or "entries that differ"
         reading |= _shared_template(config, entries)
         unreadable = f"has datasets with {why}, not read here: {_REMEDY}"
@@ -99,23 +105,27 @@ def corpus_of(config: AxolotlConfig) -> CorpusRules:
 
 
 def loading_of(config: AxolotlConfig, template: Path | None) -> TokenizerRules:
-    """Return how the tokenizer is loaded, for chats in a template; a token that pads is in no
-    text.
+    """Return how the tokenizer is loaded, and which end-of-sequence token it needs.
+
+    Args:
+        config: the keys.
+        template: the file of the chat template; None if it is not known, or there is none.
     """
     legacy, special = config.tokenizer_legacy, dict(config.special_tokens or {})
-    special.pop("pad_token", None)
-    several = special.pop("additional_special_tokens", None) or []
+    special.pop("pad_token", None)  # no text has it, so it changes no length
+    further = special.pop("additional_special_tokens", None) or []
     eos_token = ""
-    # What ends a turn in axolotl's own templates is trained as the tokenizer's eos_token alone,
-    # unless it is named.
+    # axolotl trains the token that ends a turn only if it is the tokenizer's eos_token or one of
+    # eot_tokens. batchstat's copies of its templates always mark it, so the tokenizer must have it
+    # as its eos_token, unless the configuration names it.
     if template is not None and _is_own(template):
-        end = _TURN_ENDS[template.stem.removesuffix("_all")]
-        named = [*(config.eot_tokens or []), special.get("eos_token")]
-        eos_token = "" if end in named else end
+        turn_end = _TURN_ENDS[template.stem.removesuffix("_all")]
+        named_ends = [*(config.eot_tokens or []), special.get("eos_token")]
+        eos_token = "" if turn_end in named_ends else turn_end
     return TokenizerRules(
         kind=config.tokenizer_type or TokenizerRules.kind,
         options={} if legacy is None else {"legacy": legacy},
-        added=tuple(map(str, (*filter(None, special.values()), *(config.tokens or []), *several))),
+        added=tuple(map(str, (*filter(None, special.values()), *(config.tokens or []), *further))),
         eos_token=eos_token,
         set_eos_token=str(special.get("eos_token") or ""),
     )
@@ -124,9 +134,18 @@ def loading_of(config: AxolotlConfig, template: Path | None) -> TokenizerRules:
 def _chats(
     config: AxolotlConfig, reading: dict[str, Any], column: str, unreadable: str
 ) -> CorpusRules:
-    """Return how chats are read, and in which template."""
+    """Return how chats are read, and with which template.
+
+    Args:
+        config: the keys.
+        reading: keywords of `profile` so far; the template is added here.
+        column: the column with the messages.
+        unreadable: why the files are not read, and the remedy; empty if they are.
+    """
+    # All entries have the same template here: entries that differ are not read.
     template, unknown = _template(config, (config.datasets or [{}])[0])
     if config.train_on_inputs:
+        # Every message is trained, which only a template that marks each message can say.
         if template not in _OWN_TEMPLATES.values():
             raise config.error(
                 f"train_on_inputs=true is not modelled for chats without chat_template="
@@ -143,6 +162,7 @@ def _chats(
             f"{unknown} is a template of axolotl's own: pass its text with --chat-template, or "
             "chats are counted by the template of the tokenizer",
         )
+        # Without its template, the corpus would be counted wrongly: it has to be passed.
         reading.pop("corpus", None)
         unreadable = (
             f"names {unknown}, a template of axolotl's own: pass its text with --chat-template, "
@@ -155,6 +175,7 @@ def _chats(
     return CorpusRules(
         reading=reading,
         columns=({"messages_column": column, "assistant_only_loss": True},),
+        # In other templates, axolotl itself looks for the contents of assistants.
         turn_ends=None if _is_own(template) else tuple(config.eot_tokens or ()),
         unreadable=unreadable,
         refused_columns=lambda content: refused if content == "messages" else {},
@@ -163,41 +184,45 @@ def _chats(
 
 
 def _is_own(template: Path | None) -> bool:
-    """Whether a template is one of axolotl's own, which mark here what it trains."""
+    """Whether a file is batchstat's copy of a template of axolotl, which marks what is trained."""
     return template is not None and template.parent == _TEMPLATES
 
 
 def _others(entry: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the keys of an entry that do not name its files or type, as axolotl completes them."""
+    """Return the keys of an entry that do not name its files or type, with
+    message_property_mappings completed by its defaults and by its old names, as axolotl does.
+    """
     others = {key: value for key, value in entry.items() if value is not None}
     others = {key: value for key, value in others.items() if key not in _OF_FILES}
-    named = others.get("message_property_mappings") or {}
-    if not isinstance(named, dict):  # none of those that are read
+    mappings = others.get("message_property_mappings") or {}
+    if not isinstance(mappings, dict):  # `_unread` refuses it
         return others
-    mapped = named | {key: others.pop(old) for key, old in _OLD_NAMES.items() if old in others}
+    mapped = mappings | {key: others.pop(old) for key, old in _OLD_NAMES.items() if old in others}
     return {**others, "message_property_mappings": {**_SAME, **mapped}} if mapped else others
 
 
-# Deprecated in axolotl, which writes them into message_property_mappings.
+# Deprecated in axolotl, which writes their values into message_property_mappings.
 _OLD_NAMES = {"role": "message_field_role", "content": "message_field_content"}
 
 
 def _unread(entry: object) -> str:
-    """Return what of an entry is not read; empty if all is."""
+    """Return the first thing in an entry of `datasets` that is not read; empty if all of it is."""
     if not isinstance(entry, dict):
         return short(entry)
-    kind = entry.get("type")  # a table where prompts are written in the file
+    kind = entry.get("type")  # a table if the user writes the prompt's format into the file
     if not isinstance(kind, str | None) or kind not in _TYPES:
         return f"type {short(kind)}"
     for key, value in _others(entry).items():
-        known = _TYPES[kind].get(key, ())
+        known = _TYPES[kind].get(key, ())  # no value of an unknown key is read
         if not (known is None or (isinstance(value, str) if known is str else value in known)):
             return f"{key}={short(value)}"
     return ""
 
 
 def _kind(entry: Mapping[str, Any]) -> tuple[str, ...]:
-    """Return the kind of an entry's samples, their column, and what else entries must share."""
+    """Return what all entries must share to be read together: the type, the column, and for chats
+    the template.
+    """
     others = _others(entry)
     if entry["type"] != "chat_template":
         return (entry["type"], others.get("field", "text"))
@@ -206,25 +231,28 @@ def _kind(entry: Mapping[str, Any]) -> tuple[str, ...]:
 
 
 def _template(config: AxolotlConfig, entry: Mapping[str, Any]) -> tuple[Path | None, str]:
-    """Return the file of the chat template, if one is named, and the name of an unknown one."""
-    # `extract_chat_template_args` takes both keys from one of them.
-    own = entry if entry.get("chat_template") else config.values()
-    name, text = own.get("chat_template"), own.get("chat_template_jinja")
+    """Return the file of the chat template of an entry, and the name of a template whose text is
+    not known here. Both are empty for the template of the tokenizer.
+    """
+    # As `extract_chat_template_args` of axolotl: both keys of the entry, or both of the file.
+    keys = entry if entry.get("chat_template") else config.values()
+    name, text = keys.get("chat_template"), keys.get("chat_template_jinja")
     if name in (None, "jinja") and text is not None:
-        # axolotl reads the file where this is the path of one.
+        # The text of a template, or the path of its file, which axolotl then reads.
         is_file = "\n" not in text and "{" not in text
         return (Path(text), "") if is_file else (None, "chat_template_jinja")
-    if name is None or name == _TOKENIZER_DEFAULT:
+    # With a fallback, too, the tokenizer's template counts; a tokenizer without one is an error.
+    if name in (None, _TOKENIZERS_OWN) or str(name).startswith(f"{_TOKENIZERS_OWN}_fallback_"):
         return None, ""
-    if str(name).startswith(f"{_TOKENIZER_DEFAULT}_fallback_"):
-        return None, ""  # the tokenizer's, which is missed where it has none
     if name in _OWN_TEMPLATES:
         return _OWN_TEMPLATES[name], ""
     return None, f"chat_template {str(name)!r}"
 
 
 def _shared_template(config: AxolotlConfig, entries: Sequence[object]) -> dict[str, Any]:
-    """Return the keyword for the chat template of all entries, read or not, if it is known."""
+    """Return the keyword of `profile` for the chat template, if all entries are chats with the same
+    known template; else nothing. A corpus that is passed instead of these entries is read with it.
+    """
     chats = [
         each
         for each in entries
@@ -236,13 +264,13 @@ def _shared_template(config: AxolotlConfig, entries: Sequence[object]) -> dict[s
 
 
 def _files(entries: Sequence[Mapping[str, Any]]) -> tuple[tuple[str, ...], str]:
-    """Return the files of all entries, and why they are not known, if that is so."""
+    """Return the files of all entries and an empty text; or no files, and why they are not read."""
     files: list[str] = []
     for entry in entries:
         if entry.get("split") not in (None, "train"):
             return (), f"split={short(entry['split'])}, not read here"
         path = entry.get("path")
-        # axolotl loads a path that is a file whatever data_files says.
+        # If `path` is a file, axolotl loads it, whatever data_files says.
         paths = path if Path(str(path)).is_file() else entry.get("data_files") or path
         for name in paths if isinstance(paths, list) else [paths]:
             kind = _FORMATS.get(PurePath(str(name)).suffix)

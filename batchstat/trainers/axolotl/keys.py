@@ -18,7 +18,8 @@ ATTENTION = {
     "sdp_attention": "sdpa",
     "eager_attention": "eager",
 }
-"""Old keys for `attn_implementation`, and what they set; the first one counts."""
+"""Old keys in place of `attn_implementation`, and its value for each; of several that are set, the
+first counts."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -112,5 +113,5 @@ class AxolotlConfig(TrainerConfig):
 
     @property
     def attention_flags(self) -> list[str]:
-        """The old keys for `attn_implementation` that are set; the first one counts."""
+        """The old keys in place of `attn_implementation` that are set; the first one counts."""
         return [name for name in ATTENTION if getattr(self, name)]

@@ -14,13 +14,14 @@ from batchstat.trainers.base.rules import EpochSize, Schedule
 from batchstat.trainers.base.samples import TrainedSamples
 
 _MOST_PIECES = 64
-"""Pieces of `sequence_len` tokens that axolotl keeps of a text."""
+"""axolotl truncates a text to so many pieces of `sequence_len` tokens; what follows is lost."""
 
 
 def prepare(
     config: AxolotlConfig, seed: int | None, splits: bool, profile: Profile, max_length: int
 ) -> TrainedSamples:
-    """Return what axolotl batches: it splits texts, shuffles, drops, and holds out the last.
+    """Return the samples that axolotl batches: it cuts texts, shuffles, drops short and long
+    samples, and holds out the last ones for evaluation.
 
     Source: tokenize_prompt of src/axolotl/prompt_tokenizers.py and of completion.py in
     prompt_strategies, merge_datasets and create_train_validation_split of utils/data/shared.py,
@@ -29,20 +30,20 @@ def prepare(
 
     Args:
         config: the keys.
-        seed: of the shuffled sequence; None where it is that of the corpus.
+        seed: seed of the shuffle; None if samples keep the sequence of the corpus.
         splits: whether longer texts become several samples before they are shuffled.
         profile: the corpus.
-        max_length: tokens of the longest sample.
+        max_length: the most tokens of a sample.
 
     Raises:
-        InputError: nothing is left, or a longer sample is refused.
+        InputError: no sample is left to train on, or a longer one is refused.
     """
-    beyond: Ints = np.zeros(0, dtype=np.int64)
+    lost_ends: Ints = np.zeros(0, dtype=np.int64)  # tokens lost at the end of each very long text
     if splits and profile.corpus.options.content == "text":
         longest = _MOST_PIECES * max_length
-        beyond = profile.lengths[profile.lengths > longest] - longest
+        lost_ends = profile.lengths[profile.lengths > longest] - longest
         profile = _in_pieces(profile, max_length)
-    if profile.corpus.options.tokenize_apart:
+    if profile.corpus.options.tokenize_apart:  # type: alpaca
         profile = _instructions(config, profile, max_length)
     if config.excess_length_strategy == "raise" and profile.stats.max > max_length:
         raise InputError(
@@ -53,24 +54,26 @@ def prepare(
     if seed is not None:
         order = np.random.default_rng(seed).permutation(len(profile))
     lengths, least = profile.lengths[order], config.min_sample_len or 2
-    reasons = {f"shorter than {least} tokens": lengths >= least}
+    # By the reason to drop others, which samples pass; both in the shuffled sequence.
+    passes = {f"shorter than {least} tokens": lengths >= least}
     if config.excess_length_strategy in (None, "drop"):
-        reasons[f"longer than {max_length} tokens"] = lengths <= max_length
+        passes[f"longer than {max_length} tokens"] = lengths <= max_length
     if config.sample_packing and profile.trained is not None:
-        # axolotl truncates first, and then drops these.
-        reasons["without a trained token"] = profile.trained.counts(stops=max_length)[order] > 0
+        # axolotl truncates first, and then drops samples without a trained token left.
+        passes["without a trained token"] = profile.trained.counts(stops=max_length)[order] > 0
     dropped: dict[str, int] = {}
-    kept = np.ones(len(order), dtype=bool)
-    for reason, holds in reasons.items():
-        if missing := int((kept & ~holds).sum()):
-            dropped[reason] = missing
-        kept &= holds
-    lost = Lost.of_excess(beyond) + Lost(
-        dropped_samples=int(np.count_nonzero(~kept)), dropped_tokens=int(lengths[~kept].sum())
+    is_kept = np.ones(len(order), dtype=bool)
+    for reason, is_passing in passes.items():
+        # A sample counts under the first reason that drops it.
+        if count := int((is_kept & ~is_passing).sum()):
+            dropped[reason] = count
+        is_kept &= is_passing
+    lost = Lost.of_excess(lost_ends) + Lost(
+        dropped_samples=int(np.count_nonzero(~is_kept)), dropped_tokens=int(lengths[~is_kept].sum())
     )
-    order = order[kept]
+    order = order[is_kept]
     size = config.val_set_size
-    # `Dataset.train_test_split` rounds the test set up.
+    # Above 1, val_set_size is a number; a share is rounded up by `Dataset.train_test_split`.
     held_out = int(size) if size > 1 else math.ceil(size * len(order))
     if len(order) <= held_out:
         raise InputError(
@@ -82,27 +85,32 @@ def prepare(
 
 
 def _instructions(config: AxolotlConfig, profile: Profile, max_length: int) -> Profile:
-    """Return prompts with completions as axolotl has them.
+    """Return samples of type alpaca as long as axolotl makes them.
 
-    Both are truncated before they are joined, so only what has no completion always fits.
+    It truncates a prompt and its completion to `max_length` each, and then joins them: a prompt
+    without a completion never exceeds it, any other sample may.
     """
     assert profile.trained is not None, "completions carry loss"
-    alone = profile.trained.counts() == 0
-    lengths = np.where(alone, np.minimum(profile.lengths, max_length), profile.lengths)
-    kinds = {} if config.train_on_inputs else profile.kinds
+    has_no_completion = profile.trained.counts() == 0
+    lengths = np.where(has_no_completion, np.minimum(profile.lengths, max_length), profile.lengths)
+    kinds = {} if config.train_on_inputs else profile.kinds  # no kinds: every token is trained
     return replace(profile, lengths=lengths, kinds=kinds)
 
 
 def _in_pieces(profile: Profile, size: int) -> Profile:
-    """Return texts cut every `size` tokens, the pieces of each one after the other."""
+    """Return texts cut every `size` tokens, each piece a sample: lengths [5, 2] and size 2 become
+    lengths [2, 2, 1, 2].
+    """
     lengths = np.minimum(profile.lengths, _MOST_PIECES * size)
-    pieces = -(-lengths // size)
-    text = np.repeat(np.arange(len(profile)), pieces)
-    before = size * (np.arange(len(text)) - offsets_from_sizes(pieces)[text])
+    pieces_per_text = -(-lengths // size)  # rounded up
+    # For each piece: the text that it is from, and the tokens of that text that come before it.
+    text = np.repeat(np.arange(len(profile)), pieces_per_text)
+    before = size * (np.arange(len(text)) - offsets_from_sizes(pieces_per_text)[text])
     return replace(profile.take(text), lengths=np.minimum(lengths[text] - before, size))
 
 
 _WARMUP_SHARE, _MOST_WARMUP = 0.03, 100
+"""axolotl's default warm-up: this share of all steps, at most so many."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -113,30 +121,34 @@ class AxolotlSchedule(Schedule):
     _configure_warmup_and_logging of src/axolotl/core/builders/base.py, in axolotl 0.19.
 
     Attributes:
-        max_steps: as in `Schedule`, or negative where the Trainer counts the steps itself.
+        max_steps: as in `Schedule`; -1 leaves the counting of steps to the Trainer.
         config: the keys.
-        samples_per_step: samples per step on each rank with which steps are counted.
+        samples_per_step: samples per step on each rank, by which axolotl counts steps.
     """
 
     config: AxolotlConfig
     samples_per_step: int
 
     def total_steps(self, epoch: EpochSize) -> int:
-        """Return the number of optimizer steps: the Trainer's own where axolotl counts none."""
-        steps = self.max_steps or self._counted(epoch)
+        """Return the number of optimizer steps.
+
+        axolotl hands its own count to the Trainer as max_steps. Where that is 0 or less, the
+        Trainer takes it for "not set", and counts epochs itself.
+        """
+        steps = self.max_steps or self._counted_steps(epoch)
         return steps if steps > 0 else math.ceil(self.epochs * epoch.steps)
 
     def warmup_steps(self, epoch: EpochSize) -> int:
-        """Return how many of the steps are warm-up; of a single one, axolotl makes two."""
-        counted, ratio = self._counted(epoch), self.config.warmup_ratio
+        """Return how many of the steps are warm-up. Of a single one, axolotl makes two."""
+        counted, ratio = self._counted_steps(epoch), self.config.warmup_ratio
         total = min(self.max_steps, counted) if self.max_steps else counted
         if self.config.warmup_steps is not None:
             steps = self.config.warmup_steps
-        elif total == 0:  # a share of what the Trainer counts, then
+        elif total == 0:  # axolotl hands on the share, which the Trainer takes of its own count
             share = _WARMUP_SHARE if ratio is None else ratio
             return math.ceil(self.total_steps(epoch) * share)
         elif total < 0:
-            # drop_last takes a step for each epoch that begins: axolotl's count may be -1.
+            # drop_last takes a step off for each epoch that begins: axolotl's count may be -1.
             steps = 0
         elif ratio is not None:
             steps = int(ratio * total)
@@ -144,11 +156,14 @@ class AxolotlSchedule(Schedule):
             steps = min(int(_WARMUP_SHARE * total), _MOST_WARMUP)
         return 2 if steps == 1 else steps
 
-    def _counted(self, epoch: EpochSize) -> int:
+    def _counted_steps(self, epoch: EpochSize) -> int:
+        """Return the number of steps that axolotl counts before training; 0 or less for a training
+        so short that its count fails.
+        """
         if not self.config.sample_packing:
             per_step = self.samples_per_step * epoch.world_size
             return math.ceil(epoch.samples * self.epochs / per_step)
         accumulation = self.samples_per_step // self.config.micro_batch_size
-        counted = math.floor(max(1, epoch.batches // accumulation) * self.epochs)
-        # An epoch counts as one step less then, where samples are packed.
-        return counted - math.ceil(self.epochs) if self.config.dataloader_drop_last else counted
+        steps = math.floor(max(1, epoch.batches // accumulation) * self.epochs)
+        # With packing and drop_last, axolotl takes one step off for each epoch that begins.
+        return steps - math.ceil(self.epochs) if self.config.dataloader_drop_last else steps

@@ -23,20 +23,21 @@ _MOST_BYTES = 4 << 20
 _MOST_VALUES = 100_000
 """Values of a configuration, those that YAML repeats counted as often as they stand there."""
 _DTYPES = {"bf16": "bfloat16", "fp16": "float16"}
-"""Keys that decide what is computed in where they are true, with its name in torch."""
+"""Keys that, where they are true, decide the dtype that is computed in; with torch's name of it."""
 _KNOWN_SHARE = 0.5
-"""Share of a file's keys that a framework must know for it to be its configuration."""
+"""A file is taken for a configuration of a framework that knows at least this share of its keys."""
 
 
 def read_setup(
     path: str | Path, framework: str | None = None, ignore_keys: Sequence[str] = ()
 ) -> TrainingSetup:
-    """Return what a trainer's configuration means.
+    """Read a trainer's configuration from a file, and return what it means.
 
     Args:
         path: a .json or .yaml file.
-        framework: the one that it is for; by default the one that knows most of its keys.
-        ignore_keys: keys that decide nothing about data or batches, beside those that are known.
+        framework: name of the framework that the file is for; by default the framework that knows
+            the largest share of its keys.
+        ignore_keys: further keys that decide nothing about data or batches.
 
     Raises:
         OptionError: the file is not a configuration of a known framework, has a misspelt key or an
@@ -47,10 +48,10 @@ def read_setup(
     where = path.as_posix()
     content = resolved(_read(path))
     name = _recognised(where, content) if framework is None else framework
-    if isinstance(name, str):
+    if isinstance(name, str):  # `one_of` refuses anything else that a caller may pass
         _refuse_not_read(where, NOT_READ.get(name))
     one_of("framework", name, CONFIGURATIONS)
-    if framework is not None:
+    if framework is not None:  # a framework that the caller named may be the wrong one
         _check_framework(where, name, content)
     given = _own(CONFIGURATIONS[name], content)
     check_resolved(where, given, CONFIGURATIONS[name].keys)
@@ -60,13 +61,13 @@ def read_setup(
 def setup_of(
     given: Mapping[str, Any], name: str, path: Path, ignore_keys: Sequence[str] = ()
 ) -> TrainingSetup:
-    """Return what the keys of a trainer's configuration mean.
+    """Return what the keys of a trainer's configuration mean, with its warnings.
 
     Args:
         given: the keys with their values.
-        name: of the framework that they are for.
+        name: name of the framework that the keys are for.
         path: the configuration, for messages.
-        ignore_keys: keys that decide nothing, beside those that are known.
+        ignore_keys: further keys that decide nothing about data or batches.
 
     Raises:
         OptionError: a misspelt key or an invalid value, or batches that are not modelled.
@@ -74,6 +75,7 @@ def setup_of(
     framework, where = CONFIGURATIONS[name], path.as_posix()
     without_effect = {*framework.unused, *ignore_keys}
     known = without_effect | framework.keys.keys()
+    # An unknown key that is null sets nothing, whatever it means.
     unknown = tuple(key for key, value in given.items() if value is not None and key not in known)
     check_spelling(where, unknown, framework.keys)
     rules = framework.read(framework.config.read(where, given))
@@ -99,6 +101,7 @@ def setup_of(
         version=framework.version,
         path=path,
         unused=tuple(key for key in given if key in without_effect),
+        # A trainer that drops unknown keys leaves nothing to assume about them.
         assumed=() if framework.drops_unknown else unknown,
         dtype=next((dtype for key, dtype in _DTYPES.items() if given.get(key) is True), None),
         gradient_checkpointing=checkpointing if isinstance(checkpointing, bool) else None,
@@ -108,7 +111,10 @@ def setup_of(
 
 
 def check_files(setup: TrainingSetup, files: Sequence[str]) -> None:
-    """Raise InputError if a file of the corpus does not exist that the configuration names."""
+    """Raise InputError for a file of the corpus that the configuration names and that is missing.
+
+    Addresses of remote files and patterns such as `data/*.jsonl` are not looked up.
+    """
     for file in files:
         if not (is_remote(file) or has_magic(file) or Path(file).exists()):
             raise InputError(
@@ -119,14 +125,17 @@ def check_files(setup: TrainingSetup, files: Sequence[str]) -> None:
 
 
 def _recognised(where: str, content: Resolved) -> str:
-    """Return the framework that knows the largest share of the keys; of equals, the first."""
+    """Return the name of the framework that knows the largest share of the keys; if several know
+    the same share, the first of `CONFIGURATIONS`.
+    """
     _refuse_not_read(where, recognised(content.values))
-    shares = {
+    known_shares = {
         name: 1 - len(_unknown(framework, content)) / max(len(_own(framework, content)), 1)
         for name, framework in CONFIGURATIONS.items()
     }
-    name = max(shares, key=lambda each: shares[each])
-    if shares[name] < _KNOWN_SHARE or not content.values:
+    name = max(known_shares, key=lambda candidate: known_shares[candidate])
+    # An empty file has no unknown key, so its share is 1 for every framework.
+    if known_shares[name] < _KNOWN_SHARE or not content.values:
         titles = ", ".join(each.title for each in CONFIGURATIONS.values())
         keys = ", ".join(list(content.values)[:4]) or "none"
         raise OptionError(
@@ -137,7 +146,7 @@ def _recognised(where: str, content: Resolved) -> str:
 
 
 def _refuse_not_read(where: str, trainer: NotRead | None) -> None:
-    """Raise OptionError for a trainer whose configuration is known, but not read."""
+    """Raise OptionError if the configuration is of a trainer that is recognised, but not read."""
     if trainer is None:
         return
     titles = [each.title for each in CONFIGURATIONS.values()]
@@ -149,7 +158,9 @@ def _refuse_not_read(where: str, trainer: NotRead | None) -> None:
 
 
 def _own(framework: Framework, content: Resolved) -> dict[str, Any]:
-    """Return the keys of a configuration, without the user's own for others to refer to."""
+    """Return a configuration without the user's own variables: keys that the framework does not
+    know, and that only exist for other keys to refer to them, as in `max_length: ${my_length}`.
+    """
     return {
         key: value
         for key, value in content.values.items()
@@ -162,20 +173,28 @@ def _unknown(framework: Framework, content: Resolved) -> list[str]:
 
 
 def _check_framework(where: str, name: str, content: Resolved) -> None:
-    """Raise OptionError if another framework than the one that was named knows all keys."""
+    """Raise OptionError if the framework that was named does not know all keys, and another one
+    does; or if the keys are those of a trainer that is not read.
+    """
     unknown_keys = _unknown(CONFIGURATIONS[name], content)
     if not unknown_keys:
         return
     _refuse_not_read(where, recognised(content.values))
-    for other, each in CONFIGURATIONS.items():
-        if not _unknown(each, content):
+    for other_name, other in CONFIGURATIONS.items():
+        if not _unknown(other, content):
             raise OptionError(
                 f"{where} is not a configuration of {name}, which has no {unknown_keys[0]}, but of "
-                f"{other} ({each.title}): pass --framework {other}, or name another file"
+                f"{other_name} ({other.title}): pass --framework {other_name}, or name another file"
             )
 
 
 def _read(path: Path) -> dict[str, Any]:
+    """Return the keys of a JSON or YAML file with their values, references not yet resolved.
+
+    Raises:
+        OptionError: the file is not a configuration: a pickle, a folder, no JSON or YAML.
+        InputError: the file cannot be opened or decoded.
+    """
     where = path.as_posix()
     if path.suffix == PICKLE:
         raise OptionError(
@@ -188,10 +207,11 @@ def _read(path: Path) -> dict[str, Any]:
         if path.suffix not in SUFFIXES:
             raise OptionError(f"{where}: a trainer's configuration ends in {', '.join(SUFFIXES)}")
         _check_file(path)
-        text = path.read_text(encoding="utf-8-sig")
+        text = path.read_text(encoding="utf-8-sig")  # Windows editors begin it with a BOM
     except FileNotFoundError:
         raise InputError(f"no such file: {where}") from None
     except (OSError, UnicodeDecodeError) as error:
+        # Only an OSError has strerror.
         reason = getattr(error, "strerror", None) or "it is not UTF-8: save it as that"
         raise InputError(f"{where} cannot be read: {reason}") from None
     try:
@@ -210,8 +230,8 @@ def _read(path: Path) -> dict[str, Any]:
 
 
 def _check_file(path: Path) -> None:
-    """Raise OptionError for a pipe, a device or a file that is too large, before any of it is read:
-    a pipe would be waited for, and a device has no end.
+    """Raise OptionError for a pipe, a device or a file that is too large, before it is read:
+    reading a pipe would wait for its writer, and a device has no end.
     """
     where, facts = path.as_posix(), path.stat()
     if not stat.S_ISREG(facts.st_mode):
@@ -224,25 +244,26 @@ def _check_file(path: Path) -> None:
 
 
 def _count_values(value: Any, counted: dict[int, int]) -> int:
-    """Return how many values there are in one. YAML can repeat a list in a list in a list, so that
-    a few lines are more than fits in memory, and can put one into itself.
+    """Count the values in a table or list, so that a hostile file is refused: an alias of YAML can
+    repeat a list in a list in a list, where a few lines stand for more values than fit in memory,
+    and can put a list into itself. `[1, [2, 3]]` has 5 values: 3 numbers and 2 lists.
 
     Args:
-        value: of a configuration.
-        counted: those of the tables and lists that were counted, by their ids; 0 for one whose
-            values are being counted.
+        value: any value of a configuration.
+        counted: how many values each table or list has that was met before, by its id; 0 while its
+            own values are being counted.
 
     Raises:
-        ValueError: too many.
+        ValueError: there are more than `_MOST_VALUES`, or a table or list contains itself.
     """
     if not isinstance(value, dict | list):
         return 1
     if id(value) not in counted:
         counted[id(value)] = 0
         parts = value.values() if isinstance(value, dict) else value
-        counted[id(value)] = 1 + sum(_count_values(each, counted) for each in parts)
+        counted[id(value)] = 1 + sum(_count_values(part, counted) for part in parts)
     count = counted[id(value)]
-    if count == 0:
+    if count == 0:  # met again while its own values are being counted
         raise ValueError("a table or list is in itself")
     if count > _MOST_VALUES:
         raise ValueError(f"more than {_MOST_VALUES:,} values")
@@ -250,6 +271,7 @@ def _count_values(value: Any, counted: dict[int, int]) -> int:
 
 
 def _yaml(text: str) -> Any:
+    """Return what a YAML text contains. Raises ValueError with the line and column of a mistake."""
     import yaml
 
     try:
@@ -257,7 +279,8 @@ def _yaml(text: str) -> Any:
     except yaml.MarkedYAMLError as error:
         mark = error.problem_mark
         place = "" if mark is None else f", line {mark.line + 1}, column {mark.column + 1}"
-        # PyYAML begins such a sentence in the context: expected a single document.
+        # PyYAML splits such a sentence: "expected a single document" is the context, and "but found
+        # another document" the problem.
         context = f"{error.context} " if str(error.problem).startswith("but ") else ""
         raise ValueError(f"{context}{error.problem}{place}") from None
     except yaml.YAMLError as error:

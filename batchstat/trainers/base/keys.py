@@ -55,15 +55,16 @@ class Key:
     """What may stand in a configuration for a key that decides about batches.
 
     Attributes:
-        kind: int, float, bool, str, list, dict, or object for any; null is allowed where it is the
-            default.
-        default: its value where the configuration does not have it.
-        least: the smallest number that is allowed; -1 where the trainer takes that for none.
+        kind: the type of its values: int, float, bool, str, list, dict, or object for any type;
+            null is allowed where it is the default.
+        default: its value where the configuration does not have the key.
+        least: the smallest number that is allowed; -1 where the trainer takes -1 for "not set".
         most: the largest number that is allowed.
-        values: the names that are allowed, if not any text; for a number, those that stand for its
-            default.
-        refused: the remedy, where any value but false or an empty one is not modelled.
-        only: the one value that is modelled; None where there are others.
+        values: the texts that are allowed; empty for any text. For a number: texts that stand for
+            its default, such as "auto".
+        refused: what the user can do instead, for a key of which no value is modelled but false and
+            empty ones; empty for other keys.
+        only: the one value that is modelled; None if several are.
     """
 
     kind: type[Any]
@@ -90,17 +91,17 @@ class TrainerConfig:
     """A trainer's configuration: each field that is a `key` is one that decides about batches.
 
     Attributes:
-        where: the configuration, for messages.
-        given: all keys that it has.
+        where: the path of the configuration, for messages.
+        given_keys: the names of all keys that it sets.
     """
 
     where: str
-    given: frozenset[str]
+    given_keys: frozenset[str]
 
     @classmethod
     @cache
     def keys(cls) -> Mapping[str, Key]:
-        """Return the keys that decide, by their names."""
+        """Return the keys that decide about batches, by their names."""
         types = get_type_hints(cls)
         return {
             each.name: Key(_kind_of(types[each.name]), each.default, **each.metadata["key"])
@@ -121,20 +122,27 @@ class TrainerConfig:
     @classmethod
     @cache
     def unused(cls) -> frozenset[str]:
-        """Return the keys that decide nothing; where it takes those of another trainer, of any
-        version of that, since which one it is installed with is not known.
+        """Return the keys that decide nothing.
+
+        A trainer that takes another trainer's keys, as TRL takes those of transformers, has a
+        record that inherits from the other one. Its keys count in any version, since the version
+        that the user installs beside it is not known.
         """
         recorded = (
-            each.recorded()
-            for each in cls.__mro__
-            if issubclass(each, TrainerConfig) and each is not TrainerConfig
+            base.recorded()
+            for base in cls.__mro__
+            if issubclass(base, TrainerConfig) and base is not TrainerConfig
         )
-        known = frozenset[str]().union(*(each.keys | each.also for each in recorded))
-        return known - cls.keys().keys()
+        all_keys = frozenset[str]().union(*(known.keys | known.also for known in recorded))
+        return all_keys - cls.keys().keys()
 
     @classmethod
     def read(cls, where: str, given: Mapping[str, Any]) -> Self:
-        """Return the configuration of keys with their values, those that decide nothing too.
+        """Return the record of a configuration.
+
+        Args:
+            where: the path of the configuration, for messages.
+            given: all of its keys with their values, also those that decide nothing.
 
         Raises:
             OptionError: a value of another type or out of range.
@@ -144,7 +152,7 @@ class TrainerConfig:
             for name, declared in cls.keys().items()
             if name in given
         }
-        return cls(where=where, given=frozenset(given), **values)
+        return cls(where=where, given_keys=frozenset(given), **values)
 
     def error(self, message: str) -> OptionError:
         """Return the error for something that is wrong with it."""
@@ -158,7 +166,7 @@ class TrainerConfig:
         """Raise OptionError for a value whose batches are not modelled."""
         for name, value in self.values().items():
             declared = self.keys()[name]
-            if declared.refused and value:
+            if declared.refused and value:  # false, 0, null and empty ones switch nothing on
                 raise OptionError(
                     f"{self.where}: {name}={short(value)} is not modelled: {declared.refused}"
                 )
@@ -170,26 +178,31 @@ class TrainerConfig:
 
 
 def _kind_of(annotation: Any) -> type[Any]:
-    """Return the type of a key's values that are not null, without that of their parts."""
+    """Return the type that a key's values have where they are not null, without the type of their
+    parts: int for `int | None`, list for `list[str] | None`.
+    """
+    # The arguments of `int | None` are the alternatives, but those of `list[str]` are its parts.
     kind = next((each for each in get_args(annotation) if each is not NoneType), annotation)
     kind = annotation if get_origin(annotation) in (list, dict) else kind
-    found: type[Any] = get_origin(kind) or kind
-    return found
+    bare_kind: type[Any] = get_origin(kind) or kind
+    return bare_kind
 
 
 _NEAR = 0.8
-"""Similarity to a key that decides, from which an unknown one is taken for it, misspelt."""
+"""An unknown key at least this similar to a key that decides is taken for a misspelling of it. By
+difflib's default of 0.6, `data_seed` would be one of `datasets`."""
 
 
 def check_spelling(where: str, unknown: Sequence[str], keys: Iterable[str]) -> None:
-    """Raise OptionError where an unknown key is nearly the name of one that decides; the message
-    has all unknown keys, so that a file can be corrected at once.
+    """Raise OptionError if an unknown key is probably a misspelling of one that decides. The
+    message has all unknown keys, so that a file can be corrected at once.
 
     Args:
-        where: the configuration, for messages.
-        unknown: the keys of it that are not known.
-        keys: those that decide about batches.
+        where: the path of the configuration, for messages.
+        unknown: its keys that are not known.
+        keys: the keys that decide about batches.
     """
+    # The most similar key that decides, in a list that is empty if none is similar enough.
     near = {name: get_close_matches(name, keys, 1, _NEAR) for name in unknown}
     if not any(near.values()):
         return
@@ -201,6 +214,13 @@ def check_spelling(where: str, unknown: Sequence[str], keys: Iterable[str]) -> N
 
 
 def _typed(name: str, value: Any, key: Key) -> Any:
+    """Return a value as its key declares it. Raises OptionError for another type, or out of range.
+
+    Args:
+        name: the path of the configuration and the key, for messages.
+        value: the value as the file has it.
+        key: what the key may be.
+    """
     if value is None:
         if key.default is None:
             return None
@@ -208,7 +228,7 @@ def _typed(name: str, value: Any, key: Key) -> Any:
     if key.kind is bool:
         return _expect(name, value, isinstance(value, bool), "true or false")
     if key.kind in (int, float):
-        if isinstance(value, str) and value in key.values:
+        if isinstance(value, str) and value in key.values:  # such as "auto"
             return key.default
         return _number(name, value, key)
     value = _expect(name, value, isinstance(value, key.kind), _WORDS[key.kind])
@@ -226,13 +246,17 @@ _WORDS: dict[type[Any], str] = {
 
 
 def _number(name: str, value: Any, key: Key) -> Any:
-    """Return a number. YAML reads 1e-5 as text, and 3.0 may stand for 3."""
+    """Return a value as a number, an int where the key's kind is int.
+
+    A text with a number in it counts, since YAML reads 1e-5 as text; 3.0 counts as 3.
+    """
     number = value
     if isinstance(value, str):
         try:
             number = float(value)
         except ValueError:
             number = None
+    # In Python, True and False are integers.
     is_number = isinstance(number, int | float) and not isinstance(number, bool)
     number = _expect(name, number if is_number else value, is_number, "a number")
     if key.kind is int:

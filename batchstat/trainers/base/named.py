@@ -1,4 +1,4 @@
-"""What the name of a current setup is of: a strategy, a trainer's configuration or a recording."""
+"""What a current setup names: a strategy, a trainer's configuration or a recording."""
 
 import os
 
@@ -10,19 +10,21 @@ PICKLE = ".bin"
 
 
 def names_configuration(current: str) -> bool:
-    """Return whether it is a trainer's configuration, by its ending."""
+    """Return whether a current setup names a trainer's configuration, by its ending."""
     return current.endswith((*SUFFIXES, PICKLE))
 
 
 def names_recording(current: str) -> bool:
-    """Return whether it is the folder of a recording and no strategy; a separator in it shows that
-    where the folder is missing.
+    """Return whether a current setup names the folder of a recording, and no strategy.
+
+    `runs/monday` is a folder even where it is missing, so that the message is about a folder.
     """
     # Path.is_dir raises OSError for a name that is too long.
     is_folder = os.path.isdir(current)  # noqa: PTH112
+    # What follows a ":" are parameters of a (misspelt) strategy, where a "/" shows nothing.
     return not names_strategy(current) and ("/" in current.partition(":")[0] or is_folder)
 
 
 def is_current_file(current: str) -> bool:
-    """Return whether it is a file or a folder, and no strategy."""
+    """Return whether a current setup is a file or a folder, and no strategy."""
     return names_configuration(current) or names_recording(current)

@@ -55,13 +55,13 @@ NOT_READ: Mapping[str, NotRead] = {
 
 
 def recognised(content: Mapping[Any, Any]) -> NotRead | None:
-    """Return the trainer whose configuration this is; None if it is of none of these."""
+    """Return the trainer of `NOT_READ` whose configuration this is; None for any other."""
     keys = set(_named(content))
     return next((each for each in NOT_READ.values() if not keys.isdisjoint(each.keys)), None)
 
 
 def _named(content: Mapping[Any, Any]) -> Iterator[str]:
-    """Yield the keys, and those of tables as `table.key`, written with _ in place of -."""
+    """Yield the names of all keys, and of those in a table also `table.key`, with _ for each -."""
     for key, value in content.items():
         name = str(key).replace("-", "_")
         yield name

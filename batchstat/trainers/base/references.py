@@ -1,5 +1,6 @@
-"""References in a configuration, as OmegaConf and hydra write them: a value `${table.key}` stands
-for that of another key, and `${oc.select:table.key,default}` too, where it is there.
+"""References in a configuration, as OmegaConf and hydra write them: `${table.key}` stands for the
+value of that key of the file, and `${oc.select:table.key,default}` for it or, where the file does
+not have the key, for the default.
 """
 
 import json
@@ -10,9 +11,13 @@ from typing import Any, NamedTuple
 from batchstat.errors import OptionError, short
 
 _REFERENCE = re.compile(r"\$\{([\w.]+)\}")
+"""Such as `${data.max_length}`: group 1 is the key."""
 _SELECTED = re.compile(r"\$\{oc\.select: *([\w.]+) *(?:, *([^${}]*))?\}")
+"""Such as `${oc.select:data.max_length,512}`: group 1 is the key, group 2 the default or None."""
 _INTERPOLATION = re.compile(r"\$\{[\w.]+(?::[^{}]*)?\}")
+"""Any reference, also inside of a text and of another kind: `${oc.env:HOME}/data`."""
 _MISSING = object()
+"""Stands for the value of a key that a configuration does not have, since null is a value."""
 
 
 class Resolved(NamedTuple):
@@ -20,7 +25,7 @@ class Resolved(NamedTuple):
 
     Attributes:
         values: its keys with their values.
-        referred: keys to which values refer, or into whose tables.
+        referred: the top-level keys that references name: `data` for `${data.max_length}`.
     """
 
     values: dict[str, Any]
@@ -28,59 +33,70 @@ class Resolved(NamedTuple):
 
 
 def resolved(content: Mapping[Any, Any]) -> Resolved:
-    """Return a configuration without references, also inside of tables and lists.
+    """Return a configuration with each reference replaced by the value of the key that it names,
+    also inside of tables and lists.
 
-    What refers to anything else stays as it is: the environment, itself, a key that is not there.
+    Other references stay as they are: to the environment, to themselves, to a missing key.
     """
     resolver = _Resolver(content)
-    values = {str(key): resolver.value(each, frozenset()) for key, each in content.items()}
+    values = {str(key): resolver.value(value, frozenset()) for key, value in content.items()}
     return Resolved(values, frozenset(resolver.referred))
 
 
 class _Resolver:
-    """Values of a configuration, each table and list made once, however often YAML repeats it."""
+    """Copies the values of a configuration without references. Each table and list is copied once,
+    however often an alias of YAML repeats it.
+
+    Attributes:
+        referred: the top-level keys that references named so far.
+    """
 
     def __init__(self, content: Mapping[Any, Any]) -> None:
         """Start with nothing resolved."""
         self.referred: set[str] = set()
         self._content = content
-        self._made: dict[int, Any] = {}
+        # Copies of tables and lists without references, by the ids of the originals.
+        self._copies: dict[int, Any] = {}
 
     def value(self, value: Any, seen: frozenset[str]) -> Any:
         """Return a value without references.
 
         Args:
             value: of any type.
-            seen: keys whose references led to it.
+            seen: keys whose references were followed to get here; one that comes again refers to
+                itself.
         """
         if isinstance(value, str):
             return self._text(value, seen)
         if not isinstance(value, dict | list):
             return value
-        if id(value) not in self._made:
-            # Noted before it is filled: YAML can put a list into itself.
-            made: Any = self._made.setdefault(id(value), type(value)())
+        if id(value) not in self._copies:
+            # Stored before it is filled: YAML can put a list into itself.
+            copy: Any = self._copies.setdefault(id(value), type(value)())
             if isinstance(value, dict):
-                made.update({key: self.value(each, seen) for key, each in value.items()})
+                copy.update({key: self.value(part, seen) for key, part in value.items()})
             else:
-                made.extend(self.value(each, seen) for each in value)
-        return self._made[id(value)]
+                copy.extend(self.value(part, seen) for part in value)
+        return self._copies[id(value)]
 
     def _text(self, text: str, seen: frozenset[str]) -> Any:
-        found = _REFERENCE.fullmatch(text.strip()) or _SELECTED.fullmatch(text.strip())
-        if found is None:
+        """Return the value that a text refers to; the text itself if it refers to nothing that the
+        file has.
+        """
+        match = _REFERENCE.fullmatch(text.strip()) or _SELECTED.fullmatch(text.strip())
+        if match is None:
             return text
-        key = found[1]
+        key = match[1]
         self.referred.add(key.partition(".")[0])
         value = self._at(key)
-        if value is _MISSING and found.re is _SELECTED:
-            return _plain(found[2] or "null")
+        if value is _MISSING and match.re is _SELECTED:
+            return _plain(match[2] or "null")  # oc.select without a default gives null
         if value is _MISSING or key in seen:
             return text
         return self.value(value, seen | {key})
 
     def _at(self, key: str) -> Any:
-        """Return the value at `table.key` before it is resolved."""
+        """Return the value at `table.key` as the file has it; `_MISSING` if it has none."""
         value: Any = self._content
         for name in key.split("."):
             if not isinstance(value, Mapping) or name not in value:
@@ -90,7 +106,9 @@ class _Resolver:
 
 
 def _plain(text: str) -> Any:
-    """Return a default: a number, true, false, null or a text."""
+    """Return the default of `oc.select` as YAML would read it: a number, true, false, null or a
+    text.
+    """
     try:
         return json.loads(text.lower())
     except ValueError:
@@ -98,7 +116,9 @@ def _plain(text: str) -> Any:
 
 
 def check_resolved(where: str, given: Mapping[str, Any], keys: Iterable[str]) -> None:
-    """Raise OptionError for a key that decides and whose value still has a reference."""
+    """Raise OptionError for a key that decides and whose value still has a reference: one of the
+    environment, or to a key that the file does not have.
+    """
     for key in keys:
         for text in _texts(given.get(key)):
             if _INTERPOLATION.search(text):
@@ -109,12 +129,15 @@ def check_resolved(where: str, given: Mapping[str, Any], keys: Iterable[str]) ->
 
 
 def _texts(value: Any) -> Iterable[str]:
-    """Yield the texts in a value; each table and list is gone through once."""
-    left, seen = [value], set()
-    while left:
-        each = left.pop()
-        if isinstance(each, str):
-            yield each
-        elif isinstance(each, dict | list) and id(each) not in seen:
-            seen.add(id(each))
-            left.extend(each.values() if isinstance(each, dict) else each)
+    """Yield the texts in a value, at any depth.
+
+    Each table and list is gone through once, though YAML may repeat it or put it into itself.
+    """
+    pending, seen_ids = [value], set()
+    while pending:
+        part = pending.pop()
+        if isinstance(part, str):
+            yield part
+        elif isinstance(part, dict | list) and id(part) not in seen_ids:
+            seen_ids.add(id(part))
+            pending.extend(part.values() if isinstance(part, dict) else part)

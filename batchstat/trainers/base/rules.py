@@ -14,10 +14,10 @@ from batchstat.trainers.base.samples import Preparation, keep_all
 
 @dataclass(frozen=True, kw_only=True)
 class EpochSize:
-    """Size of an epoch.
+    """Size of an epoch, from which the steps of a training follow.
 
     Attributes:
-        samples: number of samples, before any is repeated.
+        samples: number of samples, before any is repeated so that all ranks get as many.
         batches: batches on each rank.
         steps: optimizer steps.
         world_size: number of ranks.
@@ -34,9 +34,9 @@ class Schedule:
     """How long training lasts, in epochs or in steps.
 
     Attributes:
-        epochs: number of epochs, which may end inside one.
-        max_steps: number of optimizer steps, whatever the epochs are; None if epochs decide.
-        warmup: steps of the warm-up, or below 1 its share of all steps.
+        epochs: number of epochs; 1.5 ends in the middle of the second.
+        max_steps: number of optimizer steps, whatever `epochs` is; None if `epochs` decides.
+        warmup: number of steps of the warm-up; below 1 its share of all steps.
     """
 
     epochs: float
@@ -61,12 +61,12 @@ class TokenizerRules:
     """How a trainer loads its tokenizer.
 
     Attributes:
-        kind: the class of transformers.
-        options: arguments with which it is loaded.
-        added: tokens that are added to it.
-        eos_token: the eos_token that it must have, since chats end their turns with it; empty where
-            any will do.
-        set_eos_token: the eos_token that it gets; empty for its own.
+        kind: name of the class of transformers that loads it.
+        options: arguments of that class.
+        added: tokens that the trainer adds to it.
+        eos_token: the eos_token that the tokenizer must have, since chats end their turns with it;
+            empty if any will do.
+        set_eos_token: the eos_token that the trainer gives it; empty if it keeps its own.
     """
 
     kind: str = "AutoTokenizer"
@@ -82,10 +82,10 @@ class TurnRules:
 
     Attributes:
         special_tokens: tokens that its chat template writes.
-        begin: what that writes before each answer, as a part of it.
-        thought: the same, tokenized by itself.
-        unknown_template: why its chat template is not known, and the remedy; empty if it is.
-        reads_slots: whether it reads texts around messages out of the tokenizer's own template.
+        begin: what the template writes before each answer, and tokenizes as a part of it.
+        thought: what the template writes before each answer, and tokenizes by itself.
+        unknown_template: why its chat template is not known, and the remedy; empty if it is known.
+        reads_slots: whether it takes the texts around messages from the tokenizer's own template.
     """
 
     special_tokens: tuple[str, ...] = ()
@@ -101,23 +101,28 @@ class CorpusRules:
 
     Attributes:
         reading: keywords of `profile` that the configuration decides.
-        columns: keywords of `profile` for the columns that a corpus may have: those count that come
-            first in this list.
-        no_columns: what is wrong with a corpus that has none of them, and the remedy.
-        refused_columns: returns the columns that change samples of a content, such as "messages",
-            and are not read, and the remedies.
-        unreadable: why the corpus that the configuration names cannot be read, and the remedy.
-        appends_eos: whether texts that do not end with the tokenizer's end-of-sequence token get
-            one.
-        eos_column: the column that gets it instead of completions where a corpus has both.
-        answers_template: returns the file of the chat template that replaces another, given its
-            text, so that assistants' turns are marked; None where none does.
-        turn_ends: tokens that end a turn, after assistants' contents that alone carry loss; empty
-            for the one that ends a sequence, None where the template says what carries loss.
-        check_tokens: raises InputError for a tokenizer that lacks tokens of the chat template that
-            it gets from another one; None where it gets none.
-        loads: how it loads the tokenizer that the configuration names.
-        turns: how it tokenizes each turn of a chat by itself; None if it tokenizes whole chats.
+        columns: keywords of `profile` for the columns that a corpus may have; of several that it
+            has, the first in this list counts.
+        no_columns: what is wrong with a corpus that has none of `columns`, and the remedy.
+        refused_columns: given a content such as "messages", returns the columns that would change
+            its samples and are not read, each with the remedy.
+        unreadable: why the corpus that the configuration names cannot be read, and the remedy;
+            empty if it can.
+        appends_eos: whether the trainer appends the tokenizer's end-of-sequence token to texts that
+            do not end with it.
+        eos_column: the column whose texts get that token instead of the completions, where a corpus
+            has both.
+        answers_template: given the text of a chat template, returns the file of the template that
+            the trainer uses in its place, so that assistants' turns are marked, or None if it keeps
+            the template. None if the trainer never replaces one.
+        turn_ends: where only the contents of assistants' turns carry loss, and the token that ends
+            a turn: these tokens, empty for the end-of-sequence token. None where the template says
+            what carries loss.
+        check_tokens: given a tokenizer's name, raises InputError if it lacks tokens of a chat
+            template that the trainer takes from another tokenizer; None if it takes none.
+        loads: how the trainer loads the tokenizer that the configuration names.
+        turns: how the trainer tokenizes each turn of a chat by itself; None if it tokenizes whole
+            chats.
         warnings: caveats of the counts.
     """
 
@@ -143,8 +148,8 @@ class Batching:
     Attributes:
         strategy: the strategy.
         settings: fields of `Settings` that the configuration decides.
-        max_length_of_corpus: whether no sample is truncated, whatever the tokenizer's maximum is.
-        prepare: returns which samples are batched, given the corpus and `max_length`.
+        max_length_of_corpus: whether no sample is truncated, even above the tokenizer's maximum.
+        prepare: given the corpus and `max_length`, returns the samples that are batched.
     """
 
     strategy: StrategySpec
@@ -158,7 +163,7 @@ class TrainingRules:
     """What the keys of a configuration mean.
 
     Attributes:
-        config: the keys that decide, with what others make of them.
+        config: the keys that decide, after the changes that other keys make to their values.
         corpus: what is read.
         batching: what is batched.
         schedule: how long training lasts.

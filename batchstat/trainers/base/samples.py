@@ -32,8 +32,8 @@ class TrainedSamples:
 
 
 Preparation = Callable[[Profile, int], TrainedSamples]
-"""Returns what a trainer keeps of a corpus, given its `max_length`. Raises InputError if nothing
-is left."""
+"""Given a corpus and `max_length`, returns what a trainer keeps of the corpus. Raises InputError if
+nothing is left."""
 
 
 def keep_all(profile: Profile, _max_length: int) -> TrainedSamples:
@@ -42,8 +42,8 @@ def keep_all(profile: Profile, _max_length: int) -> TrainedSamples:
 
 
 def drop_untrained(profile: Profile, max_length: int) -> TrainedSamples:
-    """Drop samples none of whose tokens within `max_length` is trained."""
-    if profile.trained is None:
+    """Drop samples without a trained token among their first `max_length` tokens."""
+    if profile.trained is None:  # every token is trained
         return keep_all(profile, max_length)
     kept = np.flatnonzero(profile.trained.counts(stops=max_length) > 0)
     if len(kept) == 0:
@@ -57,10 +57,16 @@ def drop_untrained(profile: Profile, max_length: int) -> TrainedSamples:
 
 
 def keep_some(profile: Profile, kept: Ints, reason: str) -> TrainedSamples:
-    """Keep the samples at these positions, in this sequence, and drop the others for a reason."""
-    left = len(profile) - len(kept)
-    if not left:
+    """Keep some samples of a corpus, and count the others as dropped.
+
+    Args:
+        profile: the corpus.
+        kept: positions of the samples to keep, in the sequence that they are to have.
+        reason: why the others are dropped, in words.
+    """
+    dropped = len(profile) - len(kept)
+    if not dropped:
         return TrainedSamples(profile=profile.take(kept))
-    found = profile.take(kept)
-    lost = Lost(dropped_samples=left, dropped_tokens=profile.stats.sum - found.stats.sum)
-    return TrainedSamples(profile=found, dropped={reason: left}, lost=lost)
+    rest = profile.take(kept)
+    lost = Lost(dropped_samples=dropped, dropped_tokens=profile.stats.sum - rest.stats.sum)
+    return TrainedSamples(profile=rest, dropped={reason: dropped}, lost=lost)

@@ -13,7 +13,7 @@ from batchstat.trainers.base.keys import Key, TrainerConfig
 from batchstat.trainers.base.rules import TrainingRules
 
 _LONGEST_KEY = 60
-"""Characters that are shown of a key that nobody knows."""
+"""How many characters of a key that no trainer knows are shown."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -22,14 +22,15 @@ class TrainingSetup(TrainingRules):
 
     Attributes:
         framework: name of the framework that the configuration is for.
-        title: what its configuration is called.
-        version: its version whose rules these are.
-        path: the configuration.
-        own_keys: the keys that decide settings and parameters, by the names of these.
-        own: the keys that decide with their values, as they are written.
-        unused: those of them that have no influence on batches.
-        assumed: those that nobody knows, which are assumed to have none.
-        dtype: what the configuration says that it computes in; None if it says nothing.
+        title: what configurations of that framework are called, such as "TRL's SFTConfig".
+        version: the version of the framework whose rules these are.
+        path: the file of the configuration.
+        own_keys: the configuration's names of settings and parameters, by batchstat's names, such
+            as {"batch_size": "micro_batch_size"}; without those that have the same name.
+        own: all keys of the configuration with their values, as they are written.
+        unused: its keys that are known to have no influence on batches.
+        assumed: its keys that nobody knows, and that are assumed to have no influence.
+        dtype: the dtype that the configuration says it computes in; None if it says nothing.
         gradient_checkpointing: whether the configuration says that activations are computed again;
             None if it says nothing.
     """
@@ -46,22 +47,26 @@ class TrainingSetup(TrainingRules):
     gradient_checkpointing: bool | None = None
 
     def with_batching(self, **changed: Any) -> "TrainingSetup":
-        """Return it with other fields of what is batched."""
+        """Return the setup with other values for fields of `batching`."""
         return replace(self, batching=replace(self.batching, **changed))
 
     def with_own_keys(self, message: str) -> str:
-        """Return a message that names settings, with the keys of the configuration for them."""
+        """Add to a message what the configuration calls the settings that it names:
+        `batch_size is too large; in sft.yaml, batch_size is per_device_train_batch_size`.
+        """
         keys = self.own_keys.items()
-        # A parameter of a strategy, which follows : or a comma, is no setting.
-        named = [
+        # A name after ":" or "," is a parameter in a strategy, `static:batch_size=8`: no setting.
+        translations = [
             f"{name} is {key}" for name, key in keys if re.search(rf"(?<![\w:,]){name}\b", message)
         ]
         where = f"; in {self.path.as_posix()}, "
-        return message + where + " and ".join(named) if named else message
+        return message + where + " and ".join(translations) if translations else message
 
     @property
     def assumption(self) -> str:
-        """What everything that follows from the configuration rests on; empty if on nothing."""
+        """A warning that all numbers assume something of the keys that nobody knows; empty if there
+        are no such keys.
+        """
         if not self.assumed:
             return ""
         keys = ", ".join(printable(key[:_LONGEST_KEY]) for key in self.assumed)
@@ -72,31 +77,33 @@ class TrainingSetup(TrainingRules):
 
     @property
     def no_corpus(self) -> str:
-        """The message where a corpus is needed and neither named nor readable."""
+        """The message for a configuration whose corpus is needed, but not named or not readable."""
         why = self.corpus.unreadable or "names no corpus: pass its files as CORPUS"
         return f"{self.path.as_posix()} {why}"
 
 
 @dataclass(frozen=True, kw_only=True)
 class Framework:
-    """A framework's configuration.
+    """How the configurations of a framework are read.
 
     Attributes:
-        title: what its configuration is called.
-        config: the record of the keys that decide about batches; keys.json beside it has those that
-            do not, its package, and the version whose rules these are.
-        read: returns what such a record means. Raises OptionError for keys that contradict each
-            other, or a value whose batches are not modelled.
-        alternatives: yields changes of keys that may save compute, given what they mean now.
+        title: what its configurations are called, such as "TRL's SFTConfig".
+        config: the class whose fields are the keys that decide about batches. keys.json beside it
+            has the other keys, the package, and the version whose rules these are.
+        read: given an instance of `config`, returns what it means. Raises OptionError for keys that
+            contradict each other, or a value whose batches are not modelled.
+        alternatives: given an instance of `config`, yields changes of keys that may save compute.
         drops_unknown: whether the trainer itself drops keys that it does not know.
         checkpointing: the key for gradient checkpointing; empty if there is none.
-        python: its class in Python, for those who have no file; empty if it has none.
-        own_keys: its keys for settings and parameters of strategies, by their names, where it calls
-            them otherwise.
+        python: name of the class that users without a file configure; empty if there is none.
+        own_keys: the framework's names of settings and parameters, by batchstat's names, such as
+            {"batch_size": "micro_batch_size"}; without those that have the same name.
         packing: the key that packs samples into rows; empty if there is none.
-        needed: keys without which it trains nothing, with their values.
-        stands_for: the strategies that have its batches where none of its keys is known.
-        weight_remedies: what makes all trained tokens weigh the same, by losses where they do not.
+        needed: keys without which the trainer trains nothing, with values for them.
+        stands_for: names of strategies that are taken for this trainer's batches where the user
+            names one of them and no configuration.
+        weight_remedies: by the name of a loss under which trained tokens do not all weigh the same,
+            what repairs it.
     """
 
     title: str
@@ -119,12 +126,12 @@ class Framework:
 
     @property
     def unused(self) -> frozenset[str]:
-        """The keys that do not."""
+        """The keys that are known not to decide about batches."""
         return self.config.unused()
 
     @property
     def package(self) -> str:
-        """The trainer, as it is installed."""
+        """The name of the trainer's package on PyPI."""
         return self.config.recorded().package
 
     @property
@@ -133,13 +140,18 @@ class Framework:
         return self.config.recorded().version
 
     def written(self, keys: Mapping[str, Any], path: Path | None = None) -> str:
-        """Return keys with their values as their user writes them: as lines of a file, or as the
-        arguments of a class in Python.
+        """Return keys with their values as their user writes them: `"packing": true in a.json`,
+        `packing: true in a.yaml`, or `SFTConfig(packing=True)`.
+
+        Args:
+            keys: the keys with their values.
+            path: the file of the configuration; the name of a class for an object, None where
+                neither is known.
         """
         if path is not None and path.suffix == ".json":
             as_json = (f"{json.dumps(key)}: {json.dumps(value)}" for key, value in keys.items())
             return f"{', '.join(as_json)} in {path.as_posix()}"
-        in_file = path is not None and path.suffix != ""  # that of an object is its class
+        in_file = path is not None and path.suffix != ""  # the name of a class has no suffix
         if in_file or not self.python:
             lines = ", ".join(
                 f"{key}: {value if isinstance(value, str) else json.dumps(value)}"
@@ -157,13 +169,14 @@ class Framework:
 
     @property
     def other_version(self) -> str:
-        """The version that is installed here, if it is another than the one of these rules."""
+        """The version that is installed here if these rules are of another one; else empty."""
         try:
             installed = version(self.package)
         except PackageNotFoundError:
             return ""
+        # With a dot after both, so that 5.1 is not taken for the beginning of 5.10.
         return "" if f"{installed}.".startswith(f"{self.version}.") else installed
 
     def knows(self, key: str) -> bool:
-        """Whether it has a key."""
+        """Return whether the framework has a key of this name."""
         return key in self.keys or key in self.unused

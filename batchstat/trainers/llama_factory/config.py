@@ -83,7 +83,7 @@ def _check(config: LlamaFactoryArguments) -> None:
         raise config.error(
             f"stage={short(config.stage)} is not modelled: only {' and '.join(_STAGES)} are"
         )
-    if "warmup_ratio" in config.given and config.warmup_steps:
+    if "warmup_ratio" in config.given_keys and config.warmup_steps:
         raise config.error(
             f"of warmup_ratio and warmup_steps={config.warmup_steps:g}, versions of "
             "transformers that LLaMA-Factory allows take one or the other: remove one"
@@ -118,7 +118,7 @@ def _check_packing(config: LlamaFactoryArguments) -> None:
 
 def _warnings(config: LlamaFactoryArguments) -> Iterator[str]:
     # LLaMA-Factory itself has the keys of transformers 4 that others are warned of.
-    as_its_own = replace(config, given=frozenset())
+    as_its_own = replace(config, given_keys=frozenset())
     yield from base.warnings_of(as_its_own)
     for key in config.own_losses:
         yield f"{key} gives each token a weight of its own, which is not reported"
@@ -140,7 +140,7 @@ def alternatives(config: LlamaFactoryArguments) -> Iterator[dict[str, Any]]:
         # The keys of transformers 4 that LLaMA-Factory itself has, whatever the version, do not say
         # which one it is.
         of_any_version = keys_of_version_4() & config.recorded().keys
-        yield from base.alternatives(replace(config, given=config.given - of_any_version))
+        yield from base.alternatives(replace(config, given_keys=config.given_keys - of_any_version))
 
 
 LLAMA_FACTORY = Framework(

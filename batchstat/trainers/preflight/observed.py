@@ -54,7 +54,7 @@ LOADER = TrainingSetup(
     title="a loader",
     version="",
     path=Path("loader"),
-    config=TrainerConfig(where="loader", given=frozenset()),
+    config=TrainerConfig(where="loader", given_keys=frozenset()),
     batching=Batching(strategy=StrategySpec.of("static")),
     schedule=Schedule(epochs=1),
 )

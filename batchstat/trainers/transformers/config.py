@@ -26,11 +26,11 @@ GROUPED_WARNING = (
     "runs; the numbers of batches and steps do not"
 )
 AUTO_FIND_WARNING = "auto_find_batch_size may halve the batch size when memory runs out"
-_NOW = {
+_SUCCESSORS = {
     "group_by_length": " in favour of train_sampling_strategy: group_by_length",
     "warmup_ratio": " in favour of warmup_steps, which may be a share",
 }
-"""What takes the place of those that decide about batches or steps."""
+"""For keys of version 4 that decide about batches or steps: what version 5 has instead."""
 
 _ACCELERATOR: dict[str, tuple[tuple[bool | None, ...], str]] = {
     "split_batches": (
@@ -44,19 +44,25 @@ _ACCELERATOR: dict[str, tuple[tuple[bool | None, ...], str]] = {
     "use_configured_state": ((), ""),
     "gradient_accumulation_kwargs": ((), ""),
 }
-"""Keys of `accelerator_config`, with the values that are modelled, none for any, and the remedy."""
+"""Keys of `accelerator_config`: the values that are modelled (empty if every value is), and what to
+do about another value."""
 
 
 def read_arguments(config: TrainingArguments) -> TrainingRules:
-    """Return what `TrainingArguments` mean."""
+    """Return what `TrainingArguments` mean: a strategy, settings and a schedule.
+
+    The other trainers that take these keys start from these rules and replace some.
+    """
     config.check_modelled()
     sampling = sampling_strategy(config)
-    across = config.average_tokens_across_devices
+    across_ranks = config.average_tokens_across_devices
     settings: dict[str, Any] = {
         "gradient_accumulation_steps": config.gradient_accumulation_steps,
+        # The Trainer seeds its sampler with data_seed, and without it with seed.
         "seed": config.seed if config.data_seed is None else config.data_seed,
         "drop_last": config.dataloader_drop_last,
-        "loss": "num-items-in-batch" if across else "num-items-per-rank",
+        # A loss is divided by the trained tokens of the step: those of all ranks, or of its own.
+        "loss": "num-items-in-batch" if across_ranks else "num-items-per-rank",
     }
     is_even = evens_batches(config)
     if not is_even and sampling == GROUPED:
@@ -67,6 +73,7 @@ def read_arguments(config: TrainingArguments) -> TrainingRules:
     if sampling == GROUPED:
         strategy = "hf-group-by-length"
     elif sampling == SEQUENTIAL or not is_even:
+        # hf-trainer always shuffles and always fills up the ranks; static takes both as settings.
         strategy = "static"
         settings |= {
             "order": "file" if sampling == SEQUENTIAL else "torch",
@@ -85,14 +92,18 @@ def read_arguments(config: TrainingArguments) -> TrainingRules:
 
 
 def evens_batches(config: TrainingArguments) -> bool:
-    """Return whether all ranks get as many whole batches."""
+    """Return whether all ranks get equally many batches of full size: accelerate repeats samples
+    for that (even_batches), or the rest is dropped.
+    """
     accelerator = config.accelerator_config or {}
-    # By truth, as accelerate reads it: 0 is false.
+    # accelerate tests the value for truth, so that 0 is false.
     return bool(config.dataloader_drop_last or accelerator.get("even_batches", True))
 
 
 def check_even(config: TrainingArguments) -> None:
-    """Raise OptionError where rows that are packed or laid end to end need even batches."""
+    """Raise OptionError if ranks may get unequally many batches: for packing and padding_free, only
+    even batches are modelled.
+    """
     if not evens_batches(config):
         raise config.error(
             "accelerator_config.even_batches=false with packing or padding_free is not "
@@ -101,7 +112,11 @@ def check_even(config: TrainingArguments) -> None:
 
 
 def sampling_strategy(config: TrainingArguments) -> str:
-    """Return how samples are drawn. Raises OptionError for what is not modelled."""
+    """Return how the Trainer orders samples: RANDOM, SEQUENTIAL or GROUPED.
+
+    Raises:
+        OptionError: a sampling that is not modelled, or that another key contradicts.
+    """
     _check_accelerator(config)
     if config.parallelism_config:
         raise config.error(
@@ -114,7 +129,7 @@ def sampling_strategy(config: TrainingArguments) -> str:
             f"train_sampling_strategy={sampling} is not modelled: record what it trains "
             "on with batchstat run --dry-run, or set another"
         )
-    if config.group_by_length:
+    if config.group_by_length:  # of transformers 4, before there was train_sampling_strategy
         if sampling == SEQUENTIAL:
             raise config.error(
                 f"group_by_length=true contradicts train_sampling_strategy={sampling}: remove one"
@@ -124,7 +139,9 @@ def sampling_strategy(config: TrainingArguments) -> str:
 
 
 def _check_accelerator(config: TrainingArguments) -> None:
-    """Raise OptionError for what of `accelerator_config` is unknown or not modelled."""
+    """Raise OptionError for a key of `accelerator_config` that is unknown, or whose value is not
+    modelled.
+    """
     accelerator = config.accelerator_config or {}
     for key, value in accelerator.items():
         if key not in _ACCELERATOR:
@@ -132,6 +149,7 @@ def _check_accelerator(config: TrainingArguments) -> None:
         modelled, remedy = _ACCELERATOR[key]
         if modelled and value not in modelled:
             raise config.error(f"accelerator_config.{key}={short(value)} is not modelled: {remedy}")
+    # Its num_steps is a second place to set the accumulation, beside the Trainer's own key.
     name = "accelerator_config.gradient_accumulation_kwargs"
     kwargs = accelerator.get("gradient_accumulation_kwargs") or {}
     if not isinstance(kwargs, Mapping):
@@ -144,11 +162,12 @@ def _check_accelerator(config: TrainingArguments) -> None:
 
 
 def schedule_of(config: TrainingArguments) -> Schedule:
-    """Return how long a trainer of transformers trains. Raises OptionError for max_steps=0."""
+    """Return how long the Trainer trains. Raises OptionError for max_steps=0."""
     warmup = config.warmup_steps
-    if "warmup_ratio" in config.given and not warmup:
+    # In version 4, warmup_ratio counts where warmup_steps is 0; in 5, warmup_steps may be a share.
+    if "warmup_ratio" in config.given_keys and not warmup:
         warmup = config.warmup_ratio
-    steps = config.max_steps
+    steps = config.max_steps  # -1, the default, leaves it to num_train_epochs
     if steps == 0:
         raise config.error("max_steps=0 is not modelled: set 1 or more, or -1 for epochs")
     return Schedule(
@@ -157,12 +176,12 @@ def schedule_of(config: TrainingArguments) -> Schedule:
 
 
 def warnings_of(config: TrainingArguments) -> Iterator[str]:
-    """Yield caveats of the report."""
-    old = sorted(config.given & keys_of_version_4())
-    if old:
+    """Yield the warnings of a report: about an old key, and about what differs between runs."""
+    old_keys = sorted(config.given_keys & keys_of_version_4())
+    if old_keys:
         yield (
-            f"{old[0]} is a key of transformers 4; these are the rules of transformers "
-            f"{TRAINING_ARGUMENTS.version}, which refuses it{_NOW.get(old[0], '')}"
+            f"{old_keys[0]} is a key of transformers 4; these are the rules of transformers "
+            f"{TRAINING_ARGUMENTS.version}, which refuses it{_SUCCESSORS.get(old_keys[0], '')}"
         )
     if sampling_strategy(config) == GROUPED:
         yield GROUPED_WARNING
@@ -171,11 +190,14 @@ def warnings_of(config: TrainingArguments) -> Iterator[str]:
 
 
 def alternatives(config: TrainingArguments) -> Iterator[dict[str, Any]]:
-    """Yield changes of keys that may save compute, by keys of the version of the configuration."""
+    """Yield changes of keys that may save compute: grouping by length, as the configuration's
+    version of transformers calls it.
+    """
     if config.train_sampling_strategy == GROUPED or config.group_by_length:
         return
-    is_old = config.given & keys_of_version_4() and "train_sampling_strategy" not in config.given
-    yield {"group_by_length": True} if is_old else {"train_sampling_strategy": GROUPED}
+    given = config.given_keys
+    is_version_4 = given & keys_of_version_4() and "train_sampling_strategy" not in given
+    yield {"group_by_length": True} if is_version_4 else {"train_sampling_strategy": GROUPED}
 
 
 OWN_KEYS = {"batch_size": "per_device_train_batch_size", "drop_last": "dataloader_drop_last"}
@@ -190,7 +212,7 @@ TRAINING_ARGUMENTS = Framework(
     python="TrainingArguments",
     config=TrainingArguments,
     own_keys=OWN_KEYS,
-    # Nothing is known of the trainer of static batches: that of most.
+    # Who names only `static` may use any trainer: most people use this one.
     stands_for=("static", "hf-trainer"),
     weight_remedies=WEIGHT_REMEDIES,
     read=read_arguments,

@@ -34,5 +34,5 @@ class TrainingArguments(TrainerConfig):
 
 
 def keys_of_version_4() -> frozenset[str]:
-    """Return the keys that transformers 5 no longer has."""
+    """Return the keys of transformers 4 that version 5 no longer has."""
     return TrainingArguments.recorded().also

@@ -30,10 +30,11 @@ _ONLY_CHATS = (
     "chats messages, or pass token ids with labels, --tokens-column and --trained-column"
 )
 _HIDDEN_EOS = "<EOS_TOKEN>"
-"""What `to_json_string` and `to_dict` of transformers write in place of `eos_token`, also if it is
-null."""
+"""What `to_json_string` and `to_dict` of transformers write for the value of `eos_token`, even if
+that is null."""
 _MAX_LENGTH = 1024
-"""Of `max_length` where the configuration does not have it; null removes the limit."""
+"""TRL's default of `max_length`. It is not the default of the key here, since null, which removes
+the limit, has to be told from a key that is not there."""
 
 _BUILDERS = {
     "json": ("json", "jsonl"),
@@ -42,28 +43,31 @@ _BUILDERS = {
     "arrow": ("arrow",),
     "text": ("txt",),
 }
-"""Formats of the datasets library, which `path` may name where `data_files` has the files, and what
-they are called here."""
+"""Formats of the datasets library, which `path` names where `data_files` names the files; with
+batchstat's names of these formats."""
 
 
 def read_config(config: SftConfig) -> TrainingRules:
-    """Return what `SFTConfig` means."""
-    if "max_length" not in config.given:
+    """Return what `SFTConfig` means: the rules of `TrainingArguments`, and what TRL does to samples
+    and rows.
+    """
+    if "max_length" not in config.given_keys:
         config = replace(config, max_length=_MAX_LENGTH)
-    if config.eos_token == _HIDDEN_EOS:
+    if config.eos_token == _HIDDEN_EOS:  # unknown, so taken for the default
         config = replace(config, eos_token=None)
     sampling = base.sampling_strategy(config)
     _check(config)
     rules = base.read_arguments(config)
     settings = {**rules.batching.settings, "max_length": config.max_length}
     if config.average_tokens_across_devices:
-        settings["loss"] = "trl"
+        settings["loss"] = "trl"  # divided by the step's trained tokens of all ranks, as TRL does
     if config.num_processes is not None:
         settings["world_size"] = config.num_processes
     strategy = rules.batching.strategy
     if config.packing or config.padding_free:
         strategy = _rows(config, sampling)
     if config.packing and config.packing_strategy != "bfd":
+        # bfd truncates samples above max_length; bfd_split and wrapped pack the rest of them, too.
         settings["overflow"] = "split"
     if config.pad_to_multiple_of:
         settings["pad_to_multiple_of"] = config.pad_to_multiple_of
@@ -82,7 +86,7 @@ def read_config(config: SftConfig) -> TrainingRules:
 
 
 def _corpus(config: SftConfig) -> CorpusRules:
-    """Return what is read."""
+    """Return how the corpus, the tokenizer and the chat template are read."""
     files, unreadable = _named_files(config)
     reading: dict[str, Any] = {"corpus": files} if files else {}
     if config.model_name_or_path is not None:
@@ -92,9 +96,11 @@ def _corpus(config: SftConfig) -> CorpusRules:
     template = None if config.chat_template_path is None else Path(config.chat_template_path)
     check = None
     if template is not None:
+        # chat_template_path names the file of a template, or another tokenizer that has one, with
+        # the template in a file of its own or in tokenizer_config.json.
         inside = template / "chat_template.jinja"
         reading["chat_template"] = inside if template.is_dir() and inside.is_file() else template
-        # It names the file of a template, or a tokenizer that has one, whose tokens TRL adds.
+        # With the template of another tokenizer, TRL also adds that one's tokens.
         if not (template.is_file() or template.suffix in (".jinja", ".j2")):
             check = partial(check_tokens, template)
     return CorpusRules(
@@ -111,7 +117,9 @@ def _corpus(config: SftConfig) -> CorpusRules:
 
 
 def _rows(config: SftConfig, sampling: str) -> StrategySpec:
-    """Return the strategy whose rows are packed, or laid end to end."""
+    """Return the strategy of `packing` (rows of several samples), or of `padding_free` alone (the
+    samples of a batch laid end to end).
+    """
     if sampling != RANDOM:
         key = "packing" if config.packing else "padding_free"
         raise config.error(
@@ -120,9 +128,11 @@ def _rows(config: SftConfig, sampling: str) -> StrategySpec:
     base.check_even(config)
     method, parameters = "padding-free", {"batch_size": config.per_device_train_batch_size}
     if config.packing:
+        # bfd_split packs as bfd does: the setting overflow=split makes the difference.
         method = "wrapped" if config.packing_strategy == "wrapped" else "bfd"
+        # Each process packs its own part of the dataset.
         parameters["dataset_num_proc"] = config.dataset_num_proc or 1
-        if config.shuffle_dataset:
+        if config.shuffle_dataset:  # the packed rows are shuffled, too
             parameters["shuffle_seed"] = config.seed
     return StrategySpec.of("trl", packing=method, **parameters)
 
@@ -149,12 +159,15 @@ def _check(config: SftConfig) -> None:
 
 
 def _named_files(config: SftConfig) -> tuple[tuple[str, ...], str]:
-    """Return the files of the dataset, and why they are not known, if that is so."""
+    """Return the files of the dataset and an empty text; or no files, and why they are not read.
+
+    Both are empty if the configuration names no dataset.
+    """
     files: list[str] = []
-    for each in config.datasets or []:
-        if why := _unread(each):
+    for entry in config.datasets or []:
+        if why := _unread(entry):
             return (), f"has datasets with {why}: pass the files as CORPUS"
-        files += _data_files(each)
+        files += _data_files(entry)
     name = config.dataset_name
     if files or name is None:
         return tuple(files), ""
@@ -165,7 +178,9 @@ def _named_files(config: SftConfig) -> tuple[tuple[str, ...], str]:
 
 
 def _unread(entry: object) -> str:
-    """Return what of an entry of `datasets` is not read; empty if all is."""
+    """Return the first thing in an entry of `datasets` that is not read, in words; empty if all of
+    it is read.
+    """
     if not isinstance(entry, dict):
         return f"{short(entry)}, not read here"
     if not isinstance(path := entry.get("path"), str) or path not in _BUILDERS:
@@ -175,21 +190,24 @@ def _unread(entry: object) -> str:
             return f"{key}={short(value)}, not read here"
     if entry.get("split") not in (None, "train"):
         return f"split={short(entry['split'])}, not read here"
-    if not all(isinstance(each, str) for each in _data_files(entry) or [None]):
+    if not all(isinstance(file, str) for file in _data_files(entry) or [None]):  # or an empty list
         return f"data_files={short(entry.get('data_files'))}, not read here"
-    for each in _data_files(entry):
-        kind = format_by_name(each)
-        if kind not in _BUILDERS[path] and not (kind is None and has_magic(each)):
-            return f"data_files={short(each)}, whose ending is not of {path}, not read here"
+    for file in _data_files(entry):
+        kind = format_by_name(file)
+        # A pattern such as data/* may have no ending: it is taken for files of the right format.
+        if kind not in _BUILDERS[path] and not (kind is None and has_magic(file)):
+            return f"data_files={short(file)}, whose ending is not of {path}, not read here"
     return ""
 
 
 def _data_files(entry: Mapping[str, Any]) -> list[Any]:
-    named = entry.get("data_files")
-    return named if isinstance(named, list) else [named]
+    """Return the value of `data_files` as a list; [None] if the entry has none."""
+    files = entry.get("data_files")
+    return files if isinstance(files, list) else [files]
 
 
 def _warnings(config: SftConfig) -> Iterator[str]:
+    """Yield the warnings of a report that TRL's own keys cause."""
     if config.accelerate_config is not None and config.num_processes is None:
         yield (
             "accelerate_config decides the number of ranks, and is not read: pass its "
@@ -203,11 +221,11 @@ def _warnings(config: SftConfig) -> Iterator[str]:
 
 
 def alternatives(config: SftConfig) -> Iterator[dict[str, Any]]:
-    """Yield changes of keys that may save compute."""
+    """Yield changes of keys that may save compute: grouping by length, or packing."""
     if config.packing:
         return
     yield from base.alternatives(config)
-    if config.max_length is not None:
+    if config.max_length is not None:  # packing needs a row length
         yield {"packing": True}
 
 

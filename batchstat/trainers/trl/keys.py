@@ -28,7 +28,7 @@ class SftConfig(base.TrainingArguments):
     eos_token: str | None = key(None)
     completion_only_loss: bool | None = key(None)
     assistant_only_loss: bool = key(False)
-    # Of the command: what it trains, and on what.
+    # Of the command `trl sft`: the model that it trains, and the data.
     model_name_or_path: str | None = key(None)
     dataset_name: str | None = key(None)
     dataset_config: str | None = key(None)

@@ -18,20 +18,22 @@ from batchstat.trainers.base.samples import TrainedSamples, drop_untrained, keep
 from batchstat.trainers.trl.keys import KEEP_END, SftConfig
 
 _KINDS: frozenset[Content] = frozenset({"messages", "completion"})
-"""Contents that may be chats, which are the names of their columns, too."""
+"""Contents that may be chats: also the names of the columns that have them."""
 
 
 def columns(config: SftConfig) -> tuple[dict[str, Any], ...]:
-    """Return the columns of a dataset in the sequence in which TRL looks for them."""
+    """Return the columns that a dataset may have, as keywords of `profile`, in the sequence in
+    which TRL looks for them.
+    """
     messages = {"messages_column": "messages", "chat_format": "openai"}
     if config.assistant_only_loss:
         return ({**messages, "assistant_only_loss": True},)
-    # A column labels is taken as it is, whatever masks stand beside it.
     return (
+        # First of the masks comes labels: TRL takes it as it is, whatever masks stand beside it.
         *({"tokens_column": "input_ids", "trained_column": mask} for mask in _masks(config)),
         {"tokens_column": "input_ids"},
         {"prompt_column": "prompt", "completion_column": "completion", "chat_format": "openai"},
-        # `maybe_convert_to_chatml` makes messages of it, which replace a column of that name.
+        # `maybe_convert_to_chatml` makes a column messages of it, in place of one that is there.
         {"messages_column": "conversations", "chat_format": "sharegpt"},
         messages,
         {"text_column": (config.dataset_text_field,)},
@@ -39,13 +41,21 @@ def columns(config: SftConfig) -> tuple[dict[str, Any], ...]:
 
 
 def _masks(config: SftConfig) -> tuple[str, ...]:
-    """Return the columns that say which token ids carry loss, in sequence."""
+    """Return the columns that may say which token ids carry loss; the first one there counts."""
     masks = ("labels", "assistant_masks")
     return (*masks, "completion_mask") if config.completion_only_loss else masks
 
 
 def refused_columns(config: SftConfig, content: Content) -> dict[str, str]:
-    """Return the columns by which TRL takes samples of a content for something else."""
+    """Return columns that make TRL treat samples differently than they are read here.
+
+    Args:
+        config: the keys.
+        content: what the column that is read has, such as "messages".
+
+    Returns:
+        What TRL does with each such column, and the remedy, by the name of the column.
+    """
     refused = dict.fromkeys(("image", "images"), "TRL takes it for images: remove or rename it")
     if config.padding_free and not config.packing:
         refused["seq_lengths"] = (
@@ -67,7 +77,8 @@ def refused_columns(config: SftConfig, content: Content) -> dict[str, str]:
             "TRL looks at it for texts too, and stops where it is null: remove it"
         )
     if content in _KINDS:
-        # `is_conversational` looks at one of them, which depends on the hashes of their names.
+        # `is_conversational` pops one of these columns from a set, and looks for chats in that one:
+        # which one it is depends on the hashes of their names, and so differs between runs.
         refused |= dict.fromkeys(
             (*(_KINDS - {content}), "chosen", "rejected"),
             f"TRL looks at it or at {content}, by chance, for chats: remove or rename it",
@@ -76,7 +87,12 @@ def refused_columns(config: SftConfig, content: Content) -> dict[str, str]:
 
 
 def prepare(config: SftConfig, profile: Profile, max_length: int) -> TrainedSamples:
-    """Return what TRL keeps of a corpus. Raises InputError where it stops, or nothing is left."""
+    """Return the samples that TRL batches: without empty ones, truncated, without those that have
+    no trained token left, and shuffled.
+
+    Raises:
+        InputError: TRL stops at this corpus, or no sample is left.
+    """
     if config.assistant_only_loss:
         _check_answers(profile)
     is_pair = profile.corpus.options.content == "completion"
@@ -84,11 +100,12 @@ def prepare(config: SftConfig, profile: Profile, max_length: int) -> TrainedSamp
         profile = replace(profile, kinds={})  # prompts are trained, too
     samples = keep_all(profile, max_length)
     if config.max_length is not None and profile.lengths.any():
-        # Of chats that a template does not render; rows that are packed lack them, too.
+        # Chats of which a template renders nothing: truncation drops them, and packing skips them.
         samples = keep_some(profile, np.flatnonzero(profile.lengths), "without tokens")
     if config.max_length is not None and not config.packing:
         profile, lost = samples.profile, samples.lost
         if config.truncation_mode == KEEP_END:
+            # Cut off here, since batching truncates at the end of samples only.
             excess = np.maximum(profile.lengths - max_length, 0)
             kinds = {kind: ranges.since(excess) for kind, ranges in profile.kinds.items()}
             profile = replace(profile, lengths=profile.lengths - excess, kinds=kinds)
@@ -97,20 +114,20 @@ def prepare(config: SftConfig, profile: Profile, max_length: int) -> TrainedSamp
         dropped = {**samples.dropped, **kept.dropped}
         samples = replace(kept, dropped=dropped, lost=lost + kept.lost)
     if config.shuffle_dataset:
-        # As `Dataset.shuffle`; what is packed is shuffled again, in the strategy of its rows.
+        # The sequence of `Dataset.shuffle`. The strategy of packed rows shuffles those by itself.
         order = np.random.default_rng(config.seed).permutation(len(samples.profile))
         samples = replace(samples, profile=samples.profile.take(order))
     return samples
 
 
 def _check_answers(profile: Profile) -> None:
-    """Raise InputError where TRL does: for a chat without a token of an assistant."""
+    """Raise InputError for a chat without a token of an assistant, at which TRL stops, too."""
     if profile.trained is None or profile.corpus.options.content != "messages":
         return
-    without = int(np.count_nonzero(profile.trained.counts() == 0))
-    if without:
+    untrained = int(np.count_nonzero(profile.trained.counts() == 0))
+    if untrained:
         raise InputError(
-            f"{counted(without, 'chat')} of {len(profile):,} without a token of an assistant, at "
+            f"{counted(untrained, 'chat')} of {len(profile):,} without a token of an assistant, at "
             "which TRL stops under assistant_only_loss=true: remove them, check their roles, or "
             "pass a template that marks answers with --chat-template"
         )

@@ -12,7 +12,7 @@ from pathlib import Path
 
 from batchstat.errors import InputError, short
 
-# Not the marks with a plus, which transformers applies: TRL does not see these.
+# {%+ generation %} is a mark to transformers, but not to TRL, which looks for {% and {%- alone.
 _MARKS = re.compile(r"\{%-?\s*generation\s*-?%\}")
 
 _REMEDY = (
@@ -21,13 +21,14 @@ _REMEDY = (
 
 
 def answers_template(source: str) -> Path | None:
-    """Return the file of the template by which TRL replaces one without marks.
+    """Return the file of the chat template that TRL uses in place of a template that does not mark
+    assistants' answers.
 
     Args:
-        source: the template.
+        source: the text of the template without marks.
 
     Returns:
-        The file, in the TRL that is installed; None for a template that has marks.
+        The file, in the TRL that is installed; None if the template has marks: TRL then keeps it.
 
     Raises:
         InputError: TRL stops at this template, or is not installed.
@@ -41,10 +42,11 @@ def answers_template(source: str) -> Path | None:
             "ones for some, and stops at others, but is not installed here: install trl, or "
             f"{_REMEDY}"
         )
-    for file in sorted(folder.glob("*_training.jinja")):
-        plain = file.with_stem(file.stem.removesuffix("_training"))
-        if plain.is_file() and plain.read_text(encoding="utf-8") == source:
-            return file
+    # llama3_training.jinja is llama3.jinja with marks: TRL compares texts with the latter.
+    for marked in sorted(folder.glob("*_training.jinja")):
+        unmarked = marked.with_stem(marked.stem.removesuffix("_training"))
+        if unmarked.is_file() and unmarked.read_text(encoding="utf-8") == source:
+            return marked
     raise InputError(
         "assistant_only_loss=true and a chat template without {% generation %}, which is none of "
         f"those that TRL replaces by a marked one, so that it stops: {_REMEDY}"
@@ -52,7 +54,13 @@ def answers_template(source: str) -> Path | None:
 
 
 def check_tokens(path: Path, tokenizer: str) -> None:
-    """Raise InputError if a tokenizer lacks tokens of the one whose chat template it gets."""
+    """Raise InputError if a tokenizer lacks tokens of another one whose chat template it gets: TRL
+    adds them to it.
+
+    Args:
+        path: the tokenizer that has the chat template.
+        tokenizer: the tokenizer that counts.
+    """
     if not path.is_dir():
         raise InputError(
             f"the chat template of {path.as_posix()} is not loaded here: pass a tokenizer with its "
@@ -61,18 +69,18 @@ def check_tokens(path: Path, tokenizer: str) -> None:
     # Tokenizers are loaded only where a configuration has chats.
     from batchstat.tokenization.loading.load import load_tokenizer
 
-    own = load_tokenizer(tokenizer).encoder.as_transformers().get_vocab()
-    theirs = load_tokenizer(path.as_posix()).encoder.as_transformers().added_tokens_decoder
-    lacks = [token.content for token in theirs.values() if token.content not in own]
-    if lacks:
+    vocabulary = load_tokenizer(tokenizer).encoder.as_transformers().get_vocab()
+    tokens = load_tokenizer(path.as_posix()).encoder.as_transformers().added_tokens_decoder
+    lacking = [token.content for token in tokens.values() if token.content not in vocabulary]
+    if lacking:
         raise InputError(
             f"TRL adds the tokens of {path.as_posix()} to the tokenizer {tokenizer}, "
-            f"which lacks {short(lacks[0])}: pass one that has them, as TRL saves it, --tokenizer"
+            f"which lacks {short(lacking[0])}: pass one that has them, as TRL saves it, --tokenizer"
         )
 
 
 def _templates_of_trl() -> Path | None:
-    """Return the folder of its templates, which is found without loading it."""
+    """Return the folder with TRL's chat templates, without importing TRL; None if there is none."""
     spec = find_spec("trl")
     for place in (spec and spec.submodule_search_locations) or ():
         if (folder := Path(place) / "chat_templates").is_dir():
