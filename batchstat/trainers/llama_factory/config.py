@@ -24,20 +24,25 @@ from batchstat.trainers.transformers import config as base
 from batchstat.trainers.transformers.keys import RANDOM, SEQUENTIAL, keys_of_version_4
 
 _STAGES = ("sft", TEXTS)
-"""Those that are modelled."""
+"""Stages that are modelled."""
 
 _PAD_TO = 8
+"""The collator of stage sft pads to multiples of this."""
 
 
 def read_config(config: LlamaFactoryArguments) -> TrainingRules:
-    """Return what LLaMA-Factory's arguments mean."""
+    """Return what LLaMA-Factory's arguments mean: the rules of `TrainingArguments`, and its own for
+    samples and rows.
+    """
     of_texts = config.stage == TEXTS
+    # Before packing gets its default below: the length depends on whether the file sets it.
     longest = texts.row_length(config) if of_texts else config.cutoff_len
     if of_texts:
         texts.check(config)
+    # Texts are packed by default, chats are not; neat_packing implies packing.
     packing = texts.packs(config) if of_texts else bool(config.packing) or config.neat_packing
     config = replace(config, packing=packing)
-    if config.disable_shuffling:
+    if config.disable_shuffling:  # its own sampler replaces the Trainer's, grouped or not
         config = replace(config, train_sampling_strategy=SEQUENTIAL, group_by_length=False)
     _check(config)
     rules = base.read_arguments(config)
@@ -45,11 +50,12 @@ def read_config(config: LlamaFactoryArguments) -> TrainingRules:
     strategy = rules.batching.strategy
     if config.packing:
         strategy = _packing(config)
+        # Texts are cut at the ends of rows; samples of chats are truncated.
         settings |= {"overflow": "split"} if of_texts else {}
     elif not of_texts:
         settings["pad_to_multiple_of"] = _PAD_TO
     if config.own_losses:
-        settings["loss"] = None
+        settings["loss"] = None  # the weights of tokens are unknown, and not reported
     return replace(
         rules,
         corpus=with_data(config, texts.corpus_of(config) if of_texts else corpus_of_chats(config)),
@@ -64,9 +70,10 @@ def read_config(config: LlamaFactoryArguments) -> TrainingRules:
 
 
 def _packing(config: LlamaFactoryArguments) -> StrategySpec:
-    """Return the strategy of packing: true."""
+    """Return the strategy of packing: true, which differs by what keeps samples of a row apart."""
     packing = "wrapped" if config.stage == TEXTS else "plain"
     if config.neat_packing:
+        # For flash attention 2, the collator takes out the padding of a row, and gives no mask.
         packing = "unpadded" if config.flash_attn == "fa2" else "masked"
     return StrategySpec.of(
         "llama-factory",
@@ -94,6 +101,7 @@ def _check(config: LlamaFactoryArguments) -> None:
     for key, other in (("mask_history", "train_on_prompt"), ("val_size", "eval_dataset")):
         if getattr(config, key) and getattr(config, other):
             raise config.error(f"{key} contradicts {other}: remove one")
+    # `Dataset.train_test_split` takes a float for a share below 1, and an int for a number.
     if config.val_size == 1 and isinstance(config.val_size, float):
         raise config.error("val_size=1.0 is neither a share nor a number: set 1 or more")
     if config.packing:
@@ -101,6 +109,7 @@ def _check(config: LlamaFactoryArguments) -> None:
 
 
 def _check_packing(config: LlamaFactoryArguments) -> None:
+    """Raise OptionError for values that are not modelled together with packing."""
     base.check_even(config)
     sampling = base.sampling_strategy(config)
     if sampling != RANDOM:
@@ -109,6 +118,7 @@ def _check_packing(config: LlamaFactoryArguments) -> None:
     if config.neat_packing and config.flash_attn == "fa3":
         raise config.error("neat_packing=true with flash_attn=fa3 is not modelled: use fa2 or auto")
     size = config.per_device_train_batch_size
+    # For flash attention 2, its collator asserts that a batch is one row.
     if config.neat_packing and config.flash_attn == "fa2" and size != 1:
         raise config.error(
             f"neat_packing=true with flash_attn=fa2 takes one row per batch, but "
@@ -117,15 +127,17 @@ def _check_packing(config: LlamaFactoryArguments) -> None:
 
 
 def _warnings(config: LlamaFactoryArguments) -> Iterator[str]:
-    # LLaMA-Factory itself has the keys of transformers 4 that others are warned of.
-    as_its_own = replace(config, given_keys=frozenset())
-    yield from base.warnings_of(as_its_own)
+    """Yield the warnings of a report."""
+    # Without given keys, there is no warning of those of transformers 4: LLaMA-Factory runs with
+    # versions 4 and 5, and has some of these keys itself.
+    without_given_keys = replace(config, given_keys=frozenset())
+    yield from base.warnings_of(without_given_keys)
     for key in config.own_losses:
         yield f"{key} gives each token a weight of its own, which is not reported"
 
 
 def alternatives(config: LlamaFactoryArguments) -> Iterator[dict[str, Any]]:
-    """Yield changes of keys that may save compute."""
+    """Yield changes of keys that may save compute: packing, or grouping by length."""
     one_row = config.per_device_train_batch_size == 1
     if config.stage == TEXTS:
         if not config.packing:
@@ -133,12 +145,12 @@ def alternatives(config: LlamaFactoryArguments) -> Iterator[dict[str, Any]]:
         return
     if config.packing:
         if config.neat_packing and one_row and config.flash_attn != "fa2":
-            yield {"flash_attn": "fa2"}
+            yield {"flash_attn": "fa2"}  # takes one row per batch, without its padding
         return
     yield {"neat_packing": True}
     if not config.disable_shuffling:
-        # The keys of transformers 4 that LLaMA-Factory itself has, whatever the version, do not say
-        # which one it is.
+        # `base.alternatives` concludes from keys of transformers 4 that this version is installed.
+        # LLaMA-Factory has some of these itself, whatever the version: they are not to count.
         of_any_version = keys_of_version_4() & config.recorded().keys
         yield from base.alternatives(replace(config, given_keys=config.given_keys - of_any_version))
 

@@ -34,17 +34,19 @@ _TEMPLATES: dict[str, tuple[str, tuple[str, ...]]] = {
     "qwen3": ("qwen3", _CHATML),
     "yi": ("chatml", _CHATML),
 }
-"""Templates that are here, in templates, and the special tokens that they write."""
+"""Templates of LLaMA-Factory that batchstat has copies of: by their names, the file in templates/,
+and the special tokens that the template writes."""
 
 EFFICIENT_EOS = ("gemma2",)
-"""Of these, the ones of which the token that follows each answer is trained."""
+"""Of these templates, those where the token that follows each answer is trained."""
 
 _WITH_THOUGHTS = ("deepseekr1", "qwen3")
-"""Those that begin answers without a thought by an empty one."""
+"""Of these templates, those that put an empty thought before answers without one."""
 
 _THOUGHT = "<think>\n\n</think>\n\n"
+"""The empty thought."""
 _BEGINS = {"mistral": " "}
-"""What others write before each answer."""
+"""What other templates write before each answer."""
 
 _OTHERS = """
 alpaca chatml_de cohere cpm4 dbrx deepseek hy3 deepseekcoder default empty ernie ernie_nothink
@@ -53,25 +55,30 @@ mimo mimo_v2 minimax1 minimax2 ministral olmo openchat openchat-3.6 opencoder ph
 seed_coder seed_oss smollm smollm2 starchat telechat2 vicuna xuanyuan youtu yuan zephyr
 """
 _NEEDS_TEMPLATE = frozenset(_OTHERS.split())
-"""Templates of texts that write the end of an answer themselves."""
+"""Further templates of LLaMA-Factory, which the user has to pass. They are for texts alone, and
+write the end of an answer themselves; others are refused."""
 
 _CHATS = {"assistant_only_loss": True}
 ALPACA = {"messages_column": "messages", "input_format": "alpaca", **_CHATS}
+"""Keywords of `profile` for alpaca's columns, which batchstat reads as chats in `messages`."""
 _PASSED: tuple[Mapping[str, Any], ...] = (
     {"tokens_column": "input_ids", "trained_column": "labels"},
     {"messages_column": "messages", **_CHATS},
     {"messages_column": "conversations", **_CHATS},
 )
-"""Columns that a corpus may have where the configuration names none that can be read."""
-_AS_CHATS = (
+"""Columns that a corpus may have that the user passes, as keywords of `profile`."""
+# Remedies for data sets that are not read.
+_FOR_CHATS = (
     "pass the chats that LLaMA-Factory makes of it as CORPUS, system messages included, in a "
     "column of messages"
 )
-_AS_TEXTS = "pass the texts as CORPUS, with --text-column"
+_FOR_TEXTS = "pass the texts as CORPUS, with --text-column"
 _IN_SYSTEM_MESSAGES = {"system", "tools"}
-"""Keys for columns with which LLaMA-Factory begins chats."""
+"""Keys of `columns` for columns whose content LLaMA-Factory puts before the messages."""
 _ALPACA_COLUMNS = {"prompt": "instruction", "query": "input", "response": "output"}
+"""`columns` of a data set in alpaca's format, which are also the default."""
 _TAG_NAMES = ("role_tag", "content_tag", "user_tag", "assistant_tag", "system_tag")
+# `tags` of a data set that are read: names of keys and roles, as ShareGPT or OpenAI has them.
 _TAGS = tuple(
     dict(zip(_TAG_NAMES, tags, strict=True))
     for tags in (
@@ -79,29 +86,31 @@ _TAGS = tuple(
         ("role", "content", "user", "assistant", "system"),
     )
 )
-_NO_SYSTEM_TAGS = ("observation_tag", "function_tag")
-"""Tags of messages that are refused where they occur."""
+_TOOL_TAGS = ("observation_tag", "function_tag")
+"""Tags of messages for tools. A chat that has such messages is refused, so their names are free."""
 
 _ALPACA_ENDINGS = (".json", ".jsonl")
 _TEXT_ENDINGS = (*_ALPACA_ENDINGS, ".csv", ".parquet", ".arrow", ".txt")
 TEXTS = "pt"
-"""The stage that trains on texts, in the column that is the prompt of a data set."""
+"""The stage that trains on texts, which are in the column that a data set calls its prompt."""
 
 
 def corpus_of_chats(config: LlamaFactoryArguments) -> CorpusRules:
-    """Return how chats are read: their template, and how turns are tokenized.
+    """Return how chats are read: the chat template, and how turns are tokenized.
 
     Raises:
         OptionError: a template that is unknown, or whose batches are not modelled.
     """
     name = config.template
-    passed = "pass what it renders with --chat-template"
+    remedy = "pass what it renders with --chat-template"
     if name is not None and name not in _TEMPLATES and name not in _NEEDS_TEMPLATE:
         raise config.error(
             f"template={str(name)[:40]} is not modelled: it is unknown, adds images or "
             "sounds to batches, or ends answers by efficient_eos; name another, such as "
             f"{', '.join(_TEMPLATES)}"
         )
+    # mask_history takes the thoughts out of all answers but the last; without enable_thinking,
+    # thoughts are taken out of all, and the empty ones are not trained.
     if name in _WITH_THOUGHTS and (config.mask_history or config.enable_thinking is not True):
         key = "mask_history" if config.mask_history else "enable_thinking"
         raise config.error(
@@ -117,13 +126,14 @@ def corpus_of_chats(config: LlamaFactoryArguments) -> CorpusRules:
         raise config.error(f"template={name} with mask_history=true is not modelled: remove one")
     begin = _BEGINS.get(name or "", "")
     thought = _THOUGHT if name in _WITH_THOUGHTS else ""
+    # The copies of templates have LLaMA-Factory's own system messages.
     if config.default_system is not None:
-        why = f"has default_system={short(config.default_system)}: {passed}"
+        why = f"has default_system={short(config.default_system)}: {remedy}"
         return CorpusRules(turns=TurnRules(begin=begin, thought=thought, unknown_template=why))
-    if name is None:
+    if name is None:  # LLaMA-Factory then takes the tokenizer's chat template apart
         return CorpusRules(turns=TurnRules(reads_slots=True))
     if name in _NEEDS_TEMPLATE:
-        why = f"has template={name}, which is LLaMA-Factory's own and not known here: {passed}"
+        why = f"has template={name}, which is LLaMA-Factory's own and not known here: {remedy}"
         return CorpusRules(turns=TurnRules(unknown_template=why))
     file, tokens = _TEMPLATES[name]
     return CorpusRules(
@@ -133,11 +143,11 @@ def corpus_of_chats(config: LlamaFactoryArguments) -> CorpusRules:
 
 
 def with_data(config: LlamaFactoryArguments, rules: CorpusRules) -> CorpusRules:
-    """Return rules with the data sets and the tokenizer that the configuration names, and the
-    columns that a corpus may have that is passed.
+    """Add to rules the data sets and the tokenizer that the configuration names, and the columns
+    that a corpus may have that the user passes instead.
     """
-    corpus, unreadable = _named_data(config)
-    reading = {**corpus, **rules.reading}
+    data, unreadable = _named_data(config)
+    reading = {**data, **rules.reading}
     if config.model_name_or_path is not None:
         reading["tokenizer"] = config.model_name_or_path
     rules = replace(rules, reading=reading, unreadable=unreadable)
@@ -145,14 +155,14 @@ def with_data(config: LlamaFactoryArguments, rules: CorpusRules) -> CorpusRules:
 
 
 def _named_data(config: LlamaFactoryArguments) -> tuple[dict[str, Any], str]:
-    """Return the corpus and its columns, as keywords of `profile`; or why it is not read, and the
-    remedy.
+    """Return the files of the data sets and their columns, as keywords of `profile`, and an empty
+    text; or nothing, and why they are not read, with the remedy.
     """
     names, folder = _names(config), config.dataset_dir
     if not names:
         return {}, "names no dataset: set dataset, or pass its files as CORPUS"
     of_texts = config.stage == TEXTS
-    info, why = _info(folder)
+    info, why = _read_dataset_info(folder)
     files, readings = list[str](), list[dict[str, Any]]()
     reading: dict[str, Any] | str
     # `_get_merged_dataset` keeps data sets by their names, so that one named twice is read once.
@@ -162,8 +172,10 @@ def _named_data(config: LlamaFactoryArguments) -> tuple[dict[str, Any], str]:
             why = f"has the dataset {name!r}, which is not in dataset_info.json"
             break
         file = Path(str(folder), str(entry.get("file_name")))
-        given = {key: value for key, value in entry.items() if value not in (None, False)}
-        reading = _not_a_file(given) or (_texts(given) if of_texts else _chats(given))
+        # Null and false are the defaults of all keys of an entry.
+        facts = {key: value for key, value in entry.items() if value not in (None, False)}
+        # Keywords of `profile`, or a text that says why the data set is not read.
+        reading = _not_a_file(facts) or (_as_texts(facts) if of_texts else _as_chats(facts))
         if not isinstance(reading, str) and not file.is_file():
             reading = f"is {file.as_posix()}, which is not a file"
         if isinstance(reading, str):
@@ -174,115 +186,130 @@ def _named_data(config: LlamaFactoryArguments) -> tuple[dict[str, Any], str]:
     if not why and any(each != readings[0] for each in readings):
         why = "has datasets of several formats or columns"
     if why:
-        return {}, f"{why}: {_AS_TEXTS if of_texts else _AS_CHATS}"
+        return {}, f"{why}: {_FOR_TEXTS if of_texts else _FOR_CHATS}"
     return {"corpus": tuple(files), **readings[0]}, ""
 
 
 def _with_passed_columns(config: LlamaFactoryArguments, rules: CorpusRules) -> CorpusRules:
-    """Return rules with the columns of a corpus that is passed.
+    """Add to rules the columns that a corpus may have that the user passes.
 
-    Alpaca's columns are not those of a data set that has others; where those of chats are system
-    messages or tools, they are refused.
+    If a data set of the configuration has other columns than alpaca's, alpaca's are not looked for,
+    and columns with its system messages or tools are refused, since they are not read.
     """
     if config.stage == TEXTS:
         columns = ({"tokens_column": "input_ids"}, {"text_column": ("text",)})
         return replace(rules, columns=columns)
-    info, _ = _info(config.dataset_dir)
-    passed, no_columns, refused = (*_PASSED, ALPACA), "", dict[str, str]()
+    info, _ = _read_dataset_info(config.dataset_dir)
+    columns_passed, no_columns, refused = (*_PASSED, ALPACA), "", dict[str, str]()
     for name in _names(config):
         entry = info.get(name)
-        columns_of_set = _named(entry.get("columns")) if isinstance(entry, dict) else {}
+        columns_of_set = _without_nulls(entry.get("columns")) if isinstance(entry, dict) else {}
         if columns_of_set and columns_of_set != _ALPACA_COLUMNS:
-            passed = _PASSED
-            no_columns = f"has no chats, and the data set {name!r} has other columns: {_AS_CHATS}"
+            columns_passed = _PASSED
+            no_columns = f"has no chats, and the data set {name!r} has other columns: {_FOR_CHATS}"
             more = {str(columns_of_set[key]) for key in _IN_SYSTEM_MESSAGES & columns_of_set.keys()}
-            refused |= dict.fromkeys(more, f"LLaMA-Factory begins chats with it: {_AS_CHATS}")
+            refused |= dict.fromkeys(more, f"LLaMA-Factory begins chats with it: {_FOR_CHATS}")
     return replace(
         rules,
-        columns=passed,
+        columns=columns_passed,
         no_columns=no_columns,
         refused_columns=lambda kind: refused if kind == "messages" else {},
     )
 
 
 def _names(config: LlamaFactoryArguments) -> list[str]:
-    named = config.dataset
-    found = named.split(",") if isinstance(named, str) else named or []
-    if not isinstance(found, list):  # as YAML reads 2020-01-01
-        found = [found]
-    return [str(each).strip() for each in found]
+    """Return the names of data sets under `dataset`: a list, or a text with commas."""
+    value = config.dataset
+    names = value.split(",") if isinstance(value, str) else value or []
+    if not isinstance(names, list):  # YAML reads the name 2020-01-01 as a date
+        names = [names]
+    return [str(name).strip() for name in names]
 
 
-def _info(folder: Any) -> tuple[dict[str, Any], str]:
-    """Return the content of dataset_info.json, and why it is not known, if that is so."""
+def _read_dataset_info(folder: Any) -> tuple[dict[str, Any], str]:
+    """Return the content of dataset_info.json, and an empty text; or nothing, and why it cannot be
+    read.
+    """
     path = Path(str(folder), "dataset_info.json")
     # `get_dataset_list` takes ONLINE for the hub, and REMOTE: for a data set there.
     if not isinstance(folder, str) or folder == "ONLINE" or folder.startswith("REMOTE:"):
         return {}, f"has dataset_dir={short(folder)}, which is not a folder here"
     try:
-        found = json.loads(path.read_text(encoding="utf-8"))
+        info = json.loads(path.read_text(encoding="utf-8"))
     except (OSError, ValueError) as error:
+        # Only an OSError has strerror.
         reason = getattr(error, "strerror", None) or "not JSON"
         return {}, f"has dataset_dir={folder}, but {path.as_posix()} cannot be read ({reason})"
-    return (found, "") if isinstance(found, dict) else ({}, f"needs a table in {path.as_posix()}")
+    return (info, "") if isinstance(info, dict) else ({}, f"needs a table in {path.as_posix()}")
 
 
-def _not_a_file(given: Mapping[str, Any]) -> str:
-    """Return why a data set is not one file; empty if it is."""
-    more = set(given) - {"file_name", "formatting", "columns", "tags"}
-    # DatasetAttr has it by default.
-    if given.get("split") == "train":
+def _not_a_file(entry: Mapping[str, Any]) -> str:
+    """Return why an entry of dataset_info.json is not simply one file; empty if it is."""
+    more = set(entry) - {"file_name", "formatting", "columns", "tags"}
+    # The default of DatasetAttr.
+    if entry.get("split") == "train":
         more -= {"split"}
-    if more or "file_name" not in given:
+    if more or "file_name" not in entry:
         return f"is not a file alone (it has {', '.join(sorted(more)) or 'no file_name'})"
     return ""
 
 
-def _texts(given: Mapping[str, Any]) -> dict[str, Any] | str:
-    """Return how a data set is read as texts, in keywords of `profile`; or why it is not read."""
-    if given.get("formatting", "alpaca") != "alpaca":
-        return f"has formatting={short(given['formatting'])}, with stage=pt"
-    file, named = str(given["file_name"]), _named(given.get("columns", _ALPACA_COLUMNS))
-    if set(named) - {"response"} != {"prompt"}:
-        return f"has texts of several columns ({', '.join(named)}), with stage=pt"
+def _as_texts(entry: Mapping[str, Any]) -> dict[str, Any] | str:
+    """Return keywords of `profile` that read a data set as texts; or why it is not read.
+
+    Args:
+        entry: its entry of dataset_info.json.
+    """
+    if entry.get("formatting", "alpaca") != "alpaca":
+        return f"has formatting={short(entry['formatting'])}, with stage=pt"
+    file, columns = str(entry["file_name"]), _without_nulls(entry.get("columns", _ALPACA_COLUMNS))
+    # LLaMA-Factory joins prompt and query to one text; stage pt leaves the response out.
+    if set(columns) - {"response"} != {"prompt"}:
+        return f"has texts of several columns ({', '.join(columns)}), with stage=pt"
     if not file.endswith(_TEXT_ENDINGS):
         return f"does not end in {', '.join(_TEXT_ENDINGS)}"
     if not file.endswith(".txt"):
-        return {"text_column": (str(named["prompt"]),)}
-    if named["prompt"] != "text":
-        return f"is plain text and has no column {named['prompt']}, but text"
-    return {}  # lines, which have no column to name
+        return {"text_column": (str(columns["prompt"]),)}
+    # datasets puts the lines of a .txt file into a column text.
+    if columns["prompt"] != "text":
+        return f"is plain text and has no column {columns['prompt']}, but text"
+    return {}  # batchstat reads lines without the name of a column
 
 
-def _chats(given: Mapping[str, Any]) -> dict[str, Any] | str:
-    """Return how a data set is read as chats, in keywords of `profile`; or why it is not read."""
-    formatting, columns, tags = given.get("formatting"), given.get("columns"), given.get("tags")
-    named = _named(columns)
+def _as_chats(entry: Mapping[str, Any]) -> dict[str, Any] | str:
+    """Return keywords of `profile` that read a data set as chats; or why it is not read.
+
+    Args:
+        entry: its entry of dataset_info.json.
+    """
+    formatting, columns, tags = entry.get("formatting"), entry.get("columns"), entry.get("tags")
+    column_names = _without_nulls(columns)
     if formatting in (None, "alpaca"):
-        if not str(given["file_name"]).endswith(_ALPACA_ENDINGS):
+        if not str(entry["file_name"]).endswith(_ALPACA_ENDINGS):
             return f"is in alpaca format, but does not end in {' or '.join(_ALPACA_ENDINGS)}"
-        if columns is not None and named != _ALPACA_COLUMNS:
+        if columns is not None and column_names != _ALPACA_COLUMNS:
             return f"has other columns than {', '.join(_ALPACA_COLUMNS.values())}"
         return ALPACA
     if formatting != "sharegpt":
         return f"has formatting={short(formatting)}, to which LLaMA-Factory adds a system message"
-    if columns is not None and set(named) != {"messages"}:
+    if columns is not None and set(column_names) != {"messages"}:
         return "has other columns than messages"
     if tags is not None:
+        # What reads system messages is the same in all tags that are read.
         completed = {"system_tag": "system", **tags} if isinstance(tags, dict) else {}
-        read = {key: tag for key, tag in _named(completed).items() if key not in _NO_SYSTEM_TAGS}
+        read = {k: tag for k, tag in _without_nulls(completed).items() if k not in _TOOL_TAGS}
         if read not in _TAGS:
             return "has tags that are not read here"
-        # `DatasetAttr.join` leaves a tag unset that is not among those given.
+        # If any tags are given, `DatasetAttr.join` has no default for the others.
         if not tags.get("system_tag"):
             return (
                 "has tags without system_tag, so that LLaMA-Factory drops chats that begin with a "
                 "system message (set system_tag, or leave these chats out)"
             )
-    return {"messages_column": named.get("messages", "conversations"), **_CHATS}
+    return {"messages_column": column_names.get("messages", "conversations"), **_CHATS}
 
 
-def _named(table: Any) -> dict[str, Any]:
-    """Return the keys of a table that have a value."""
+def _without_nulls(table: Any) -> dict[str, Any]:
+    """Return the keys of a table that have a value; nothing for anything but a table."""
     items = table.items() if isinstance(table, dict) else ()
     return {key: value for key, value in items if value is not None}

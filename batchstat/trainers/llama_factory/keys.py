@@ -53,6 +53,6 @@ class LlamaFactoryArguments(base.TrainingArguments):
 
     @property
     def own_losses(self) -> list[str]:
-        """The keys that are set whose loss gives each token a weight of its own."""
+        """The keys that are set, and choose a loss that gives each token a weight of its own."""
         names = ("use_dft_loss", "use_asft_loss", "use_eaft_loss")
         return [name for name in names if getattr(self, name)]

@@ -27,12 +27,13 @@ from batchstat.trainers.llama_factory.keys import LlamaFactoryArguments
 
 @dataclass(frozen=True, eq=False)
 class Turns:
-    """The turns of n samples: a prompt, then the answer, which is trained.
+    """The turns of n samples. A turn is a prompt and the answer to it, of which the answer is
+    trained.
 
     Attributes:
-        prompts: (m,) tokens of the prompt of each turn.
-        answers: (m,) tokens of its answer.
-        offsets: (n + 1,) sample i has the turns offsets[i] to offsets[i + 1].
+        prompts: (m,) tokens of the prompt of each of the m turns of all samples.
+        answers: (m,) tokens of the answer of each turn.
+        offsets: (n + 1,) sample i has the turns offsets[i] : offsets[i + 1].
     """
 
     prompts: Ints
@@ -41,12 +42,16 @@ class Turns:
 
     @classmethod
     def of(cls, trained: TokenRanges) -> "Turns":
-        """Build from the answers, as ranges of the tokens of samples."""
-        offsets = trained.offsets // 2
+        """Build from the trained tokens of samples: each range of them is an answer, and what is
+        between two ranges is a prompt. Ranges 3:5 and 8:9 are the prompts [3, 3] and the answers
+        [2, 1].
+        """
+        offsets = trained.offsets // 2  # a range has two edges
         begins, ends = trained.edges[::2], trained.edges[1::2]
-        before = np.concatenate([np.zeros(1, dtype=np.int64), ends[:-1]])[: len(ends)]
-        before[offsets[:-1][np.diff(offsets) > 0]] = 0
-        return cls(begins - before, ends - begins, offsets)
+        # A prompt begins where the answer before it ends; the first one of a sample begins at 0.
+        prompt_begins = np.concatenate([np.zeros(1, dtype=np.int64), ends[:-1]])[: len(ends)]
+        prompt_begins[offsets[:-1][np.diff(offsets) > 0]] = 0
+        return cls(begins - prompt_begins, ends - begins, offsets)
 
     def lengths(self) -> Ints:
         """Return (n,) tokens of each sample."""
@@ -55,49 +60,58 @@ class Turns:
         return tokens
 
     def within(self, limit: int, *, last_first: bool = False) -> "Turns":
-        """Return what `limit` tokens of each sample leave of its turns.
+        """Return the turns after LLaMA-Factory has truncated each sample to `limit` tokens.
 
-        Turn by turn, the first one first or the last one first, a prompt and its answer share what
-        is left of the limit: an answer of less than half of it stays whole, then a prompt of less
-        than half of it; otherwise both are shortened in proportion. Source:
-        SupervisedDatasetProcessor._encode_data_example of src/llamafactory/data/processor/
-        supervised.py and infer_seqlen of processor_utils.py, LLaMA-Factory 0.9.5.
+        From the first turn, or with `last_first` from the last one, each keeps what fits into the
+        rest of the limit. If a prompt and its answer are too long together, an answer of less than
+        half of the rest stays whole, else a prompt of less than half of it does, else both are
+        shortened in proportion. Source: `_encode_data_example` of supervised.py.
         """
         prompts, answers = np.zeros_like(self.prompts), np.zeros_like(self.answers)
-        left = np.full(len(self.offsets) - 1, limit, dtype=np.int64)
+        rest = np.full(len(self.offsets) - 1, limit, dtype=np.int64)
         for samples, turns in self._in_turn(last_first):
-            open_ = left[samples] > 0
-            open_samples, open_turns = samples[open_], turns[open_]
+            has_room = rest[samples] > 0  # the turns of full samples stay empty
+            open_samples, open_turns = samples[has_room], turns[has_room]
             prompts[open_turns], answers[open_turns] = _shared(
-                self.prompts[open_turns], self.answers[open_turns], left[open_samples]
+                self.prompts[open_turns], self.answers[open_turns], rest[open_samples]
             )
-            left[open_samples] -= prompts[open_turns] + answers[open_turns]
+            rest[open_samples] -= prompts[open_turns] + answers[open_turns]
         return Turns(prompts, answers, self.offsets)
 
     def answers_ended(self) -> "Turns":
-        """Return turns each of whose answers has the token that follows it: the first one of the
-        next prompt, or another at the end of the sample. Source: efficient_eos of the same.
+        """Return the turns with one more token in each answer: the token that follows the answer,
+        which efficient_eos trains as its end.
+
+        Between turns, that is the first token of the next prompt, which then is one shorter; after
+        the last turn, LLaMA-Factory appends a token to the sample.
         """
-        held = self.prompts + self.answers > 0
-        is_later = held.copy()
-        is_later[self.offsets[:-1][np.diff(self.offsets) > 0]] = False
-        return Turns(self.prompts - is_later, self.answers + held, self.offsets)
+        is_kept = self.prompts + self.answers > 0  # truncation leaves turns empty
+        has_turn_before = is_kept.copy()
+        has_turn_before[self.offsets[:-1][np.diff(self.offsets) > 0]] = False  # first of a sample
+        return Turns(self.prompts - has_turn_before, self.answers + is_kept, self.offsets)
 
     def last_answers(self) -> npt.NDArray[np.bool_]:
-        """Return (m,) which turns are the last of their sample."""
+        """Return (m,) whether each turn is the last one of its sample."""
         is_last = np.zeros(len(self.prompts), dtype=bool)
+        # Samples without turns have no last one: their end is that of another sample.
         is_last[self.offsets[1:][np.diff(self.offsets) > 0] - 1] = True
         return is_last
 
     def trained(self, answers: npt.NDArray[np.bool_] | None = None) -> TokenRanges:
-        """Return the tokens of the answers, or of those chosen, as ranges."""
+        """Return the trained tokens of each sample: those of its answers, or, given (m,) whether
+        each turn counts, of these answers only.
+        """
         chosen = np.ones(len(self.answers), dtype=bool) if answers is None else answers
+        # Prompts and answers alternate: prompt, answer, prompt, answer, ...
         sizes = np.stack([self.prompts, self.answers], axis=1).reshape(-1)
         is_trained = np.stack([np.zeros_like(chosen), chosen], axis=1).reshape(-1)
         return TokenRanges.of_mask(np.repeat(is_trained, sizes), offsets_from_sizes(self.lengths()))
 
     def _in_turn(self, last_first: bool) -> Iterator[tuple[Ints, Ints]]:
-        """Yield the samples that have an i-th turn, and which it is of all, for each i."""
+        """Go through the turns of all samples at once: yield, for i = 0, 1, ..., the samples that
+        have an i-th turn, counted from the last one with `last_first`, and the positions of these
+        turns in `prompts` and `answers`.
+        """
         sizes = np.diff(self.offsets)
         for i in range(int(sizes.max(initial=0))):
             samples = np.flatnonzero(sizes > i)
@@ -106,23 +120,33 @@ class Turns:
 
 
 def _shared(prompts: Ints, answers: Ints, limits: Ints) -> tuple[Ints, Ints]:
-    """Return what limits leave of prompts and answers."""
-    # The share before the product, as there: it decides what rounding gives.
+    """Return the tokens that are left of n prompts, and of the answers to them, if a prompt and its
+    answer may have as many tokens together as `limits` says: infer_seqlen of processor_utils.py.
+    """
+    # As there, the share is rounded before it is multiplied, which decides about the result.
     share = answers / np.maximum(prompts + answers, 1)
-    most = (limits * share).astype(np.int64)
-    most = np.where(prompts * 2 < limits, limits - prompts, most)
-    most = np.where(answers * 2 < limits, limits, most)
-    kept = np.minimum(most, answers)
-    return np.minimum(np.maximum(limits - kept, 0), prompts), kept
+    longest_answers = (limits * share).astype(np.int64)
+    # Each of these replaces the one before it: a short prompt stays whole, unless the answer is
+    # short, which comes first.
+    longest_answers = np.where(prompts * 2 < limits, limits - prompts, longest_answers)
+    longest_answers = np.where(answers * 2 < limits, limits, longest_answers)
+    kept_answers = np.minimum(longest_answers, answers)
+    return np.minimum(np.maximum(limits - kept_answers, 0), prompts), kept_answers
 
 
-_IN_TURN = "whose turns are not user and assistant"
+_OUT_OF_TURN = "whose turns are not user and assistant"
 
 
 def prepare_chats(
     config: LlamaFactoryArguments, profile: Profile, max_length: int
 ) -> TrainedSamples:
-    """Return what LLaMA-Factory keeps of chats. Raises InputError for what is not modelled."""
+    """Return the chats that LLaMA-Factory batches: those that are not held out for evaluation,
+    without chats whose turns are in another sequence than user and assistant, and truncated.
+
+    Raises:
+        InputError: LLaMA-Factory stops at this corpus, no chat is left, or its treatment is not
+            modelled.
+    """
     _check_input(profile)
     rows = rows_of(profile)
     if rows.empty_system and config.template is None:
@@ -130,37 +154,41 @@ def prepare_chats(
             f"{rows.empty_system}: a chat begins with an empty system message, which "
             "LLaMA-Factory leaves out: remove it"
         )
-    chosen, order, held, beyond = chosen_rows(profile, rows, config)
+    trained, trained_rows, held_out, beyond = chosen_rows(profile, rows, config)
     is_in_turn = ~np.isin(profile.records, rows.out_of_turn)
-    in_turn = np.flatnonzero(is_in_turn[chosen])
-    if len(held) and not is_in_turn[held[held >= 0]].any():
+    in_turn = np.flatnonzero(is_in_turn[trained])
+    # -1 is a record that cannot be read.
+    if len(held_out) and not is_in_turn[held_out[held_out >= 0]].any():
         raise InputError(
-            f"val_size holds out {counted(len(held), 'chat')} {_IN_TURN}: LLaMA-Factory stops "
-            "at an evaluation set without a chat: raise val_size, or remove those"
+            f"val_size holds out {counted(len(held_out), 'chat')} {_OUT_OF_TURN}: LLaMA-Factory "
+            "stops at an evaluation set without a chat: raise val_size, or remove those"
         )
     if len(in_turn) == 0:
         raise InputError("no sample is left to train on: raise max_samples, or lower val_size")
-    if config.packing and len(in_turn) < len(order):
-        _check_packed_together(len(order), config)
-    whole = keep_some(profile.take(chosen), in_turn, _IN_TURN)
-    # With packing, DataArguments makes cutoff_len one less.
+    if config.packing and len(in_turn) < len(trained_rows):
+        _check_packed_together(len(trained_rows), config)
+    whole = keep_some(profile.take(trained), in_turn, _OUT_OF_TURN)
+    # With packing, DataArguments takes one off cutoff_len.
     kept = _truncated(whole.profile, max_length - bool(config.packing), config)
+    # With efficient_eos, a sample may be longer than the template made it: nothing is lost then.
     excess = np.maximum(whole.profile.lengths - kept.lengths, 0)
-    indented = (
+    indented_warning = (
         f"{counted(rows.indented, 'chat')} with an answer that begins with whitespace: "
         "LLaMA-Factory tokenizes answers by themselves, which may give these another token"
     )
     return TrainedSamples(
         profile=kept,
         dropped=({"beyond max_samples": beyond} if beyond else {}) | dict(whole.dropped),
-        held_out=len(held),
+        held_out=len(held_out),
         lost=whole.lost + Lost.of_excess(excess),
-        warnings=(indented,) if rows.indented else (),
+        warnings=(indented_warning,) if rows.indented else (),
     )
 
 
 def _check_input(profile: Profile) -> None:
-    """Raise InputError where LLaMA-Factory stops: instructions without a column for inputs."""
+    """Raise InputError for files in alpaca's format without a column `input`, at which
+    LLaMA-Factory stops, too.
+    """
     if profile.corpus.options.input_format != "alpaca":
         return
     for source in profile.corpus.sources:
@@ -174,46 +202,60 @@ def _check_input(profile: Profile) -> None:
 def chosen_rows(
     profile: Profile, rows: ChatRows, config: LlamaFactoryArguments
 ) -> tuple[Ints, Ints, Ints, int]:
-    """Return the samples to train on in sequence, the rows of the data sets that may be samples,
-    the samples that are held out (-1 for records that cannot be read), and how many are beyond
-    max_samples.
+    """Return which samples LLaMA-Factory trains on and evaluates on: of each file the first
+    max_samples records, shuffled and split by val_size.
+
+    Records that batchstat could not read are rows to LLaMA-Factory all the same, and so decide how
+    the others are shuffled; as samples, they are -1.
+
+    Returns:
+        Positions in the profile of the samples to train on, in sequence, without -1; the numbers of
+        the rows to train on, in sequence; positions of the samples that are held out, with -1; and
+        the number of samples beyond max_samples.
     """
-    starts = offsets_from_sizes(np.array(rows.sizes))
-    used = np.array(rows.sizes)
+    file_starts = offsets_from_sizes(np.array(rows.sizes))
+    used_sizes = np.array(rows.sizes)
     if config.max_samples is not None:
-        used = np.minimum(used, config.max_samples)
-    source = np.searchsorted(starts, profile.records, side="right") - 1
-    within = profile.records - starts[source]
-    is_used = within < used[source]
-    samples = np.full(int(used.sum()), -1, dtype=np.int64)
-    samples[(offsets_from_sizes(used)[source] + within)[is_used]] = np.flatnonzero(is_used)
-    order, held = _trained_rows(len(samples), config)
-    chosen = samples[order]
-    return chosen[chosen >= 0], order, samples[held], len(profile) - int(is_used.sum())
+        used_sizes = np.minimum(used_sizes, config.max_samples)
+    # For each sample of the profile: its file, and its row in it.
+    file = np.searchsorted(file_starts, profile.records, side="right") - 1
+    row_in_file = profile.records - file_starts[file]
+    is_used = row_in_file < used_sizes[file]
+    # For each row that is used, all files one after the other: its sample.
+    samples = np.full(int(used_sizes.sum()), -1, dtype=np.int64)
+    samples[(offsets_from_sizes(used_sizes)[file] + row_in_file)[is_used]] = np.flatnonzero(is_used)
+    trained_rows, held_out_rows = _split_rows(len(samples), config)
+    trained, beyond = samples[trained_rows], len(profile) - int(is_used.sum())
+    return trained[trained >= 0], trained_rows, samples[held_out_rows], beyond
 
 
 def rows_of(profile: Profile) -> ChatRows:
-    """Return the records of each file, and those of chats that are dropped."""
+    """Return how many records each file has, and which chats LLaMA-Factory treats differently.
+
+    Raises:
+        InputError: a chat has tools, or the files cannot be read again.
+    """
     corpus = profile.corpus
     if not corpus.options.may_hold_chats and len(corpus.sources) == 1:
+        # The profile itself tells the records of a single file; else the files are read again.
         rows = len(profile) + sum(corpus.skipped.values())
         return ChatRows((rows,), np.zeros(0, dtype=np.int64), 0, "", "")
-    found = chat_rows(profile)
-    if found.with_tools:
+    rows_of_chats = chat_rows(profile)
+    if rows_of_chats.with_tools:
         raise InputError(
-            f"{found.with_tools}: a chat has tools or their results, which LLaMA-Factory renders "
-            "in a format of its own: remove it, or pass token ids with --tokens-column and "
+            f"{rows_of_chats.with_tools}: a chat has tools or their results, which LLaMA-Factory "
+            "renders in a format of its own: remove it, or pass token ids with --tokens-column and "
             "--trained-column"
         )
-    return found
+    return rows_of_chats
 
 
-def _trained_rows(rows: int, config: LlamaFactoryArguments) -> tuple[Ints, Ints]:
-    """Return the rows that are trained on in sequence, and those that are held out."""
+def _split_rows(rows: int, config: LlamaFactoryArguments) -> tuple[Ints, Ints]:
+    """Return the numbers of the rows that are trained on, in sequence, and of those held out."""
     size = config.val_size
     if size <= _NO_EVALUATION:
         return np.arange(rows), np.zeros(0, dtype=np.int64)
-    # `Dataset.train_test_split` rounds a share up, shuffles, and tests on the first.
+    # `Dataset.train_test_split` shuffles the rows and holds out the first; a share is rounded up.
     held_out = int(size) if size >= 1 else math.ceil(size * rows)
     if held_out >= rows:
         raise InputError(
@@ -223,23 +265,30 @@ def _trained_rows(rows: int, config: LlamaFactoryArguments) -> tuple[Ints, Ints]
     return shuffled[held_out:], shuffled[:held_out]
 
 
-# `split_dataset` holds samples out above this.
 _NO_EVALUATION = 1e-6
+"""`split_dataset` of LLaMA-Factory holds samples out if val_size is above this."""
 
 
 def _check_packed_together(rows: int, config: LlamaFactoryArguments) -> None:
-    """Raise InputError where dropped samples change which others are packed together."""
-    # Rows are packed in batches of this size, those that are dropped counted.
+    """Raise InputError if, of so many rows, those that are dropped decide which others are packed
+    together. Each worker packs preprocessing_batch_size rows at a time, dropped ones included; if
+    all rows are in one such batch, the dropped ones make no difference.
+    """
     if rows > config.preprocessing_batch_size or (config.preprocessing_num_workers or 1) > 1:
         raise InputError(
             "packing with samples that LLaMA-Factory drops is not modelled for more than "
             f"preprocessing_batch_size={config.preprocessing_batch_size} samples or several "
-            f"preprocessing_num_workers: remove those {_IN_TURN}"
+            f"preprocessing_num_workers: remove those {_OUT_OF_TURN}"
         )
 
 
 def _truncated(profile: Profile, cutoff: int, config: LlamaFactoryArguments) -> Profile:
-    """Return samples with the tokens that are left of them, and the trained ones of these."""
+    """Return samples as LLaMA-Factory truncates them to `cutoff` tokens: their lengths, and which
+    tokens are trained.
+
+    Raises:
+        InputError: it is unknown which tokens are answers, or tokens follow the last answer.
+    """
     if profile.trained is None:
         raise InputError(
             "LLaMA-Factory truncates answers and prompts in proportion, but it is unknown which "
@@ -247,19 +296,21 @@ def _truncated(profile: Profile, cutoff: int, config: LlamaFactoryArguments) -> 
             "--tokens-column with --trained-column"
         )
     whole = Turns.of(profile.trained)
-    after = np.flatnonzero(whole.lengths() != profile.lengths)
-    if len(after):
+    # Turns end with the last answer, so that what follows it is missing from their length.
+    not_ended = np.flatnonzero(whole.lengths() != profile.lengths)
+    if len(not_ended):
         raise InputError(
-            f"record {int(profile.records[after[0]]):,} has tokens after its last answer, as no "
-            "sample of LLaMA-Factory has: check which tokens are trained"
+            f"record {int(profile.records[not_ended[0]]):,} has tokens after its last answer, as "
+            "no sample of LLaMA-Factory has: check which tokens are trained"
         )
-    is_ended = config.template in EFFICIENT_EOS
-    # One token is kept free for the end of the last answer.
-    turns = whole.within(cutoff - is_ended, last_first=config.mask_history)
-    if is_ended:
+    trains_end = config.template in EFFICIENT_EOS
+    # One token is kept free for the end of the last answer. With mask_history, the last turns have
+    # priority, and only the last answer is trained.
+    turns = whole.within(cutoff - trains_end, last_first=config.mask_history)
+    if trains_end:
         turns = turns.answers_ended()
     lengths = turns.lengths()
-    if config.train_on_prompt:
+    if config.train_on_prompt:  # every token is trained: one answer without a prompt per sample
         turns = Turns(lengths * 0, lengths, np.arange(len(lengths) + 1))
     answers = turns.last_answers() if config.mask_history else None
     return replace(profile, lengths=lengths, kinds={"trained": turns.trained(answers)})

@@ -16,17 +16,18 @@ from batchstat.trainers.base.samples import TrainedSamples
 from batchstat.trainers.llama_factory.keys import LlamaFactoryArguments
 from batchstat.trainers.llama_factory.samples import chosen_rows, rows_of
 
-_OWN = ("mistral", "deepseek3", "deepseekr1", "gemma2", "default", "empty", "alpaca", "vicuna")
+_KEEP = ("mistral", "deepseek3", "deepseekr1", "gemma2", "default", "empty", "alpaca", "vicuna")
 _ENDS = {
-    **dict.fromkeys(_OWN, None),
+    **dict.fromkeys(_KEEP, None),
     **dict.fromkeys(("chatml", "qwen", "qwen3", "qwen3_nothink", "yi", "phi4"), "<|im_end|>"),
     **dict.fromkeys(("phi", "phi4_mini"), "<|end|>"),
     "gemma": "<end_of_turn>",
     "llama3": "<|eot_id|>",
 }
-"""Templates, and what each makes the tokenizer's end-of-sequence token; None: as it is."""
+"""Templates that are modelled; for each, the token that it makes the tokenizer's end-of-sequence
+token, or None if the tokenizer keeps its own."""
 _APPENDED = {"llama3": "<|end_of_text|>"}
-"""What ends texts instead, by template."""
+"""Templates with which texts end with another token than the end-of-sequence token."""
 _UNKNOWN_PADDING = (
     "which of the token ids pad is unknown, which LLaMA-Factory does not train inside texts "
     "either (often the token that ends them): trained tokens include them; pass "
@@ -35,7 +36,7 @@ _UNKNOWN_PADDING = (
 
 
 def check(config: LlamaFactoryArguments) -> None:
-    """Raise OptionError for keys that stage: pt does not take, or that are not modelled."""
+    """Raise OptionError for keys that stage: pt refuses, and templates that are not modelled."""
     for key in ("neat_packing", "train_on_prompt", "mask_history"):
         if getattr(config, key):
             raise config.error(f"{key} contradicts stage=pt: remove one")
@@ -48,24 +49,26 @@ def check(config: LlamaFactoryArguments) -> None:
 
 
 def packs(config: LlamaFactoryArguments) -> bool:
-    """Return whether texts are laid end to end, which is the default."""
+    """Return whether texts are laid end to end; that is the default of stage: pt."""
     return config.packing is not False
 
 
 def row_length(config: LlamaFactoryArguments) -> int:
-    """Return the tokens of a row: one less than cutoff_len where packing is asked for, and all of
-    them where it is the default.
+    """Return the tokens of a row: cutoff_len, but one less if the file itself sets packing: true.
+
+    DataArguments takes that one off while packing still has the value of the file; its default for
+    stage: pt is filled in later.
     """
-    # DataArguments takes it off as it is made, before the default of packing is known.
     return int(config.cutoff_len) - (config.packing is True)
 
 
 def corpus_of(config: LlamaFactoryArguments) -> CorpusRules:
-    """Return how texts are read."""
+    """Return how texts are read: each with the token that ends it appended."""
     name = config.template or ""
     added = _ENDS.get(name)
-    end = _APPENDED.get(name, added)
+    end = _APPENDED.get(name, added)  # None: the tokenizer's own end-of-sequence token
     return CorpusRules(
+        # LLaMA-Factory appends it also to texts that end with it.
         reading={"always_append": True, **({} if end is None else {"append": end})},
         appends_eos=end is None,
         loads=TokenizerRules(added=() if added is None else (added,)),
@@ -73,64 +76,78 @@ def corpus_of(config: LlamaFactoryArguments) -> CorpusRules:
 
 
 def prepare(config: LlamaFactoryArguments, profile: Profile, max_length: int) -> TrainedSamples:
-    """Return what LLaMA-Factory keeps of texts. Raises InputError for what is not modelled."""
-    chosen, order, held, beyond = chosen_rows(profile, rows_of(profile), config)
-    if len(chosen) == 0:
+    """Return the texts that LLaMA-Factory batches: those that are not held out for evaluation, each
+    with the token that ends it.
+
+    Raises:
+        InputError: LLaMA-Factory stops at this corpus, no text is left, or its treatment is not
+            modelled.
+    """
+    trained, trained_rows, held_out, beyond = chosen_rows(profile, rows_of(profile), config)
+    if len(trained) == 0:
         raise InputError("no text is left to train on: raise max_samples, or lower val_size")
-    if len(chosen) < len(order) or (held < 0).any():
+    # Rows without a sample, which is -1 in `held_out`.
+    if len(trained) < len(trained_rows) or (held_out < 0).any():
         raise InputError(
             "the corpus has records that cannot be read, each of which is a text to "
             "LLaMA-Factory: remove them there"
         )
     ended = _ended(profile, config)
-    if len(held) and packs(config) and ended.lengths[held].sum() < max_length:
+    # What is left of the last row is dropped: here that would be the whole evaluation set.
+    if len(held_out) and packs(config) and ended.lengths[held_out].sum() < max_length:
         raise InputError(
-            f"val_size holds out {counted(len(held), 'text')}, which are less than a row of "
+            f"val_size holds out {counted(len(held_out), 'text')}, which are less than a row of "
             f"{max_length} tokens: LLaMA-Factory stops: raise val_size"
         )
     may_pad = profile.corpus.options.content != "text" and profile.trained is None
     return TrainedSamples(
-        profile=ended.take(chosen),
+        profile=ended.take(trained),
         dropped={"beyond max_samples": beyond} if beyond else {},
-        held_out=len(held),
+        held_out=len(held_out),
         warnings=(_UNKNOWN_PADDING,) if may_pad else (),
     )
 
 
 def _ended(profile: Profile, config: LlamaFactoryArguments) -> Profile:
-    """Return texts as long as LLaMA-Factory makes them, without the tokenizer's special tokens but
-    with the one that ends them; and which of them are trained: those that do not pad.
+    """Return texts as LLaMA-Factory tokenizes them: their lengths without the tokenizer's special
+    tokens, but with the token that ends a text; and which of their tokens are trained.
+
+    Its collator takes every token that equals the padding token for padding, also inside of texts:
+    all others are trained.
 
     Raises:
-        InputError: texts that were counted without it, or a tokenizer that begins each of them.
+        InputError: texts that were counted without the token that ends them, or a tokenizer that
+            puts a token before each text.
     """
     facts, options = profile.tokenizer, profile.corpus.options
-    if options.content in ("tokens", "length"):
+    if options.content in ("tokens", "length"):  # tokenized by the user: taken as they are
         return profile
     if options.content != "text" or facts is None:
         raise InputError("stage=pt trains on texts: pass --text-column or --tokens-column")
-    own = tokenizer_of(profile)
+    tokenizer = tokenizer_of(profile)
     name = config.template or ""
-    end = _ENDS.get(name) or own.eos_token
-    # What pads is no token that is trained.
-    appended, pad = _APPENDED.get(name, end), own.pad_token or end
+    end = _ENDS.get(name) or tokenizer.eos_token
+    # A tokenizer without a padding token pads with its end-of-sequence token.
+    appended, pad = _APPENDED.get(name, end), tokenizer.pad_token or end
     if not (appended and options.append == appended and options.always_append):
         raise InputError(
             f"LLaMA-Factory ends each text with {short(appended)}, but this corpus was counted "
             f"with append={short(options.append)}: count it with append={short(appended)} and "
             "always_append"
         )
-    if len(own.encode(appended, add_special_tokens=False)) != 1:
+    if len(tokenizer.encode(appended, add_special_tokens=False)) != 1:
         raise InputError(
             f"tokenizer {facts.name!r} has no token {short(appended)}, with which LLaMA-Factory "
             "ends each text: save the tokenizer with it, or remove template"
         )
-    if not packs(config) and getattr(own, "add_bos_token", False):
+    # Packed, the first token of a row is replaced instead, which changes no length.
+    if not packs(config) and getattr(tokenizer, "add_bos_token", False):
         raise InputError(
             f"packing=false with tokenizer {facts.name!r}, which begins texts (add_bos_token), is "
             "not modelled: remove packing"
         )
     lengths = profile.lengths - facts.special_tokens_per_sample
-    trained = tokens_other_than(profile, pad, lengths, own)
+    trained = tokens_other_than(profile, pad, lengths, tokenizer)
+    # Without kinds, every token is trained: the usual case needs no ranges.
     kinds = {} if (trained.counts() == lengths).all() else {"trained": trained}
     return replace(profile, lengths=lengths, kinds=kinds)
