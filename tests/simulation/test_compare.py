@@ -410,3 +410,18 @@ def test_steps_of_several_batches_are_not_filled_up(n, world_size):
         batchstat.compare(lengths, **options, remainder=each) for each in ("fill", "repeat")
     )
     assert filled.strategies[0].counts == repeated.strategies[0].counts
+
+
+def test_the_learning_rate_is_a_line_only_where_the_setup_changes():
+    from rich.console import Console, Group
+
+    from batchstat.render.screens.comparison_details import sorting_details
+
+    sorting = batchstat.compare(SKEWED, batch_size=8, strategies=["static", "bucketed"])
+    staying = batchstat.compare(SKEWED, batch_size=8, strategies=["static"])
+    assert sorting.best is not sorting.current
+    assert staying.best is staying.current
+    for comparison, has_line in ((sorting, True), (staying, False)):
+        with (console := Console(width=100)).capture() as captured:
+            console.print(Group(*sorting_details(comparison)))
+        assert ("the learning rate may scale by" in " ".join(captured.get().split())) == has_line

@@ -155,7 +155,9 @@ def sorting_details(comparison: Comparison) -> Iterator[RenderableType]:
     """Yield the lines on how `read_ahead` and the learning rate may be set."""
     if comparison.sweep is not None:
         yield Line("sorting", _sorting(comparison.sweep))
-    yield Line("rate", _learning_rate(comparison))
+    # Where nothing is to change, the learning rate stays, too.
+    if comparison.best is not comparison.current:
+        yield Line("rate", _learning_rate(comparison))
 
 
 def _learning_rate(comparison: Comparison) -> str:
