@@ -40,13 +40,16 @@ def first_batches(request: RowRequest, shares: EpochShares) -> BatchPlan:
     """
     strategy, settings = request.strategy, request.settings
     size = min(strategy.window_size or _MOST_SAMPLES, _MOST_SAMPLES)
-    share = shares.shares[0]
-    begin = share.whole if strategy.is_given else next(share.pieces(size))
-    plan = next(plan_windows(strategy, begin, seed=settings.seed, epoch=settings.epoch))
+    first_share = shares.shares[0]
+    # Batches that were made elsewhere name samples of the whole epoch.
+    samples = first_share.whole if strategy.is_given else next(first_share.pieces(size))
+    plan = next(plan_windows(strategy, samples, seed=settings.seed, epoch=settings.epoch))
+    # As many whole units as have at most 64 batches, and at least one; a unit is what one rank
+    # computes in one turn.
     within = int(np.searchsorted(plan.unit_offsets, MOST_BATCHES, side="right")) - 1
-    units = min(max(within, 1), len(plan.unit_offsets) - 1)
+    n_units = min(max(within, 1), len(plan.unit_offsets) - 1)
     # Concatenating copies, so that the rest of the plan can be freed.
-    return BatchPlan.concatenate([plan.first_units(units)])
+    return BatchPlan.concatenate([plan.first_units(n_units)])
 
 
 DEFAULT_STRATEGIES = ("fixed", "static", "bucketed", "token-budget", "packed")
@@ -111,23 +114,24 @@ def simulate_candidates(
         InputError: no row has a batch, or the current setup has none.
     """
     check_seeds(settings, seeds)
-    rows_of = NamedRows(inputs, settings, strategies, current)
-    named, settings = rows_of.current, rows_of.settings
+    named_rows = NamedRows(inputs, settings, strategies, current)
+    named_current, settings = named_rows.current, named_rows.settings
     if callable(trainer):
-        trainer = _named_trainer(rows_of, trainer)
-    wanted = rows_of.rows
-    if wanted is None:
-        strategy = named if isinstance(named, StrategySpec) else None
-        wanted = default_strategies(settings, strategy, trainer)
-    if named is not None:
-        wanted = (named, *wanted)
-    now = current_row(requests_of(wanted, inputs.resolve(settings)), named)
-    basis = inputs.resolve(settings, now)
-    requests = requests_of(wanted, basis)
+        trainer = _named_trainer(named_rows, trainer)
+    specs = named_rows.rows
+    if specs is None:
+        strategy = named_current if isinstance(named_current, StrategySpec) else None
+        specs = default_strategies(settings, strategy, trainer)
+    if named_current is not None:
+        specs = (named_current, *specs)
+    # The batch size of the current setup decides the budget of all rows, so it is found first.
+    current_request = current_row(requests_of(specs, inputs.resolve(settings)), named_current)
+    basis = inputs.resolve(settings, current_request)
+    requests = requests_of(specs, basis)
     drawn = None
-    # Batches of sample numbers are of the whole corpus.
     if subsample is not None:
-        rows_of.refuse("subsample")
+        # Batches of sample numbers are of the whole corpus.
+        named_rows.refuse("subsample")
         windows = [request.strategy.looks_ahead or 0 for request in requests]
         share = check_share(subsample, settings)
         drawn = draw(inputs.samples, share, basis, max(windows))
@@ -137,15 +141,18 @@ def simulate_candidates(
         rows = over_seeds(rows, epochs.samples, seeds)
     if drawn is not None:
         rows = estimated(rows, drawn)
-    if named is not None and rows[0].label != named.text:
+    # Rows without a batch are left out with a warning, but the current setup must have one: it is
+    # the first row where it is named.
+    if named_current is not None and rows[0].label != named_current.text:
         raise InputError(empty[0].message)
     if with_batches:
         rows = [
             replace(row, first_batches=first_batches(row.request, epochs.of(row.request.settings)))
             for row in rows
         ]
-    now = current_row([row.request for row in rows], named)
-    current_result = next(row for row in rows if row.request is now)
+    # Once more, as the row that is current by default may have no batch.
+    current_request = current_row([row.request for row in rows], named_current)
+    current_result = next(row for row in rows if row.request is current_request)
     of_rows = [_as_change(row, current_result, trainer, inputs) for row in rows]
     # What a trainer makes of its own samples is not known of a part of them.
     others = () if drawn else _of_own_samples(trainer, current_result, inputs, model, device)
@@ -173,39 +180,50 @@ def check_seeds(settings: Settings, seeds: int) -> int:
 def default_strategies(
     settings: Settings, current: StrategySpec | None = None, trainer: Sequence[TrainerChange] = ()
 ) -> tuple[StrategySpec, ...]:
-    """Return the strategies that are compared unless some are named: `DEFAULT_STRATEGIES` but for
-    that of the current setup, and what arguments of the user's trainer make; where that is not
-    known, the Trainer's own length grouping, if there is a batch size.
+    """Return the strategies that are compared unless the user names some: `DEFAULT_STRATEGIES`
+    without that of the current setup, and before token-budget what other arguments of the user's
+    own trainer make.
+
+    Args:
+        settings: the settings, as given.
+        current: the current setup, if it is a strategy that is named.
+        trainer: the changes of the user's own trainer; none where it is not known.
 
     Raises:
         OptionError: a current setup that is wrong by itself.
     """
-    names, size, without, packs = DEFAULT_STRATEGIES, settings.batch_size, "", False
+    batch_size, left_out, packs = settings.batch_size, "", False
+    # Only the parameters of strategies are read from it, which no length decides.
     basis = settings.resolve(longest=1, stated_max=None)
     if current is not None:
-        row = current.request(basis)
-        without = "static" if isinstance(row.strategy, Static) else row.name
-        size = size or (row.strategy.batch_capacity if row.sets("batch_size") else None)
-        basis, packs = settings.resolve(1, None, size), row.strategy.packs_rows
+        request = current.request(basis)
+        # Every trainer that pads to the longest is static under another name.
+        left_out = "static" if isinstance(request.strategy, Static) else request.name
+        if request.sets("batch_size"):
+            batch_size = batch_size or request.strategy.batch_capacity
+        basis = settings.resolve(1, None, current_batch_size=batch_size)
+        packs = request.strategy.packs_rows
+    # Packing changes attention, so that it is a row of its own only where rows are packed today.
     by_argument = [
-        _shortest(each.spec(settings), basis)
-        for each in trainer
-        if packs or not each.strategy.strategy(vars(basis)).packs_rows
+        _shortest(change.spec(settings), basis)
+        for change in trainer
+        if packs or not change.strategy.strategy(vars(basis)).packs_rows
     ]
     # Nothing is known of the trainer: this is the argument that most have.
-    if not trainer and size is not None:
+    if not trainer and batch_size is not None:
         by_argument = [StrategySpec.of(_BY_BATCH_SIZE)]
-    own, place = [StrategySpec.of(name) for name in names], names.index("token-budget")
-    rows = dict.fromkeys((*own[:place], *by_argument, *own[place:]))
-    return tuple(each for each in rows if each.text != without and each != current)
+    defaults = [StrategySpec.of(name) for name in DEFAULT_STRATEGIES]
+    place = DEFAULT_STRATEGIES.index("token-budget")
+    rows = dict.fromkeys((*defaults[:place], *by_argument, *defaults[place:]))
+    return tuple(row for row in rows if row.text != left_out and row != current)
 
 
 def _shortest(spec: StrategySpec, basis: ResolvedSettings) -> StrategySpec:
-    """Return a strategy by its name alone where that means the same."""
-    alone, decided = StrategySpec.of(spec.name), vars(basis)
+    """Return a strategy by its name alone where it means the same: `trl:packing=none` is `trl`."""
+    by_name, decided = StrategySpec.of(spec.name), vars(basis)
     try:
-        return alone if alone.strategy(decided) == spec.strategy(decided) else spec
-    except BatchstatError:
+        return by_name if by_name.strategy(decided) == spec.strategy(decided) else spec
+    except BatchstatError:  # the name alone lacks a parameter that is needed
         return spec
 
 
@@ -218,17 +236,17 @@ def current_row(rows: Sequence[RowRequest], current: NamedRow | None) -> RowRequ
     return next((row for row in rows if isinstance(row.strategy, Static)), rows[0])
 
 
-def _named_trainer(rows_of: NamedRows, changes_of: ChangesOfName) -> list[TrainerChange]:
-    """Return the changes of the trainer that the current setup names."""
-    inputs, settings, current = rows_of.inputs, rows_of.settings, rows_of.current
-    rows = [current] if current is not None else rows_of.rows or default_strategies(settings)
-    now = current_row(requests_of(rows, inputs.resolve(settings)), current)
-    basis = inputs.resolve(settings, now)
-    found = list(changes_of(now.row.request(basis), settings, basis))
-    if current is None and settings.batch_size is None:
-        # The batch size of `static` follows from the budget then, and is nobody's argument.
-        return [each for each in found if rows_of.rows is not None]
-    return found
+def _named_trainer(named_rows: NamedRows, changes_of: ChangesOfName) -> list[TrainerChange]:
+    """Return the changes of the trainer that the current setup names, such as hf-trainer."""
+    inputs, settings, current = named_rows.inputs, named_rows.settings, named_rows.current
+    specs = [current] if current is not None else named_rows.rows or default_strategies(settings)
+    request = current_row(requests_of(specs, inputs.resolve(settings)), current)
+    basis = inputs.resolve(settings, request)
+    # By default the current setup is static, whose batch size then follows from the budget: that
+    # is nobody's argument.
+    if current is None and settings.batch_size is None and named_rows.rows is None:
+        return []
+    return list(changes_of(request.row.request(basis), settings, basis))
 
 
 def _as_change(
@@ -238,9 +256,9 @@ def _as_change(
     inputs: PlanInputs,
 ) -> Change:
     """Return a row as a change, with the keys of the user's trainer that make it, if any do."""
-    for each in trainer:
-        if each.makes(row.request, inputs):
-            return Change(row=row, current=current, keys=each.keys, line=each.line)
+    for change in trainer:
+        if change.makes(row.request, inputs):
+            return Change(row=row, current=current, keys=change.keys, line=change.line)
     return Change(row=row, current=current)
 
 
@@ -251,24 +269,26 @@ def _of_own_samples(
     model: CostModel | None,
     device: Device | None,
 ) -> Iterator[Change]:
-    """Yield changes of samples of their own: the packing that the user's trainer has itself, and
-    padding taken out of a data set in which it counts as text.
+    """Yield the changes of the user's trainer that batch other samples than those of the table, and
+    so are none of its rows: the trainer's own packing, which cuts and drops samples by its own
+    rules, and padding taken out of a data set in which it counts as text.
     """
     if current.packs_rows:
         return
-    for each in trainer:
-        own = each.inputs(inputs)
+    for change in trainer:
+        kept_samples = change.inputs(inputs)
         try:
-            request = each.request(own)
-            lengths, before = own.samples.lengths, inputs.samples.lengths
-            is_other = len(lengths) == len(before) and bool((lengths != before).any())
-            if not (request.strategy.packs_rows or is_other):
+            request = change.request(kept_samples)
+            lengths, lengths_now = kept_samples.samples.lengths, inputs.samples.lengths
+            # As many samples of other lengths: padding was taken out of them.
+            is_shorter = len(lengths) == len(lengths_now) and bool((lengths != lengths_now).any())
+            if not (request.strategy.packs_rows or is_shorter):
                 continue
-            # It accumulates as many batches, whose gradients take memory.
+            # Gradients stay in memory between the batches that are accumulated.
             steps = request.settings.gradient_accumulation_steps
-            onto = device and device.accumulating(steps)
-            shares = make_shares(own.samples, request.settings)
-            row = make_row(request, shares, batch_cost(model, onto), onto)
-        except BatchstatError:  # this corpus does not go with it
+            on_device = device and device.accumulating(steps)
+            shares = make_shares(kept_samples.samples, request.settings)
+            row = make_row(request, shares, batch_cost(model, on_device), on_device)
+        except BatchstatError:  # this corpus does not go with the change
             continue
-        yield Change(row=row, current=current, keys=each.keys, line=each.line)
+        yield Change(row=row, current=current, keys=change.keys, line=change.line)

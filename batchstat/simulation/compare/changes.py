@@ -92,33 +92,38 @@ class Change:
         """What of the training it keeps."""
         if self._keeps_every_step:
             return Keeps.EVERY_STEP
-        steps, before = self.row.counts.steps, self.current.counts.steps
-        if self._keeps_size and abs(steps - before) <= _ABOUT_AS_MANY * before:
+        steps, steps_now = self.row.counts.steps, self.current.counts.steps
+        # The same batch size alone is not enough: what is dropped at the end may differ.
+        if self._keeps_size and abs(steps - steps_now) <= _ABOUT_AS_MANY * steps_now:
             return Keeps.SIZE if self.keys is None else Keeps.SIZE_BY_ARGUMENT
         return Keeps.NOTHING
 
     @property
     def _keeps_size(self) -> bool:
-        key, size = self.row.size
-        same = size is not None and (key, size) == self.current.size
-        return same and self.row.packs_rows == self.current.packs_rows
+        """Whether both have the same batch size or budget, and rows of the same kind: a packed row
+        holds many samples, so that the same number of rows is another batch size.
+        """
+        is_equal = self.row.size[1] is not None and self.row.size == self.current.size
+        return is_equal and self.row.packs_rows == self.current.packs_rows
 
     @property
     def _keeps_every_step(self) -> bool:
         """Whether both cut the same order every `batch_size` samples, and differ only in the width
         of rows.
         """
-        both = [_as_planned(each.request) for each in (self.row, self.current)]
-        if not all(isinstance(each.strategy, Static | Fixed) for each in both):
+        both = [_as_planned(result.request) for result in (self.row, self.current)]
+        # The batches of these two do not depend on lengths.
+        if not all(isinstance(request.strategy, Static | Fixed) for request in both):
             return False
-        made, before = (
+        # What decides the samples of a step, beside the strategy.
+        changed, now = (
             (
-                *(each.strategy.batch_capacity, each.strategy.drop_last),
-                *(each.settings.order, each.settings.distribute, each.settings.remainder),
+                *(request.strategy.batch_capacity, request.strategy.drop_last),
+                *(request.settings.order, request.settings.distribute, request.settings.remainder),
             )
-            for each in both
+            for request in both
         )
-        return made == before
+        return changed == now
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -158,14 +163,16 @@ class Changes:
 
 
 def _as_planned(request: RowRequest) -> RowRequest:
-    """Return the strategy that makes the same batches, where these were given."""
+    """Return a row's strategy with its settings; of batches that were recorded, the strategy that
+    was found to make the same ones, if there is one.
+    """
     strategy = request.strategy
     origin = strategy.origin if isinstance(strategy, GivenBatches) else None
     return request if origin is None else origin
 
 
 def find_changes(candidates: Iterable[Change], current: StrategyResult, budget: int) -> Changes:
-    """Return what would help.
+    """Decide which of the candidates help, and which of those to name.
 
     Args:
         candidates: rows that could replace the current setup, the current one included or not.
@@ -173,32 +180,34 @@ def find_changes(candidates: Iterable[Change], current: StrategyResult, budget: 
         budget: the most total tokens of a batch. A single sample that exceeds it does not count
             against a row, since every row has it.
     """
-    others = [each for each in candidates if each.row is not current]
+    others = [change for change in candidates if change.row is not current]
     # Packing needs attention that keeps samples apart, which a user who pads may not have.
-    rivals = [each for each in others if current.packs_rows or not each.row.packs_rows]
+    rivals = [change for change in others if current.packs_rows or not change.row.packs_rows]
+    packing = [change for change in others if change not in rivals]
     current_fits = _fits(current, budget)
 
-    def chosen(among: Sequence[Change]) -> list[Change]:
+    def helping(changes: Sequence[Change]) -> list[Change]:
         """Return those that may be recommended and help, those that keep most first."""
-        allowed = [each for each in among if _is_allowed(each, budget)]
+        allowed = [change for change in changes if _is_allowed(change, budget)]
         # A setup that does not fit is no measure of what a change must save.
-        helping = [each for each in allowed if not current_fits or each.saves_enough]
-        return sorted(helping, key=lambda each: (each.keeps, each.compute))
+        enough = [change for change in allowed if not current_fits or change.saves_enough]
+        return sorted(enough, key=lambda change: (change.keeps, change.compute))
 
-    ranked, packing = chosen(rivals), chosen([each for each in others if each not in rivals])
-    star, fastest = _star(ranked), min(ranked, key=lambda each: each.compute, default=None)
-    packed = _star(packing)
+    ranked = helping(rivals)
+    star, packed = _star(ranked), _star(helping(packing))
+    fastest = min(ranked, key=lambda change: change.compute, default=None)
     best = star.row if star is not None else current
+    # A packed row that takes no less is no reason to change attention.
     if packed is not None and packed.compute >= best.counts.compute:
         packed = None
-    least = min([current, *(each.row for each in rivals)], key=lambda row: row.counts.compute)
+    least = min([current, *(c.row for c in rivals)], key=lambda row: row.counts.compute)
     is_ruled_out = (
         least.counts.compute < best.counts.compute
-        and all(least is not each.row for each in ranked)
+        and all(least is not change.row for change in ranked)
         # Where it saves little, it would not have helped anyhow.
         and Change(row=least, current=current).saves_enough
     )
-    # What keeps more of the training is named first, where it is nearly as fast.
+    # The star keeps more of the training than the fastest, which is named only if clearly faster.
     if star is None or fastest is None or star.compute <= CLEARLY_FASTER * fastest.compute:
         fastest = None
     return Changes(
@@ -210,33 +219,38 @@ def find_changes(candidates: Iterable[Change], current: StrategyResult, budget: 
         ruled_out=least if is_ruled_out else None,
         ranked=tuple(ranked),
         others=tuple(
-            each
-            for each in rivals
-            if each not in ranked
-            and _is_allowed(each, budget)
-            and each.saved >= -LEAST_SAVED * current.counts.compute
+            change
+            for change in rivals
+            if change not in ranked
+            and _is_allowed(change, budget)
+            and change.saved >= -LEAST_SAVED * current.counts.compute
         ),
     )
 
 
 def _star(ranked: Sequence[Change]) -> Change | None:
-    """Return the first that saves nearly as much as the fastest of them."""
+    """Return the change to recommend of those that help, given in the order of what they keep: the
+    first that saves at least 80 % of what the fastest saves. None if there is none.
+    """
     if not ranked:
         return None
-    most = max(each.saved for each in ranked)
-    # `most` is negative where the current setup does not fit: then the one that costs least comes.
-    return next(each for each in ranked if each.saved >= min(ENOUGH_SAVED * most, most))
+    most_saved = max(change.saved for change in ranked)
+    # Where the current setup does not fit, all may take more than it, and `most_saved` be negative:
+    # the one that takes least is chosen then.
+    least_saved = min(ENOUGH_SAVED * most_saved, most_saved)
+    return next(change for change in ranked if change.saved >= least_saved)
 
 
 def _fits(row: StrategyResult, budget: int) -> bool:
+    """Return whether all batches fit the budget and, where it is known, the device's memory."""
     return row.counts.reducible_peak <= budget and row.on_device.fits_memory is not False
 
 
 def _is_allowed(change: Change, budget: int) -> bool:
-    """Return whether its batches fit, and it loses and repeats little more than is lost and
-    repeated today.
+    """Return whether a change may be recommended: its batches fit, and it loses and repeats at most
+    0.5 % of the corpus more than the current setup.
     """
-    new, now = change.row.counts, change.current.counts
-    loses = new.lost_share > now.lost_share + MOST_LOST
-    repeats = new.repeated_share > now.repeated_share + MOST_LOST
-    return _fits(change.row, budget) and not loses and not repeats
+    changed, now = change.row.counts, change.current.counts
+    loses_more = changed.lost_share > now.lost_share + MOST_LOST
+    repeats_more = changed.repeated_share > now.repeated_share + MOST_LOST
+    return _fits(change.row, budget) and not loses_more and not repeats_more

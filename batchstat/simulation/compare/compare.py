@@ -31,23 +31,32 @@ from batchstat.simulation.warnings import simulation_warnings
 
 
 def min_packed_rows(stats: LengthStats, capacity: int) -> int:
-    """Return a lower bound on the rows of `capacity` tokens for these lengths, none of them longer.
+    """Return a lower bound on the rows of `capacity` tokens that these lengths need when packed,
+    where no length is above `capacity`.
 
-    For each k up to half the capacity: lengths above capacity − k have a row alone, the others
-    above half have a row each, and those from k up to half go into the room these leave, or need
-    more rows. Source: Martello and Toth's bound L2 for bin packing (1990).
+    No two samples above half the capacity share a row, so each of them needs its own. For any k up
+    to half the capacity, samples from k to half of it fit only into the room that rows of at most
+    capacity − k tokens leave; what does not fit there needs further rows. The bound is the largest
+    number of rows over all k. Source: Martello and Toth's bound L2 for bin packing (1990).
+
+    Example: capacity 10, lengths 6, 6, 4, 4, 4. Two rows hold a 6 and a 4 each, and the third 4
+    needs another row: 3.
     """
     values, counts = stats.values, wide(stats.counts, stats.count * capacity)
+    # Element i of both: the samples, and their tokens, of the i shortest distinct lengths.
     samples = offsets_from_sizes(counts)
     tokens = offsets_from_sizes(values * counts)
     half = np.searchsorted(values, capacity // 2, side="right")
+    # Between two lengths that occur, another k changes nothing; 0 is tried too.
     k = np.append(values[:half], 0)
-    small = np.searchsorted(values, k)
+    from_k = np.searchsorted(values, k)
     alone = np.maximum(np.searchsorted(values, capacity - k, side="right"), half)
     rows = samples[-1] - samples[half]
+    # Of rows whose long sample leaves at least k tokens: lengths[half:alone].
     room = (samples[alone] - samples[half]) * capacity - (tokens[alone] - tokens[half])
-    beyond = np.maximum(tokens[half] - tokens[small] - room, 0)
-    return max(1, int((rows - (-beyond // capacity)).max()))
+    beyond_room = np.maximum(tokens[half] - tokens[from_k] - room, 0)
+    # -(-a // b) is a / b rounded up.
+    return max(1, int((rows - (-beyond_room // capacity)).max()))
 
 
 def comparison_of(
@@ -121,26 +130,29 @@ def simulate(
     inputs = resolve_inputs(profile, keep=settings.keep_labels)
     request = request_of(inputs, settings, row)
     shares = make_shares(inputs.samples, request.settings)
-    made = make_row(request, shares, batch_cost(model, device), device)
-    warnings = simulation_warnings([made], shares.epoch, request.settings, profile.stats, device)
-    return Simulation(request.settings, made, warnings, device)
+    result = make_row(request, shares, batch_cost(model, device), device)
+    warnings = simulation_warnings([result], shares.epoch, request.settings, profile.stats, device)
+    return Simulation(request.settings, result, warnings, device)
 
 
 def _bounds(best: Strategy, shares: EpochShares, basis: ResolvedSettings) -> Bounds:
-    """Return what the best row is compared with: the whole epoch sorted, cut by the row's own size
-    or budget.
+    """Return what a reader holds the best row against: the fewest batches and packed rows that are
+    possible, and the padding of the whole epoch sorted by length and cut by the row's own batch
+    size or budget.
     """
     epoch = shares.epoch
     # Ranks that plan their own shares are compared with one sort of all that they draw.
     if not shares.is_distributed:
         epoch = concatenate_epochs([share.whole for share in shares.shares])
     size, budget = best.batch_capacity, best.budget or basis.tokens_per_batch
-    own = {"tokens_per_batch": budget} if size is None else {"batch_size": size}
+    size_parameter = {"tokens_per_batch": budget} if size is None else {"batch_size": size}
     name = "token-budget" if size is None else "bucketed"
-    spec = StrategySpec.of(name, **own, read_ahead=epoch.count, drop_last=False)
-    alone = replace(basis, world_size=1, max_samples=None)
-    whole = replace(shares, epoch=epoch, shares=(epoch,))
-    counts = measure(spec.request(alone), whole, by_sample=False).counts
+    # A window of the whole epoch sorts all of it.
+    spec = StrategySpec.of(name, **size_parameter, read_ahead=epoch.count, drop_last=False)
+    # On one rank, so that no batch is repeated or dropped to make ranks even.
+    one_rank = replace(basis, world_size=1, max_samples=None)
+    whole_epoch = replace(shares, epoch=epoch, shares=(epoch,))
+    counts = measure(spec.request(one_rank), whole_epoch, by_sample=False).counts
     return Bounds(
         batches=max(1, -(-counts.real_tokens // basis.tokens_per_batch)),
         packed_rows=min_packed_rows(epoch.stats, basis.max_length),

@@ -129,14 +129,14 @@ class Comparison:
         return self.current.counts.compute / row.counts.compute
 
     def costs(self, row: StrategyResult) -> dict[str, float]:
-        """Return what a row computes / what its real tokens need, for each cost: proportional to
-        the row width (`linear`), to its square as in attention (`quadratic`), and by the model, if
-        any.
+        """Return what a row computes / what its real tokens need, by each cost: `linear` in the row
+        width, `quadratic` in it as attention is, and that of the `model`, if there is one.
         """
-        shapes = {"linear": (1, 0), "quadratic": (0, 1)}
+        # Each cost: operations per token, and per pair of tokens of a row.
+        operations = {"linear": (1, 0), "quadratic": (0, 1)}
         if self.model is not None:
-            shapes["model"] = (self.model.linear, self.model.quadratic)
-        return {name: row.counts.relative_cost(*shape) for name, shape in shapes.items()}
+            operations["model"] = (self.model.linear, self.model.quadratic)
+        return {name: row.counts.relative_cost(*each) for name, each in operations.items()}
 
     def __iter__(self) -> Iterator[StrategyResult]:
         """Yield the rows."""
@@ -155,10 +155,10 @@ class Comparison:
 
     def __getitem__(self, label: str) -> StrategyResult:
         """Return the row of a strategy. Raises KeyError for a strategy that has no row."""
-        found = {row.label: row for row in self.strategies}
-        if label not in found:
-            raise KeyError(f"{label!r} is not compared: the rows are {', '.join(found)}")
-        return found[label]
+        rows = {row.label: row for row in self.strategies}
+        if label not in rows:
+            raise KeyError(f"{label!r} is not compared: the rows are {', '.join(rows)}")
+        return rows[label]
 
     def __repr__(self) -> str:
         """Return the table that `batchstat compare` prints, in short."""
@@ -210,7 +210,8 @@ class Comparison:
             raise OptionError("subsample: the rows are of a part of the corpus: compare all of it")
         if row.request.strategy.is_given:
             raise OptionError(f"{row.label} are batches of your own: train with what makes them")
-        if all(each is not row for each in self.strategies):  # its samples are others
+        # The best row may be none of the table: what a trainer makes of samples of its own.
+        if all(shown_row is not row for shown_row in self.strategies):
             line = self.changes.star.line if self.changes.star is not None else ""
             raise OptionError(f"{row.label} is made by your trainer itself: {line}")
         return batchstat.BatchSampler.of_row(self.source, row.request, rank)

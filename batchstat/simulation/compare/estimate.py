@@ -63,12 +63,17 @@ class Drawn:
     facts: SampleFacts
 
     def interval(self, ratio: float, of_groups: Sequence[float]) -> Interval:
-        """Return the interval for a ratio of the whole corpus, from those of the sample and its
-        groups.
+        """Return where a ratio of the whole corpus lies with 95 % confidence.
+
+        Args:
+            ratio: the ratio of all drawn samples.
+            of_groups: (n_groups,) the ratio of each group of them; how much these vary shows how
+                far `ratio` may be off.
         """
-        left = 1 - self.facts.samples / self.facts.corpus_samples
-        off = _DEVIATIONS * stdev(of_groups) * sqrt(max(left, 0.0) / len(of_groups))
-        return Interval(max(ratio - off, 0.0), min(ratio + off, 1.0))
+        # The more was drawn, the less is unknown: the finite population correction.
+        not_drawn = 1 - self.facts.samples / self.facts.corpus_samples
+        margin = _DEVIATIONS * stdev(of_groups) * sqrt(max(not_drawn, 0.0) / len(of_groups))
+        return Interval(max(ratio - margin, 0.0), min(ratio + margin, 1.0))
 
 
 def draw(samples: Samples, share: float, basis: ResolvedSettings, widest_window: int) -> Drawn:
@@ -86,22 +91,27 @@ def draw(samples: Samples, share: float, basis: ResolvedSettings, widest_window:
     """
     size = max(BLOCK_SIZE, widest_window if basis.order == "file" else 0)
     n = len(samples)
-    every = -(-n // size)
-    wanted = round(every * share)
-    if wanted < _LEAST_BLOCKS:
-        remedy = "raise or remove it" if every >= _LEAST_BLOCKS else "remove it"
+    n_blocks = -(-n // size)
+    n_drawn = round(n_blocks * share)
+    if n_drawn < _LEAST_BLOCKS:
+        # A larger share helps only where the corpus has enough blocks at all.
+        remedy = "raise or remove it" if n_blocks >= _LEAST_BLOCKS else "remove it"
         raise InputError(
-            f"subsample={share:g} is {max(wanted, 0):,} of {every:,} blocks of {size:,} samples, "
-            f"but an estimate needs {_LEAST_BLOCKS}: {remedy}"
+            f"subsample={share:g} is {max(n_drawn, 0):,} of {n_blocks:,} blocks of {size:,} "
+            f"samples, but an estimate needs {_LEAST_BLOCKS}: {remedy}"
         )
     rng = estimate_rng(basis.seed)
-    blocks = rng.permutation(every)[:wanted]
-    groups = tuple(_some(samples, np.sort(blocks[i::GROUPS]), size) for i in range(GROUPS))
-    whole = _some(samples, np.sort(blocks), size)
-    return Drawn(whole, groups, SampleFacts(len(whole), n, wanted, size, GROUPS, CONFIDENCE))
+    blocks = rng.permutation(n_blocks)[:n_drawn]
+    # Of blocks in random order, every tenth is a random group.
+    groups = tuple(_samples_of(samples, np.sort(blocks[i::GROUPS]), size) for i in range(GROUPS))
+    drawn = _samples_of(samples, np.sort(blocks), size)
+    return Drawn(drawn, groups, SampleFacts(len(drawn), n, n_drawn, size, GROUPS, CONFIDENCE))
 
 
-def _some(samples: Samples, blocks: Ints, size: int) -> Samples:
+def _samples_of(samples: Samples, blocks: Ints, size: int) -> Samples:
+    """Return the samples of some blocks, given by (n_blocks,) their numbers; each has `size`
+    consecutive samples, the last block of the corpus perhaps fewer.
+    """
     n = len(samples)
     places = np.concatenate([np.arange(b * size, min(b * size + size, n)) for b in blocks.tolist()])
     records = places if samples.is_contiguous else samples.records[places].astype(np.int64)

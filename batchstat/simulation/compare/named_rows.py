@@ -64,6 +64,7 @@ class NamedRows:
         self._given: dict[str, tuple[object, NamedBatches]] = {}
         self.rows = None if rows is None else tuple(map(self._read, listed("strategies", rows)))
         self.current = None if current is None else self._read(current)
+        # Sample numbers are of the corpus as it is: nothing may draw, drop or cut before.
         if not (settings.draws_all and settings.overflow == "truncate"):
             self.refuse("sampler, keep_labels and an overflow other than truncate")
         if isinstance(self.current, NamedBatches):
@@ -73,24 +74,27 @@ class NamedRows:
             self.settings = _padded_as(settings, self.current)
 
     def _read(self, row: Row) -> StrategySpec | NamedBatches:
+        """Return a row parsed, its batches read as batches of this corpus's samples."""
         parsed = parse_row("strategy", row)
         if isinstance(parsed, StrategySpec):
             return parsed
         name, batches = parsed
         if names_strategy(name):
             raise OptionError(f"{name!r} is a strategy's name: give your batches another one")
-        # The current setup may be one of the rows: a sampler may be read only once.
+        # The current setup may be one of the rows, and a sampler can be iterated only once: what
+        # was read of the same object is used again.
         if name not in self._given or self._given[name][0] is not batches:
-            read = batches
-            if not isinstance(read, GivenBatches):
-                read = given_batches(
+            if isinstance(batches, GivenBatches):
+                read_batches = batches
+            else:
+                read_batches = given_batches(
                     name,
-                    read,
+                    batches,
                     self.inputs.samples,
                     batch_size=self.settings.batch_size,
                     pad_to_multiple_of=self.settings.pad_to_multiple_of,
                 )
-            self._given[name] = batches, NamedBatches(name, read)
+            self._given[name] = batches, NamedBatches(name, read_batches)
         return self._given[name][1]
 
     def refuse(self, option: str) -> None:
@@ -105,15 +109,15 @@ class NamedRows:
 def requests_of(
     rows: Iterable[StrategySpec | NamedBatches], basis: ResolvedSettings
 ) -> list[RowRequest]:
-    """Return each row once, with its settings.
+    """Return each row with its settings; a row that is named twice is returned once.
 
     Raises:
-        OptionError: none, or a strategy that is wrong by itself.
+        OptionError: there is no row, or a strategy is wrong by itself.
     """
-    found = [row.request(basis) for row in dict.fromkeys(rows)]
-    if not found:
+    requests = [row.request(basis) for row in dict.fromkeys(rows)]
+    if not requests:
         raise OptionError("no strategy: name at least one")
-    return found
+    return requests
 
 
 def request_of(inputs: PlanInputs, settings: Settings, row: Row) -> RowRequest:
@@ -128,8 +132,8 @@ def request_of(inputs: PlanInputs, settings: Settings, row: Row) -> RowRequest:
 
 
 def _padded_as(settings: Settings, current: StrategySpec | None) -> Settings:
-    """Return the settings with what the collator of a named trainer pads to a multiple of: it does
-    so whatever batches it is given.
+    """Return the settings, with `pad_to_multiple_of` as the current setup's trainer has it: its
+    collator pads whatever batches it is given, so those of the other rows too.
     """
     if current is None or settings.pad_to_multiple_of > 1:
         return settings

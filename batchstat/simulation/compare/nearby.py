@@ -92,25 +92,31 @@ class _Place:
         of: the row of the comparison with the same strategy.
         size: the batch size or budget; None if the strategy has neither.
         world_size: the number of ranks.
-        steps: how often size and ranks are doubled or halved on the way there.
+        doublings: how often size and ranks are doubled or halved on the way there.
     """
 
     of: StrategyResult
     size: int | None
     world_size: int
-    steps: float
+    doublings: float
 
     @property
     def row(self) -> NamedRow:
-        """The strategy; that of the comparison if the size is its own."""
-        (key, own), row = self.of.size, self.of.request.row
-        if self.size is None or self.size == own or not isinstance(row, StrategySpec):
+        """The strategy with the size of this place, as `static:batch_size=64`; as the comparison
+        has it if the size is its own.
+        """
+        (key, own_size), row = self.of.size, self.of.request.row
+        if self.size is None or self.size == own_size or not isinstance(row, StrategySpec):
             return row
         return row.with_parameter(key, self.size)
 
     def seconds(self, samples: int) -> float:
-        """Return the time of its simulation on one core, to the order of magnitude."""
+        """Return the time of its simulation on one core, to the order of magnitude: by the rate
+        that the strategy states, not by a clock.
+        """
         settings, rate = self.of.request.settings, self.of.request.strategy.samples_per_second
+        # Only where each rank gets whole batches of one plan of all samples need no sample be
+        # followed to its rank, which is the slower way.
         is_whole = settings.draws_all and settings.overflow != "split"
         if self.of.trained is not None or not (is_whole and settings.distribute in FROM_ONE_PLAN):
             rate = min(rate, _FOLLOWED_PER_SECOND)
@@ -121,30 +127,33 @@ def nearby(comparison: Comparison) -> Nearby:
     """Simulate each row of a comparison with five batch sizes or budgets around its own, on as many
     ranks, half of them and twice as many.
 
-    It takes a few seconds: of a large corpus only the nearest rows are simulated and, where there
-    is no time for these either, on a part of it. A subsample in file order has none. The corpus and
-    the settings decide which, never a clock, so that the same comparison has the same rows on every
-    machine.
+    It takes a few seconds. Of a large corpus only the nearest rows are simulated, and where there
+    is no time for these either, on a part of the corpus. Which rows have time follows from the
+    corpus and the settings, never from a clock, so that the same comparison has the same rows on
+    every machine.
     """
+    # A subsample in file order has blocks as long as the longest window of the strategies in it;
+    # with other sizes the blocks would be others, and their numbers not comparable.
     if comparison.subsample is not None and comparison.basis.order == "file":
-        # Blocks are as long as the longest window of the strategies that are compared together.
         return Nearby()
     places = _places(comparison)
     share, drawn = _part(comparison, places)
     samples = comparison.source if drawn is None else drawn.samples
+    # The comparison's own rows can be used again where they are of the same samples.
     has_rows = drawn is None or comparison.subsample is not None
     simulator = _Simulator(comparison, samples, has_rows=has_rows)
-    rows, current = [], {}
+    rows, current_by_ranks = [], {}
     chosen = _in_time(places, comparison.current, len(samples), has_rows=has_rows)
     for place in chosen:
-        now = simulator.row(comparison.current.request.row, place.world_size)
+        current = simulator.row(comparison.current.request.row, place.world_size)
         result = simulator.row(place.row, place.world_size)
-        if now is not None and result is not None:
-            current[place.world_size] = now
+        # A speed-up needs both: the row, and the current setup on as many ranks.
+        if current is not None and result is not None:
+            current_by_ranks[place.world_size] = current
             rows.append(NearbyRow(of=place.of, size=place.size, result=result))
     return Nearby(
         rows=tuple(rows),
-        current=current,
+        current=current_by_ranks,
         too_slow=len(places) - len(chosen),
         without_batch=len(chosen) - len(rows),
         samples=len(samples),
@@ -153,46 +162,53 @@ def nearby(comparison: Comparison) -> Nearby:
 
 
 def _places(comparison: Comparison) -> list[_Place]:
-    now = comparison.basis.world_size
-    ranks = sorted({max(1, now // 2), now, min(2 * now, MOST_RANKS)})
-    if comparison.current.request.strategy.is_given:  # on the ranks that it was made on
-        ranks = [now]
-    found = []
+    """Return every row that is near: each strategy with each size on each number of ranks."""
+    own_ranks = comparison.basis.world_size
+    ranks = sorted({max(1, own_ranks // 2), own_ranks, min(2 * own_ranks, MOST_RANKS)})
+    # Batches that were made elsewhere exist only for the ranks that they were made for.
+    if comparison.current.request.strategy.is_given:
+        ranks = [own_ranks]
+    places = []
     for row in comparison.strategies:
-        own = row.size[1]
+        own_size = row.size[1]
         is_given = row.request.strategy.is_given
-        sizes: Sequence[int | None] = [own] if own is None or is_given else _sizes(own)
+        sizes = [own_size] if own_size is None or is_given else _sizes(own_size)
         for size, world_size in product(sizes, ranks):
-            steps = abs(log2(world_size / now)) + abs(log2((size or 1) / (own or 1)))
-            found.append(_Place(row, size, world_size, steps))
-    return found
+            doublings = abs(log2(world_size / own_ranks)) + abs(log2((size or 1) / (own_size or 1)))
+            places.append(_Place(row, size, world_size, doublings))
+    return places
 
 
-def _sizes(own: int) -> list[int]:
-    """Return five sizes around one's own: its quarter, half, double and fourfold; where it is too
-    small to be halved twice, more above it.
+def _sizes(own_size: int) -> Sequence[int | None]:
+    """Return five sizes around a row's own: 32 -> 8, 16, 32, 64, 128. Where the own size is too
+    small to be halved twice, there are more above it: 1 -> 1, 2, 4, 8, 16.
     """
-    below = {own // 4, own // 2} - {0}
-    above = [own << k for k in range(_SIZES - len(below))]
-    return sorted(below | {min(size, MAX_INT) for size in above})
+    smaller = {own_size // 4, own_size // 2} - {0}
+    # own_size << k is own_size doubled k times.
+    larger = [own_size << k for k in range(_SIZES - len(smaller))]
+    return sorted(smaller | {min(size, MAX_INT) for size in larger})
 
 
 def _part(comparison: Comparison, places: Sequence[_Place]) -> tuple[float | None, Drawn | None]:
-    """Return the part of the corpus to simulate on, and its share; None for all of it."""
+    """Return the share of the corpus to simulate on, and the samples drawn for it; None and None
+    for the whole corpus, where there is time for it.
+    """
     basis, facts, source = comparison.basis, comparison.subsample, comparison.source
     if facts is not None:
         # The same blocks again: in a random order they do not depend on what is compared.
         share = facts.blocks / -(-facts.corpus_samples // facts.block_size)
         return share, draw(source, share, basis, 0)
-    nearest = sorted(places, key=lambda place: place.steps)
+    nearest_first = sorted(places, key=lambda place: place.doublings)
+    # Of each strategy, the first place is the comparison's own row, which is there already.
     seconds = sum(
         place.seconds(len(source))
         for row in comparison.strategies
-        for place in [each for each in nearest if each.of is row][1 : 1 + _NEAREST]
+        for place in [p for p in nearest_first if p.of is row][1 : 1 + _NEAREST]
     )
-    if seconds <= _SECONDS or basis.order == "file":  # as above
+    # In file order the blocks that are drawn depend on the strategies: see `nearby`.
+    if seconds <= _SECONDS or basis.order == "file":
         return None, None
-    share = next((each for each in _SHARES if each * seconds <= _SECONDS), _SHARES[-1])
+    share = next((share for share in _SHARES if share * seconds <= _SECONDS), _SHARES[-1])
     try:
         return share, draw(source, check_share(share, basis), basis, 0)
     except (InputError, OptionError):  # too few blocks, or classes are balanced
@@ -202,7 +218,8 @@ def _part(comparison: Comparison, places: Sequence[_Place]) -> tuple[float | Non
 def _in_time(
     places: Sequence[_Place], current: StrategyResult, samples: int, *, has_rows: bool
 ) -> list[_Place]:
-    """Return the nearest places for which there is time, in sequence.
+    """Return the places that can be simulated within `_SECONDS`, in the sequence of `places`: those
+    nearest to the comparison's own rows are taken first.
 
     Args:
         places: all that are wanted.
@@ -211,21 +228,22 @@ def _in_time(
         has_rows: whether the comparison's own rows are there already.
     """
     chosen: set[_Place] = set()
-    on_ranks: set[int] = set()
-    left = _SECONDS
-    for place in sorted(places, key=lambda each: (each.steps, each.of is not current)):
+    ranks_with_current: set[int] = set()
+    seconds_left = _SECONDS
+    # Of places equally near, the current setup comes first: without it the others are no use.
+    for place in sorted(places, key=lambda place: (place.doublings, place.of is not current)):
         is_current = place.of is current and place.row == current.request.row
-        seconds = 0.0 if has_rows and place.steps == 0 else place.seconds(samples)
-        has_current = is_current or place.world_size in on_ranks
-        if has_current and seconds <= left and len(chosen) < _MOST:
+        seconds = 0.0 if has_rows and place.doublings == 0 else place.seconds(samples)
+        has_current = is_current or place.world_size in ranks_with_current
+        if has_current and seconds <= seconds_left and len(chosen) < _MOST:
             chosen.add(place)
-            left -= seconds
-            on_ranks |= {place.world_size} if is_current else set()
+            seconds_left -= seconds
+            ranks_with_current |= {place.world_size} if is_current else set()
     return [place for place in places if place in chosen]
 
 
 class _Simulator:
-    """Rows under the settings of a comparison, each simulated once."""
+    """Simulates rows under the settings of a comparison, each once."""
 
     def __init__(self, comparison: Comparison, samples: Samples, *, has_rows: bool) -> None:
         """Start with the comparison's own rows, or with none.
@@ -238,10 +256,11 @@ class _Simulator:
         self._basis, self._device = comparison.basis, comparison.device
         self._cost = batch_cost(comparison.model, comparison.device)
         self._epochs = EpochCache(samples)
+        # By strategy and number of ranks; None where that leaves nothing to batch.
         self._rows: dict[tuple[NamedRow, int], StrategyResult | None] = {}
         if has_rows:
-            now = comparison.basis.world_size
-            self._rows = {(row.request.row, now): row for row in comparison.strategies}
+            own_ranks = comparison.basis.world_size
+            self._rows = {(row.request.row, own_ranks): row for row in comparison.strategies}
 
     def row(self, named: NamedRow, world_size: int) -> StrategyResult | None:
         """Return a row; None if so many ranks are not possible, or leave nothing to batch."""

@@ -21,16 +21,17 @@ def sweep(
     basis: ResolvedSettings,
     shares_of: Callable[[ResolvedSettings], EpochShares],
 ) -> Sweep | None:
-    """Return the best row with increasing `read_ahead`; `token-budget` if it has none, or packs,
-    for users who cannot pack. None if no `read_ahead` leaves a batch.
+    """Return the padding of the best row's strategy with increasing `read_ahead`: how much sorting
+    is worth. Where that strategy does not sort, or packs, which not all users can, it is that of
+    `token-budget`. None if no `read_ahead` leaves a batch.
 
     Args:
         best: the strategy of the best row.
         basis: the settings that all rows share.
         shares_of: returns the epoch of the settings of a row.
     """
-    fits = best.strategy.looks_ahead is not None and not best.strategy.packs_rows
-    request = best if fits else StrategySpec.of("token-budget").request(basis)
+    can_sweep = best.strategy.looks_ahead is not None and not best.strategy.packs_rows
+    request = best if can_sweep else StrategySpec.of("token-budget").request(basis)
     shares, points = shares_of(request.settings), []
     for size in read_aheads(shares.epoch.count, also=request.strategy.looks_ahead):
         strategy = replace(request.strategy, read_ahead=size)  # type: ignore[call-arg]

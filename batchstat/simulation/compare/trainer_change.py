@@ -31,7 +31,9 @@ class TrainerChange:
     profile: Profile | None = None
 
     def spec(self, shared: Settings) -> StrategySpec:
-        """Return the strategy as a row of a table has it whose settings are these."""
+        """Return the strategy as a row of a table with the settings `shared`: another multiple or
+        `drop_last` of the trainer becomes a parameter of the strategy.
+        """
         spec = self.strategy
         if (multiple := self.settings.pad_to_multiple_of) != shared.pad_to_multiple_of:
             spec = spec.with_parameter("pad_to_multiple_of", multiple)
@@ -48,15 +50,25 @@ class TrainerChange:
         return inputs.request(self.strategy, self.settings)
 
     def makes(self, request: RowRequest, current: PlanInputs) -> bool:
-        """Return whether these keys make the batches of a row of a comparison."""
-        own = self.inputs(current)
-        made = self.request(own)
+        """Return whether these keys make the batches of a row of a comparison: the same strategy,
+        distributed in the same way, of the same lengths.
+
+        Args:
+            request: the row.
+            current: the samples of the comparison.
+        """
+        kept_samples = self.inputs(current)
+        made = self.request(kept_samples)
         if made.strategy != request.strategy or _distribution(made) != _distribution(request):
             return False
-        return own is current or np.array_equal(own.samples.lengths, current.samples.lengths)
+        # The same object needs no comparison of its lengths.
+        return kept_samples is current or np.array_equal(
+            kept_samples.samples.lengths, current.samples.lengths
+        )
 
 
 def _distribution(request: RowRequest) -> tuple[object, ...]:
+    """Return the settings that decide, beside the strategy, which rank computes what."""
     settings = request.settings
     return (
         *(settings.order, settings.distribute, settings.remainder, settings.overflow),
