@@ -150,6 +150,7 @@ def balance_document(report: Any) -> dict[str, Any]:
 
 
 def _sampler(row: Any, epoch: int) -> dict[str, Any]:
+    """Return the keys of `Sampler` for a `SamplerResult`, whose first epoch has this number."""
     epochs = [
         {
             "epoch": epoch + i,
@@ -162,18 +163,18 @@ def _sampler(row: Any, epoch: int) -> dict[str, Any]:
     ranks = [
         {
             "rank": rank,
-            "samples": each.samples,
+            "samples": of_rank.samples,
             "classes": [
                 {"label": of_class.label, "count": count}
-                for of_class, count in zip(row.classes, each.classes, strict=True)
+                for of_class, count in zip(row.classes, of_rank.classes, strict=True)
             ],
         }
-        for rank, each in enumerate(row.row.counts.sample_coverage.ranks)
+        for rank, of_rank in enumerate(row.row.counts.sample_coverage.ranks)
     ]
-    made = {
+    composed = {
         "lengths": DrawnLengths.of(percentiles(row.lengths), row.lengths),
         "epochs": epochs,
         "ranks": ranks,
         "strategy": strategy_of(row.row),
     }
-    return Sampler.of(made, row)
+    return Sampler.of(composed, row)

@@ -73,9 +73,10 @@ def rows_of(kind: type[Document], columns: Iterable[Any]) -> list[dict[str, Any]
 
 
 def to_frame(rows: Iterable[Mapping[str, Any]]) -> "pd.DataFrame":
-    """Return the numbers of documents, a row each; those of nested objects are joined by `_`.
+    """Return a DataFrame with a row for each document and a column for each number in it.
 
-    Numbers that no row has are left out.
+    The number `mean` of the object `lengths` is in column `lengths_mean`. A column that is null in
+    all rows is left out.
     """
     import pandas as pd
 
@@ -84,8 +85,10 @@ def to_frame(rows: Iterable[Mapping[str, Any]]) -> "pd.DataFrame":
 
 
 def _numbers(part: Mapping[str, Any], name: str = "") -> Iterator[tuple[str, Any]]:
+    """Yield (column, number or None) for the numbers of an object and of those in it."""
     for key, value in part.items():
         if isinstance(value, Mapping):
+            # Parameters differ by strategy, and stand in its label.
             yield from _numbers(value, f"{name}{key}_") if key != "params" else ()
         elif value is None or (isinstance(value, int | float) and not isinstance(value, bool)):
             yield f"{name}{key}", value

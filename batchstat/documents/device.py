@@ -67,8 +67,9 @@ def calibrated(device: Any, widest: int) -> dict[str, Any] | None:
     if device is None:
         return None
     calibration, setup = device.calibration, device.calibration.setup
-    made = {
+    composed = {
+        # A step of the user's own has no model to describe: these keys are null.
         **({} if setup.is_described else dict.fromkeys(OF_MODELS)),
         "tokens_that_fit": device.tokens_that_fit(widest),
     }
-    return Calibrated.of(made, device, calibration, setup)
+    return Calibrated.of(composed, device, calibration, setup)

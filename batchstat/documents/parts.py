@@ -67,8 +67,8 @@ class Part:
         return not any(each.is_required for each in self.keys.values())
 
     def json(self, value: Any) -> Any:
-        """Return a value as what `json.dumps` takes: one of this kind, or several sources of an
-        object, of which the first that has a key wins.
+        """Return a value as `json.dumps` takes it. For an object, the value is one record, or
+        several as `Sources`, and each key is taken from the first that has it.
 
         Raises:
             ValueError: a number out of its range, or a key that is not declared.
@@ -80,7 +80,7 @@ class Part:
         if self.keys:
             return dict(self._filled(value if isinstance(value, Sources) else Sources([value])))
         if self.type == "array" and self.items is not None:
-            return [self.items.json(each) for each in value]
+            return [self.items.json(item) for item in value]
         if self.type == "object":
             return dict(value)
         # JSON has a ratio of 1 as 1.0 whether it was computed or given, so that files compare as
@@ -93,6 +93,12 @@ class Part:
         return value
 
     def _filled(self, sources: "Sources") -> Iterator[tuple[str, Any]]:
+        """Yield (key, JSON value) for the keys of an object that its sources have.
+
+        Raises:
+            ValueError: no source has a key that is required, or one has a key that is not declared.
+        """
+        # Where any key may be missing, a misspelt one would be missed by nobody.
         if self.is_closed:
             sources.require(self.keys)
         for name, part in self.keys.items():
@@ -113,16 +119,19 @@ class Sources(tuple[Any, ...]):
             name: the key, as mappings have it.
             source: where records have it.
         """
-        for each in self:
-            found = each.get(name, MISSING) if isinstance(each, Mapping) else _at(each, source)
-            if found is not MISSING:
-                return found
+        for record in self:
+            value = (
+                record.get(name, MISSING) if isinstance(record, Mapping) else _at(record, source)
+            )
+            if value is not MISSING:
+                return value
+        # The keys of this part are attributes of the same records.
         return self if source == SAME else MISSING
 
     def require(self, names: Iterable[str]) -> None:
         """Raise ValueError where a mapping has another key."""
-        for each in self:
-            if isinstance(each, Mapping) and (unknown := each.keys() - set(names)):
+        for record in self:
+            if isinstance(record, Mapping) and (unknown := record.keys() - set(names)):
                 raise ValueError(f"not declared: {', '.join(sorted(unknown))}")
 
 
@@ -143,15 +152,18 @@ def parts(annotation: Any) -> Part:
 
 @cache
 def _parts(annotation: Any) -> Part:
+    """Return the part of an annotation: by its form first (Annotated, a union, a list, a mapping),
+    then by its class.
+    """
     origin, arguments = get_origin(annotation), get_args(annotation)
     if origin is Annotated:
         # Each of them is an `Allowed`: keywords of a JSON Schema with their values.
-        keywords = dict(pair for each in annotation.__metadata__ for pair in each)
+        keywords = dict(pair for marks in annotation.__metadata__ for pair in marks)
         return replace(parts(arguments[0]), allowed=keywords)
     if annotation == int | float:  # a part without a type stays as it is: 5 does not become 5.0
         return Part()
     if origin in (Union, types.UnionType):
-        only, *others = (parts(each) for each in arguments if each is not types.NoneType)
+        only, *others = (parts(kind) for kind in arguments if kind is not types.NoneType)
         assert not others, f"{annotation}: only a type or null can be told apart in a document"
         return replace(only, is_nullable=True)
     if origin in (list, tuple):
@@ -166,32 +178,38 @@ def _parts(annotation: Any) -> Part:
 
 
 def _keys(record: Any) -> Iterator[tuple[str, Part]]:
-    """Yield the fields of a record that are keys; of settings, the options."""
+    """Yield (key, part) for the fields of a record that documents have. Of a record that people set
+    by options, these are its options, whose sentence and bounds are those of `Option`.
+    """
     options = options_of(record)
     for each in fields(record):
         told, source = each.metadata.get("told", ""), each.metadata.get("of") or each.name
+        # None is what `untold` gives a each.
         if told is None or (options and each.name not in options):
             continue
         part = replace(parts(each.type), told=told, source=source)
         if options:
-            declared = options[each.name]
-            allowed: dict[str, Any] = {"enum": tuple(declared.values)} if declared.values else {}
+            option = options[each.name]
+            allowed: dict[str, Any] = {"enum": tuple(option.values)} if option.values else {}
             if part.type == "integer":
-                allowed["minimum"] = declared.least
-            part = replace(part, told=declared.told, allowed=allowed)
+                allowed["minimum"] = option.least
+            part = replace(part, told=option.told, allowed=allowed)
+        # A record always has all of its fields; a document's sources may lack one.
         elif each.default is not MISSING and not issubclass(record, Record):
             part = replace(part, is_required=False, default=each.default)
         yield each.metadata.get("key") or each.name, part
 
 
 def _ordered(record: Any) -> dict[str, Part]:
-    """Return the keys of a record, with those of properties in their places."""
-    found = list(_keys(record))
+    """Return the parts of a record by key: its fields, and its properties by `told_of`, each after
+    the key that it names, or last.
+    """
+    pairs = list(_keys(record))
     for name, member in vars(record).items():
         getter: Any = member.fget if isinstance(member, property) else None
         if hasattr(getter, "told"):
             part = replace(parts(getter.__annotations__["return"]), told=getter.told, source=name)
-            names = [key for key, _ in found]
-            place = names.index(getter.after) + 1 if getter.after else len(found)
-            found.insert(place, (getter.key or name, part))
-    return dict(found)
+            keys = [key for key, _ in pairs]
+            place = keys.index(getter.after) + 1 if getter.after else len(pairs)
+            pairs.insert(place, (getter.key or name, part))
+    return dict(pairs)

@@ -157,13 +157,14 @@ def preflight_document(report: Any) -> dict[str, Any]:
     """Return preflight.json of a `batchstat.Preflight`."""
     setup, profile, simulation = report.setup, report.profile, report.simulation
     shown = {"path": setup.path.as_posix(), "keys": _shown(setup.config.values())}
-    found = report.changes
+    advice = report.changes
+    # Each change with its role; those of the report that do not help are not written.
     changes = [
         Sources([{"role": role, "strategy": strategy_of(change.row)}, change])
-        for role, change in zip(ROLES, (found.star, found.fastest, found.packed), strict=True)
+        for role, change in zip(ROLES, (advice.star, advice.fastest, advice.packed), strict=True)
         if change is not None
     ]
-    made = {
+    composed = {
         "corpus": corpus_of(profile.corpus, len(profile)),
         "kept": len(report.samples.profile),
         "tokenizer": profile.tokenizer,
@@ -173,4 +174,4 @@ def preflight_document(report: Any) -> dict[str, Any]:
         "strategy": strategy_of(simulation.row),
         "changes": changes,
     }
-    return PreflightFile.written(report.created, made, report)
+    return PreflightFile.written(report.created, composed, report)

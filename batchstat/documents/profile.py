@@ -65,7 +65,9 @@ def profile_document(profile: Profile) -> dict[str, Any]:
 
 
 def of_corpus(profile: Profile) -> dict[str, Any]:
-    """Return what profile.json says of a corpus, which check.json says too."""
+    """Return the keys that profile.json and check.json share: the corpus, its lengths, its trained
+    tokens and its classes.
+    """
     stats, trained = profile.stats, None
     if profile.trained_tokens is not None:
         trained = {

@@ -26,41 +26,46 @@ FILES: dict[str, type[File]] = {
 def schema(name: str) -> dict[str, Any]:
     """Return the JSON Schema of a file such as `profile.json`, by the word before the dot."""
     document = FILES[name]
-    found = schema_of(parts(document))
-    found["properties"]["schema"]["const"] = document.number
+    file_schema = schema_of(parts(document))
+    file_schema["properties"]["schema"]["const"] = document.number
     return {
         "$schema": "https://json-schema.org/draft/2020-12/schema",
         "title": f"{name}.json",
-        **found,
+        **file_schema,
     }
 
 
 def schema_of(part: Part) -> dict[str, Any]:
-    """Return the schema of a part in its place."""
-    made = _schema_of_kind(part)
+    """Return the schema of a part in its place: that of its kind, and what is said of it here."""
+    schema = _schema_of_kind(part)
     if part.is_nullable:
-        made = {"anyOf": [made, {"type": "null"}]}
+        schema = {"anyOf": [schema, {"type": "null"}]}
+    # What it is in this place says more than what all objects of its kind are.
     if part.told:
-        made["description"] = part.told
+        schema["description"] = part.told
     if not part.is_required:
-        made["default"] = part.default
-    return dict(sorted(made.items()))
+        schema["default"] = part.default
+    # Sorted, so that schemas of equal declarations are equal as text.
+    return dict(sorted(schema.items()))
 
 
 def _schema_of_kind(part: Part) -> dict[str, Any]:
-    """Return the schema of whatever is of a part's kind, wherever it stands."""
-    made = dict(part.allowed)
-    if "enum" in made:
-        made["enum"] = list(made["enum"])
+    """Return the schema of a part's kind, the same wherever it stands."""
+    schema = dict(part.allowed)
+    if "enum" in schema:
+        schema["enum"] = list(schema["enum"])
     if part.type is not None:
-        made["type"] = part.type
+        schema["type"] = part.type
     if part.text:
-        made["description"] = part.text
+        schema["description"] = part.text
     if part.keys:
-        made["properties"] = {name: schema_of(each) for name, each in part.keys.items()}
-        required = [name for name, each in part.keys.items() if each.is_required]
-        made |= {"required": required} if required else {"additionalProperties": False}
+        schema["properties"] = {name: schema_of(key) for name, key in part.keys.items()}
+        required = [name for name, key in part.keys.items() if key.is_required]
+        # Keys may be added to a document later, but not to an object all of whose keys may be
+        # missing: there, an unknown key is a mistake.
+        schema |= {"required": required} if required else {"additionalProperties": False}
     elif part.items is not None:
-        below = schema_of(part.items)
-        made["items" if part.type == "array" else "additionalProperties"] = below or True
-    return dict(sorted(made.items()))
+        of_items = schema_of(part.items)
+        # An empty schema allows anything, which JSON Schema also writes as true.
+        schema["items" if part.type == "array" else "additionalProperties"] = of_items or True
+    return dict(sorted(schema.items()))

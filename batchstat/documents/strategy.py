@@ -205,16 +205,17 @@ def strategy_of(row: Any, model: Any = None, speed_up: float | None = None) -> d
         table = BatchTable.of([row.first_batches])
         columns = (table.rows, table.widths, table.tokens)
         first_batches = rows_of(FirstBatch, [column[:MOST_BATCHES] for column in columns])
-    held = [each.samples for each in counts.sample_coverage.ranks]
+    samples_of_ranks = [rank.samples for rank in counts.sample_coverage.ranks]
     composed = {
         "speed_up": speed_up,
+        # Operations per token, and per pair of tokens of a row.
         "relative_cost": {
             "linear": counts.relative_cost(1, 0),
             "quadratic": counts.relative_cost(0, 1),
             "model": model and counts.relative_cost(model.linear, model.quadratic),
         },
-        "min_samples": min(held),
-        "max_samples": max(held),
+        "min_samples": min(samples_of_ranks),
+        "max_samples": max(samples_of_ranks),
         "timeline": None if speed_up is None else timeline_of(row.timeline),
         "first_batches": first_batches,
     }

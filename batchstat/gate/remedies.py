@@ -13,7 +13,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from batchstat.documents.check import Remedy
-from batchstat.errors import BatchstatError
+from batchstat.errors import BatchstatError, counted
 from batchstat.gate.limits import Limit
 from batchstat.gate.outcome import Outcome
 from batchstat.gate.paths import value_at
@@ -26,48 +26,56 @@ _PERCENTILES = {"p50": 500, "p90": 900, "p95": 950, "p99": 990, "p99_9": 999, "m
 
 
 def leaving_out(limit: Limit, profile: Profile) -> tuple[str, Number] | None:
-    """Return how many of the longest samples to remove so that a percentile is within its limit.
-
-    In words, with the percentile of the remaining samples; None if that does not help.
+    """Return how many of the longest samples to remove so that a percentile of the lengths is
+    within its limit: the change in words, and the percentile of the remaining samples. None where
+    the limit is on no percentile, or no removal helps.
     """
     thousandths = _PERCENTILES.get(limit.path.removeprefix("lengths."))
     if thousandths is None:
         return None
-    order = np.argsort(profile.lengths, kind="stable")
-    rising = profile.lengths[order]
+    shortest_first = np.argsort(profile.lengths, kind="stable")
+    lengths = profile.lengths[shortest_first]
 
     def percentile(left_out: int) -> int:
-        return LengthStats.of(rising[: len(rising) - left_out]).percentile(thousandths)
+        """Return the percentile without so many of the longest samples."""
+        return LengthStats.of(lengths[: len(lengths) - left_out]).percentile(thousandths)
 
+    # The more are left out, the lower it is: the fewest with which the limit is kept.
     left_out = bisect_left(
-        range(len(rising)), True, lo=1, key=lambda count: percentile(count) <= limit.threshold
+        range(len(lengths)), True, lo=1, key=lambda count: percentile(count) <= limit.threshold
     )
-    if left_out == len(rising):
+    if left_out == len(lengths):
         return None
-    longest = int(profile.records[order[-1]])
-    change = f"removing the {left_out:,} longest samples (the longest is record {longest})"
+    longest_record = int(profile.records[shortest_first[-1]])
+    change = f"removing the {left_out:,} longest samples (the longest is record {longest_record})"
     if left_out == 1:
-        change = f"removing the longest sample, record {longest},"
+        change = f"removing the longest sample, record {longest_record},"
     return change, percentile(left_out)
 
 
 def adding_samples(limit: Limit, profile: Profile) -> tuple[str, Number] | None:
-    """Return how many more samples the small classes need to keep a limit on the class ratio.
-
-    In words, with the ratio that results; None if no number of samples helps.
+    """Return how many more samples the small classes need to keep a limit on the class ratio, which
+    is the largest class / the smallest: the change in words, and the ratio that results. None if no
+    number of samples helps.
     """
-    counts = {each.label: each.count for each in profile.classes if each.label is not None}
+    samples_by_class = {
+        each.label: each.count for each in profile.classes if each.label is not None
+    }
+    # No ratio is below 1.
     if limit.threshold < 1:
         return None
-    largest = max(counts.values())
+    largest = max(samples_by_class.values())
     needed = math.floor(largest / limit.threshold)
+    # The quotient is rounded to a float, and may be a hair above the limit, which compares exactly.
     while limit.over(largest / max(needed, 1), None) > 0:
         needed += 1
-    short = {label: needed - count for label, count in counts.items() if count < needed}
-    more = sum(short.values())
-    where = f"of {next(iter(short))}" if len(short) == 1 else f"in the {len(short):,} small classes"
-    value = largest / min(max(count, needed) for count in counts.values())
-    return f"adding {more:,} {'sample' if more == 1 else 'samples'} {where}", value
+    missing = {label: needed - n for label, n in samples_by_class.items() if n < needed}
+    n_missing = sum(missing.values())
+    where = f"in the {len(missing):,} small classes"
+    if len(missing) == 1:
+        where = f"of {next(iter(missing))}"
+    value = largest / min(max(n, needed) for n in samples_by_class.values())
+    return f"adding {counted(n_missing, 'sample')} {where}", value
 
 
 _MORE_LOST = 0.0005
@@ -118,8 +126,9 @@ def find_remedy(
     best: _Tried | None = None
     for trial in trials:
         over = _over(exceeded, trial.report)
-        breaks = tuple(each.limit for each in kept if _over(each, trial.report) > 0)
+        breaks = tuple(outcome.limit for outcome in kept if _over(outcome, trial.report) > 0)
         tried = _Tried(trial, over, breaks)
+        # A change that comes no nearer to the limit is no remedy.
         if over < exceeded.over and (best is None or tried.rank < best.rank):
             best = tried
             if best.keeps_all:
@@ -148,19 +157,24 @@ def _over(outcome: Outcome, report: Report) -> float:
 
 
 def corpus_remedy(limit: Limit, profile: Profile) -> Remedy | None:
-    """Return the change of the corpus that would keep a limit on its own numbers; None if there is
-    none.
+    """Return the change of the corpus that would keep a limit on its own numbers: samples removed
+    for a limit on lengths, added for one on the class ratio. None if there is none.
     """
-    found = None
+    solution = None
     if limit.path.startswith("lengths.") and limit.bound == "max":
-        found = leaving_out(limit, profile)
+        solution = leaving_out(limit, profile)
     if limit.path == "class_ratio" and limit.bound == "max":
-        found = adding_samples(limit, profile)
-    return None if found is None else Remedy(found[0], "", {}, found[1], True, ())
+        solution = adding_samples(limit, profile)
+    if solution is None:
+        return None
+    change, value = solution
+    return Remedy(change=change, then="", settings={}, value=value, keeps=True, costs=())
 
 
 def _costs(exceeded: Limit, report: Report, tried: _Tried) -> Iterator[str]:
-    """Yield side effects of the change that a user would not expect."""
+    """Yield side effects of a change that its user would not expect, in words: more steps, larger
+    batches, more lost, other limits that it exceeds.
+    """
     old, new = report["strategy"], tried.trial.report["strategy"]
     if new["steps"] != old["steps"]:
         yield f"{new['steps']:,} steps instead of {old['steps']:,}"

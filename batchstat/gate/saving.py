@@ -54,23 +54,24 @@ def save_baseline(
             written.
     """
     if isinstance(limits, Mapping):
-        limits = [each for each in read_limits(limits, "limits").values() if each is not None]
+        # None is a limit that is off.
+        limits = [limit for limit in read_limits(limits, "limits").values() if limit is not None]
     trained = trained_today(current, profile, settings, ignore_keys=ignore_keys)
     now = measure_trained(trained, limits, calibration, cost_per_hour)
     write_baselines(as_path(path), {name: now.as_baseline(limits)}, keep_others=True)
 
 
-def write_baselines(path: Path, found: Mapping[str, Baseline], *, keep_others: bool) -> None:
+def write_baselines(path: Path, new: Mapping[str, Baseline], *, keep_others: bool) -> None:
     """Write baselines by the names of their checks.
 
     Args:
         path: the file.
-        found: the baselines.
+        new: the baselines to write.
         keep_others: whether checks of a file that is there already stay in it.
 
     Raises:
         InputError: that file cannot be read, or this one not be written.
     """
     before = load_baselines(path) if keep_others and path.exists() else {}
-    text = save_baselines({**before, **found})
+    text = save_baselines({**before, **new})
     write_file(path, encoded(text), remedy="name another with --baseline")

@@ -92,8 +92,8 @@ class _Now:
         return self.request.strategy
 
     def set(self, key: str, value: Any) -> Changes:
-        """Return a parameter set in the strategy's own specification if it has it, since that
-        overrides settings.
+        """Return the change of one parameter: in the strategy's own text, as
+        `current="static:batch_size=4"`, where it is set there, since that overrides settings.
         """
         if self.request.sets(key) and not self.by_keys:
             return {"current": self.spec.with_parameter(key, value)}
@@ -101,31 +101,36 @@ class _Now:
 
     def looking_further(self) -> Iterator[Changes]:
         """Yield larger sort windows and limits on samples per batch."""
-        if (most := self.request.params.get("max_samples")) is not None:
-            while most < self.budget:  # no batch can have more samples than tokens
-                most = min(2 * most, self.budget)
-                yield self.set("max_samples", most)
-        if (seen := self.strategy.looks_ahead) is not None:
-            for size in read_aheads(len(self.profile)):
-                if size > seen:
-                    yield self.set("read_ahead", size)
+        if (max_samples := self.request.params.get("max_samples")) is not None:
+            while max_samples < self.budget:  # no batch can have more samples than tokens
+                max_samples = min(2 * max_samples, self.budget)
+                yield self.set("max_samples", max_samples)
+        if (read_ahead := self.strategy.looks_ahead) is not None:
+            for larger in read_aheads(len(self.profile)):
+                if larger > read_ahead:
+                    yield self.set("read_ahead", larger)
 
     def smaller(self, limit: Limit) -> Iterator[Changes]:
-        """Yield fewer samples per batch, then fewer tokens per sample."""
-        most = self.budget
+        """Yield changes that make the largest batch small enough for a limit on the peak: a smaller
+        budget or fewer samples per batch, then fewer tokens per sample.
+        """
+        most_tokens = self.budget
         if limit.path.endswith("max_batch_tokens"):
+            # Smaller batches help no lower bound, and none has less than a token.
             if limit.bound != "max" or limit.threshold < 1:
                 return
-            most = int(limit.threshold)
+            most_tokens = int(limit.threshold)
             if self.strategy.budget is not None:
-                yield self.set("tokens_per_batch", most)
-        size = self.strategy.batch_capacity
-        if size is not None and (fewer := most // self.width) and fewer < size:
+                yield self.set("tokens_per_batch", most_tokens)
+        batch_size = self.strategy.batch_capacity
+        if batch_size is not None and (fewer := most_tokens // self.width) and fewer < batch_size:
             yield self.set("batch_size", fewer)
-        longest = most // self.strategy.pad_to_multiple_of * self.strategy.pad_to_multiple_of
+        # What a row may have after it is padded to the multiple.
+        multiple = self.strategy.pad_to_multiple_of
+        longest = most_tokens // multiple * multiple
         if 0 < longest < self.basis.max_length:
             yield self.cut_at(longest)
-            if size is not None and size > 1:
+            if batch_size is not None and batch_size > 1:
                 yield {**self.cut_at(longest), **self.set("batch_size", 1)}
 
     def cut_at(self, length: int) -> Changes:
@@ -143,6 +148,7 @@ class _Now:
         remainders = list(dict.fromkeys((remainder, "repeat", "dummy", "drop", "uneven")))
 
         def how_far(both: tuple[str, str]) -> tuple[int, int]:
+            """Return how many of the two settings change, then what the remainder loses."""
             return (both[0] != distribute) + (both[1] != remainder), remainders.index(both[1])
 
         for other_distribution, other_remainder in sorted(product(ways, remainders), key=how_far):
@@ -160,7 +166,9 @@ class _Now:
             yield {"distribute": "balanced", "balance_by": "trained"}
 
     def seeing_more(self) -> Iterator[Changes]:
-        """Yield samplers that skip less of the corpus."""
+        """Yield samplers that skip less of the corpus, the nearest to the present one first, and a
+        corpus of which no class is left out.
+        """
         sampler = self.settings.sampler
         name, _ = name_and_parameters(sampler)
         if name == "upsampling":
@@ -178,12 +186,13 @@ class _Now:
         """Yield changes that drop fewer samples or truncate less."""
         if self.strategy.drop_last:
             yield self.set("drop_last", value=False)
+        # Of buckets that are not full at the end of the epoch.
         if self.request.params.get("leftovers") == "drop":
             yield self.set("leftovers", "keep")
         if self.basis.overflow == "drop":
             yield {"overflow": "truncate"}
         longest = min(self.profile.stated_max or self.profile.stats.max, self.profile.stats.max)
-        candidates = {each.max_length for each in self.profile.truncation}
+        candidates = {truncation.max_length for truncation in self.profile.truncation}
         for length in sorted(candidates | {longest}):
             if self.basis.max_length < length <= longest:
                 yield self.cut_at(length)
@@ -216,6 +225,7 @@ def _can_be_split(profile: Profile, settings: Settings) -> bool:
 
     For token ids and lengths it is unknown.
     """
-    read = profile.corpus.options
-    whole = profile.labels is not None or settings.sampler != "none" or len(read.text_column) > 1
-    return profile.tokenizer is not None and read.content == "text" and not whole
+    options = profile.corpus.options
+    is_pair = len(options.text_column) > 1
+    needs_whole = profile.labels is not None or settings.sampler != "none" or is_pair
+    return profile.tokenizer is not None and options.content == "text" and not needs_whole

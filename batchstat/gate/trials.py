@@ -54,20 +54,25 @@ class Laboratory:
     trainer: Trainer | None
 
     def trials(self, limit: Limit) -> Iterator[Trial]:
-        """Yield changes for a limit on a number of the strategy, smaller ones first."""
+        """Yield changes for a limit on a number of the strategy: of settings, smaller ones first,
+        then, where other batches may help, the changes that help training anyhow.
+        """
         now = self.now
-        # Batches that were made elsewhere have no settings.
+        # Batches that were made elsewhere have no settings to change.
         if isinstance(now.current, StrategySpec):
             by_keys = self.trainer is not None
             for changes in changes_of(limit, now.profile, now.current, now.settings, by_keys):
                 trial = self._of_settings(changes)
+                # Larger batches may not fit: they are a remedy only for what needs longer samples.
                 if trial is not None and (may_grow(limit) or not self._is_larger(trial.report)):
                     yield trial
         if helps_by_sorting(limit):
             yield from self._ranked
 
     def _of_settings(self, changes: Mapping[str, Any]) -> Trial | None:
-        """Return a change of settings; of a trainer's configuration, by its own keys."""
+        """Simulate a change of settings, which a trainer's configuration makes by its own keys.
+        None where the change contradicts another setting, has no key, or leaves no batch.
+        """
         now, line = self.now, ""
         try:
             if self.trainer is None:
@@ -82,7 +87,8 @@ class Laboratory:
                 settings, changes, line = changed.settings, changed.keys, changed.line
             simulation = simulate(profile, row, settings, now.device)
         except BatchstatError:
-            return None  # mutually exclusive, or it leaves no batch
+            return None
+        # In text, as JSON and the user's configuration have it.
         written = {
             key: value.text if isinstance(value, StrategySpec) else value
             for key, value in changes.items()
@@ -101,15 +107,16 @@ class Laboratory:
             device=now.device,
         ).changes
         helping = [*changes.ranked, *changes.others]
+        # Packing is no remedy where its attention is not the trainer's own argument.
         if changes.packed is not None and changes.packed.keys is not None:
             helping.append(changes.packed)
         trials = []
         for change in helping:
-            row, sets = change.row, change.keys
-            if self.trainer is None or sets is None:
-                sets = {"current": _alone(row, now.settings).text}
+            row, keys = change.row, change.keys
+            if self.trainer is None or keys is None:
+                keys = {"current": _with_size(row, now.settings).text}
             report = self._report(Simulation(row.request.settings, row, (), now.device))
-            trials.append(Trial(changes=sets, line=change.line, change=change, report=report))
+            trials.append(Trial(changes=keys, line=change.line, change=change, report=report))
         # Of a script that was recorded, its own arguments are what can be pasted.
         if not isinstance(now.current, StrategySpec):
             trials.sort(key=lambda trial: not trial.line)
@@ -126,9 +133,12 @@ class Laboratory:
         return more or new["max_batch_tokens"] > peak
 
 
-def _alone(row: StrategyResult, settings: Settings) -> NamedRow:
-    """Return a row's strategy with the size that it has beside the current setup, which would else
-    be another where it is the current setup itself.
+def _with_size(row: StrategyResult, settings: Settings) -> NamedRow:
+    """Return a row's strategy with its batch size or budget written into it: `bucketed` becomes
+    `bucketed:batch_size=8`.
+
+    That size follows from the current setup beside which the row was simulated. Where the row
+    becomes the current setup itself, it would follow from the budget.
     """
     (key, size), named = row.size, row.request.row
     if size is None or row.request.sets(key) or getattr(settings, key) == size:

@@ -270,7 +270,7 @@ def _of_own_samples(
     device: Device | None,
 ) -> Iterator[Change]:
     """Yield the changes of the user's trainer that batch other samples than those of the table, and
-    so are none of its rows: the trainer's own packing, which cuts and drops samples by its own
+    so have no row in it: the trainer's own packing, which cuts and drops samples by its own
     rules, and padding taken out of a data set in which it counts as text.
     """
     if current.packs_rows:
