@@ -9,7 +9,7 @@ from batchstat.cli.inputs import COMMAND_LINE, Inputs
 from batchstat.cli.options import Options
 from batchstat.cli.records import DEFAULT_FOLDER
 from batchstat.planning.settings import Settings
-from batchstat.render.command_lines import flags, joined, setting
+from batchstat.render.command_lines import flags, line_to_paste, toml_line
 
 if TYPE_CHECKING:
     from batchstat.gate.trials import Trial
@@ -35,7 +35,7 @@ def command_line(inputs: Inputs, command: str, **values: str | int | None) -> st
     """
     in_force = {key: inputs.values[key].value for key in _DEFAULTS if key in inputs.values}
     settings = {key: value for key, value in in_force.items() if value != _DEFAULTS[key]}
-    return joined(["batchstat", command, *flags(settings | values), *folder_flags(inputs)])
+    return line_to_paste(["batchstat", command, *flags(settings | values), *folder_flags(inputs)])
 
 
 def line_of_change(
@@ -110,7 +110,7 @@ def with_same_options(options: Options, command: str, **values: str) -> str:
         for key, value in options.given.items()
     }
     corpus = given.pop("corpus", [])
-    return joined(["batchstat", command, *map(str, corpus), *flags(given | values)])
+    return line_to_paste(["batchstat", command, *map(str, corpus), *flags(given | values)])
 
 
 def lines_of_trial(
@@ -156,6 +156,6 @@ def lines_of_trial(
         if key in inputs.values
     )
     if inputs.table is None or is_flag:
-        return training, f"pass {joined(flags(changes))}"
-    lines = [setting(key.replace("_", "-"), value) for key, value in changes.items()]
+        return training, f"pass {line_to_paste(flags(changes))}"
+    lines = [toml_line(key.replace("_", "-"), value) for key, value in changes.items()]
     return training, f"set {' and '.join(lines)} in {inputs.table}"

@@ -15,42 +15,51 @@ if TYPE_CHECKING:
 
 
 _MOST_NAMED = 8
-"""Files of a corpus that a line names; of more, the profile in the results folder is meant."""
+"""A line to paste names at most so many files of a corpus. Without names, the command reads the
+profile in the results folder.
+"""
 
 COMPLETE = f"  # put back what {LEFT_OUT} leaves out"
-"""What follows a line to paste in which an address is shortened."""
+"""A comment that ends a line to paste whose address is shown without its secrets."""
 
 
-def joined(words: Iterable[str]) -> str:
-    """Return the words of a command line to paste as one line."""
+def line_to_paste(words: Iterable[str]) -> str:
+    """Return the words of a command as one line to paste, quoted for a shell."""
     words = tuple(words)
     return shlex.join(words) + (COMPLETE if any(map(is_shortened, words)) else "")
 
 
 def flags(values: Mapping[str, Any]) -> Iterator[str]:
-    """Yield the flags that set keys to values; a None is skipped."""
+    """Yield the words that set options to values: `{"drop_last": False, "read_ahead": 512}` gives
+    `--no-drop-last --read-ahead 512`. A list repeats its flag, a tuple is written as JSON, and None
+    is skipped.
+    """
     for key, value in values.items():
-        name = key.replace("_", "-")
+        flag = key.replace("_", "-")
         if isinstance(value, bool):
-            yield f"--{name}" if value else f"--no-{name}"
+            yield f"--{flag}" if value else f"--no-{flag}"
         elif isinstance(value, list):
-            yield from (word for each in value for word in (f"--{name}", str(each)))
+            yield from (word for item in value for word in (f"--{flag}", str(item)))
         elif value is not None:
-            yield f"--{name}"
+            yield f"--{flag}"
             yield _json(value) if isinstance(value, tuple) else str(value)
 
 
-def changed(record: "DataclassInstance", kind: "type[DataclassInstance]") -> dict[str, Any]:
-    """Return the fields of a kind that a record has with another value than their default."""
-    values = {each.name: getattr(record, each.name) for each in fields(kind)}
-    return {
-        each.name: values[each.name] for each in fields(kind) if values[each.name] != each.default
-    }
+def non_defaults(record: "DataclassInstance", kind: "type[DataclassInstance]") -> dict[str, Any]:
+    """Return the fields of a record whose values are not their defaults, by name.
+
+    Args:
+        record: the record.
+        kind: the class whose fields and defaults count: the record's own, or a base of it.
+    """
+    values = ((field, getattr(record, field.name)) for field in fields(kind))
+    return {field.name: value for field, value in values if value != field.default}
 
 
 def corpus_words(profile: "Profile", chat_template: str | None = None) -> list[str]:
-    """Return the words that name the corpus of a profile, with how it is read and counted: none
-    where it cannot be named.
+    """Return the words of a command line that name the corpus of a profile and say how it is read
+    and counted. There are none if the corpus cannot be named: it was read from standard input, it
+    has too many files, or it has chats whose template is not known.
 
     Args:
         profile: the profile.
@@ -61,58 +70,66 @@ def corpus_words(profile: "Profile", chat_template: str | None = None) -> list[s
     is_chats = options.content in ("messages", "completion")
     if not 0 < len(paths) <= _MOST_NAMED or "-" in paths or (is_chats and chat_template is None):
         return []
-    given = {
+    options_given = {
+        # `flags` repeats the flag for each item of a list, such as for two text columns.
         name: list(value) if isinstance(value, tuple) else value
-        for name, value in changed(options, type(options)).items()
+        for name, value in non_defaults(options, type(options)).items()
     }
-    given["tokenizer"] = None if profile.tokenizer is None else profile.tokenizer.name
-    given["chat_template"] = chat_template
-    words = [*paths, *flags(given)]
+    options_given["tokenizer"] = None if profile.tokenizer is None else profile.tokenizer.name
+    options_given["chat_template"] = chat_template
+    words = [*paths, *flags(options_given)]
     # A name may hold what no terminal takes as text, such as half a surrogate pair.
     return words if all(printable(word) == word for word in words) else []
 
 
 def _json(labels: tuple[str, ...]) -> str:
-    """Return a list of labels as JSON, readable unless one of them contains control characters."""
-    text = json.dumps(labels, ensure_ascii=False)
-    return text if printable(text) == text else json.dumps(labels)
+    """Return a list of labels as JSON, with characters beyond ASCII as they are, unless the labels
+    hold control characters: then all such are escaped.
+    """
+    document = json.dumps(labels, ensure_ascii=False)
+    return document if printable(document) == document else json.dumps(labels)
 
 
 def configuration_toml(
     table: str, values: Mapping[str, Any], limits: Iterable[tuple[str, str, str]]
 ) -> str:
-    """Return the text of a table and its limits, with the measured value beside each limit.
+    """Return the text of a TOML table of settings, then of the table of its limits, each limit with
+    its measured value as a comment. The comments are aligned.
 
     Args:
-        table: its dotted name; empty for a separate file.
+        table: its dotted name; empty for a file of its own.
         values: values by key.
         limits: name, limit and measured value.
     """
-    head = [f"[{table}]"] if table else []
-    lines = [setting(key, value) for key, value in values.items()]
-    settings = [line + COMPLETE if is_shortened(line) else line for line in lines]
-    named = [f"[{table}.limits]" if table else "[limits]"]
-    written = [f"{name} = {limit}" for name, limit, _ in limits]
-    width = max(map(len, written), default=0)
+    header = [f"[{table}]"] if table else []
+    settings = [toml_line(key, value) for key, value in values.items()]
+    settings = [line + COMPLETE if is_shortened(line) else line for line in settings]
+    limit_lines = [f"[{table}.limits]" if table else "[limits]"]
+    assignments = [f"{name} = {limit}" for name, limit, _ in limits]
+    width = max(map(len, assignments), default=0)
     notes = [measured for _, _, measured in limits]
-    named += [f"{line:<{width}}  # {note}" for line, note in zip(written, notes, strict=True)]
-    return "\n".join([*head, *settings, "", *named]) + "\n"
+    lines = zip(assignments, notes, strict=True)
+    limit_lines += [f"{assignment:<{width}}  # {note}" for assignment, note in lines]
+    return "\n".join([*header, *settings, "", *limit_lines]) + "\n"
 
 
-def setting(key: str, value: Any) -> str:
-    """Return a line of a table."""
-    return f"{key} = {_value(value)}"
+def toml_line(key: str, value: Any) -> str:
+    """Return the line of a TOML table that sets a key."""
+    return f"{key} = {_toml_value(value)}"
 
 
-def text(value: str) -> str:
+def toml_text(value: str) -> str:
     """Return a TOML string: JSON's, except that TOML also requires DEL to be escaped."""
     return json.dumps(value, ensure_ascii=False).replace("\x7f", "\\u007f")
 
 
-def _value(value: Any) -> str:
+def _toml_value(value: Any) -> str:
+    """Return a value as TOML: whole numbers and booleans as they are, anything else as text. A
+    tuple of several items is a list; of a single one, it is that item.
+    """
     if isinstance(value, bool):
         return str(value).lower()
     if isinstance(value, tuple):
-        parts = [text(str(each)) for each in value]
+        parts = [toml_text(str(each)) for each in value]
         return parts[0] if len(parts) == 1 else f"[{', '.join(parts)}]"
-    return str(value) if isinstance(value, int) else text(str(value))
+    return str(value) if isinstance(value, int) else toml_text(str(value))

@@ -23,10 +23,10 @@ _UNITS = (
 
 
 def duration(seconds: float) -> str:
-    """Return a time in the largest unit of which it has at least one."""
-    unit, size, _ = next(each for each in _UNITS if each[2] is None or seconds < each[2])
-    number = seconds / size
-    return f"{number:#.2g} {unit}" if number < 1 else f"{number:,.1f} {unit}"
+    """Return a time in the unit that suits it, such as "1.5 min"."""
+    unit, size, _ = next(row for row in _UNITS if row[2] is None or seconds < row[2])
+    amount = seconds / size
+    return f"{amount:#.2g} {unit}" if amount < 1 else f"{amount:,.1f} {unit}"
 
 
 def gib(count: int) -> str:
@@ -50,7 +50,9 @@ def cost_of(row: OnDevice) -> str:
 
 
 def peak_of(row: OnDevice, peak_bytes: int | None) -> str:
-    """Return the memory at the peak, marked where it does not fit; empty where it is not known."""
+    """Return the memory at the peak, with a sign before it where that does not fit; empty where it
+    is not known.
+    """
     if peak_bytes is None:
         return ""
     return (TOO_LARGE if row.fits_memory is False else "") + _sign(row) + gib(peak_bytes)
@@ -59,22 +61,27 @@ def peak_of(row: OnDevice, peak_bytes: int | None) -> str:
 def device_columns(
     rows: Sequence[StrategyResult], device: Device | None
 ) -> dict[str, Callable[[StrategyResult], str]]:
-    """Return the columns of what is known of a device, each with what it shows of a row."""
+    """Return the columns that a table of strategies gets from a calibrated device: by its heading,
+    a function that returns the cell of a row. Columns whose numbers are not known for any row are
+    left out.
+    """
     columns: dict[str, Callable[[StrategyResult], str]] = {}
     if device is None:
         return columns
-    time, memory = device.time_residual, device.memory_residual
+    time, memory = margin(device.time_residual), margin(device.memory_residual)
     if any(row.on_device.seconds is not None for row in rows):
-        columns["time" + margin(time)] = lambda row: time_of(row.on_device)
+        columns["time" + time] = lambda row: time_of(row.on_device)
     if any(row.counts.peak_bytes is not None for row in rows):
-        columns["peak" + margin(memory)] = lambda row: peak_of(row.on_device, row.counts.peak_bytes)
+        columns["peak" + memory] = lambda row: peak_of(row.on_device, row.counts.peak_bytes)
     if any(row.on_device.cost is not None for row in rows):
-        columns["cost" + margin(time)] = lambda row: cost_of(row.on_device)
+        columns["cost" + time] = lambda row: cost_of(row.on_device)
     return columns
 
 
 def margin(residual: float | None) -> str:
-    """Return how far a fitted number may be off, to follow it; empty where nothing was measured."""
+    """Return how far a fitted number may be off, such as " ±2.1%", to stand behind it; empty where
+    nothing was measured.
+    """
     return "" if residual is None else f" ±{100 * residual:.1f}%"
 
 
@@ -83,47 +90,55 @@ def _sign(row: OnDevice) -> str:
 
 
 def report_facts(report: Mapping[str, Any]) -> dict[str, str]:
-    """Return what check.json says of its device, and of an epoch on it."""
-    facts, row, basis = report["calibration"], report["strategy"], report["basis"]
-    if facts is None:
-        return {}
-    epoch = OnDevice(**{name: row[name] for name in ("seconds", "cost", "is_extrapolated")})
-    time, memory = (margin(facts[f"{name}_residual"]) for name in ("time", "memory"))
-    words = {
-        time: time_of(epoch),
-        f"{memory} at the peak": peak_of(epoch, row["peak_bytes"]),
-        f"{time} is the cost": cost_of(epoch),
-    }
-    shown = ", ".join(f"{text}{after}" for after, text in words.items() if text)
-    widest = round_up(basis["max_length"], basis["pad_to_multiple_of"])
-    return {**described(facts, widest), "epoch": shown}
-
-
-def described(facts: Mapping[str, Any], widest: int) -> dict[str, str]:
-    """Return what a report says of its calibration, each with a word before it.
+    """Return what a check's report says of its device and of an epoch on it: each text by the word
+    that stands before it. Empty without a calibration.
 
     Args:
-        facts: the calibration, as in the report.
+        report: the content of check.json.
+    """
+    calibration, numbers, basis = report["calibration"], report["strategy"], report["basis"]
+    if calibration is None:
+        return {}
+    epoch = OnDevice(**{name: numbers[name] for name in ("seconds", "cost", "is_extrapolated")})
+    time, memory = (margin(calibration[f"{name}_residual"]) for name in ("time", "memory"))
+    texts = {
+        time: time_of(epoch),
+        f"{memory} at the peak": peak_of(epoch, numbers["peak_bytes"]),
+        f"{time} is the cost": cost_of(epoch),
+    }
+    shown = ", ".join(f"{text}{ending}" for ending, text in texts.items() if text)
+    widest = round_up(basis["max_length"], basis["pad_to_multiple_of"])
+    return {**device_facts(calibration, widest), "epoch": shown}
+
+
+def device_facts(calibration: Mapping[str, Any], widest: int) -> dict[str, str]:
+    """Return what a report says of its calibration: each text by the word that stands before it.
+
+    Args:
+        calibration: the calibration, as in the report.
         widest: tokens of the widest row that a batch may have.
     """
-    words = {"device": _device(facts)}
-    if (most := facts["tokens_that_fit"]) is not None:
-        words["fits"] = f"tokens_per_batch up to {most:,}"
-        if not most:
+    words = {"device": _device(calibration)}
+    if (fitting := calibration["tokens_that_fit"]) is not None:
+        words["fits"] = f"tokens_per_batch up to {fitting:,}"
+        if not fitting:
             words["fits"] = "no batch, whatever its size"
-        elif most < widest:
-            words["fits"] = f"at most {most:,} tokens, not even one row of {widest:,}"
+        elif fitting < widest:
+            words["fits"] = f"at most {fitting:,} tokens, not even one row of {widest:,}"
     return words
 
 
-def _device(facts: Mapping[str, Any]) -> str:
-    mixed = " mixed precision" if facts["mixed_precision"] else ""
-    dtype = [] if facts["dtype"] is None else [facts["dtype"] + mixed]
-    words = [facts["device"], *dtype, facts["model"]]
-    words += ["gradient checkpointing"] if facts["gradient_checkpointing"] else []
-    file = f"{one_line(facts['file'].rsplit('/', 1)[-1])}: " if facts["file"] else ""
-    text = file + ", ".join(one_line(each) for each in words)
-    if facts["is_estimate"]:
+def _device(calibration: Mapping[str, Any]) -> str:
+    """Return the line on a calibrated device: its file, the device, the model, how it was trained,
+    and whether the numbers are estimates.
+    """
+    mixed = " mixed precision" if calibration["mixed_precision"] else ""
+    dtype = [] if calibration["dtype"] is None else [calibration["dtype"] + mixed]
+    parts = [calibration["device"], *dtype, calibration["model"]]
+    parts += ["gradient checkpointing"] if calibration["gradient_checkpointing"] else []
+    file = f"{one_line(calibration['file'].rsplit('/', 1)[-1])}: " if calibration["file"] else ""
+    text = file + ", ".join(one_line(each) for each in parts)
+    if calibration["is_estimate"]:
         return f"{text}; an estimate of memory, nothing was measured"
-    text += "; its measurement was interrupted" if not facts["is_complete"] else ""
-    return f"{text}; time of the first epoch, which compiles" if facts["compile"] else text
+    text += "; its measurement was interrupted" if not calibration["is_complete"] else ""
+    return f"{text}; time of the first epoch, which compiles" if calibration["compile"] else text

@@ -148,44 +148,46 @@ class Entry:
 
 
 def explain_all(words: Sequence[str]) -> list[Entry]:
-    """All that several names mean, each of which may be of several words: `packing efficiency`.
+    """Return all that several names mean. A name may have several words, such as `packing
+    efficiency`: at each place, the longest run of words that is a name is taken.
 
     Raises:
         OptionError: nothing has one of the names.
     """
-    meanings: list[Entry] = []
-    first = 0
-    while first < len(words):
-        for last in range(len(words), first, -1):
+    found_entries: list[Entry] = []
+    start = 0
+    while start < len(words):
+        for end in range(len(words), start, -1):
             try:
-                meanings += explain(" ".join(words[first:last]))
+                found_entries += explain(" ".join(words[start:end]))
                 break
             except OptionError:
-                if last == first + 1:
+                # Not even the single word is a name.
+                if end == start + 1:
                     raise
-        first = last
-    return meanings
+        start = end
+    return found_entries
 
 
 def explain(name: str) -> list[Entry]:
-    """All that a name means.
+    """Return all that a name means.
 
     Raises:
         OptionError: nothing has that name; the message says the nearest.
     """
     # Headings have the number in them: `over 3 seeds`, `in 10 epochs`.
     name = re.sub(r"^(over|after|in) \d+\b", r"\1", name)
-    wanted = _plain(COLUMNS.get(name.lower(), name))
-    meanings = [entry for entry in entries() if _plain(entry.name) == wanted]
-    if not meanings:
+    target = _plain(COLUMNS.get(name.lower(), name))
+    matches = [entry for entry in entries() if _plain(entry.name) == target]
+    if not matches:
         known = {entry.name for entry in entries()} | set(COLUMNS)
-        near = did_you_mean(name, sorted(known)) or "run batchstat explain for all names"
-        raise OptionError(f"nothing is called {name!r}: {near}")
-    return meanings
+        suggestion = did_you_mean(name, sorted(known)) or "run batchstat explain for all names"
+        raise OptionError(f"nothing is called {name!r}: {suggestion}")
+    return matches
 
 
 def entries() -> Iterator[Entry]:
-    """Everything that has a name."""
+    """Yield everything that has a name."""
     for name, strategy in STRATEGIES.items():
         yield Entry(name, "strategy", _prose(strategy), tuple(_parameters(strategy)))
     for name, sampler in SAMPLERS.items():
@@ -196,9 +198,9 @@ def entries() -> Iterator[Entry]:
     yield from _parameters_and_settings()
     text = f"{_prose(CostModel)}\n\nBuilt in: {', '.join(KNOWN_MODELS)}."
     yield Entry("model", "estimate", text, tuple(_fields_told(CostModel).items()))
-    for name, words in _fields_told(CostModel).items():
+    for name, text in _fields_told(CostModel).items():
         if name not in parts(Model).keys:
-            yield Entry(name, "key of a model", words)
+            yield Entry(name, "key of a model", text)
     for name, model in KNOWN_MODELS.items():
         yield Entry(name, "model", f"The shape of {model.source}: {model.shape}.")
     for name, text in WORDS.items():
@@ -207,32 +209,38 @@ def entries() -> Iterator[Entry]:
 
 
 def _parameters_and_settings() -> Iterator[Entry]:
-    values = {"cost": COSTS}
-    for name, (owners, declared) in parameters().items():
-        facts = tuple(declared.values.items())
-        yield Entry(name, f"parameter of {', '.join(owners)}", declared.help, facts)
-        values[name] = declared.values
+    """Yield the parameters of strategies, the settings and the options, then the values that each
+    of them may have, such as `shuffled` of `order`.
+    """
+    values_of = {"cost": COSTS}
+    for name, (owners, option) in parameters().items():
+        facts = tuple(option.values.items())
+        yield Entry(name, f"parameter of {', '.join(owners)}", option.help, facts)
+        values_of[name] = option.values
     records: dict[str, type[DataclassInstance]] = {
         "setting": Settings,
         "option of reading": CorpusOptions,
         "option of calibrate": Setup,
     }
     for kind, record in records.items():
-        for name, declared in options_of(record).items():
-            facts = tuple(declared.values.items())
-            yield Entry(name, kind, declared.help.replace("`", ""), facts)
-            values[name] = declared.values
-    for parameter, meanings in values.items():
-        for name, text in meanings.items():
+        for name, option in options_of(record).items():
+            facts = tuple(option.values.items())
+            yield Entry(name, kind, option.help.replace("`", ""), facts)
+            values_of[name] = option.values
+    for parameter, values in values_of.items():
+        for name, text in values.items():
             yield Entry(name, f"value of {parameter}", text)
 
 
 def parameters() -> dict[str, tuple[list[str], Option]]:
-    """Return the parameters of strategies and samplers that are no settings: owners and meaning."""
+    """Return the parameters of strategies and samplers that are no shared settings: by its name,
+    which strategies and samplers have the parameter, and its declaration.
+    """
     kinds: dict[str, type[DataclassInstance]] = {**STRATEGIES, **SAMPLERS}
     fields_of = {owner: {field.name for field in fields(kind)} for owner, kind in kinds.items()}
     declarations: dict[str, Option] = {}
     for kind in kinds.values():
+        # Where several have a parameter of the same name, the first one's declaration stays.
         declarations = options_of(kind) | declarations
     return {
         name: ([owner for owner, names in fields_of.items() if name in names], declared)
@@ -241,14 +249,16 @@ def parameters() -> dict[str, tuple[list[str], Option]]:
 
 
 def _keys() -> Iterator[Entry]:
-    """Yield the files of results and their keys; a key with one meaning in several files, once."""
-    seen = set()
+    """Yield the files of results and the keys in them. A key that means the same in several files
+    is yielded once.
+    """
+    keys_seen = set()
     for file in ("profile", "compare", "buckets", "balance", "check"):
         yield Entry(f"{file}.json", "file", schema(file)["description"])
         for path, text in _described(schema(file)):
             entry = Entry(path.rpartition(".")[2].removesuffix("[]"), f"{file}.json {path}", text)
-            if (entry.name, text) not in seen:
-                seen.add((entry.name, text))
+            if (entry.name, text) not in keys_seen:
+                keys_seen.add((entry.name, text))
                 yield entry
 
 
@@ -257,24 +267,26 @@ def _plain(name: str) -> str:
 
 
 def _prose(documented: Any) -> str:
-    """Return a docstring without its sections, each paragraph on one line."""
+    """Return what a docstring says: each paragraph on one line, without sections such as `Args`."""
     paragraphs = (inspect.getdoc(documented) or "").split("\n\n")
     texts = (" ".join(part.split()).replace("`", "") for part in paragraphs)
     return "\n\n".join(t for t in texts if not t.startswith(("Attributes:", "Args:", "Raises:")))
 
 
 def _fields_told(record: "type[DataclassInstance]") -> dict[str, str]:
-    return {each.name: each.metadata["told"].replace("`", "") for each in fields(record)}
+    return {field.name: field.metadata["told"].replace("`", "") for field in fields(record)}
 
 
 def _parameters(strategy: type[Strategy]) -> Iterator[tuple[str, str]]:
+    """Yield what a strategy prescribes and its parameters, each with its default."""
     shared = {field.name for field in fields(Settings)}
     for key in ("order", "distribute", "remainder"):
-        if (value := getattr(strategy, key)) is not None:
-            yield key, value
+        if (prescribed := getattr(strategy, key)) is not None:
+            yield key, prescribed
     for field in fields(strategy):
         if field.name == "batch_size" and strategy.usual_batch_size is not None:
             yield field.name, f"as --batch-size, else {strategy.usual_batch_size}"
+        # A parameter of the same name as a setting takes the value of that.
         elif field.name in shared and field.name not in strategy.own_parameters:
             yield field.name, "as --" + field.name.replace("_", "-")
         else:
@@ -289,12 +301,14 @@ def _default(field: "Field[Any]") -> str:
 
 
 def _described(part: Mapping[str, Any], path: str = "") -> Iterator[tuple[str, str]]:
-    """Yield the keys of a JSON Schema that have a description, with their paths."""
+    """Yield the keys of a JSON Schema that have a description, each with its path, such as
+    `strategies[].padding_ratio`.
+    """
     if path and "description" in part:
         yield path, part["description"]
-    for name, below in part.get("properties", {}).items():
-        yield from _described(below, f"{path}.{name}" if path else name)
+    for name, property_schema in part.get("properties", {}).items():
+        yield from _described(property_schema, f"{path}.{name}" if path else name)
     if "items" in part:
         yield from _described(part["items"], f"{path}[]")
-    for other in part.get("anyOf", ()):
-        yield from _described(other, path)
+    for alternative in part.get("anyOf", ()):
+        yield from _described(alternative, path)

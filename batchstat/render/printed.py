@@ -6,15 +6,18 @@ from rich.console import Console, RenderableType
 
 from batchstat.errors import OptionError, printable, short
 from batchstat.planning.settings import Settings
-from batchstat.render.command_lines import changed
+from batchstat.render.command_lines import non_defaults
 from batchstat.render.recipes.writing import literal, refusal
 from batchstat.render.screens.preflight import preflight_screen
 from batchstat.simulation.compare.changes import Change
 from batchstat.trainers.preflight.report import Preflight
 
 _WIDTH = 100
+"""Characters of a line where the output does not go to a terminal."""
 _KEPT = ("seed", "gradient_accumulation_steps", "distribute", "remainder", "drop_last")
+"""Settings that the line to paste passes on to the sampler where they are not at their defaults."""
 _SIZES = ("tokens_per_batch", "batch_size", "pad_to_multiple_of")
+"""Parameters that the line to paste states where the strategy does not state them itself."""
 _RANK = "rank=trainer.args.process_index, world_size=trainer.args.world_size"
 _IMPORT = "from batchstat.training.integrations.huggingface import with_batches"
 
@@ -39,47 +42,56 @@ def show(report: Preflight) -> None:
     if not isinstance(report, Preflight):
         raise OptionError(f"report={short(report)}: must be what batchstat.preflight returned")
     screen = screen_of(report)
-    on = Console(highlight=False)
-    if on.is_jupyter or sys.stdout.isatty():
-        on.print(screen, crop=False)  # a line to paste is longer than a terminal is wide
+    console = Console(highlight=False)
+    # In a terminal or a notebook, rich knows how wide it is and shows colours.
+    if console.is_jupyter or sys.stdout.isatty():
+        console.print(screen, crop=False)  # a line to paste is longer than a terminal is wide
     else:
-        with (plain := Console(width=_WIDTH, highlight=False)).capture() as captured:
-            plain.print(screen, crop=False)
+        with (plain_console := Console(width=_WIDTH, highlight=False)).capture() as captured:
+            plain_console.print(screen, crop=False)
         # rich fills lines with blanks.
         sys.stdout.writelines(f"{line.rstrip()}\n" for line in captured.get().splitlines())
-    aside = Console(stderr=True, markup=False, highlight=False)
+    error_console = Console(stderr=True, markup=False, highlight=False)
     for warning in report.warnings:
-        aside.print(f"warning: {printable(warning.message)}", soft_wrap=True)
+        error_console.print(f"warning: {printable(warning.message)}", soft_wrap=True)
 
 
 def screen_of(report: Preflight) -> RenderableType:
-    """Return the report on an object or on a run, with lines to paste into its script."""
+    """Return the screen on a report of `batchstat.preflight`, with lines to paste into the user's
+    script.
+    """
     return preflight_screen(report, lambda change: line_of(report, change))
 
 
 def line_of(report: Preflight, change: Change) -> str:
-    """Return the line to paste into the script for a change; empty where there is none, since its
-    sampler would need to know what the data set has under which number.
+    """Return the line to paste into the user's script for a change. It is empty if there is none:
+    the sampler picks samples by their record numbers, which must be the indices of the script's
+    data set.
 
     Args:
-        report: what `batchstat.preflight(trainer)` returned, as it is called in the line.
+        report: what `batchstat.preflight(trainer)` returned; the line calls it `report`.
         change: the change.
     """
     observed, request = report.observed, change.row.request
+    # The trainer has an argument for the change, or the report is on a file.
     if change.line or observed is None:
         return change.line
+    # No sampler of record numbers can make these batches.
     if not observed.is_indexed or refusal("trainer", request):
         return ""
-    own = changed(request.settings, Settings)
-    given = {name: own[name] for name in _KEPT if name in own}
-    given |= {
+    settings = non_defaults(request.settings, Settings)
+    arguments = {name: settings[name] for name in _KEPT if name in settings}
+    arguments |= {
         name: change.row.params[name]
         for name in _SIZES
+        # None: the strategy has no such parameter. 1: the default, at which nothing is stated.
         if not request.sets(name) and change.row.params.get(name) not in (None, 1)
     }
-    words = [literal(request.spec), *(f"{key}={literal(value)}" for key, value in given.items())]
+    words = [literal(request.spec), *(f"{name}={literal(arguments[name])}" for name in arguments)]
+    # Each rank computes its own part of every step.
     if request.settings.world_size > 1:
         words.append(_RANK)
     sampler = f"batchstat.BatchSampler(report.profile, {', '.join(words)})"
     line = f"with_batches(trainer, {sampler})  # {_IMPORT}"
+    # Padding that the data set already holds must be taken out first, by a line of its own.
     return f"{observed.repair}, and {line}" if observed.repair else line

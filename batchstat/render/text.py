@@ -7,18 +7,20 @@ from batchstat.errors import counted, named_part, printable
 
 
 def percent(ratio: float, digits: int = 1) -> str:
-    """Return a ratio in percent; 0 and 100 only for exactly these."""
-    text = f"{100 * ratio:.{digits}f}"
-    least = f"{10**-digits:.{digits}f}"
-    if ratio > 0 and float(text) == 0:
-        return f"<{least}%"
-    if ratio < 1 and float(text) == 100:
+    """Return a ratio in percent, such as "12.3%". Only exactly 0 and exactly 1 are shown as 0% and
+    100%: others that round to these are "<0.1%" and ">99.9%".
+    """
+    rounded = f"{100 * ratio:.{digits}f}"
+    smallest = f"{10**-digits:.{digits}f}"
+    if ratio > 0 and float(rounded) == 0:
+        return f"<{smallest}%"
+    if ratio < 1 and float(rounded) == 100:
         return f">{100 - 10**-digits:.{digits}f}%"
-    return "0%" if ratio == 0 else f"{text}%"
+    return "0%" if ratio == 0 else f"{rounded}%"
 
 
 def with_share(count: int, total: int) -> tuple[str, str]:
-    """Return a count and its share of a total, for a column each."""
+    """Return a count and its share of a total, as the cells of two columns."""
     return f"{count:,}", percent(count / total)
 
 
@@ -32,25 +34,27 @@ def batches(number: int) -> str:
     return counted(number, "batch", "batches")
 
 
-def span(least: int, most: int) -> str:
-    """Return two numbers with a dash between, or one where they are equal."""
-    return f"{least:,}" if least == most else f"{least:,}-{most:,}"
+def span(first: int, last: int) -> str:
+    """Return a range such as "16-31"; where both ends are equal, that number alone."""
+    return f"{first:,}" if first == last else f"{first:,}-{last:,}"
 
 
-def one_line(name: str, most: int = 60) -> str:
-    """Return a name from the user's data on one line: controls escaped, a long one shortened
-    inside.
+def one_line(name: str, max_characters: int = 60) -> str:
+    """Return a name from the user's data on one line: control characters are escaped, and a long
+    name loses its middle.
     """
     text = printable(name)
-    half = (most - 1) // 2
-    return text if len(text) <= most else f"{text[:half]}…{text[-half:]}"
+    half = (max_characters - 1) // 2
+    return text if len(text) <= max_characters else f"{text[:half]}…{text[-half:]}"
 
 
-def class_name(label: str | None, most: int = 40) -> str:
-    """Return a label for people; a missing and an empty one are marked as such."""
+def class_name(label: str | None, max_characters: int = 40) -> str:
+    """Return a class label for people, a missing one as "(no label)" and an empty one as
+    "(empty)".
+    """
     if label is None:
         return "(no label)"
-    return one_line(label, most) if label else "(empty)"
+    return one_line(label, max_characters) if label else "(empty)"
 
 
 def tokenizer_name(name: str | None) -> str:
@@ -59,7 +63,7 @@ def tokenizer_name(name: str | None) -> str:
 
 
 def corpus_name(paths: list[str]) -> str:
-    """Return the files of a corpus in short: the first name and how many more there are."""
+    """Return a short name for a corpus: its first file, and how many more there are."""
     if not paths:
         return "lengths"
     name = named_part(paths[0]).rsplit("/", 1)[-1]
@@ -68,17 +72,17 @@ def corpus_name(paths: list[str]) -> str:
 
 
 def age(created: str, now: datetime) -> str:
-    """Return how long ago, in the largest unit."""
+    """Return how long ago `created` was, in the largest unit, such as "2 days ago"."""
     seconds = max(0.0, (now - datetime.fromisoformat(created)).total_seconds())
     for unit, size in (("day", 86_400), ("hour", 3_600), ("minute", 60)):
         if seconds >= size:
-            number = int(seconds // size)
-            return f"{number} {unit}{'s' if number != 1 else ''} ago"
+            whole_units = int(seconds // size)
+            return f"{whole_units} {unit}{'s' if whole_units != 1 else ''} ago"
     return "just now"
 
 
 def key_value(value: Any) -> str:
-    """Return a value of a trainer's configuration, as YAML has it."""
+    """Return a value of a trainer's configuration, written as in YAML."""
     words = {True: "true", False: "false", None: "null"}
-    named = value is None or isinstance(value, bool)
-    return words[value] if named else one_line(str(value))
+    is_word = value is None or isinstance(value, bool)
+    return words[value] if is_word else one_line(str(value))

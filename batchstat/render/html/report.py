@@ -5,7 +5,7 @@ import shlex
 from batchstat.errors import OptionError, arguments_named
 from batchstat.planning.settings import ResolvedSettings, Settings
 from batchstat.profiling.profile import Profile
-from batchstat.render.command_lines import changed, corpus_words, flags
+from batchstat.render.command_lines import corpus_words, flags, non_defaults
 from batchstat.render.html.pages import balance_page, buckets_page, comparison_page, profile_page
 from batchstat.render.html.what_if import what_if
 from batchstat.simulation.balance.report import BalanceReport
@@ -62,5 +62,5 @@ def to_html(result: Result, profile: Profile | None = None) -> str:
 
 def _command(basis: ResolvedSettings, strategy: str, **changes: str) -> str:
     """Return the command that simulates a strategy under these settings."""
-    values = {"strategy": strategy, **changed(basis, Settings), **changes}
+    values = {"strategy": strategy, **non_defaults(basis, Settings), **changes}
     return shlex.join(["batchstat", "compare", *flags(values)])

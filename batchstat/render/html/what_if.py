@@ -7,7 +7,7 @@ from typing import Any
 from batchstat.calibration.cost_model import CostModel
 from batchstat.errors import counted
 from batchstat.planning.settings import Settings
-from batchstat.render.command_lines import changed, flags, joined
+from batchstat.render.command_lines import flags, line_to_paste, non_defaults
 from batchstat.render.html.blocks import Table
 from batchstat.render.screens.comparison import strategy_columns
 from batchstat.render.text import percent
@@ -54,7 +54,7 @@ def what_if(
     choices = []
     for row in nearby.rows:
         values = {"strategy": row.result.label, **shared, "world_size": row.world_size}
-        command = joined(["batchstat", "compare", *flags(values), *ending])
+        command = line_to_paste(["batchstat", "compare", *flags(values), *ending])
         choices.append(
             {
                 "strategy": row.of.label,
@@ -89,7 +89,7 @@ def _shared(comparison: Comparison, nearby: Nearby) -> dict[str, Any]:
     """
     basis, model, device = comparison.basis, comparison.model, comparison.device
     current = comparison.current.request
-    settings = changed(basis, Settings)
+    settings = non_defaults(basis, Settings)
     # A batch size that only follows from the budget is left out: as a flag, it would also replace
     # the usual batch sizes of frameworks.
     size_follows = basis.batch_size == max(1, basis.tokens_per_batch // basis.widest)
@@ -108,7 +108,7 @@ def _shared(comparison: Comparison, nearby: Nearby) -> dict[str, Any]:
 
 def _shape(model: CostModel) -> str:
     """Return a model as `--model` reads it."""
-    shape = changed(model, CostModel)
+    shape = non_defaults(model, CostModel)
     return ",".join(f"{name}={str(value).lower()}" for name, value in shape.items())
 
 

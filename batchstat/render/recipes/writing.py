@@ -17,7 +17,7 @@ from batchstat.planning.strategies.base import Strategy
 from batchstat.planning.strategies.spec import RowRequest
 from batchstat.profiling.inputs import begins_with_chats
 from batchstat.profiling.profile import Profile
-from batchstat.render.command_lines import changed
+from batchstat.render.command_lines import non_defaults
 from batchstat.simulation.compare.learning_rate import LINEAR_SOURCE, SQUARE_ROOT_SOURCE
 from batchstat.tokenization.builtin import NAME as BUILTIN
 
@@ -154,12 +154,12 @@ def _sampler(
         raise OptionError(refused)
     # The launcher sets the ranks, the script counts the epochs and has the loss.
     elsewhere = ("world_size", "epoch", "loss")
-    written = {k: value for k, value in changed(settings, Settings).items() if k not in elsewhere}
+    own = {k: value for k, value in non_defaults(settings, Settings).items() if k not in elsewhere}
     return {
         "framework": framework,
         "lengths": lengths,
         "spec": request.spec,
-        "settings": written,
+        "settings": own,
         "origin": [] if origin is None else _lines_of(origin),
     }
 

@@ -11,8 +11,8 @@ from rich.text import Text
 from batchstat.documents.device import calibrated
 from batchstat.errors import counted, printable
 from batchstat.planning.settings import ResolvedSettings, Settings
-from batchstat.render.command_lines import changed
-from batchstat.render.device import described
+from batchstat.render.command_lines import non_defaults
+from batchstat.render.device import device_facts
 from batchstat.render.text import class_name, corpus_name, one_line, span, tokenizer_name
 from batchstat.simulation.device import Device
 from batchstat.simulation.results import StrategyResult
@@ -241,7 +241,7 @@ def basis_line(
         overflows: whether to say what happens to samples longer than `max_length`.
         cuts: whether to show `max_length`: not where it is only the longest sample that was seen.
     """
-    not_default = changed(basis, Settings).keys()
+    not_default = non_defaults(basis, Settings).keys()
     seed = "" if basis.order == "file" else f", seed {basis.seed}"
     epoch = f", epoch {basis.epoch}" if basis.epoch else ""
     overflow = f" ({basis.overflow})" if overflows else ""
@@ -282,7 +282,7 @@ def device_lines(device: Device | None, basis: ResolvedSettings) -> Iterator[Lin
     facts = calibrated(device, basis.widest)
     if facts is None:
         return
-    for word, text in described(facts, basis.widest).items():
+    for word, text in device_facts(facts, basis.widest).items():
         is_apart = word == "device" and basis.world_size > 1 and device and device.is_timed
         yield Line(word, f"{text}; {_APART}" if is_apart else text)
 

@@ -42,7 +42,9 @@ class BundleError(Exception):
 
 
 def main() -> None:
-    """Write or check the files."""
+    """Write d3.js and D3-LICENSE, or, with `--check`, fail if they are not what would be
+    written.
+    """
     parser = argparse.ArgumentParser(description="Make d3.js and D3-LICENSE.")
     parser.add_argument("--check", action="store_true", help="fail if the files differ")
     is_check = parser.parse_args().check
@@ -59,39 +61,48 @@ def main() -> None:
 
 
 def bundle() -> dict[str, bytes]:
-    """Return the files by name."""
+    """Return the files d3.js and D3-LICENSE by their names: npm installs the packages into a
+    temporary folder, and esbuild makes one file of what the charts import from them.
+    """
     npm = which("npm")
     if npm is None:
         raise BundleError("npm not found: install Node.js, which brings it")
     with tempfile.TemporaryDirectory() as folder:
-        wanted = [f"{name}@{version}" for name, version in (*PACKAGES.items(), BUNDLER)]
-        install = [npm, "install", *_NPM.split(), *_QUIET.split(), *wanted]
+        pinned_packages = [f"{name}@{version}" for name, version in (*PACKAGES.items(), BUNDLER)]
+        install = [npm, "install", *_NPM.split(), *_QUIET.split(), *pinned_packages]
         _run(install, folder, "npm cannot install the packages")
         modules = Path(folder, "node_modules")
-        entry = Path(folder, "entry.js")
-        entry.write_text(ENTRY, encoding="utf-8")
+        entry_file = Path(folder, "entry.js")
+        entry_file.write_text(ENTRY, encoding="utf-8")
         esbuild = str(modules / ".bin" / "esbuild")
-        code = _run([esbuild, entry.name, *_OPTIONS.split()], folder, "esbuild failed")
+        code = _run([esbuild, entry_file.name, *_OPTIONS.split()], folder, "esbuild failed")
         return {"d3.js": _head() + code, "D3-LICENSE": _licences(modules)}
 
 
 def _run(command: list[str], folder: str, failure: str) -> bytes:
-    done = subprocess.run(command, cwd=folder, capture_output=True, check=False)
-    if done.returncode:
-        lines = done.stderr.decode(errors="replace").splitlines()
-        sentence = next((line for line in lines if len(line.split()) > _CODE_WORDS), "no message")
-        raise BundleError(f"{failure}: {sentence.removeprefix('npm error ')}")
-    return done.stdout
+    """Run a command in a folder and return its output. If it fails, raise BundleError with
+    `failure` and the first sentence of its own message.
+    """
+    process = subprocess.run(command, cwd=folder, capture_output=True, check=False)
+    if process.returncode:
+        lines = process.stderr.decode(errors="replace").splitlines()
+        message = next((line for line in lines if len(line.split()) > _CODE_WORDS), "no message")
+        raise BundleError(f"{failure}: {message.removeprefix('npm error ')}")
+    return process.stdout
 
 
 def _head() -> bytes:
-    """Return a first line that names the parts and where their licences are."""
+    """Return the first line of d3.js: a comment that names the packages in it, and where their
+    licences are.
+    """
     parts = ", ".join(f"{name} {version}" for name, version in PACKAGES.items())
     return f"/* {parts}; licences in D3-LICENSE; made by bundle.py */\n".encode()
 
 
 def _licences(modules: Path) -> bytes:
-    """Return the licence of every package, each distinct text once."""
+    """Return the licences of all packages. A text that several packages share stands there once,
+    below all their names.
+    """
     names_of: dict[str, list[str]] = {}
     for name, version in PACKAGES.items():
         text = (modules / name / "LICENSE").read_text(encoding="utf-8").strip()
