@@ -177,6 +177,7 @@ def explain(name: str) -> list[Entry]:
     """
     # Headings have the number in them: `over 3 seeds`, `in 10 epochs`.
     name = re.sub(r"^(over|after|in) \d+\b", r"\1", name)
+    # A heading of a screen may differ from the key that it shows.
     target = _plain(COLUMNS.get(name.lower(), name))
     matches = [entry for entry in entries() if _plain(entry.name) == target]
     if not matches:

@@ -57,11 +57,11 @@ def title(check: Check) -> str:
         return one_line(check.name)
     corpus, tokenizer = check.report["corpus"], check.report["tokenizer"]
     return corpus_line(
-        [source["path"] for source in corpus["sources"]],
-        tokenizer["name"] if tokenizer else None,
-        corpus["samples"],
-        check.report["lengths"]["sum"],
-        corpus["unreadable"],
+        paths=[source["path"] for source in corpus["sources"]],
+        tokenizer=tokenizer["name"] if tokenizer else None,
+        samples=corpus["samples"],
+        tokens=check.report["lengths"]["sum"],
+        unreadable=corpus["unreadable"],
     )
 
 
@@ -124,14 +124,15 @@ def _sentence(outcome: Outcome) -> str:
     """
     limit = outcome.limit
     name = _LABELS.get(limit.path, one_line(limit.path))
-    over = _points(outcome.over, outcome)
+    over = _excess_text(outcome.over, outcome)
     # The limit is on the change since a baseline, and not on the value itself.
     if limit.is_difference:
         assert outcome.before is not None
         before, value = shown_apart(outcome.before, outcome.value, limit.kind)
         verb = "rose" if limit.bound == "max-increase" else "fell"
-        most = _change(outcome)[1]
-        return f"{name} {verb} from {before} to {value}, which is {over} over the limit of {most}"
+        allowed = _change(outcome)[1]
+        change = f"{name} {verb} from {before} to {value}"
+        return f"{change}, which is {over} over the limit of {allowed}"
     value, threshold = shown_apart(outcome.value, limit.threshold, limit.kind)
     side = "under" if limit.bound == "min" else "over"
     return f"{name} is {value}, which is {over} {side} the limit of {threshold}"
@@ -202,15 +203,16 @@ def _change(outcome: Outcome) -> tuple[str, str]:
     return shown_apart(change, allowed, limit.kind, difference=True)
 
 
-def _points(number: Number, outcome: Outcome) -> str:
+def _excess_text(excess: Number, outcome: Outcome) -> str:
     """Return how far a value is beyond its limit, with as many digits as needed to see that it is
     not 0.
     """
     kind = outcome.limit.kind
     if kind == "count":
-        number = int(number)
+        # Counts are whole numbers, but their excess was computed as a float.
+        excess = int(excess)
     for digits in range(2, _MOST_DIGITS):
-        shown_text = shown(number, kind, difference=True, digits=digits)
-        if number == 0 or any(digit in shown_text for digit in "123456789"):
+        shown_text = shown(excess, kind, difference=True, digits=digits)
+        if excess == 0 or any(digit in shown_text for digit in "123456789"):
             break
     return printable(shown_text)

@@ -82,6 +82,7 @@ def blocks(*parts: RenderableType | Block) -> tuple[Block, ...]:
             case Text():
                 page_blocks += [Line("", part.plain)] if part.plain else []
             case _:
+                # Any other part is a table, which takes the caption before it.
                 table = _table(part)
                 page_blocks.append(replace(table, caption=caption or table.caption))
                 caption = ""

@@ -96,10 +96,8 @@ def comparison_page(
     if comparison.current.trained is not None:
         title = "Trained tokens and their weights"
         sections.append(Section("weights", title, blocks(*trained_details(comparison))))
-    facts, document = (
-        comparison_screen.comparison_facts(comparison),
-        comparison_document(comparison),
-    )
+    facts = comparison_screen.comparison_facts(comparison)
+    document = comparison_document(comparison)
     return _page("compare", profile, facts, sections, document, comparison.warnings, panel)
 
 
@@ -227,7 +225,7 @@ def _histogram(profile: Profile) -> Table:
 
 
 def _classes(profile: Profile) -> Table:
-    """Return the table of the largest classes, with a note on how many smaller ones are left
+    """Return the table of the largest classes, with a note on how many smaller ones it leaves
     out.
     """
     largest = profile.classes[:MOST_ENTRIES]

@@ -34,11 +34,11 @@ def to_html(result: Result, profile: Profile | None = None) -> str:
     """
     match result:
         case Profile():
-            return profile_page(result, None, "batchstat compare")
+            return profile_page(result, padding=None, next_command="batchstat compare")
         case Comparison():
             basis = result.basis
             words = [] if profile is None else corpus_words(profile)
-            panel = what_if(result, nearby(result), words, {})
+            panel = what_if(result, nearby(result), words, replaced={})
             return comparison_page(
                 result,
                 profile,

@@ -61,6 +61,9 @@ def _together(report: BalanceReport) -> dict[int, list[str]]:
 
 
 def _title(report: BalanceReport) -> str:
+    """Return the title: the sampler that balances the classes, and how often it shows each sample
+    of the smallest and of the largest class.
+    """
     row = report.recommended
     if row is None:
         return "How often each sample is seen per epoch, by class"
@@ -79,17 +82,17 @@ def _balance(figure: Figure, report: BalanceReport, places: dict[float, int]) ->
     axes = figure.subplots()
     classes = report.samplers[0].classes
     all_factors = [_seen(drawn) for row in report.samplers for drawn in row.classes]
-    floor = _factor_axis(axes, all_factors)
+    # On a log axis, 0 is drawn at the left end.
+    left_end = _factor_axis(axes, all_factors)
     for place, i in places.items():
-        # A class that is never drawn is shown at the left end.
-        factors = [max(_seen(row.classes[i]), floor) for row in report.samplers]
+        factors = [max(_seen(row.classes[i]), left_end) for row in report.samplers]
         axes.plot([min(factors), max(factors)], [place, place], color=style.PALE_GREY, zorder=1)
     axes.axvline(1, color=style.PALE_GREY, linewidth=0.8, zorder=0)
-    together = _together(report)
-    for sampler, names in together.items():
+    names_of = _together(report)
+    for sampler, names in names_of.items():
         row = report.samplers[sampler]
         axes.plot(
-            [max(_seen(row.classes[i]), floor) for i in places.values()],
+            [max(_seen(row.classes[i]), left_end) for i in places.values()],
             list(places),
             linestyle="none",
             marker=_MARKERS[sampler % len(_MARKERS)],
@@ -105,11 +108,12 @@ def _balance(figure: Figure, report: BalanceReport, places: dict[float, int]) ->
     style.row_axis(axes, labels)
     # `row_places` leaves this row free where it leaves out classes.
     if hidden := len(classes) - len(places):
-        across: dict[str, Any] = {"transform": axes.get_yaxis_transform(), "fontstyle": "italic"}
-        style.note(axes, 0.01, style.LARGEST, f"{hidden:,} more classes", **across)
+        # x from 0 to 1 across the chart, y by places.
+        look: dict[str, Any] = {"transform": axes.get_yaxis_transform(), "fontstyle": "italic"}
+        style.note(axes, 0.01, style.LARGEST, f"{hidden:,} more classes", **look)
     axes.set_xlabel("times that each sample is seen per epoch, on average")
-    width = sum(len(name) for names in together.values() for name in names)
-    style.key(axes, columns=5 if width < _LONG_KEY else 3)
+    characters = sum(len(name) for names in names_of.values() for name in names)
+    style.key(axes, columns=5 if characters < _LONG_KEY else 3)
 
 
 def _look(row: SamplerResult, sampler: int) -> dict[str, Any]:
@@ -213,8 +217,8 @@ def _coverage(figure: Figure, report: BalanceReport) -> None:
         textwrap.fill(", ".join(names), 30, break_on_hyphens=False) for names in lines.values()
     ]
     heights = [_LABEL_HEIGHT * (text.count("\n") + 1) for text in texts]
-    shares = [_shares(report.samplers[place]) for place in lines]
-    ends = spread([each[-1] for each in shares], heights)
+    shares = [_shares(report.samplers[sampler]) for sampler in lines]
+    ends = spread([coverage[-1] for coverage in shares], heights)
     for sampler, values, text, end in zip(lines, shares, texts, ends, strict=True):
         colour = style.SERIES[sampler % len(style.SERIES)]
         axes.plot(

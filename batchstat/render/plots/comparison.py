@@ -25,8 +25,9 @@ def comparison_plots(comparison: Comparison) -> dict[str, Picture]:
     compute come first.
     """
     rows = sorted(comparison.strategies, key=lambda row: -row.counts.compute)
-    longest_label_lines = max(_wrapped(row.label).count("\n") for row in rows)
-    height = 1.7 + len(rows) * (0.4 + 0.13 * longest_label_lines)
+    extra_lines = max(_wrapped(row.label).count("\n") for row in rows)
+    # In inches: a long label takes several lines.
+    height = 1.7 + len(rows) * (0.4 + 0.13 * extra_lines)
     return {
         "padding": Picture(lambda figure: _padding(figure, comparison, rows), height),
         "batches": batches_picture(comparison),

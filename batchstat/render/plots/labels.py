@@ -71,6 +71,7 @@ def place_labels(
         # A line begins inside its own dot, and inside the dots that lie on that.
         obstacles = [*placed, *(dot_mark for dot_mark in marks if not dot_box.overlaps(dot_mark))]
         crosses = any(point.overlaps(mark) for point in _line(dot, box) for mark in obstacles)
+        # Nor may the label cover the line of an earlier one.
         return crosses or any(point.overlaps(box) for point in lines_drawn)
 
     for (x, y), (width, height) in zip(dots, sizes, strict=True):

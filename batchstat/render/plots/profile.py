@@ -142,6 +142,7 @@ def _percentiles(axes: Axes, stats: LengthStats, position: Callable[..., Any]) -
             clip_on=False,
             label="_percentile",
         )
+        # Near an end of the axis, a label is aligned inwards so that it does not stick out.
         align = "center" if 0.06 < share < 0.94 else "left" if share < 0.5 else "right"
         look = {"transform": axes.get_xaxis_transform(), "ha": align, "va": "baseline"}
         style.note(axes, x, 1.012 + 0.05 * level, label, **look)

@@ -283,9 +283,9 @@ def shares_of_axis(axes: Axes, positions: Iterable[float]) -> list[float]:
 
 
 def end_of_axis(values: Iterable[float], least: float) -> float:
-    """Return where an axis of these values ends, at `least` or above. It ends before the first
-    value that is far above the next lower one, since one outlier would squeeze all other values:
-    [1, 1.5, 2, 40] end at 2.
+    """Return the end of an axis for these values: the largest one before the first jump to more
+    than `_FAR_ABOVE` times, and `least` or more. An outlier would squeeze all other values: [1,
+    1.5, 2, 40] end at 2.
     """
     end = least
     for value in sorted(values):

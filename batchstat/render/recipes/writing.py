@@ -74,6 +74,7 @@ def recipe(
     """
     sampler = _sampler(framework, lengths, request, settings, origin)
     strategy, basis = request.strategy, request.settings
+    # Packed samples stand end to end in one row without padding, which needs another collator.
     flat = strategy.packs_rows
     trained = profile.trained is not None
     # A script that packs rows, or trains on some tokens only, trains a language model: no labels.
@@ -108,7 +109,8 @@ def recipe(
         flat=flat,
         labels={name: i for i, name in enumerate(classes or ())},
         padding=_padding(strategy),
-        # A row of max_length may be padded to the next multiple.
+        # The model's positions: a row has at most max_length, a packed one the whole budget, and
+        # either may be padded to the next multiple.
         positions=max(basis.max_length, basis.tokens_per_batch if flat else 0)
         + basis.pad_to_multiple_of,
         model=model,
@@ -153,13 +155,14 @@ def _sampler(
     if refused is not None:
         raise OptionError(refused)
     # The launcher sets the ranks, the script counts the epochs and has the loss.
-    elsewhere = ("world_size", "epoch", "loss")
-    own = {k: value for k, value in non_defaults(settings, Settings).items() if k not in elsewhere}
+    written_settings = non_defaults(settings, Settings)
+    for name in ("world_size", "epoch", "loss"):
+        written_settings.pop(name, None)
     return {
         "framework": framework,
         "lengths": lengths,
         "spec": request.spec,
-        "settings": own,
+        "settings": written_settings,
         "origin": [] if origin is None else _lines_of(origin),
     }
 

@@ -49,6 +49,7 @@ class Advisor:
             gain = f"{self.speed_up(changes.fastest)} with {_trade_off(changes.fastest)}"
             yield Line("or", f"{changes.fastest.row.label}: {gain}")
             yield from self._pasted(changes.fastest)
+        # Without a setup that fits, what packing would give is beside the point.
         if changes.packed is not None and changes.best is not None:
             packed = changes.packed
             # A line to paste may end in a comment, which is no part of the name.
@@ -126,12 +127,13 @@ class Advisor:
         return f"tokens_per_batch={self.basis.tokens_per_batch:,}"
 
     def _to_fit(self) -> str:
-        """Return how to make batches fit the device, in words that follow a sentence on what does
-        not fit.
+        """Return what to change so that batches fit the device, as the end of a sentence on what
+        does not fit.
         """
         fitting = None if self.device is None else self.device.tokens_that_fit(self.basis.widest)
         if fitting is None:
             return ": lower --tokens-per-batch"
+        # Weights and optimizer alone need more memory than there is.
         if not fitting:
             return ", nor does any other batch"
         # Not even one row of the longest samples fits.
@@ -140,16 +142,17 @@ class Advisor:
         return f": set --tokens-per-batch {fitting} to fit all of them"
 
     def _ruled_out(self) -> str:
-        """Return a sentence on the row that needs the least compute, if another one is recommended:
-        why it is not. Empty if the recommended one needs the least.
+        """Return a sentence on the row with the least compute, if it may not be recommended: why
+        that is. Empty if there is no such row.
         """
         row = self.changes.ruled_out
         if row is None:
             return ""
         counts = row.counts
         if counts.reducible_peak > self.basis.tokens_per_batch:
-            number = counts.over_budget_batches
-            subject = f"{number:,} of its {counts.batches:,} batches" if number else "batches"
+            exceeding = counts.over_budget_batches
+            # A strategy with a budget of its own counts only the batches above that one.
+            subject = f"{exceeding:,} of its {counts.batches:,} batches" if exceeding else "batches"
             largest = f"the largest has {counts.max_batch_tokens:,} tokens"
             reason = f"{subject} exceed {self._budget} ({largest})"
         elif row.on_device.fits_memory is False:

@@ -29,7 +29,7 @@ def balance_screen(
         command: returns the command that batches a sampler's samples with the same settings.
         details: whether the tables of all other numbers follow.
     """
-    parts = [*balance_facts(report, details), Text(), sampler_table(report), Text()]
+    parts = [*balance_facts(report, with_defaults=details), Text(), sampler_table(report), Text()]
     parts += recommendation(report, command)
     if details:
         return Group(*parts, Text(), *balance_details(report))

@@ -42,7 +42,7 @@ def comparison_screen(
         command: returns the line to paste for a change, with the same settings.
         details: whether the tables of all other numbers follow.
     """
-    parts: list[RenderableType] = [*comparison_facts(comparison, details)]
+    parts: list[RenderableType] = [*comparison_facts(comparison, with_defaults=details)]
     parts += [Text(), strategy_table(comparison), Text(), *comparison_advice(comparison, command)]
     if details:
         parts += [Text(), *comparison_details(comparison)]
@@ -111,8 +111,9 @@ def strategy_columns(
     speed_up: Callable[[StrategyResult], float],
     comparison: Comparison,
 ) -> dict[str, Callable[[StrategyResult], str]]:
-    """Return the columns of the table: by its heading, a function that returns the cell of a row. A
-    column is left out if it would be the same, or empty, in every row.
+    """Return the columns of the table: by its heading, a function that returns the cell of a row.
+    Some are always there; the others only if they have something to say, such as a number that
+    differs between rows.
 
     Args:
         rows: all rows of the table.

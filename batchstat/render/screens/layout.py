@@ -17,7 +17,7 @@ from batchstat.render.text import class_name, corpus_name, one_line, span, token
 from batchstat.simulation.device import Device
 from batchstat.simulation.results import StrategyResult
 
-_APART = "communication between ranks is not in the times"
+_NO_COMMUNICATION = "communication between ranks is not in the times"
 
 _GAP, _LEAST_NAME, _LONG_HEADING = 2, 14, 14
 """Blanks between two columns, the least width of a column of names, and the longest heading that
@@ -201,6 +201,8 @@ def folded(label: str, width: int) -> str:
     """
     lines, remaining = [], label
     while len(remaining) > width:
+        # After the last mark that fits. Without one, rfind gives -1, so the sum is 0 and the line
+        # is broken at its width.
         break_at = max(remaining.rfind(mark, 0, width) for mark in ":,") + 1 or width
         lines.append(remaining[:break_at])
         remaining = remaining[break_at:]
@@ -283,8 +285,9 @@ def device_lines(device: Device | None, basis: ResolvedSettings) -> Iterator[Lin
     if facts is None:
         return
     for word, text in device_facts(facts, basis.widest).items():
-        is_apart = word == "device" and basis.world_size > 1 and device and device.is_timed
-        yield Line(word, f"{text}; {_APART}" if is_apart else text)
+        # A calibration measures one device alone.
+        needs_note = word == "device" and basis.world_size > 1 and device and device.is_timed
+        yield Line(word, f"{text}; {_NO_COMMUNICATION}" if needs_note else text)
 
 
 def batch_size(row: StrategyResult) -> str:

@@ -124,12 +124,14 @@ def _basis(report: Preflight) -> str:
     profile, row, observed = report.samples.profile, report.simulation.row, report.observed
     basis = replace(row.request.settings, loss=None)  # it has a line of its own
     longer = profile.stats.max > basis.max_length
-    # A recorded run has no max_length: it shows only the lengths after truncation.
+    # In a recorded run, max_length is no setting but the longest sample that was seen.
     cuts = observed is None or observed.run is None
     text = basis_line(basis, with_defaults=False, order=_order(report), overflows=longer, cuts=cuts)
-    # Without given batches, those of the plan have a strategy to name.
+    # The batches are simulated, by a strategy that has a name.
     if observed is None or observed.batches is None:
         return f"{row.label} · {text}"
+    # The batches were read. Those of a loader have no strategy; those of prepared rows have the
+    # trainer's.
     strategy = "" if observed.rows is None else report.setup.batching.strategy.text
     return " · ".join(filter(None, (strategy, text, observed.padded)))
 
@@ -139,7 +141,7 @@ def _loss(report: Preflight) -> str:
     nothing is known of trained tokens.
     """
     row, observed = report.simulation.row, report.observed
-    # A loop with a loss of its own: the reason depends on how it was observed.
+    # The loop has a loss of its own, whose weights are not known: say what is known of it.
     if row.request.settings.loss == UNKNOWN:
         if observed is None or observed.trainer is None:
             return "the loop's own: not known"
@@ -201,6 +203,7 @@ def _data(report: Preflight) -> Iterator[str]:
     """
     counts, samples, stats = report.simulation.row.counts, report.samples, report.profile.stats
     observed = report.observed
+    # The row's count also has the samples lost before batching, which `samples.profile` lacks.
     dropped = counts.dropped_samples - samples.lost.dropped_samples
     kept = len(samples.profile) - dropped
     total = counted(len(report.profile), "sample")
@@ -232,7 +235,7 @@ def _steps(report: Preflight) -> Iterator[str]:
     per_step = f"{samples} samples and {tokens:,.0f} tokens each"
     run = None if report.observed is None else report.observed.run
     if run is not None and not (run.is_dry and run.trainer):
-        # How long an epoch, or the whole training, would have been is not seen.
+        # Only a dry run of a Trainer reads a whole epoch, and knows how long training lasts.
         yield f"{report.steps_per_epoch:,} of {counts.batches:,} batches"
         yield per_step
         return

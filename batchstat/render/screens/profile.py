@@ -82,11 +82,11 @@ def identity(profile: Profile, now: datetime) -> RenderableType:
 def profile_line(profile: Profile) -> str:
     """Return a corpus in one line: its files, its tokenizer, its size."""
     return corpus_line(
-        [source.path for source in profile.corpus.sources],
-        profile.tokenizer.name if profile.tokenizer else None,
-        len(profile),
-        profile.stats.sum,
-        profile.corpus.unreadable,
+        paths=[source.path for source in profile.corpus.sources],
+        tokenizer=profile.tokenizer.name if profile.tokenizer else None,
+        samples=len(profile),
+        tokens=profile.stats.sum,
+        unreadable=profile.corpus.unreadable,
     )
 
 
@@ -107,14 +107,16 @@ def missing_lines(profile: Profile) -> Iterator[Line]:
     ]
     if reasons:
         lines = [", ".join(reasons), *(one_line(fault, 200) for fault in corpus.faults)]
+        # A profile keeps only the first few faults.
         if corpus.unreadable > len(corpus.faults):
             lines.append(f"… and {corpus.unreadable - len(corpus.faults):,} more")
         yield Line("skipped", "\n".join(lines))
 
 
 def _bar(count: int, most: int, console: Console) -> Text:
-    """Return a bar of a histogram, drawn to an eighth of a character by block characters, or in
-    whole characters where the console has only ASCII. A count above 0 is always seen.
+    """Return the bar of a count, where `most` is the count of the longest bar. It is drawn to an
+    eighth of a character by block characters, or in whole characters where the console has only
+    ASCII. A count above 0 is always seen.
     """
     room = min(_LONGEST_BAR, console.width - _BESIDE_BAR)
     if console.options.ascii_only:
@@ -150,7 +152,7 @@ def percentile_table(profile: Profile) -> Table:
     """Return the table with the mean, the percentiles and the maximum of the lengths."""
     stats = profile.stats
     table = _numbers("mean", "p50", "p90", "p95", "p99", "p99.9", "max")
-    observed = [f"{stats.percentile(place):,}" for place in (500, 900, 950, 990, 999)]
+    observed = [f"{stats.percentile(thousandths):,}" for thousandths in (500, 900, 950, 990, 999)]
     table.add_row(f"{stats.mean:,.1f}", *observed, f"{stats.max:,}")
     return table
 
@@ -175,6 +177,7 @@ def truncation_table(profile: Profile, arrow: str) -> Table:
 
 def trained_line(profile: Profile) -> str:
     """Return the line on how many tokens carry loss. It is shown only for profiles that know it."""
+    # These are None only in profiles that do not know their trained tokens.
     share = percent((profile.trained_tokens or 0) / max(profile.stats.sum, 1))
     untrained = profile.untrained_samples or 0
     words = f"{counted(untrained, 'sample')} with none" if untrained else "every sample has some"
@@ -187,6 +190,7 @@ def trained_table(profile: Profile) -> Table:
     """
     rows = table("max_length", "lost trained tokens", "", "untrained samples", "")
     for candidate in profile.truncation:
+        # These are None only in profiles that do not know their trained tokens.
         lost = with_share(candidate.trained_tokens or 0, max(profile.trained_tokens or 0, 1))
         untrained = with_share(candidate.untrained_samples or 0, len(profile))
         rows.add_row(f"{candidate.max_length:,}", *lost, *untrained)
