@@ -74,7 +74,6 @@ class Strategy(Current):
     """
 )
 def command(options: Options) -> None:
-
     from batchstat.cli.current import current_of
     from batchstat.cli.inputs import read_inputs
     from batchstat.cli.pasted import command_line
@@ -94,27 +93,31 @@ def command(options: Options) -> None:
 
     inputs, asked, output = read_inputs(options), options.read(Samplers), options.read(Output)
     settings = inputs.settings
-    usual = tuple(dict.fromkeys((*DEFAULT_SAMPLERS, settings.sampler)))
-    samplers = tuple(map(inlined, asked.samplers or usual))
+    # A sampler in the configuration is compared too; if it is a default one, only once.
+    usual_samplers = tuple(dict.fromkeys((*DEFAULT_SAMPLERS, settings.sampler)))
+    samplers = tuple(map(inlined, asked.samplers or usual_samplers))
     strategy = StrategySpec.parse(inputs.get("strategy") or inputs.current or DEFAULT_STRATEGY)
+    # What is wrong with options by themselves is reported before anything is counted.
     check_epochs(settings, asked.epochs)
     for spec in samplers:
         strategy.checked(replace(settings, sampler=spec))
     read_device(inputs)
     found = find_profile(inputs)
     trained = current_of(inputs, found.profile)
-    shared = {key: value for key, value in asdict(trained.settings).items() if key != "sampler"}
+    settings_of_all = asdict(trained.settings)
+    del settings_of_all["sampler"]
     report = balance(
         trained.profile,
         samplers=samplers,
         strategy=strategy,
         epochs=asked.epochs,
         **device_keywords(inputs),
-        **shared,
+        **settings_of_all,
     )
     report = replace(report, warnings=found.warnings + trained.warnings + report.warnings)
 
     def to_use(spec: str) -> str:
+        """Return the command that compares strategies with a sampler, for the screen to suggest."""
         return command_line(
             inputs,
             "compare",
@@ -124,11 +127,11 @@ def command(options: Options) -> None:
         )
 
     result = CommandResult(
-        "balance.json",
-        balance_document(report),
-        balance_screen(report, to_use, options.read(Details).details),
-        report,
-        lambda: balance_page(report, trained.profile, to_use),
-        [warning.message for warning in report.warnings],
+        file="balance.json",
+        document=balance_document(report),
+        screen=balance_screen(report, to_use, options.read(Details).details),
+        plotted=report,
+        page=lambda: balance_page(report, trained.profile, to_use),
+        warnings=[warning.message for warning in report.warnings],
     )
     publish(found, result, output)

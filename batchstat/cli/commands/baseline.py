@@ -70,10 +70,11 @@ def save(options: Options) -> None:
     if len(files) > 1:
         names = ", ".join(sorted(file.as_posix() for file in files))
         raise OptionError(f"the checks have different baselines ({names}): pick some with --check")
-    found = {
+    baselines = {
         inputs.name: measure_inputs(inputs).as_baseline(inputs.limits_in_force) for inputs in chosen
     }
     path = files.pop()
-    write_baselines(path, found, keep_others=bool(options.read(Checks).check))
+    # With --check, the file keeps the baselines of the checks that were not picked.
+    write_baselines(path, baselines, keep_others=bool(options.read(Checks).check))
     say(f"wrote {path.as_posix()}")
     say(f"next: {with_same_options(options, 'check', baseline=path.as_posix())}")

@@ -72,7 +72,6 @@ class Buckets:
     """
 )
 def command(options: Options) -> None:
-
     from batchstat.cli.inputs import read_inputs
     from batchstat.cli.pasted import command_line
     from batchstat.cli.profiles import find_profile
@@ -85,10 +84,10 @@ def command(options: Options) -> None:
 
     inputs, search, output = read_inputs(options), options.read(Buckets), options.read(Output)
     settings = inputs.settings
-    calibration, named = _computed_by(inputs, search.cost)
-    cost, model = decide_cost(search.cost, named, calibration), as_model(named)
+    calibration, model_name = _cost_inputs(inputs, search.cost)
+    cost, model = decide_cost(search.cost, model_name, calibration), as_model(model_name)
     if calibration is not None:
-        read_device(inputs)
+        read_device(inputs)  # raises for a bad file before anything is counted
     found = find_profile(inputs)
     report = find_buckets(
         found.profile,
@@ -99,23 +98,26 @@ def command(options: Options) -> None:
     report = replace(report, warnings=found.warnings + report.warnings)
 
     def to_use(spec: str) -> str:
+        """Return the command that compares the buckets with other strategies, to suggest it."""
         file = None if calibration is None else calibration.as_posix()
         return command_line(inputs, "compare", strategy=spec, calibration=file)
 
     result = CommandResult(
-        "buckets.json",
-        buckets_document(report),
-        buckets_screen(report, to_use, options.read(Details).details),
-        report,
-        lambda: buckets_page(report, found.profile, to_use),
-        [warning.message for warning in report.warnings],
+        file="buckets.json",
+        document=buckets_document(report),
+        screen=buckets_screen(report, to_use, options.read(Details).details),
+        plotted=report,
+        page=lambda: buckets_page(report, found.profile, to_use),
+        warnings=[warning.message for warning in report.warnings],
     )
     publish(found, result, output)
 
 
-def _computed_by(inputs: "Inputs", cost: str | None) -> tuple[Path | None, str | None]:
-    """Return the calibration and the model in force: one that the configuration names gives way to
-    a flag for another cost, and its model to its calibration.
+def _cost_inputs(inputs: "Inputs", cost: str | None) -> tuple[Path | None, str | None]:
+    """Return the calibration and the model that are used. Flags decide, over the configuration:
+
+    - a calibration in the configuration is not used beside --model, or a --cost other than time,
+    - a model in the configuration is not used beside a calibration, or a --cost other than model.
     """
     given = inputs.options.given
     calibration, model = inputs.get("calibration"), inputs.get("model")

@@ -20,7 +20,8 @@ if TYPE_CHECKING:
     from batchstat.calibration.measuring import MeasuringProgress, OnProgress
 
 _BATCHES = "Batches"
-_ANOTHER = "name another with -o"
+"""The group in which help lists the options of batches."""
+_REMEDY = "name another with -o"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -105,24 +106,25 @@ def command(options: Options) -> None:
         raise OptionError("no model: pass --model with a folder, a name, or module:function")
     if measured.output.suffix != ".json":
         raise OptionError(f"output={measured.output.as_posix()}: must end in .json")
-    check_file(measured.output, _ANOTHER)
+    check_file(measured.output, _REMEDY)
     # A user's function may go to another folder, as Hydra does.
     output = measured.output if is_remote(measured.output) else measured.output.absolute()
-    found = _estimated(setup, measured) if measured.estimate else _measured(setup, measured)
-    text = save_calibration(found)
-    write_file(output, text.encode(), _ANOTHER)
+    calibration = _estimate(setup, measured) if measured.estimate else _measure(setup, measured)
+    text = save_calibration(calibration)
+    write_file(output, text.encode(), _REMEDY)
     if options.read(Json).as_json:
         emit(text)
     else:
-        show(calibration_screen(found, measured.output.as_posix()))
+        show(calibration_screen(calibration, measured.output.as_posix()))
     say(f"wrote {measured.output.as_posix()}")
-    if not found.is_complete:
-        batches = counted(len(found.points), "batch", "batches")
+    if not calibration.is_complete:
+        batches = counted(len(calibration.points), "batch", "batches")
         say(f"interrupted: it has the {batches} that were measured by then")
         raise KeptOnInterrupt
 
 
-def _measured(setup: Setup, measured: Measured) -> "Calibration":
+def _measure(setup: Setup, measured: Measured) -> "Calibration":
+    """Run training steps on the device, and return their time and memory."""
     from batchstat.calibration.calibrate import calibrate
 
     if measured.memory is not None:
@@ -137,13 +139,16 @@ def _measured(setup: Setup, measured: Measured) -> "Calibration":
         )
 
 
-def _estimated(setup: Setup, measured: Measured) -> "Calibration":
+def _estimate(setup: Setup, measured: Measured) -> "Calibration":
+    """Return the memory that training would need, by the model's shape; refuse options that only a
+    measurement uses.
+    """
     from batchstat.calibration.memory_estimate import estimate_memory
 
     setup_options = {name: getattr(setup, name) for name in options_of(setup)}
     needs_device = {
         **{name: getattr(measured, name) for name in ("device", "max_length", "tokens_per_batch")},
-        "compile": setup_options.pop("compile") or None,
+        "compile": setup_options.pop("compile") or None,  # a switch that is off is not given
     }
     for name, value in needs_device.items():
         if value is not None:
@@ -154,7 +159,9 @@ def _estimated(setup: Setup, measured: Measured) -> "Calibration":
 
 @contextmanager
 def _shown_progress() -> "Iterator[OnProgress]":
-    """Yield what shows the progress on standard error: a bar, or off a terminal its stages."""
+    """Yield a function that shows the progress on standard error: as a bar on a terminal; else, as
+    in a log, as a line for each stage.
+    """
     if not sys.stderr.isatty():
         shown_stage = ""
 
@@ -172,6 +179,7 @@ def _shown_progress() -> "Iterator[OnProgress]":
     columns = (BarColumn(bar_width=20), TextColumn("{task.description}"))
     with Progress(*columns, console=Console(stderr=True), transient=True) as bar:
         task = bar.add_task("loading torch", total=None)
+        # `of` is 0 until the number of batches is known: without a total, the bar only moves.
         yield lambda now: bar.update(
             task, description=f"{now.stage}: {now.shape}", completed=now.done, total=now.of or None
         )

@@ -22,6 +22,7 @@ from batchstat.parameters import described, names_in, option
 from batchstat.planning.settings import Settings
 
 _EXCEEDED = 1
+"""The exit code of a check of which a limit is exceeded."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -70,16 +71,16 @@ class Gate:
     """
 )
 def command(options: Options) -> None:
-
     from batchstat.cli.checks import chosen_checks, run_check
     from batchstat.cli.formats import as_destinations, check_destinations, write
     from batchstat.gate.check import require_limits
     from batchstat.gate.outcome import worst
 
     created = datetime.now(UTC).isoformat()
-    report = options.read(Gate)
-    destinations = as_destinations(report.format or ["text"])
+    gate = options.read(Gate)
+    destinations = as_destinations(gate.format or ["text"])
     chosen = chosen_checks(options)
+    # What is wrong with options by themselves is reported before anything is counted.
     for inputs in chosen:
         subject = f"check {inputs.name!r} has" if len(chosen) > 1 else "there are"
         require_limits(inputs.limits_in_force, inputs.get("baseline") is not None, subject)
@@ -94,5 +95,5 @@ def command(options: Options) -> None:
     status = worst(checks)
     if status == "error":
         raise Exit(InputError.exit_code)
-    if status == "fail" and not report.warn_only:
+    if status == "fail" and not gate.warn_only:
         raise Exit(_EXCEEDED)

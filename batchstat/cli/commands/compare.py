@@ -110,19 +110,20 @@ def command(options: Options) -> None:
     if table.each:
         from batchstat.cli.each import compare_each
 
-        compare_each(options, table.export, _compared)
+        compare_each(options, table.export, _compare)
         return
-    found, comparison, result = _compared(options, None)
+    found, comparison, result = _compare(options, None)
     publish(found, result, output)
     if table.export is not None:
         _export(found.profile, comparison, table.export)
 
 
-def _compared(options: Options, check: "CheckSettings | None") -> "Compared":
-    """Return the profile, the comparison and what is written and shown of it.
+def _compare(options: Options, check: "CheckSettings | None") -> "Compared":
+    """Compare the strategies on one corpus. Return its profile, the comparison, and the files and
+    the screen of the comparison.
 
     Args:
-        options: those given.
+        options: the options that the user gave.
         check: the settings of one check of the configuration; None for what all checks share.
     """
     from batchstat.cli.current import current_of
@@ -135,6 +136,7 @@ def _compared(options: Options, check: "CheckSettings | None") -> "Compared":
     from batchstat.trainers.compare import compare
 
     table, inputs = options.read(Table), read_inputs(options, check)
+    # What is wrong with options by themselves is reported before anything is counted.
     strategies, share = _checked(table, inputs)
     model = as_model(inputs.get("model"))
     read_device(inputs, model)
@@ -154,24 +156,25 @@ def _compared(options: Options, check: "CheckSettings | None") -> "Compared":
     )
     warnings = found.warnings + trained.warnings + comparison.warnings
     comparison = replace(comparison, warnings=warnings)
-    is_whole = len(samples) == len(found.profile)
+    is_whole = len(samples) == len(found.profile)  # the trainer leaves out no sample
     to_use = partial(line_of_change, inputs, samples, comparison.basis, is_whole=is_whole)
     result = CommandResult(
-        COMPARE_FILE,
-        comparison_document(comparison),
-        comparison_screen(comparison, to_use, options.read(Details).details),
-        comparison,
-        lambda: _page(inputs, samples, comparison, to_use),
-        [warning.message for warning in warnings],
+        file=COMPARE_FILE,
+        document=comparison_document(comparison),
+        screen=comparison_screen(comparison, to_use, options.read(Details).details),
+        plotted=comparison,
+        page=lambda: _page(inputs, samples, comparison, to_use),
+        warnings=[warning.message for warning in warnings],
     )
     return found, comparison, result
 
 
 def _checked(table: Table, inputs: "Inputs") -> "tuple[tuple[StrategySpec, ...], float | None]":
-    """Return the strategies of the flags, and the share of the corpus to simulate.
+    """Return the strategies of `--strategy`, and the share of the corpus to simulate; None for all
+    of it.
 
     Raises:
-        OptionError: options that contradict each other, which is known before anything is counted.
+        OptionError: options that contradict each other.
     """
     from batchstat.planning.strategies.spec import StrategySpec
     from batchstat.simulation.compare.candidates import check_seeds
@@ -184,6 +187,7 @@ def _checked(table: Table, inputs: "Inputs") -> "tuple[tuple[StrategySpec, ...],
         raise OptionError("--export writes records of a corpus: remove it beside a recording")
     check_seeds(settings, table.seeds)
     strategies = tuple(map(StrategySpec.parse, table.strategy))
+    # The current setup has a row as well, unless it is not a strategy.
     for strategy in (*strategies, *filter(None, [inputs.current])):
         strategy.checked(settings)
     if table.subsample is not None:
@@ -199,13 +203,21 @@ def _page(
     comparison: "Comparison",
     to_use: "Callable[[Change], str]",
 ) -> str:
-    """Return the page, whose commands name the files that this command was given."""
+    """Return the page, which suggests commands that compare under other settings.
+
+    Args:
+        inputs: the settings in force.
+        profile: the samples that were batched.
+        comparison: the comparison.
+        to_use: returns the line to paste for a change.
+    """
     from batchstat.cli.pasted import folder_flags
     from batchstat.render.command_lines import corpus_words
     from batchstat.render.html.pages import comparison_page
     from batchstat.render.html.what_if import what_if
     from batchstat.simulation.compare.nearby import nearby
 
+    # What the commands must name again: values of keys, and words at the end.
     keys, words = ["calibration", "model"], folder_flags(inputs)
     if inputs.setup is not None:  # read again, since it decides which samples are batched
         keys += ["current", "framework"]
@@ -213,8 +225,8 @@ def _page(
     elif inputs.observed is None:
         # A page is sent to colleagues, in whose folder there may be another profile.
         template = inputs.get("chat_template")
-        known = None if template is None else template.as_posix()
-        words = [*corpus_words(profile, known), *words]
+        template_file = None if template is None else template.as_posix()
+        words = [*corpus_words(profile, template_file), *words]
     given = {key: value for key in keys if (value := inputs.get(key)) is not None}
     return comparison_page(
         comparison, profile, to_use, what_if(comparison, nearby(comparison), words, given)
@@ -222,7 +234,7 @@ def _page(
 
 
 def _export(profile: "Profile", comparison: "Comparison", path: Path) -> None:
-    """Write the batches of the best row, and report which row and epoch they are from."""
+    """Write the batches of the best row to the file of `--export`, and say which they are."""
     from io import BytesIO
 
     from batchstat.render.text import batches
@@ -242,18 +254,23 @@ def _export(profile: "Profile", comparison: "Comparison", path: Path) -> None:
 def _strategies(
     inputs: "Inputs", given: "tuple[StrategySpec, ...]", trained: "Trained", *, every: bool
 ) -> "Sequence[Row] | None":
-    """Return which strategies have a row: those of `--strategy`; without any, None, and the
-    comparison takes its defaults. `--all` adds every other one of batchstat's own. Recorded batches
-    of an encoder and a decoder have their own row alone.
+    """Return the strategies that have a row, beside the current setup; None for the defaults of a
+    comparison.
+
+    Args:
+        inputs: the settings in force.
+        given: the strategies of `--strategy`.
+        trained: what is trained today.
+        every: whether `--all` adds every other strategy of batchstat's own.
 
     Raises:
-        OptionError: strategies are asked for, but the batches are of an encoder and a decoder,
-            which none plans.
+        OptionError: strategies are asked for that cannot plan the recorded batches.
     """
     from batchstat.planning.strategies.registry import OWN_STRATEGIES
     from batchstat.simulation.compare.candidates import default_strategies
 
-    # Set only for recorded batches of an encoder and a decoder, which no strategy plans.
+    # Set (to no strategies) only for recorded batches of an encoder and a decoder: they have two
+    # widths, and a strategy plans one.
     if trained.strategies is not None:
         if every or given:
             raise OptionError(
@@ -263,9 +280,9 @@ def _strategies(
     if not every:
         return given or None
     # `--all` needs the defaults themselves, so that none of them is listed twice.
-    wanted = given or default_strategies(
+    listed = given or default_strategies(
         inputs.settings, inputs.current, () if trained.trainer is None else trained.trainer.changes
     )
     # The current setup has a row without being named.
-    named = {each.name for each in (*wanted, *filter(None, [inputs.current]))}
-    return (*wanted, *(name for name in OWN_STRATEGIES if name not in named))
+    names = {each.name for each in (*listed, *filter(None, [inputs.current]))}
+    return (*listed, *(name for name in OWN_STRATEGIES if name not in names))

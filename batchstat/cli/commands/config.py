@@ -45,13 +45,13 @@ def command(options: Options) -> None:
 
 
 def _rows(inputs: "Inputs") -> list[tuple[str, str, str]]:
-    """Return key, value and origin of every setting in force, including defaults."""
+    """Return a row for every key and every limit: name, value, and where it is set."""
     from batchstat.cli.configuration import KEYS
     from batchstat.tokenization.builtin import NAME
 
     defaults: dict[str, Any] = {"tokenizer": NAME, "current": inputs.trained}
     for record in (CorpusOptions, Settings):
-        defaults |= {each.name: each.default for each in fields(record)}
+        defaults |= {declared.name: declared.default for declared in fields(record)}
     rows = []
     for key in KEYS:
         name = key.replace("_", "-")

@@ -46,18 +46,19 @@ def command(options: Options) -> None:
     from batchstat.render.glossary import COLUMNS, entries, explain_all
     from batchstat.render.screens.definitions import definition_screen, names_screen
 
-    names = options.read(Names).name
-    if not names:
+    asked = options.read(Names).name
+    if not asked:
         kinds: dict[str, list[str]] = {"column": list(COLUMNS)}
         for entry in entries():
+            # The kind of a key names its file, such as compare.json: here, all of them are one.
             kind = "key of JSON" if ".json" in entry.kind else entry.kind
             kinds.setdefault(kind, []).append(entry.name)
-        listed = {kind: list(dict.fromkeys(every)) for kind, every in kinds.items()}
-        show(names_screen(listed))
+        # A name is listed once, whatever number of files have it as a key.
+        show(names_screen({kind: list(dict.fromkeys(names)) for kind, names in kinds.items()}))
         return
     on = console()
     screens = [
         render(definition_screen(entry.name, entry.kind, entry.text, entry.facts), on)
-        for entry in explain_all(names)
+        for entry in explain_all(asked)
     ]
     emit("\n".join(screens), sys.stdout.encoding)

@@ -69,15 +69,16 @@ def command(options: Options) -> None:
     from batchstat.simulation.results import Simulation
     from batchstat.trainers.preflight.changes import changes_of_name
 
+    # Without settings of a configuration: this command writes it.
     inputs = read_inputs(options, CheckSettings(DEFAULT_CHECK))
-    if inputs.observed is None:
+    if inputs.observed is None:  # a recording brings samples and batches
         if not inputs.corpus or STANDARD_INPUT in map(str, inputs.corpus):
             raise OptionError("no corpus: name the files that the check reads")
         (inputs.current or StrategySpec.of(DEFAULT_CURRENT)).checked(inputs.settings)
-    record = _to_record(inputs)
-    path, before = _target()
-    whole = count(inputs)[0] if inputs.observed is None else inputs.observed.profile
-    trained = current_of(inputs, whole)
+    record_command = _to_record(inputs)
+    path, old_text = _target()
+    corpus = count(inputs)[0] if inputs.observed is None else inputs.observed.profile
+    trained = current_of(inputs, corpus)
     warn(*(warning.message for warning in trained.warnings))
     samples = trained.profile
     simulated = simulate_candidates(
@@ -87,30 +88,31 @@ def command(options: Options) -> None:
         current=trained.row or DEFAULT_CURRENT,
         trainer=changes_of_name if trained.trainer is None else trained.trainer.changes,
     )
-    row = simulated.changes.current
-    _check_truncation(inputs, row)
-    simulation = Simulation(row.request.settings, row, ())
+    current = simulated.changes.current
+    _check_truncation(inputs, current)
+    simulation = Simulation(current.request.settings, current, ())
     limits = propose_limits(
         report_document(samples, simulation),
-        may_drop=inputs.setup is not None,
-        has_budget=inputs.observed is None,
+        may_drop=inputs.setup is not None,  # trainers leave out samples
+        has_budget=inputs.observed is None,  # of a recording, its largest batch counts as budget
     )
-    _write(path, before, inputs, limits, _decided(inputs, samples, row))
+    _write(path, old_text, inputs, limits, _decided(inputs, samples, current))
     named = [inputs.get(key) for key in ("tokenizer", "current")]
-    named = [*inputs.corpus, *filter(None, named)]
-    if absolute := [str(each) for each in named if Path(each).is_absolute()]:
+    named_paths = [*inputs.corpus, *filter(None, named)]
+    if absolute := [str(each) for each in named_paths if Path(each).is_absolute()]:
         warn(f"absolute paths, which other machines may not have: {', '.join(absolute)}")
     say(f"wrote to {path}: {', '.join(f'{name} {limit}' for name, limit, _ in limits)}")
     _say_current(inputs, simulated.changes)
     say("next: batchstat check; put the following into .github/workflows/batchstat.yml")
-    emit(workflow(record))
+    emit(workflow(record_command))
 
 
 def _to_record(inputs: "Inputs") -> str:
-    """Return the command that records again what is limited; empty where nothing was recorded.
+    """Return the command with which the CI workflow records the training again, before it checks
+    the recording; empty if the current setup was not recorded.
 
     Raises:
-        InputError: a part of a program was recorded.
+        InputError: a part of a program was recorded, which no command records again.
     """
     run = None if inputs.observed is None else inputs.observed.run
     if run is None:
@@ -127,7 +129,9 @@ def _to_record(inputs: "Inputs") -> str:
 
 
 def _check_truncation(inputs: "Inputs", row: "StrategyResult") -> None:
-    """Raise InputError if much of the corpus is truncated to a length that nobody named."""
+    """Raise InputError if the tokenizer's maximum truncates much of the corpus: the user probably
+    trains with another length, and has not named it.
+    """
     ratio, longest = row.counts.truncated_ratio, row.request.settings.max_length
     if "max_length" in inputs.values or ratio <= _MUCH_TRUNCATED:
         return
@@ -138,8 +142,9 @@ def _check_truncation(inputs: "Inputs", row: "StrategyResult") -> None:
 
 
 def _decided(inputs: "Inputs", profile: "Profile", row: "StrategyResult") -> dict[str, int]:
-    """Return what the limits depend on and nobody gave, and what would else follow the data: the
-    tokenizer's maximum where it cuts samples, and the batch size.
+    """Return settings that nobody gave and that batchstat decided by the data: the batch size, and
+    the max-length, where the tokenizer's maximum truncates samples. They are written beside the
+    limits, so that they are the same when the data change.
     """
     decided: dict[str, int] = {}
     if inputs.observed is not None:  # each recording has its own
@@ -153,17 +158,17 @@ def _decided(inputs: "Inputs", profile: "Profile", row: "StrategyResult") -> dic
 
 
 def _say_current(inputs: "Inputs", changes: "Changes") -> None:
-    """Say what is limited, and what would help it."""
+    """Say of which setup the limits are, and which change of it would be faster."""
     from batchstat.render.text import percent
 
     counts, label = changes.current.counts, changes.current.label
-    named = ""
+    remark = ""
     if inputs.setup is None and inputs.current is None:
-        named = (
+        remark = (
             ", as nothing names what you train with: add --current, a strategy, a trainer's name "
             "or its file"
         )
-    say(f"the limits are of {label}, {percent(counts.padding_ratio)} padding{named}")
+    say(f"the limits are of {label}, {percent(counts.padding_ratio)} padding{remark}")
     if changes.star is not None:
         star = changes.star
         say(
@@ -173,29 +178,37 @@ def _say_current(inputs: "Inputs", changes: "Changes") -> None:
 
 
 def _target() -> tuple[Path, str]:
-    """Return the file to write to, and its contents so far.
+    """Return the file to write the configuration to, and its contents so far: pyproject.toml if
+    there is one, else batchstat.toml, which is new.
 
     Raises:
         InputError: a configuration exists already, or cannot be read.
     """
     from batchstat.cli.configuration import OWN_FILE, SHARED_FILE, find_here
 
-    if (found := find_here(Path())) is not None:
-        raise InputError(f"{found} already has settings for batchstat: edit or remove them")
+    if (existing := find_here(Path())) is not None:
+        raise InputError(f"{existing} already has settings for batchstat: edit or remove them")
     shared = Path(SHARED_FILE)
     if shared.exists():
-        with shared.open(encoding="utf-8", newline="") as file:
+        with shared.open(encoding="utf-8", newline="") as file:  # "": ends of lines as they are
             return shared, file.read()
     return Path(OWN_FILE), ""
 
 
 def _write(
-    path: Path, before: str, inputs: "Inputs", limits: "Limits", decided: "dict[str, int]"
+    path: Path, old_text: str, inputs: "Inputs", limits: "Limits", decided: "dict[str, int]"
 ) -> None:
-    """Write the settings and limits, and what was decided that they depend on.
+    """Append a table with the settings and the limits to the configuration file.
+
+    Args:
+        path: the file.
+        old_text: its contents so far.
+        inputs: the settings in force.
+        limits: the limits.
+        decided: settings that nobody gave, and that the limits depend on.
 
     Raises:
-        InputError: the file would not be TOML.
+        InputError: the file would not be TOML: its contents so far are not, or have such a table.
     """
     import tomllib
 
@@ -206,20 +219,22 @@ def _write(
     table = "tool.batchstat" if path.name == SHARED_FILE else ""
     values = {key.replace("_", "-"): setting.value for key, setting in inputs.values.items()}
     values |= {"corpus": inputs.corpus, "current": inputs.get("current", inputs.trained), **decided}
-    if inputs.observed is not None:
+    if inputs.observed is not None:  # a recording brings its own samples
         del values["corpus"]
-    if inputs.setup is not None:  # each check reads it again
+    if inputs.setup is not None:  # each check reads the setup again: what it decides is left out
         origins = inputs.setup_origins
-        read = [key for key, setting in inputs.values.items() if setting.origin in origins]
+        read_again = [key for key, setting in inputs.values.items() if setting.origin in origins]
+        # It decides that no sample is truncated: the length was the longest of this corpus.
         if inputs.setup.batching.max_length_of_corpus and "max_length" not in inputs.options.given:
-            read.append("max_length")
-        values = {key: value for key, value in values.items() if key.replace("-", "_") not in read}
-    whole = before.rstrip("\r\n") + "\n\n" if before.strip() else ""
-    whole += configuration_toml(table, values, limits)
-    if "\r\n" in before:
-        whole = whole.replace("\r\n", "\n").replace("\n", "\r\n")
-    content = encoded(whole)
+            read_again.append("max_length")
+        values = {k: value for k, value in values.items() if k.replace("-", "_") not in read_again}
+    new_text = old_text.rstrip("\r\n") + "\n\n" if old_text.strip() else ""
+    new_text += configuration_toml(table, values, limits)
+    if "\r\n" in old_text:  # the ends of lines that Windows has, in the whole file
+        new_text = new_text.replace("\r\n", "\n").replace("\n", "\r\n")
+    content = encoded(new_text)
     try:
+        # Parsed before it is written; a byte order mark at the beginning is not TOML.
         tomllib.loads(content.decode().removeprefix("\ufeff"))
     except tomllib.TOMLDecodeError as error:
         raise InputError(

@@ -42,6 +42,7 @@ def command(options: Options) -> None:
     check_outputs(output)
     folders = options.read(Shards).shards
     profile = merge(folders, allow_partial=options.read(Partial).allow_partial)
+    # A merge reads no configuration; the command that it suggests next must ignore it, too.
     table = "a configuration" if is_configured() else None
     inputs = read_inputs(options, CheckSettings("merge", table=table))
     publish_profile(inputs, profile, output)

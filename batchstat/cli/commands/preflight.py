@@ -63,7 +63,6 @@ _DECIDED = (
     """
 )
 def command(options: Options) -> None:
-
     from batchstat.cli.configuration import DEFAULT_CHECK, CheckSettings
     from batchstat.cli.inputs import read_inputs
     from batchstat.cli.pages import check_outputs
@@ -85,6 +84,7 @@ def command(options: Options) -> None:
         raise InputError(setup.no_corpus)
     check_outputs(output)
     device = read_device(inputs)
+    # Read before the profile is: another run may replace it meanwhile, which the version shows.
     version = profile_version(output.output)
     profile, is_reused = count(inputs, folder=output.output, reuse=True)
     report = report_on_setup(
@@ -94,10 +94,11 @@ def command(options: Options) -> None:
         device,
         recording=trainer.recording,
     )
+    # The command to suggest: with those options of this one that compare takes, too.
     records = (Current, Settings, Calibrated, *READING, Folder)
-    kept = {"corpus", *(name for record in records for name in options_of(record))}
-    asked = {key: value for key, value in options.given.items() if key in kept}
-    compare = with_same_options(Options(asked), "compare", current=trainer.trainer_config)
+    shared = {"corpus", *(name for record in records for name in options_of(record))}
+    shared_options = Options({k: v for k, v in options.given.items() if k in shared})
+    compare = with_same_options(shared_options, "compare", current=trainer.trainer_config)
     samples = report.samples.profile
     to_use = partial(
         line_of_change,
@@ -107,11 +108,11 @@ def command(options: Options) -> None:
         is_whole=len(samples) == len(profile),
     )
     result = CommandResult(
-        PREFLIGHT_FILE,
-        preflight_document(report),
-        preflight_screen(report, to_use, compare, options.read(Details).details),
-        None,
-        str,
-        [warning.message for warning in report.warnings],
+        file=PREFLIGHT_FILE,
+        document=preflight_document(report),
+        screen=preflight_screen(report, to_use, compare, options.read(Details).details),
+        plotted=None,
+        page=str,  # never called: the command has no --html
+        warnings=[warning.message for warning in report.warnings],
     )
     publish(FoundProfile(profile, version if is_reused else ""), result, output)

@@ -69,7 +69,11 @@ def command(options: Options) -> None:
 
 
 def _publish_shard(shard: "Shard", output: Output, *, allow_partial: bool) -> None:
-    """Write the counts of a shard, and report what failed."""
+    """Write the counts of a shard, and show them.
+
+    Raises:
+        InputError: splits could not be counted, unless that is allowed. The others are written.
+    """
     from batchstat.documents.base import to_text
     from batchstat.profiling.shards import SHARD_FILE
     from batchstat.render.screens.profile import shard_screen

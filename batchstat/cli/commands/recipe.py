@@ -89,23 +89,24 @@ def command(options: Options) -> None:
     inputs = read_inputs(options)
     folder = inputs.output
     profile = load_profile(folder, "run batchstat profile CORPUS first, or pass its folder with -o")
-    if not (script.snippet or holds_text(profile)):
+    if not (script.snippet or holds_text(profile)):  # a snippet goes where data is read already
         raise InputError(
             "the script tokenizes whole texts, but the profile was made from lengths or token ids, "
             "or with --tokenize-apart: add --snippet for the lines that read none of these"
         )
     strategy, settings, origin = _chosen(inputs, profile)
     request = strategy.request(resolve_inputs(profile).resolve(settings))
-    if origin is not None and (refused := refusal(framework, request)) is not None:
-        raise InputError(f"{origin.path} recommends {refused}, or name another with --strategy")
+    # A named strategy is refused below, where the recipe is written, without the comparison's name.
+    if origin is not None and (reason := refusal(framework, request)) is not None:
+        raise InputError(f"{origin.path} recommends {reason}, or name another with --strategy")
     lengths = (folder / LENGTHS_FILE).as_posix()
     if script.snippet:
         text = snippet(framework, lengths, request, settings, origin)
     else:
         template = inputs.get("chat_template")
         _check_template(profile, template)
-        file = None if template is None else template.as_posix()
-        text = recipe(framework, profile, lengths, request, settings, file, origin)
+        template_file = None if template is None else template.as_posix()
+        text = recipe(framework, profile, lengths, request, settings, template_file, origin)
     emit(text, sys.stdout.encoding)
 
 
@@ -117,8 +118,9 @@ def _check_template(profile: "Profile", template: "Path | None") -> None:
     counter, corpus = profile.tokenizer, profile.corpus
     if counter is None or not holds_chats(profile):
         return
-    own = tokenizer_for(corpus.options, counter.name, template, corpus.sources, is_chat=True)
-    if own is None or own.digest == counter.digest:
+    # What the script would count with: its digest covers the template.
+    scripted = tokenizer_for(corpus.options, counter.name, template, corpus.sources, is_chat=True)
+    if scripted is None or scripted.digest == counter.digest:
         return
     used = f"the chat template of {counter.name}" if template is None else template.as_posix()
     raise InputError(
@@ -128,8 +130,10 @@ def _check_template(profile: "Profile", template: "Path | None") -> None:
 
 
 def _chosen(inputs: "Inputs", profile: "Profile") -> "tuple[StrategySpec, Settings, Origin | None]":
-    """Return the strategy and the settings: those that are named, else what the comparison in the
-    folder recommends; report which, and where options differ from those that were compared.
+    """Return the strategy of the recipe, its settings, and the comparison that recommends it: the
+    strategy of `--strategy`, else of the comparison in the results folder, else a default.
+
+    Say which it is, and warn where options differ from those that were compared.
     """
     from batchstat.cli.recommended import find_recommendation
     from batchstat.planning.strategies.spec import StrategySpec
@@ -139,26 +143,28 @@ def _chosen(inputs: "Inputs", profile: "Profile") -> "tuple[StrategySpec, Settin
         strategy = StrategySpec.parse(named)
         strategy.checked(settings)
         return strategy, settings, None
-    found = find_recommendation(inputs.output, profile)
-    if found is None:
+    recommended = find_recommendation(inputs.output, profile)
+    if recommended is None:
         say(
             f"recipe for {_WITHOUT_COMPARISON}, as {inputs.output.as_posix()} has no comparison of "
             "this profile: run batchstat compare for a recommendation"
         )
         return StrategySpec.of(_WITHOUT_COMPARISON), settings, None
-    others = {
+    # What the command line sets otherwise than the comparison had it.
+    changed = {
         name: value
         for name, value in vars(settings).items()
-        if name in inputs.options.given and value != getattr(found.settings, name)
+        if name in inputs.options.given and value != getattr(recommended.settings, name)
     }
-    if not others:
-        say(f"recipe for {found.strategy}, recommended by {found.origin.path}")
-        if found.argument:
-            say(f"your trainer needs no recipe for it: {found.argument}")
-        return found.strategy, found.settings, found.origin
-    compared = ", ".join(f"{name}={getattr(found.settings, name)}" for name in others)
+    if not changed:
+        say(f"recipe for {recommended.strategy}, recommended by {recommended.origin.path}")
+        if recommended.argument:
+            say(f"your trainer needs no recipe for it: {recommended.argument}")
+        return recommended.strategy, recommended.settings, recommended.origin
+    compared = ", ".join(f"{name}={getattr(recommended.settings, name)}" for name in changed)
     warn(
-        f"recipe for {found.strategy}, which {found.origin.path} recommends for "
+        f"recipe for {recommended.strategy}, which {recommended.origin.path} recommends for "
         f"{compared}: run batchstat compare with these options to know what is best with them"
     )
-    return found.strategy, replace(found.settings, **others), None
+    # The comparison is not named as the origin: it did not compare these settings.
+    return recommended.strategy, replace(recommended.settings, **changed), None

@@ -98,6 +98,7 @@ def command(options: Options) -> None:
 
     ended = run(options.read(Run).command, **vars(options.read(Recorded)))
     say("")  # a progress bar may have left the line unfinished
+    # Whatever happens to the report, the command's own exit code is this one's.
     try:
         _report(ended, options.read(Report).as_json)
     except (BatchstatError, OSError) as error:
@@ -108,7 +109,9 @@ def command(options: Options) -> None:
 
 
 def _report(ended: "Recording", as_json: bool) -> None:
-    """Print the report on a command, and write it beside the recording."""
+    """Print the report on a command to standard error, as standard output is the command's own, and
+    with `as_json` also as JSON to standard output. Write it beside the recording.
+    """
     from batchstat.documents.base import to_text
     from batchstat.documents.preflight import preflight_document
     from batchstat.render.printed import screen_of
@@ -124,15 +127,16 @@ def _report(ended: "Recording", as_json: bool) -> None:
 
 
 def _end_as(code: int) -> None:
-    """End this process as a command ended: with its exit code, or by the signal of which this is
-    minus the number, so that a shell sees the same.
+    """End this process as a command ended, so that a shell sees the same: with its exit code; or,
+    for a negative code, by the signal with that number: -15 for SIGTERM, which is 15.
     """
     if code >= 0:
         raise SystemExit(code)
     number = -code
-    # SIGKILL has no handler, and to set one raises.
+    # batchstat handles some signals itself; by default they end the process. SIGKILL always does,
+    # and raises if a handler is set. Windows does not have it.
     if number != getattr(signal, "SIGKILL", None):
         signal.signal(number, signal.SIG_DFL)
-    sys.stdout.flush()
+    sys.stdout.flush()  # a signal ends the process without writing what is buffered
     sys.stderr.flush()
     os.kill(os.getpid(), number)
