@@ -26,7 +26,8 @@ DEFAULT_FILE = Path("batchstat-baseline.json")
 DEFAULT_NAME = "default"
 """The name of a check that has none of its own."""
 
-_KEPT = ("corpus.samples", "corpus.unreadable", "lengths.", "strategy.", "class_ratio")
+_STORED = ("corpus.samples", "corpus.unreadable", "lengths.", "strategy.", "class_ratio")
+"""Beginnings of the paths of numbers that are stored whether a limit is on them or not."""
 
 
 @dataclass(frozen=True)
@@ -47,19 +48,20 @@ class Baseline:
     def of(
         cls, report: Mapping[str, Any], settings: Mapping[str, Any], limited: Iterable[str]
     ) -> "Baseline":
-        """Return the numbers of a report that a later check may be compared with.
+        """Return the baseline of a report: the numbers that a later check may be compared with.
 
         Args:
             report: as in `check.json`.
             settings: how the corpus was read and batched.
-            limited: paths of further numbers.
+            limited: the paths of the numbers that have limits, which are stored too.
         """
         tokenizer = report["tokenizer"]
-        paths = [path for path, _ in numbers() if "[" not in path and path.startswith(_KEPT)]
-        found = {}
-        for path in dict.fromkeys([*paths, *limited]):
+        # `[` is in paths of elements of lists, of which each corpus has another number.
+        paths = [path for path, _ in numbers() if "[" not in path and path.startswith(_STORED)]
+        values = {}
+        for path in dict.fromkeys([*paths, *limited]):  # each path once
             try:
-                found[path] = value_at(report, path)
+                values[path] = value_at(report, path)
             except InputError:
                 continue  # such as the ratio of classes in a corpus without labels
         return cls(
@@ -72,12 +74,14 @@ class Baseline:
                 for key, v in settings.items()
                 if v is not None
             },
-            found,
+            values,
         )
 
     def difference(self, now: "Baseline") -> str | None:
-        """Return why the numbers are not comparable with those of `now`; None if they are."""
-        if _what_counts(self) != _what_counts(now):
+        """Return why the stored numbers are not comparable with those of `now`: the first setting
+        that differs, as in "seed 0 then, 1 now". None if they are comparable.
+        """
+        if _tokenizer_facts(self) != _tokenizer_facts(now):
             names = [each.tokenizer.get("name", "none") for each in (self, now)]
             same_name = " with another definition" if names[0] == names[1] else ""
             return f"tokenizer {names[0]!r} then, {names[1]!r}{same_name} now"
@@ -88,7 +92,8 @@ class Baseline:
         return None
 
 
-def _what_counts(baseline: Baseline) -> tuple[Any, Any]:
+def _tokenizer_facts(baseline: Baseline) -> tuple[Any, Any]:
+    """Return all of a tokenizer that changes numbers: its name does not."""
     return baseline.tokenizer.get("digest"), baseline.tokenizer.get("max_length")
 
 
@@ -119,8 +124,8 @@ def load_baselines(path: Path) -> dict[str, Baseline]:
         require_schema(record, SCHEMA)
         file: _File = decoded(_File, record)
         return {
-            name: decoded(Baseline, unseal(each, about=name), f"checks.{name}")
-            for name, each in file.checks.items()
+            name: decoded(Baseline, unseal(sealed, about=name), f"checks.{name}")
+            for name, sealed in file.checks.items()
         }
     except FileNotFoundError:
         raise InputError(f"no baseline {shown}: run batchstat baseline save") from None
@@ -132,13 +137,13 @@ def load_baselines(path: Path) -> dict[str, Baseline]:
 
 def load_baseline(path: Path, name: str) -> Baseline:
     """Return the baseline of a check. Raises InputError as `load_baselines`, or if it has none."""
-    known = load_baselines(path)
-    if name not in known:
+    baselines = load_baselines(path)
+    if name not in baselines:
         raise InputError(
-            f"{path.as_posix()} has no check {name!r} (has: {', '.join(known)}): name one of "
+            f"{path.as_posix()} has no check {name!r} (has: {', '.join(baselines)}): name one of "
             "them with --check, or run batchstat baseline save"
         )
-    return known[name]
+    return baselines[name]
 
 
 _REMEDY = "run batchstat baseline save"

@@ -86,11 +86,11 @@ def check(
     trained = trained_today(current, profile, settings, trainer, ignore_keys)
     before = None if baseline is None else load_baseline(as_path(baseline), name)
     now = measure_trained(trained, limits, calibration, cost_per_hour)
-    if before is not None and (other := before.difference(now.as_baseline(limits))):
+    if before is not None and (difference := before.difference(now.as_baseline(limits))):
         assert baseline is not None
         raise InputError(
-            f"{as_path(baseline).as_posix()} is not comparable ({other}): rerun batchstat baseline "
-            "save"
+            f"{as_path(baseline).as_posix()} is not comparable ({difference}): rerun batchstat "
+            "baseline save"
         )
     outcomes = judge(now.report, limits, before)
     return Check(
@@ -122,7 +122,9 @@ def measure_trained(
 
 
 def _require_known_keys(setup: TrainingSetup) -> None:
-    """Raise OptionError for keys that nobody knows: what passes a check must hold."""
+    """Raise OptionError for keys of a trainer's configuration that batchstat does not know. They
+    may change batches, and a check that passes must be right.
+    """
     if setup.assumed:
         keys = ", ".join(json.dumps(key) for key in setup.assumed)
         raise OptionError(
@@ -140,6 +142,13 @@ def measure_report(
     device: Device | None = None,
 ) -> CheckedReport:
     """Return the numbers of a check, always of its whole corpus.
+
+    Args:
+        profile: the samples that are trained.
+        current: the strategy, or a name and batches.
+        settings: the settings, as given.
+        limits: the limits; one on unreadable records allows these.
+        device: the calibrated device that trains; None without one.
 
     Raises:
         OptionError: an invalid strategy.
@@ -164,10 +173,12 @@ def measure_report(
 
 
 def _is_limited(profile: Profile, limits: Iterable[Limit]) -> bool:
-    """Return whether a limit covers bad records: all of them, or each kind that was found."""
-    paths = {limit.path for limit in limits if limit.bound == "max"}
-    found = {f"corpus.skipped.{reason}" for reason in profile.corpus.faulty}
-    return "corpus.unreadable" in paths or found <= paths
+    """Return whether limits cover the bad records of a corpus: a limit on all bad records, or one
+    on each kind that occurs.
+    """
+    limited = {limit.path for limit in limits if limit.bound == "max"}
+    kinds = {f"corpus.skipped.{reason}" for reason in profile.corpus.faulty}
+    return "corpus.unreadable" in limited or kinds <= limited
 
 
 def require_limits(limits: Iterable[Limit], has_baseline: bool, subject: str) -> None:
@@ -195,7 +206,12 @@ def require_limits(limits: Iterable[Limit], has_baseline: bool, subject: str) ->
 def judge(
     report: Mapping[str, Any], limits: Iterable[Limit], baseline: Baseline | None = None
 ) -> tuple[Outcome, ...]:
-    """Compare each limit with its number.
+    """Compare each limit with its number; a limit on a difference also with the baseline's number.
+
+    Args:
+        report: the numbers now, as in `check.json`.
+        limits: the limits.
+        baseline: the numbers of an earlier time.
 
     Raises:
         InputError: the report or the baseline lacks a number.
@@ -223,22 +239,31 @@ def _with_remedies(
     written: Written,
     trainer: Trainer | None,
 ) -> Iterator[Outcome]:
-    """Yield the outcomes, those of exceeded limits with a remedy."""
+    """Yield the outcomes again, those of exceeded limits with a remedy if there is one.
+
+    Args:
+        now: the numbers now, and what they were simulated from.
+        outcomes: the outcome of each limit.
+        written: returns a trial as the user writes it, as in `check`.
+        trainer: the trainer whose keys may change; None without one.
+    """
     laboratory = Laboratory(now=now, trainer=trainer)
-    kept = [each for each in outcomes if each.kept]
-    for each in outcomes:
-        remedy, limit = None, each.limit
-        if not each.kept and limit.path.startswith("strategy."):
-            remedy = find_remedy(each, kept, now.report, laboratory.trials(limit), written)
-        elif not each.kept:
+    kept = [outcome for outcome in outcomes if outcome.kept]
+    for outcome in outcomes:
+        remedy, limit = None, outcome.limit
+        # Other batches change the numbers of a strategy; all others are of the corpus alone.
+        if not outcome.kept and limit.path.startswith("strategy."):
+            remedy = find_remedy(outcome, kept, now.report, laboratory.trials(limit), written)
+        elif not outcome.kept:
             remedy = corpus_remedy(limit, now.profile)
-        yield replace(each, remedy=remedy)
+        yield replace(outcome, remedy=remedy)
 
 
 def _assigned(trial: Trial) -> tuple[str, str]:
+    """Return how to change the training, and the check to match, for a caller of the library."""
     changes = ", ".join(f"{key}={value!r}" for key, value in trial.changes.items())
-    line = trial.line.partition("  #")[0]
-    if not line:
+    line = trial.line.partition("  #")[0]  # without the note after it
+    if not line:  # not of a trainer's configuration
         return f"training with {changes}", "check with the same"
     # Keys of a configuration are read again; a class in Python is described by a strategy.
     return line, f"check with {changes}" if "current" in trial.changes else ""

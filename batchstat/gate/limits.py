@@ -47,19 +47,25 @@ class Limit:
         return self.bound.endswith("crease")
 
     def over(self, value: Number, before: Number | None) -> float:
-        """Return how far a number is beyond the limit: above 0 only if the limit is exceeded."""
-        found, threshold = exact(value), exact(self.threshold)
+        """Return how far a number is beyond the limit: above 0 only if the limit is exceeded.
+
+        Args:
+            value: the number now.
+            before: the number in the baseline, for a limit on a difference.
+        """
+        # Fractions: as floats, 0.065 - 0.06 is above 0.005.
+        limited, threshold = exact(value), exact(self.threshold)
         if self.is_difference:
             assert before is not None
-            found -= exact(before)
+            limited -= exact(before)
         if self.bound == "min":
-            return float(threshold - found)
-        return float((-found if self.bound == "max-decrease" else found) - threshold)
+            return float(threshold - limited)
+        return float((-limited if self.bound == "max-decrease" else limited) - threshold)
 
 
 def in_force(limits: Mapping[str, Limit | None], has_baseline: bool) -> list[Limit]:
-    """Return the limits that are not off; with a baseline, padding must not rise unless one of
-    them allows it.
+    """Return the limits that are not off. With a baseline, there is one more, unless `max-increase`
+    is set: padding must not rise.
     """
     if has_baseline:
         limits = read_limits({"max-increase": 0}, _NO_INCREASE) | dict(limits)
@@ -70,32 +76,36 @@ def read_limits(table: Mapping[str, Any], origin: str) -> dict[str, Limit | None
     """Return the limits of a table, by bound and path (`max strategy.fill`); None for one that is
     off.
 
-    A value is the limit, `off`, or a table of limit and level; by path, a table of bounds and
-    level.
+    Of a named limit, the value is the limit, `off`, or a table of limit and level:
+    `max-padding = "5%"`. Of a path, it is `off`, or a table of bounds and level:
+    `lengths.p99 = {max = 2048, level = "warn"}`.
 
     Raises:
         OptionError: an unknown limit, number, bound or level, or an invalid limit.
     """
-    found: dict[str, Limit | None] = {}
+    limits: dict[str, Limit | None] = {}
     for name, value in _flat(table):
         path, thresholds, level = (
             _by_name(name, value) if name in NAMED_LIMITS else _by_path(name, value)
         )
         for bound, threshold in thresholds.items():
+            # A limit by name and one by path with the same key are one: the last one is in force.
             key = f"{bound} {path}"
             known_as = name if name in NAMED_LIMITS else key
-            found[key] = (
+            limits[key] = (
                 None if level == "off" else _limit(known_as, path, bound, threshold, level, origin)
             )
-    return found
+    return limits
 
 
-_Written = tuple[str, Mapping[Bound, Any], Literal["error", "warn", "off"]]
+_Unparsed = tuple[str, Mapping[Bound, Any], Literal["error", "warn", "off"]]
 """The path of a number, its limits as they are written, by their bounds, and their level."""
 
 
-def _by_name(name: str, value: Any) -> _Written:
+def _by_name(name: str, value: Any) -> _Unparsed:
+    """Return a named limit before its threshold is parsed. Raises OptionError for a bad table."""
     named = NAMED_LIMITS[name]
+    # Without an example, the limit is a switch, such as equal-steps = true.
     value = _switched(name, value) if named.example is None else value
     spec = dict(value) if isinstance(value, Mapping) else {"limit": value}
     level = "off" if value == "off" else _level(name, spec.pop("level", "error"))
@@ -105,9 +115,12 @@ def _by_name(name: str, value: Any) -> _Written:
 
 
 def _flat(table: Mapping[str, Any], path: str = "") -> Iterator[tuple[str, Any]]:
-    """Yield names and paths with their values; a path may be written as nested tables."""
+    """Yield names and paths with their values. A path may be written as nested tables:
+    `strategy = {fill = {min = "90%"}}` yields `strategy.fill` and `{min = "90%"}`.
+    """
     for key, value in table.items():
         name = f"{path}.{key}" if path else key
+        # The table of a limit, or one on the way to it? Bounds are keys of the first only.
         is_limit = name in NAMED_LIMITS or _is_number(name) or not isinstance(value, Mapping)
         if not is_limit:
             holds_tables = any(isinstance(each, Mapping) for each in value.values())
@@ -119,7 +132,7 @@ def _flat(table: Mapping[str, Any], path: str = "") -> Iterator[tuple[str, Any]]
 
 
 def _switched(name: str, value: Any) -> Any:
-    """Return a limit of 0, or `off`, from true, false or a table with a level."""
+    """Return the limit of a switch: 0 for true, `off` for false; in a table, beside its level."""
     if isinstance(value, Mapping):
         return {**value, "limit": _switched(name, value.get("limit", True))}
     if value is True:
@@ -137,19 +150,25 @@ def _is_number(path: str) -> bool:
     return True
 
 
-def _by_path(path: str, value: Any) -> _Written:
+def _by_path(path: str, value: Any) -> _Unparsed:
+    """Return the limits on a number before their thresholds are parsed.
+
+    Raises:
+        OptionError: there is no such number, or a bad table.
+    """
     try:
         kind_at(path)
     except OptionError:
+        # One word alone is rather meant as a name: the message lists names, not paths.
         if "." not in path and "[" not in path:
             raise unknown("limit", path, NAMED_LIMITS) from None
         raise
-    if value == "off":
+    if value == "off":  # all bounds, whichever was set elsewhere
         return path, dict.fromkeys(BOUNDS), "off"
     if not isinstance(value, Mapping) or not set(value) & set(BOUNDS):
         raise OptionError(f"{path}={value!r}: write bounds, such as {{max = 100}} or {{min = 10}}")
-    if odd := set(value) - {*BOUNDS, "level"}:
-        raise unknown(f"bound of {path}", sorted(odd)[0], (*BOUNDS, "level"))
+    if unknown_keys := set(value) - {*BOUNDS, "level"}:
+        raise unknown(f"bound of {path}", sorted(unknown_keys)[0], (*BOUNDS, "level"))
     thresholds = {bound: value[bound] for bound in BOUNDS if bound in value}
     return path, thresholds, _level(path, value.get("level", "error"))
 
@@ -161,6 +180,7 @@ def _level(name: str, level: Any) -> Literal["error", "warn", "off"]:
 
 
 def _limit(name: str, path: str, bound: Bound, value: Any, level: Level, origin: str) -> Limit:
+    """Return a limit with its threshold parsed from the value as it is written."""
     kind = kind_at(path)
     difference = bound.endswith("crease")
     return Limit(
@@ -171,6 +191,7 @@ def _limit(name: str, path: str, bound: Bound, value: Any, level: Level, origin:
         kind=kind,
         level=level,
         origin=origin,
+        # The 0 of a switch was written as true.
         written="true"
         if name in NAMED_LIMITS and NAMED_LIMITS[name].example is None
         else str(value),

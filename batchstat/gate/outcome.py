@@ -75,10 +75,10 @@ class Check:
         """The worst status of its outcomes; `error` if there is no answer."""
         if self.error is not None:
             return "error"
-        found = {outcome.status for outcome in self.outcomes}
-        if "fail" in found:
+        statuses = {outcome.status for outcome in self.outcomes}
+        if "fail" in statuses:
             return "fail"
-        return "warn" if "warn" in found else "pass"
+        return "warn" if "warn" in statuses else "pass"
 
     @property
     def failures(self) -> Sequence[Outcome]:
@@ -112,8 +112,11 @@ class CheckedReport:
         return self.current[0] if isinstance(self.current, tuple) else self.current.text
 
     def as_baseline(self, limits: Iterable[Limit]) -> Baseline:
-        """Return the numbers as a baseline, those of limits too, with everything they depend on
-        except the corpus.
+        """Return the numbers as a baseline, with everything that they depend on except the corpus,
+        which may have changed since: that is what a baseline is for.
+
+        Args:
+            limits: limits whose numbers are stored too.
         """
         read_as = asdict(self.profile.corpus.options)
         settings = {"current": self.strategy, **asdict(self.settings), **read_as}
@@ -124,6 +127,6 @@ class CheckedReport:
 
 def worst(checks: Iterable[Check]) -> Status:
     """Return the worst status of several checks."""
-    found = {check.status for check in checks}
+    statuses = {check.status for check in checks}
     ranked: tuple[Status, ...] = ("error", "fail", "warn")
-    return next((status for status in ranked if status in found), "pass")
+    return next((status for status in ranked if status in statuses), "pass")

@@ -17,6 +17,7 @@ from batchstat.errors import InputError, OptionError, unknown
 from batchstat.gate.quantities import Number
 
 _QUOTED = r'"(?:[^"\\]|\\.)*"'
+"""A string as JSON writes it."""
 _STEP = re.compile(rf"\.?(\w+)|\[(\d+)\]|\[(\w+)=({_QUOTED}|.*?)\](?=[.\[]|$)", re.DOTALL)
 
 _ON_DEVICE = {
@@ -28,20 +29,21 @@ _ON_DEVICE = {
 """Numbers that need a calibrated device, with what to name."""
 
 Step = str | int | tuple[str, str]
+"""A step of a path: a key; the place of an element; or a key of elements, and the value wanted."""
 
 
 def kind_at(path: str) -> Kind:
-    """Return the kind of number at a path of a report.
+    """Return the kind of number at a path: a count, a ratio or another number. The report declares
+    it, so that it is known before there is a report.
 
     Raises:
-        OptionError: there is nothing, or not a number.
+        OptionError: no report has a number at this path.
     """
     part: Part | None = parts(Report)
     for step in _steps(path):
-        part = part and _below(part, step)
+        part = part and _part_below(part, step)
         if part is None:
-            known = [name for name, _ in numbers()]
-            raise unknown("number of the report", path, known)
+            raise unknown("number of the report", path, [name for name, _ in numbers()])
     if part is None or part.kind is None:
         raise OptionError(f"{path} is not a number in the report")
     return part.kind
@@ -53,10 +55,11 @@ def numbers() -> Iterator[tuple[str, Kind]]:
 
 
 def _numbers(part: Part, path: str) -> Iterator[tuple[str, Kind]]:
+    """Yield the numbers in a part of a report, to which a path leads."""
     if part.kind is not None:
         yield path, part.kind
-    for name, each in part.keys.items():
-        yield from _numbers(each, f"{path}.{name}" if path else name)
+    for name, part_below in part.keys.items():
+        yield from _numbers(part_below, f"{path}.{name}" if path else name)
     if part.items is not None:
         yield from _numbers(part.items, f"{path}[]")
 
@@ -70,8 +73,10 @@ def value_at(report: Mapping[str, Any], path: str) -> Number:
     value: Any = report
     part: Part | None = parts(Report)
     for step in _steps(path):
-        part = part and _below(part, step)
+        part = part and _part_below(part, step)
         value = _element(value, step)
+        # A report leaves out some keys with their default: a reason of skipping that did not occur
+        # is 0.
         if value is None and part is not None:
             value = part.default
         if value is None:
@@ -81,7 +86,7 @@ def value_at(report: Mapping[str, Any], path: str) -> Number:
 
 
 def _hint(path: str) -> str:
-    """Return why a report may not have a number."""
+    """Return why a report may not have the number at a path, and what to do, to end a message."""
     if path.startswith("class"):
         return ": was a label column read?"
     if path in _ON_DEVICE:
@@ -96,36 +101,43 @@ def _hint(path: str) -> str:
 
 
 def _steps(path: str) -> list[Step]:
+    """Return the steps of a path: of `classes[label=spam].share`, `classes`, `(label, spam)` and
+    `share`. Raises OptionError if it is not a path.
+    """
     steps: list[Step] = []
-    at = 0
-    while at < len(path):
-        match = _STEP.match(path, at)
-        if match is None or (path[at] == "." and at == 0):
+    start = 0
+    while start < len(path):
+        match = _STEP.match(path, start)
+        # A step may begin with a dot, but not the first one.
+        if match is None or (path[start] == "." and start == 0):
             raise OptionError(f"{path!r} is not a path: write keys separated by dots")
         key, index, name, wanted = match.groups()
         steps.append(key or (int(index) if index else (name, wanted)))
-        at = match.end()
+        start = match.end()
     return steps
 
 
-def _below(part: Part, step: Step) -> Part | None:
+def _part_below(part: Part, step: Step) -> Part | None:
+    """Return what a report declares one step below a part; None if nothing."""
     if isinstance(step, str):
         return part.keys.get(step)
+    # All elements of a list are declared alike; they can be chosen by a key that they have.
     if part.items is None or isinstance(step, int) or step[0] in part.items.keys:
         return part.items
     return None
 
 
 def _element(value: Any, step: Step) -> Any:
+    """Return what a report holds one step below an object or a list; None if nothing."""
     if isinstance(step, str):
         return value.get(step)
     if isinstance(step, int):
         return value[step] if step < len(value) else None
     key, wanted = step
-    if wanted == "null":
-        return next((each for each in value if each[key] is None), None)
+    if wanted == "null":  # the class of samples without a label
+        return next((element for element in value if element[key] is None), None)
     if re.fullmatch(_QUOTED, wanted, re.DOTALL):
         # The name of a class may hold a line end as it is, which JSON would have escaped.
         wanted = json.loads(wanted, strict=False)
-    named = (each for each in value if each[key] is not None)
-    return next((each for each in named if str(each[key]) == wanted), None)
+    labelled = (element for element in value if element[key] is not None)
+    return next((element for element in labelled if str(element[key]) == wanted), None)

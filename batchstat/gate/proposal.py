@@ -18,24 +18,25 @@ def propose_limits(
     Args:
         report: the numbers of a check.
         may_drop: whether samples may be dropped for other reasons than the settings in it.
-        has_budget: whether batches have a budget that is more than their own largest, which grows
-            with the data.
+        has_budget: whether batches have a budget. Recorded batches have none: their largest counts
+            as one, and a limit on it would fail when the data grow.
     """
     row, basis = report["strategy"], report["basis"]
     limits = [_at_most("max-padding", row["padding_ratio"])]
-    if has_budget:
+    if has_budget:  # fill is a share of the budget
         least = min(max(math.floor(100 * row["fill"] - 5), 0), 100)
         limits.append(("min-fill", f'"{least}%"', _measured(row["fill"])))
     limits.append(_at_most("max-truncated", row["truncated_ratio"]))
+    # Otherwise nothing can be dropped.
     if may_drop or basis["overflow"] == "drop" or basis["drop_last"]:
         limits.append(_at_most("max-dropped", row["dropped_ratio"]))
     samples = report["corpus"]["samples"]
     limits.append(("min-samples", str(max(1, samples * 9 // 10)), f"measured {samples:,}"))
-    over = row["over_budget_batches"]
+    over_budget = row["over_budget_batches"]
     if has_budget:
-        limits.append(("max-over-budget", str(over), f"measured {over:,}"))
+        limits.append(("max-over-budget", str(over_budget), f"measured {over_budget:,}"))
     weights = row["trained"] and row["trained"]["token_weight"]
-    if weights and weights["spread"] > 1:
+    if weights and weights["spread"] > 1:  # 1: all trained tokens weigh the same
         limits.append(("max-weight-spread", *_a_tenth_above(weights["spread"])))
     if (ratio := report["class_ratio"]) is not None:
         limits.append(("max-class-ratio", *_a_tenth_above(ratio)))

@@ -12,10 +12,12 @@ Number = int | float
 _DIGITS = r"(\d+(?:\.\d*)?|\.\d+)(e[+-]?\d+)?"
 _WRITTEN = re.compile(rf"{_DIGITS}\s*(%|pp|)", re.IGNORECASE)
 _MOST_DIGITS = 17
+"""Digits that tell any two floats apart."""
 
 
 def parse_quantity(name: str, value: object, kind: Kind, *, difference: bool = False) -> Number:
-    """Return a limit as a number; ratios in [0, 1].
+    """Return a limit that people write as a number: `5%` is 0.05, and `0.5pp`, which limits a
+    difference of two ratios, is 0.005.
 
     Args:
         name: the limit's name for messages.
@@ -32,9 +34,9 @@ def parse_quantity(name: str, value: object, kind: Kind, *, difference: bool = F
     written = _WRITTEN.fullmatch(text)
     if written is None:
         raise OptionError(f"{name}={text!r}: {_unreadable(text, kind, difference)}")
-    unit = written[3].lower()
+    unit = written[3].lower()  # %, pp (percentage points) or nothing
     number = Decimal(text[: written.start(3)].strip())
-    if not number.is_finite() or number > 10**18:
+    if not number.is_finite() or number > 10**18:  # no number is so large
         raise OptionError(f"{name}={text!r}: too large for a limit")
     if kind == "ratio":
         return _ratio(name, text, number, unit, difference)
@@ -48,15 +50,22 @@ def parse_quantity(name: str, value: object, kind: Kind, *, difference: bool = F
 
 
 def _unreadable(text: str, kind: Kind, difference: bool) -> str:
+    """Return what is wrong with a limit that is not a number and a unit."""
     example = {"ratio": "0.5pp" if difference else "5%", "count": "100", "number": "2.5"}[kind]
     if text.startswith("-"):
         return "a limit must not be negative"
+    # 0,5 may have the decimal comma of other languages, or separate thousands.
     if "," in text and _WRITTEN.fullmatch(text.replace(",", ".")):
         return f"did you mean {text.replace(',', '.')} or {text.replace(',', '')}?"
     return f"must be a number, such as {example}"
 
 
 def _ratio(name: str, text: str, number: Decimal, unit: str, difference: bool) -> float:
+    """Return a ratio, or a difference of two ratios, in [0, 1].
+
+    Raises:
+        OptionError: the unit of the other, or a number that may be a percentage without its sign.
+    """
     if unit == "pp" and not difference:
         raise OptionError(f"{name}={text!r}: pp is for differences: did you mean {number:f}%?")
     if unit == "%" and difference:
@@ -65,6 +74,7 @@ def _ratio(name: str, text: str, number: Decimal, unit: str, difference: bool) -
             f"mean {number:f}pp?"
         )
     sign = "pp" if difference else "%"
+    # Of 5, 5% is probably meant; of 1, either 1% or the ratio 1, which is 100%.
     if not unit and "." not in text and "e" not in text.lower() and number != 0:
         meant = f"{number:f}{sign}"
         if number == 1:
@@ -102,10 +112,11 @@ def shown_apart(
             shown(one, kind, difference=difference, digits=digits),
             shown(other, kind, difference=difference, digits=digits),
         )
-        seen = all(
+        # A number that is not 0 must not be shown as 0.00.
+        not_as_zero = all(
             number == 0 or any(digit in text for digit in "123456789")
             for number, text in zip((one, other), pair, strict=True)
         )
-        if seen and (one == other or pair[0] != pair[1]):
+        if not_as_zero and (one == other or pair[0] != pair[1]):
             break
     return pair
