@@ -30,8 +30,9 @@ _NOT_NAMED = (
 
 
 def chosen_checks(options: Options) -> list[Inputs]:
-    """Return the settings of each check to run: of those that `--check` names, else of one for the
-    corpus on the command line, else of all checks in the configuration.
+    """Return the settings of each check to run. `--check` names checks of the configuration.
+    Without it, a corpus on the command line is one check; without either, all checks of the
+    configuration run.
 
     Every setting is read here, so that a wrong one is reported before any corpus is counted.
 
@@ -49,11 +50,12 @@ def chosen_checks(options: Options) -> list[Inputs]:
     else:
         checks = list(configuration.checks or (configuration.shared,))
     chosen = [read_inputs(options, check) for check in checks]
+    # Each line raises for what is wrong; the values are read again when a check runs.
     for inputs in chosen:
         settings = inputs.settings
-        if inputs.observed is None:  # a recording has batches, and no strategy to check
+        if inputs.observed is None:  # a recording has batches, and no strategy
             (inputs.current or StrategySpec.of(DEFAULT_CURRENT)).checked(settings)
-        _ = inputs.reading  # raises for options of reading that contradict each other
+        _ = inputs.reading
         read_device(inputs)
     return chosen
 
@@ -111,7 +113,7 @@ def _profile(inputs: Inputs) -> Profile:
         run_age = age(run.created, now)
         say(f"recording of {run.command or run.program}, {run_age}, in {run.folder}")
         is_old = now - datetime.fromisoformat(run.created) > timedelta(days=1)
-        # The workflow that init writes records the command again, before it checks.
+        # On CI, the workflow that init writes records the command again before each check.
         if is_old and not os.environ.get("CI"):
             warn(
                 f"{run.folder} was recorded {run_age}: what has changed since is not in it; record "

@@ -165,7 +165,7 @@ def _read_toml(path: Path) -> dict[str, Any]:
     """
     try:
         check_regular(path)
-        return tomllib.loads(path.read_text(encoding="utf-8-sig"))
+        return tomllib.loads(path.read_text(encoding="utf-8-sig"))  # skips a byte order mark
     except OSError as error:
         raise InputError(f"{path.as_posix()} cannot be read: {error.strerror or error}") from None
     except (ValueError, RecursionError) as error:  # also integers of thousands of digits
@@ -285,7 +285,9 @@ class _Reader:
 
 
 def _by_field(table: Mapping[str, Any], *, holds_checks: bool) -> dict[str, Any]:
-    """Return the values of a check's table by the names of `KEYS`, without its limits."""
+    """Return the values of a check's table by the names of `KEYS`, without its limits. `checks`, if
+    the table `holds_checks`, is read elsewhere: only the message for an unknown key names it.
+    """
     known = {key.replace("_", "-"): key for key in KEYS}
     values = {}
     for key, value in table.items():
@@ -315,6 +317,7 @@ def _typed(key: str, value: Any) -> Any:
         if not isinstance(value, bool):
             raise OptionError(f"{name}={short(value)}: must be true or false")
         return value
+    # A seed may be 0; the record of the other settings refuses it.
     return whole_number(name, value, min_value=0) if int in types else _text(name, value)
 
 

@@ -62,7 +62,7 @@ class _Page:
         self.has_styles = bool(is_shown and not is_plain)
         self.arguments = [each for each in command.params if each.param_type_name == "argument"]
         options = [each for each in command.params if each.param_type_name == "option"]
-        if not (everything or self.commands):
+        if not (everything or self.commands):  # the last line names --help-all
             options = [each for each in options if each.name not in _HELP]
         rare = () if everything else getattr(command.callback, "rare", ())
         self.options = [each for each in options if each.name not in rare]

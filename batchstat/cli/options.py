@@ -69,7 +69,7 @@ class _WithOptions:
         self._command, self._declared = command, declared
         self.__doc__ = inspect.cleandoc(command.__doc__ or "")
         self.__name__ = command.__name__
-        self.__annotations__: dict[str, Any] = {}
+        self.__annotations__: dict[str, Any] = {}  # the signature has those of the options
         options = {name: each.metadata["option"] for name, each in declared.items()}
         self.rare = {name for name, each in options.items() if not each.is_common}
         self.rest = next((name for name, each in options.items() if each.takes_rest), "")

@@ -67,6 +67,8 @@ def line_of_change(
     if change.line or inputs.observed is not None:
         return change.line
     row = change.row
+    # The settings to train with. A None has no flag: padding to a multiple of 1 changes nothing,
+    # and the label of a strategy may say its batch size already.
     decided = {
         "strategy": row.label,
         "tokens_per_batch": basis.tokens_per_batch,
@@ -150,6 +152,7 @@ def lines_of_trial(
         origins = inputs.setup_origins
         from_setup = {k: v.value for k, v in inputs.values.items() if v.origin in origins}
         changes = from_setup | changes
+    # A corpus or a value on the command line overrides what the file would set.
     is_flag = any(
         inputs.values[key].origin.endswith(COMMAND_LINE)
         for key in ("corpus", *changes)

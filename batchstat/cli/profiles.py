@@ -209,8 +209,8 @@ class FoundProfile:
 
     Attributes:
         profile: the profile of the corpus, or the one in the results folder.
-        version: `profile_version` of the one in the folder; empty if it was counted now, or is of
-            a recording, so that the folder does not have it.
+        version: `profile_version` of the results folder, if its profile is this one; empty for
+            another, which was counted now or recorded.
         changes: what has changed in the corpus since it was counted.
         run: the recorded run whose samples these are; None for a corpus.
     """
@@ -238,7 +238,7 @@ def find_profile(inputs: Inputs) -> FoundProfile:
         InputError: no corpus and no profile, or a results folder that cannot be written.
     """
     check_outputs(inputs.options.read(Output))
-    # Read before the profile is: another run may replace it meanwhile, which the version shows.
+    # Before the profile is read: if another run replaces it in between, `store` sees that.
     version = profile_version(inputs.output)
     if inputs.observed is not None:
         return FoundProfile(inputs.observed.profile, "", run=inputs.observed.run)

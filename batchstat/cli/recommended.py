@@ -42,7 +42,8 @@ def find_recommendation(folder: Path, profile: Profile) -> Recommendation | None
     it is of another profile.
 
     Raises:
-        InputError: the comparison cannot be read, has another schema, or has no best strategy.
+        InputError: the comparison cannot be read, has another schema, has no best strategy, or
+            covers only a part of the samples.
     """
     path = folder / COMPARE_FILE
     shown = path.as_posix()

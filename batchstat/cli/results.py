@@ -75,7 +75,7 @@ def store(found: FoundProfile, result: CommandResult, output: Output) -> Collect
     }
     files = {} if found.version else profile_files(profile, output)
     with only_writer(folder):
-        # Only now can no other run replace the profile any more.
+        # Under the lock, no other run can replace the profile any more.
         if found.version and found.version != profile_version(folder):
             files = profile_files(profile, output)
         files |= result_files
@@ -88,19 +88,19 @@ def publish(found: FoundProfile, result: CommandResult, output: Output) -> None:
     recording: as JSON, the results alone are on standard output.
     """
     files = store(found, result, output)
-    on = console()
+    target = console()
     subject = (
         identity(found.profile, datetime.now(UTC))
         if found.run is None
         else recorded_identity(found.run, found.profile)
     )
-    heading = render(subject, on)
+    heading = render(subject, target)
     warn_of_ignored(found.profile)
     if output.as_json:
         say(heading.rstrip())
         emit(to_text(result.document))
     else:
-        emit(heading + render(result.screen, on), sys.stdout.encoding)
+        emit(heading + render(result.screen, target), sys.stdout.encoding)
     warn(*result.warnings)
     say(wrote_line(files, output.output))
     write_page(output, result.page)
@@ -111,15 +111,15 @@ def publish_profile(inputs: Inputs, profile: Profile, output: Output) -> None:
     files = profile_files(profile, output)
     with only_writer(output.output):
         write_files(output.output, files, remove=outdated(output.output, files))
-    next_line = command_line(inputs, "compare", batch_size=USUAL_BATCH_SIZE)
+    command = command_line(inputs, "compare", batch_size=USUAL_BATCH_SIZE)
     padding = None
     if not output.as_json or output.html is not None:  # JSON does not have it
         padding = _usual_padding(inputs, profile)
     if output.as_json:
         emit(to_text(profile_document(profile)))
     else:
-        on = console()
-        emit(render(profile_screen(profile, on, padding, next_line), on), sys.stdout.encoding)
+        target = console()
+        emit(render(profile_screen(profile, target, padding, command), target), sys.stdout.encoding)
     warn(*filter(None, (maximum_warning(profile), partial_warning(profile))))
     warn_of_ignored(profile)
     say(wrote_line(files, output.output))
@@ -127,7 +127,7 @@ def publish_profile(inputs: Inputs, profile: Profile, output: Output) -> None:
     def page() -> str:
         from batchstat.render.html.pages import profile_page
 
-        return profile_page(profile, padding, next_line)
+        return profile_page(profile, padding, command)
 
     write_page(output, page)
 

@@ -47,10 +47,10 @@ def console(*, plain: bool = False) -> "Console":
     return Console(width=max(width, _LEAST_WIDTH), height=100, highlight=False)
 
 
-def render(screen: "RenderableType", on: "Console") -> str:
-    """Return a screen as text, without the trailing blanks that rich adds to lines."""
-    with _standard_output(), on.capture() as captured:
-        on.print(screen, crop=False)  # a line to paste is longer than a terminal is wide
+def render(screen: "RenderableType", target: "Console") -> str:
+    """Return a screen as text for a console, without the blanks that rich adds to end lines."""
+    with _standard_output(), target.capture() as captured:
+        target.print(screen, crop=False)  # a line to paste is longer than a terminal is wide
     return "".join(f"{line.rstrip()}\n" for line in captured.get().splitlines())
 
 

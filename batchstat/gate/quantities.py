@@ -35,7 +35,7 @@ def parse_quantity(name: str, value: object, kind: Kind, *, difference: bool = F
     if written is None:
         raise OptionError(f"{name}={text!r}: {_unreadable(text, kind, difference)}")
     unit = written[3].lower()  # %, pp (percentage points) or nothing
-    number = Decimal(text[: written.start(3)].strip())
+    number = Decimal(text[: written.start(3)].strip())  # what stands before the unit
     if not number.is_finite() or number > 10**18:  # no number is so large
         raise OptionError(f"{name}={text!r}: too large for a limit")
     if kind == "ratio":

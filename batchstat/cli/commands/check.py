@@ -82,16 +82,17 @@ def command(options: Options) -> None:
     chosen = chosen_checks(options)
     # What is wrong with options by themselves is reported before anything is counted.
     for inputs in chosen:
+        # The beginning of "there are no limits to check".
         subject = f"check {inputs.name!r} has" if len(chosen) > 1 else "there are"
         require_limits(inputs.limits_in_force, inputs.get("baseline") is not None, subject)
     check_destinations(destinations)
     checks = [run_check(inputs) for inputs in chosen]
     write(checks, destinations, created)
     for check in checks:
-        name = f"{check.name}: " if len(checks) > 1 else ""
-        warn(*(f"{name}{warning}" for warning in check.warnings))
+        prefix = f"{check.name}: " if len(checks) > 1 else ""
+        warn(*(f"{prefix}{warning}" for warning in check.warnings))
         if check.error is not None:
-            say(f"error: {name}{check.error}")
+            say(f"error: {prefix}{check.error}")
     status = worst(checks)
     if status == "error":
         raise Exit(InputError.exit_code)

@@ -107,7 +107,7 @@ def command(options: Options) -> None:
     from batchstat.cli.results import publish
 
     table, output = options.read(Table), options.read(Output)
-    if table.each:
+    if table.each:  # a row for each corpus instead of each strategy
         from batchstat.cli.each import compare_each
 
         compare_each(options, table.export, _compare)
@@ -137,7 +137,7 @@ def _compare(options: Options, check: "CheckSettings | None") -> "Compared":
 
     table, inputs = options.read(Table), read_inputs(options, check)
     # What is wrong with options by themselves is reported before anything is counted.
-    strategies, share = _checked(table, inputs)
+    strategies, share = _requested(table, inputs)
     model = as_model(inputs.get("model"))
     read_device(inputs, model)
     found = find_profile(inputs)
@@ -169,9 +169,9 @@ def _compare(options: Options, check: "CheckSettings | None") -> "Compared":
     return found, comparison, result
 
 
-def _checked(table: Table, inputs: "Inputs") -> "tuple[tuple[StrategySpec, ...], float | None]":
-    """Return the strategies of `--strategy`, and the share of the corpus to simulate; None for all
-    of it.
+def _requested(table: Table, inputs: "Inputs") -> "tuple[tuple[StrategySpec, ...], float | None]":
+    """Return the strategies of `--strategy`, and the share of the corpus that `--subsample` names;
+    None without it.
 
     Raises:
         OptionError: options that contradict each other.
@@ -187,7 +187,7 @@ def _checked(table: Table, inputs: "Inputs") -> "tuple[tuple[StrategySpec, ...],
         raise OptionError("--export writes records of a corpus: remove it beside a recording")
     check_seeds(settings, table.seeds)
     strategies = tuple(map(StrategySpec.parse, table.strategy))
-    # The current setup has a row as well, unless it is not a strategy.
+    # The current setup has a row as well; if it is a strategy, it must fit the settings.
     for strategy in (*strategies, *filter(None, [inputs.current])):
         strategy.checked(settings)
     if table.subsample is not None:

@@ -56,9 +56,9 @@ def command(options: Options) -> None:
         # A name is listed once, whatever number of files have it as a key.
         show(names_screen({kind: list(dict.fromkeys(names)) for kind, names in kinds.items()}))
         return
-    on = console()
+    target = console()
     screens = [
-        render(definition_screen(entry.name, entry.kind, entry.text, entry.facts), on)
+        render(definition_screen(entry.name, entry.kind, entry.text, entry.facts), target)
         for entry in explain_all(asked)
     ]
     emit("\n".join(screens), sys.stdout.encoding)

@@ -74,6 +74,7 @@ def command(options: Options) -> None:
     if inputs.observed is None:  # a recording brings samples and batches
         if not inputs.corpus or STANDARD_INPUT in map(str, inputs.corpus):
             raise OptionError("no corpus: name the files that the check reads")
+        # Raises for a strategy and settings that contradict each other, before anything is counted.
         (inputs.current or StrategySpec.of(DEFAULT_CURRENT)).checked(inputs.settings)
     record_command = _to_record(inputs)
     path, old_text = _target()
@@ -86,6 +87,7 @@ def command(options: Options) -> None:
         trained.settings,
         strategies=trained.strategies,
         current=trained.row or DEFAULT_CURRENT,
+        # A strategy may have a trainer's name, such as hf-trainer: its arguments can change, too.
         trainer=changes_of_name if trained.trainer is None else trained.trainer.changes,
     )
     current = simulated.changes.current
@@ -152,6 +154,7 @@ def _decided(inputs: "Inputs", profile: "Profile", row: "StrategyResult") -> dic
     given = {key.replace("_", "-") for key in inputs.values}
     if profile.stated_max is not None and profile.stats.max > profile.stated_max:
         decided["max-length"] = profile.stated_max
+    # A batch size that neither settings nor the strategy give follows from the budget.
     if row.size[0] == "batch_size" and row.request.settings.given_batch_size is None:
         decided["batch-size"] = row.request.settings.batch_size
     return {key: value for key, value in decided.items() if key not in given}

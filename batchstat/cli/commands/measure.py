@@ -45,6 +45,7 @@ def command(options: Options) -> None:
     from batchstat.trainers.preflight.preflight import report_on
     from batchstat.trainers.preflight.recorded import DEFAULT_FOLDER
 
+    # The report is made again from the recorded batches; run has printed it once.
     report = report_on(recorded(options.read(Recorded).recording or DEFAULT_FOLDER))
     if options.read(Report).as_json:
         emit(to_text(preflight_document(report)))

@@ -84,7 +84,7 @@ def command(options: Options) -> None:
         raise InputError(setup.no_corpus)
     check_outputs(output)
     device = read_device(inputs)
-    # Read before the profile is: another run may replace it meanwhile, which the version shows.
+    # Before the profile is read: if another run replaces it in between, `store` sees that.
     version = profile_version(output.output)
     profile, is_reused = count(inputs, folder=output.output, reuse=True)
     report = report_on_setup(
