@@ -94,7 +94,7 @@ def data_files(
 ) -> list[FilePath]:
     """Return those files of a folder, or of a glob pattern, that belong to a corpus, sorted.
 
-    Results of batchstat do not; nor do, in a folder, files with an ending of an unknown format.
+    Results of batchstat do not, nor do files of a folder with an ending that is not in `ENDINGS`.
 
     Args:
         paths: all files in the folder, or that match the pattern.

@@ -135,11 +135,8 @@ def _chunks_of_frame(name: str, frame: Any, options: CorpusOptions) -> Iterator[
         # (len(part),) decoded bytes of each record; those of Python's objects are not known.
         sizes = sum(map(decoded_bytes, arrays), np.zeros(len(part), dtype=np.int64))
         for start, stop in ranges(sizes, CHUNK_BYTES, _CHUNK_RECORDS):
-            yield Chunk(
-                columns={column: values[start:stop] for column, values in values_of.items()},
-                position=first + stop,
-                read=columns,
-            )
+            slices = {column: values[start:stop] for column, values in values_of.items()}
+            yield Chunk(columns=slices, position=first + stop, read=columns)
 
 
 def _values(series: Any) -> Column:

@@ -22,27 +22,38 @@ from batchstat.storage.shown import is_remote, one_line
 HEAD_BYTES = 1 << 20
 """Bytes at the start of a file, from which the columns of its other splits are determined."""
 _BLOCK_BYTES = 8 << 20
+"""Bytes that are fetched at once from an address."""
 _PROBE_BYTES = 1 << 16
+"""Bytes that are read at once to find the end of a line."""
 _TAR_HEAD = 262
-"""Bytes up to the end of the word that says so."""
+"""Bytes at the start of a tar archive up to the end of the word `ustar`, its magic."""
 _CUT_SHORT = ("Truncated compressed stream", "end-of-stream marker", "ended before")
+"""Words of the exceptions for compressed data that end early: of pyarrow, and of Python."""
 
 
 class _Hashing(InputStream):
-    """A stream that is hashed and counted as it is read."""
+    """A stream that is hashed and counted as it is read.
+
+    Attributes:
+        sha256: hash of the bytes read so far.
+        bytes_read: their number.
+    """
 
     def __init__(self, raw: "BinaryIO | Rereadable") -> None:
-        self._raw, self.sha256, self.count = raw, hashlib.sha256(), 0
+        self._raw, self.sha256, self.bytes_read = raw, hashlib.sha256(), 0
 
     def next_bytes(self, size: int) -> bytes:
         data = self._raw.read(size) or b""
         self.sha256.update(data)
-        self.count += len(data)
+        self.bytes_read += len(data)
         return data
 
 
 class _Fetched(InputStream):
-    """A file at an address, which may answer with less or more than it says that it has."""
+    """A file at an address, whose end is an error if it comes before the listed size.
+
+    A storage that answered with fewer bytes than it lists would lose samples without a word.
+    """
 
     def __init__(self, raw: Any, size: int) -> None:
         self._raw, self._size = raw, size
@@ -70,12 +81,14 @@ class _Fetched(InputStream):
 class Rereadable(InputStream):
     """A stream that can be read only once, copied to a temporary file so it can be read again.
 
-    If there is no space for the copy, it is given up, and `rewind` raises an error.
+    If there is no space for the copy, the copy is given up: the first reading goes on, and `rewind`
+    raises an error.
     """
 
     def __init__(self, raw: BinaryIO) -> None:
         """`raw`: a stream of which nothing has been read."""
-        self._raw, self._was_read, self._replays = raw, False, False
+        self._raw, self._was_read, self._reads_copy = raw, False, False
+        # None if there is no space for it, now or while it is written.
         self._copy: IO[bytes] | None = None
         with suppress(OSError):
             self._copy = tempfile.TemporaryFile()  # noqa: SIM115
@@ -87,7 +100,7 @@ class Rereadable(InputStream):
         super().close()
 
     def rewind(self) -> None:
-        """Go back to the start.
+        """Go back to the start: what was read is read again from the copy, then the stream goes on.
 
         Raises:
             InputError: the copy could not be made.
@@ -95,9 +108,10 @@ class Rereadable(InputStream):
         if not self._was_read:
             return
         if self._copy is not None:
+            # Before it seeks, the file writes what it has buffered, for which space may lack.
             with suppress(OSError):
                 self._copy.seek(0)
-                self._replays = True
+                self._reads_copy = True
                 return
         raise InputError(
             "standard input must be read again, but the folder for temporary files has no space "
@@ -106,14 +120,14 @@ class Rereadable(InputStream):
 
     def next_bytes(self, size: int) -> bytes:  # noqa: D102
         self._was_read = True
-        if self._replays and self._copy is not None:
+        if self._reads_copy and self._copy is not None:
             if data := self._copy.read(size):
                 return data
-            self._replays = False
+            self._reads_copy = False  # the copy ends here, and the stream may go on
         data = self._raw.read(size)
         if self._copy is not None:
             try:
-                # Nothing is read from it meanwhile, which would write what is held back, and raise.
+                # The copy is at its end here, so this appends.
                 self._copy.write(data)
             except OSError:  # no space: the reading itself goes on, and rewind raises
                 self._copy = None
@@ -126,9 +140,9 @@ class OpenSource:
 
     Attributes:
         split: split being read; all of a compressed source is in its first split.
-        stream: the source's bytes, decompressed.
+        stream: the source's bytes, decompressed; the same object as `raw` if not compressed.
         raw: the bytes as they are on disk.
-        hashing: stream that hashes standard input.
+        hashing: stream below `raw` that hashes standard input; None for files.
     """
 
     split: Split
@@ -149,10 +163,12 @@ class OpenSource:
     @property
     def position(self) -> int:
         """Bytes of the split read so far, as they are on disk."""
-        return self.hashing.count if self.hashing else self.raw.tell() - self.split.first
+        return self.hashing.bytes_read if self.hashing else self.raw.tell() - self.split.first
 
     def head(self) -> "OpenSource":
-        """Open the head of the file, for a split that begins later."""
+        """Return the first `HEAD_BYTES` of the file as a split, for one that begins later and needs
+        the names of its columns. It shares the stream, which is now at the start of the file.
+        """
         self.raw.seek(0)
         return replace(self, split=replace(self.split, first=0, stop=HEAD_BYTES))
 
@@ -162,20 +178,24 @@ class OpenSource:
         return cache(partial(lines_before, self.split)) if self.split.first else int
 
     def source(self, listed: Source) -> Source:
-        """Return the source as it was read, once all of it is read."""
+        """Return the source as it was listed, for standard input with the size and digest that are
+        known only now. Call it after all samples are read.
+        """
         if self.hashing is None:
             return listed
         # A reader may stop before the end, and the digest is of all bytes.
         self.raw.read()
         digest = f"sha256:{self.hashing.sha256.hexdigest()}"
-        return Source(listed.path, self.hashing.count, digest, listed.format)
+        return Source(listed.path, self.hashing.bytes_read, digest, listed.format)
 
 
 @contextmanager
 def open_source(split: Split, standard_input: Rereadable | None = None) -> Iterator[OpenSource]:
     """Open the source's bytes, decompressed if its first bytes say that they are compressed.
 
-    Standard input is read from `standard_input`, if given.
+    Args:
+        split: the source, or the part of it that is read.
+        standard_input: what is read if the source is standard input; by default Python's.
 
     Raises:
         SourceError: here, or while it is read: it cannot be read, is cut short, damaged or changes.
@@ -188,26 +208,31 @@ def open_source(split: Split, standard_input: Rereadable | None = None) -> Itera
             yield OpenSource(split, _unpacked(source, raw), raw, hashing)
             return
         path = split.location
-        before = state_of(path)
-        size, content, *_ = before
-        # At an address, the bytes read are those that were listed.
+        state_before = state_of(path)
+        # `content`: an ETag at an address, the time of change on this machine.
+        size, content, *_ = state_before
+        # What the listing did not say (0 or empty) is not compared.
         if (source.bytes or size, source.etag or content) != (size, content):
             raise SourceError(f"{source.shown} changed since it was listed: run again")
         with _buffered(path, source) as file:
             unpacked = _unpacked(source, file)
+            # A compressed file whose name did not say so was divided into splits, but can only be
+            # read from its start: the first split becomes the whole file, the others are empty.
             if unpacked is not file and not split.is_whole:
-                # The first split then is the whole source.
                 first, stop = (source.bytes, source.bytes) if split.first else (0, None)
                 split = replace(split, first=first, stop=stop)
             yield OpenSource(split, unpacked, file)
-            if before != state_of(path):
+            if state_before != state_of(path):
                 raise SourceError(f"{source.shown} changed while it was being read: run again")
 
 
 @contextmanager
 def as_source_errors(source: Source) -> Iterator[None]:
-    """Turn what is raised while a source is read into a `SourceError` that names it."""
-    shown, is_here = source.shown, not is_remote(source.path)
+    """Turn what is raised while a source is read into a `SourceError` that names the source.
+
+    A mistake in the code stays as it is, so that its traceback is seen.
+    """
+    shown, is_local = source.shown, not is_remote(source.path)
     try:
         yield
     except BatchstatError:
@@ -215,42 +240,49 @@ def as_source_errors(source: Source) -> Iterator[None]:
     except FileNotFoundError:
         raise SourceError(f"{shown} no longer exists") from None
     except Exception as error:
-        # pyarrow raises an OSError without a number, which its words tell apart.
+        # pyarrow raises an OSError for data that end early: only its words tell it from others.
         is_cut = isinstance(error, OSError) and any(words in str(error) for words in _CUT_SHORT)
         if is_cut or isinstance(error, EOFError):
             raise SourceError(f"{shown} is cut short: the compressed data ends early") from None
-        # Damaged bz2 and zstd are an OSError without a number, too.
-        no_number = isinstance(error, OSError) and error.errno is None and is_here
-        if no_number or isinstance(error, DAMAGE):
+        # bz2 and pyarrow's zstd raise an OSError for damaged data, but without the number that one
+        # of the operating system has.
+        is_damage = isinstance(error, OSError) and error.errno is None and is_local
+        if is_damage or isinstance(error, DAMAGE):
             raise SourceError(f"{shown} is damaged: {error}") from None
-        if is_here and not isinstance(error, OSError):
+        if is_local and not isinstance(error, OSError):
             raise
         # A remote file system may raise anything.
         raise SourceError(f"{shown} cannot be read: {one_line(error)}") from None
 
 
 def line_end(file: BinaryIO, at: int) -> int:
-    """Return where the line that holds the byte before `at` ends."""
-    at = file.seek(max(at - 1, 0))
+    """Return where the line that holds the byte before `at` ends: the start of the next line.
+
+    This is `at` itself if a line begins there, and the end of the file if no line ends after it.
+    """
+    position = file.seek(max(at - 1, 0))
     while data := file.read(_PROBE_BYTES):
         end = data.find(b"\n") + 1
         if end:
-            return at + end
-        at += len(data)
-    return at
+            return position + end
+        position += len(data)
+    return position
 
 
 def lines_before(split: Split) -> int:
-    """Return how many lines of a file begin before its split does."""
+    """Return how many lines of a file begin before its split does; this reads the file up to it."""
     with split.location.open("rb") as file:
-        lines, left = 0, split.first - 1
+        # A line begins at byte 0, and after each line end; a line end in the byte just before the
+        # split is not counted, as it begins a line of the split.
+        line_ends, left = 0, split.first - 1
         while left > 0 and (data := file.read(min(left, 1 << 20))):
-            lines += data.count(b"\n")
+            line_ends += data.count(b"\n")
             left -= len(data)
-        return lines + 1
+        return line_ends + 1
 
 
 def _buffered(path: Path, source: Source) -> "io.BufferedReader[Any]":
+    """Open the bytes of a file as they are on disk, or at an address."""
     if not is_remote(path):
         return path.open("rb")
     # Fetch in the blocks that readers ask for, so that a split fetches little more than itself.
@@ -260,8 +292,10 @@ def _buffered(path: Path, source: Source) -> "io.BufferedReader[Any]":
 
 @contextmanager
 def seekable(opened: OpenSource) -> Iterator[BinaryIO]:
-    """Yield the source for readers that need to seek; in a temporary file if it is compressed, or
-    hashed while it is read, which takes every byte once and in sequence.
+    """Yield the decompressed source as a file that can seek, as readers of Parquet need it.
+
+    Compressed data and standard input, which is hashed as it is read, can only be read in sequence:
+    they are copied to a temporary file.
     """
     if opened.stream is opened.raw and opened.hashing is None:
         yield cast(BinaryIO, opened.raw)
@@ -273,6 +307,11 @@ def seekable(opened: OpenSource) -> Iterator[BinaryIO]:
 
 
 def _unpacked(source: Source, raw: "io.BufferedReader[Any]") -> BinaryIO:
+    """Return the decompressed bytes of a source; `raw` itself if it is not compressed.
+
+    Raises:
+        InputError: its name says that it is compressed, but it is not; or it is a tar archive.
+    """
     unpacked = decompressed(raw)
     if unpacked is None and source.is_compressed_by_name:
         raise InputError(
@@ -280,7 +319,7 @@ def _unpacked(source: Source, raw: "io.BufferedReader[Any]") -> BinaryIO:
         )
     stream = cast(BinaryIO, raw) if unpacked is None else unpacked
     head = stream.peek(_TAR_HEAD) if hasattr(stream, "peek") else b""
-    # The magic of POSIX, and the beginning of GNU's; text may say ustar there, but holds no NUL.
+    # The magic of POSIX's tar, with which GNU's begins. Text may have the word there, but no NUL.
     if head[257:262] == b"ustar" and b"\0" in head[:257]:
         raise InputError(f"{source.path} is a tar archive: unpack it, and pass the files in it")
     return stream

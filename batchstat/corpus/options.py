@@ -157,10 +157,12 @@ class CorpusOptions:
     )
 
     def __post_init__(self) -> None:
-        for name in ("label_column", "trained_column"):  # numbers where there is no header
+        # Without a header, columns are numbered, and callers may pass the number itself.
+        for name in ("label_column", "trained_column"):
             if isinstance(number := getattr(self, name), int):
                 object.__setattr__(self, name, str(number))
         check_fields(self)
+        # One name, or several in any sequence, become a tuple.
         object.__setattr__(self, "text_column", listed("text_column", self.text_column))
         for column in self.named_columns:
             if not isinstance(column, str):
@@ -179,10 +181,11 @@ class CorpusOptions:
                     )
 
     def _check_contents(self) -> None:
-        """Raise OptionError for columns that contradict each other."""
+        """Raise OptionError for columns and options that contradict each other."""
         if (self.prompt_column is None) != (self.completion_column is None):
             raise OptionError("prompt_column and completion_column belong together: pass both")
-        columns = [name for name in _CONTENT_COLUMNS if getattr(self, name)]
+        content_options = [name for name in _CONTENT_COLUMNS if getattr(self, name)]
+        # By option: what has to be set for it to mean anything, and the words for that.
         needs = {
             "assistant_only_loss": (self.messages_column, "chats: pass messages_column"),
             "turn_ends": (self.assistant_only_loss, "assistants' turns: pass assistant_only_loss"),
@@ -192,27 +195,30 @@ class CorpusOptions:
                 "prompts and completions: pass their columns",
             ),
         }
-        for name, (has_it, what) in needs.items():
-            if getattr(self, name) and not has_it:
-                raise OptionError(f"{name} is for {what}")
+        for name, (needed_option, purpose) in needs.items():
+            if getattr(self, name) and not needed_option:
+                raise OptionError(f"{name} is for {purpose}")
         if self.tokenize_apart and self.append:
             raise OptionError("tokenize_apart and append are mutually exclusive: pass only one")
-        others = ("completion_column", "assistant_only_loss")
-        if self.trained_column and (other := [name for name in others if getattr(self, name)]):
-            columns = [*other, "trained_column"]
-        if len(columns) > 1:
+        # Each of these says which tokens carry loss, as trained_column does.
+        loss_names = ("completion_column", "assistant_only_loss")
+        exclusive = content_options
+        if self.trained_column and (given := [name for name in loss_names if getattr(self, name)]):
+            exclusive = [*given, "trained_column"]
+        if len(exclusive) > 1:
             raise OptionError(
-                f"{columns[0]} and {columns[1]} are mutually exclusive: pass only one"
+                f"{exclusive[0]} and {exclusive[1]} are mutually exclusive: pass only one"
             )
         if len(self.text_column) > 2:
             raise OptionError(
                 f"text_column is given {len(self.text_column)} times: pass one, or two for pairs"
             )
         _check_characters("append", self.append)
+        # One option names the content here, as it is not the default of text.
         if self.content not in ("text", "completion") and self.append:
-            raise OptionError(f"append is for texts, not with {columns[0]}")
+            raise OptionError(f"append is for texts, not with {content_options[0]}")
         if self.content != "text" and (self.strip or self.min_chars):
-            raise OptionError(f"strip and min_chars are for texts, not with {columns[0]}")
+            raise OptionError(f"strip and min_chars are for texts, not with {content_options[0]}")
 
     @property
     def content(self) -> Content:
@@ -237,9 +243,11 @@ class CorpusOptions:
 
     @property
     def token_kinds(self) -> tuple[str, ...]:
-        """Kinds of tokens that can be told apart."""
-        tells_trained = self.trained_column or self.completion_column or self.assistant_only_loss
-        return ("trained",) if tells_trained else ()
+        """Kinds of tokens that are counted beside all tokens: those that carry loss, if the options
+        say which do.
+        """
+        is_known = self.trained_column or self.completion_column or self.assistant_only_loss
+        return ("trained",) if is_known else ()
 
     @property
     def named_columns(self) -> tuple[str, ...]:
@@ -249,7 +257,9 @@ class CorpusOptions:
 
 
 def _check_characters(name: str, text: str) -> None:
-    """Raise OptionError for half a surrogate pair, as undecodable bytes of a command line are."""
+    """Raise OptionError for half a surrogate pair, into which Python turns bytes of a command line
+    that it cannot decode.
+    """
     try:
         text.encode()
     except UnicodeEncodeError:

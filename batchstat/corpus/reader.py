@@ -37,13 +37,13 @@ Mask = npt.NDArray[np.bool_]
 
 @dataclass(frozen=True)
 class Locations:
-    """Locations of consecutive records of a file.
+    """Locations of consecutive records of a file, for messages.
 
     Attributes:
         path: the file, as messages name it.
-        lines: line on which each starts; None in files without lines.
-        first: number of the first one in the split that is read.
-        before: returns how many lines or records precede that split.
+        lines: line on which each record starts; None in files without lines.
+        first: number of the first of these records, counted from 0 in the split that is read.
+        before: function that returns how many lines, or records, precede that split.
     """
 
     path: str
@@ -52,7 +52,7 @@ class Locations:
     before: Callable[[], int]
 
     def __call__(self, i: int) -> Location:
-        """Return the location of the i-th of them."""
+        """Return the location of the i-th of these records."""
         if self.lines:
             return Location(self.path, self.lines[i], "line", self.before)
         return Location(self.path, self.first + i, before=self.before)
@@ -63,14 +63,15 @@ class Block:
     """Consecutive samples of one source.
 
     Attributes:
-        reading: state of reading the source that they come from.
-        records: (n,) position of each in its source, skipped records counted.
-        content: (n,) what is counted.
+        reading: state of reading the source that the samples come from.
+        records: (n,) number of each sample's record in its split; skipped records are counted.
+        content: (n,) what is counted: texts, chats, or lengths.
         labels: (n,) large_string, or lists of it for samples with several classes; null for a
             sample without a label; None if no label is read.
-        trained: (n,) what a column says of their trained tokens; None if none is read.
+        trained: (n,) what a column says about the trained tokens of each sample; None if no such
+            column is read.
         position: bytes of the corpus on disk that are read so far.
-        locations: locations of the records of the block, those that are not samples included.
+        locations: locations of all records of the block, also of those that are not samples.
     """
 
     reading: "Reading"
@@ -94,7 +95,7 @@ class Block:
         return self.locations(int(self.records[i]) - self.locations.first)
 
     def select(self, samples: Ints) -> "Block":
-        """Return those of these samples, by their positions."""
+        """Return a block of the samples at these positions, which ascend."""
         return replace(
             self,
             records=self.records[samples],
@@ -106,16 +107,16 @@ class Block:
 
 @dataclass(eq=False)
 class Reading:
-    """State of reading the records of one source.
+    """State of reading the records of one split of a source.
 
     Attributes:
         source: the source; once it is read, with size and digest even for standard input.
         bad_records: bad records so far.
-        before: records of the corpus before its first.
-        records: number of records.
-        blank: records with nothing but whitespace in them.
-        short: records of fewer than `min_chars` characters.
-        label_seen: whether any record has the label; None if none could be read.
+        before: records of the corpus that precede the first record of the split.
+        records: number of records read so far.
+        blank: number of records with nothing but whitespace in them.
+        short: number of records of fewer than `min_chars` characters.
+        label_seen: whether any record has the label; None if no record could be read.
     """
 
     source: Source
@@ -133,14 +134,14 @@ class Reading:
 
 
 class CorpusReader:
-    """Reader of the samples of a corpus, and of what became of its records.
+    """Reads the samples of a corpus, and counts the records that are skipped.
 
-    A bad record is counted; or it ends the reading, after the samples before it.
+    A bad record is skipped and counted, or ends the reading after the samples before it.
 
     Attributes:
         splits: what is read; empty for a table in memory.
         options: how it is read.
-        readings: states of the sources that were begun.
+        readings: a state for each split that was begun.
     """
 
     def __init__(
@@ -163,42 +164,47 @@ class CorpusReader:
             InputError: a source that cannot be read in its format, or a bad record unless bad
                 records are skipped.
         """
-        before = 0
+        bytes_before = 0
         for split in self.splits:
             reading = self.begin(split.source)
             with open_source(split, self._standard_input) as opened:
-                # Empty for the later splits of a compressed file whose name does not say so.
+                # The later splits of a compressed file whose name does not say so are empty: all of
+                # it is read as the first one.
                 if opened.split.stop != opened.split.first:
                     chunks = READERS[split.source.format](opened, self.options)
-                    yield from self.samples(reading, chunks, before)
+                    yield from self.samples(reading, chunks, bytes_before)
                 reading.source = opened.source(split.source)
-            before += split.bytes
+            bytes_before += split.bytes
 
     def begin(self, source: Source) -> Reading:
-        """Create the state of the next split."""
+        """Start the state of the next split, of this source, and return it."""
         before = self.readings[-1].before + self.readings[-1].records if self.readings else 0
         bad_records = BadRecords(skip=self.options.on_error == "skip")
         self.readings.append(Reading(source, bad_records, before))
         return self.readings[-1]
 
     def samples(
-        self, reading: Reading, chunks: Iterable[Chunk], before: int = 0
+        self, reading: Reading, chunks: Iterable[Chunk], bytes_before: int = 0
     ) -> Iterator[Block]:
-        """Yield the samples of the chunks of one split.
+        """Yield the samples of the chunks of one split, and count what is skipped in its state.
 
         Args:
-            reading: its state.
-            chunks: its records.
-            before: bytes of the corpus before the split.
+            reading: state of the split.
+            chunks: records of the split.
+            bytes_before: bytes of the corpus before the split.
+
+        Raises:
+            InputError: a bad record, after the samples before it; unless bad records are skipped.
         """
         for chunk in chunks:
             if chunk.label_seen is not None:
                 reading.label_seen = chunk.label_seen
             first = reading.records
             locations = Locations(reading.source.shown, chunk.lines, first, chunk.before)
-            block, bad = self._block(reading, chunk, locations, before + chunk.position)
+            block, bad = self._block(reading, chunk, locations, bytes_before + chunk.position)
             if bad and not reading.bad_records.skip:
-                # Whoever counts the block may find a bad record before the first of these.
+                # Only the samples before the first bad record: counting them may find a bad one
+                # among them, and the error has to name the first of all.
                 block = block.select(np.flatnonzero(block.records < first + min(bad)))
             yield block
             for i in sorted(bad):
@@ -208,14 +214,19 @@ class CorpusReader:
     def _block(
         self, reading: Reading, chunk: Chunk, locations: Locations, position: int
     ) -> tuple[Block, dict[int, BadRecord]]:
-        """Return the samples of a chunk, and its bad records."""
+        """Return the samples of a chunk, and its bad records by their index in the chunk.
+
+        Blank and short records are counted in `reading`; `position` is handed on to the block.
+        """
         values = ChunkContent(chunk, locations)
+        # Each of these reads a column, and adds the records that it finds wrong to `values.bad`.
         content = _content_of(values, chunk, self.options)
         columns = chunk.read
         labels = values.labels(columns.label) if columns.label else None
         trained = read_trained(values, columns.trained) if columns.trained else None
         is_sample = np.ones(chunk.size, dtype=bool)
         is_sample[list(values.bad)] = False
+        # A blank record is skipped without being an error.
         bad = {i: record for i, record in values.bad.items() if record is not BLANK}
         reading.blank += len(values.bad) - len(bad)
         if isinstance(content, Texts):
@@ -224,63 +235,78 @@ class CorpusReader:
         block = Block(reading, records, content, labels, trained, position, locations)
         return block.select(np.flatnonzero(is_sample)), bad
 
-    def _filtered(self, reading: Reading, texts: Texts, ok: Mask) -> tuple[Texts, Mask]:
-        """Return the texts, stripped if requested, and which of the ok ones are samples."""
-        parts = texts.sides
-        trimmed = [pc.utf8_trim_whitespace(part) for part in parts]
+    def _filtered(self, reading: Reading, texts: Texts, is_good: Mask) -> tuple[Texts, Mask]:
+        """Apply the options `strip`, `min_chars` and `append` to texts, or to pairs of texts.
+
+        Blank and short ones are counted in `reading`.
+
+        Args:
+            reading: state of the split.
+            texts: (n,) texts, or pairs.
+            is_good: (n,) whether the record of each is not bad.
+
+        Returns:
+            (n,) the texts as they are counted, and (n,) whether each is a sample.
+        """
+        sides = texts.sides
+        trimmed = [pc.utf8_trim_whitespace(side) for side in sides]
         # A pair is blank only if both of its texts are.
-        filled = np.any([as_numpy(pc.binary_length(part)) != 0 for part in trimmed], axis=0)
-        if self.options.append:  # what is appended makes a sample of a blank text, too
-            filled = np.ones_like(filled)
-        reading.blank += int(np.count_nonzero(ok & ~filled))
-        keep = ok & filled
+        is_filled = np.any([as_numpy(pc.binary_length(side)) != 0 for side in trimmed], axis=0)
+        if self.options.append:  # a blank text becomes a sample of what is appended
+            is_filled = np.ones_like(is_filled)
+        reading.blank += int(np.count_nonzero(is_good & ~is_filled))
+        is_sample = is_good & is_filled
         if self.options.strip:
-            parts = trimmed
+            sides = trimmed
         if self.options.min_chars:
-            chars = sum(as_numpy(pc.utf8_length(part)) for part in parts)
-            long_enough = chars >= self.options.min_chars
-            reading.short += int(np.count_nonzero(keep & ~long_enough))
-            keep &= long_enough
+            chars = sum(as_numpy(pc.utf8_length(side)) for side in sides)
+            is_long_enough = chars >= self.options.min_chars
+            reading.short += int(np.count_nonzero(is_sample & ~is_long_enough))
+            is_sample &= is_long_enough
         if self.options.append:
-            last, ending = parts[-1], pa.scalar(self.options.append, pa.large_string())
-            longer = pc.binary_join_element_wise(last, ending, pa.scalar("", pa.large_string()))
+            # Of a pair, the second text is the one that gets it.
+            last, ending = sides[-1], pa.scalar(self.options.append, pa.large_string())
+            appended = pc.binary_join_element_wise(last, ending, pa.scalar("", pa.large_string()))
             if not self.options.always_append:
-                longer = pc.if_else(pc.ends_with(last, self.options.append), last, longer)
-            parts = [*parts[:-1], longer]
-        return type(texts)(*parts), keep
+                appended = pc.if_else(pc.ends_with(last, self.options.append), last, appended)
+            sides = [*sides[:-1], appended]
+        return type(texts)(*sides), is_sample
 
 
 def _content_of(values: ChunkContent, chunk: Chunk, options: CorpusOptions) -> Content:
-    """Return what is counted of a chunk.
+    """Return what is counted of a chunk, by the columns that the options name.
 
     Raises:
         InputError: a column of another type.
     """
     columns = chunk.read.content
     if options.content == "messages":
-        chats = AssistantChats if options.assistant_only_loss else Chats
+        kind_of_chats = AssistantChats if options.assistant_only_loss else Chats
         messages = values.chats(columns[0], options.chat_format)
-        return chats(messages, values.template_inputs(as_written=options.chats_as_written))
+        inputs = values.template_inputs(as_written=options.chats_as_written)
+        return kind_of_chats(messages, inputs)
+    # Prompts and completions may be texts, or lists of messages.
     if options.content == "completion" and values.holds_lists(columns[0]):
         if options.tokenize_apart:
             raise InputError(
                 f"{values.locate(0)}: {columns[0]!r} holds chats, which are tokenized whole: "
                 "remove --tokenize-apart"
             )
-        prompts, rest = (values.chats(each, options.chat_format) for each in columns)
-        messages = [asked + said for asked, said in zip(prompts, rest, strict=True)]
+        prompts, completions = (values.chats(column, options.chat_format) for column in columns)
+        messages = [prompt + rest for prompt, rest in zip(prompts, completions, strict=True)]
         inputs = values.template_inputs(as_written=options.chats_as_written)
         return CompletionChats(messages, inputs, list(map(len, prompts)))
     if options.content == "tokens":
         return PrecountedLengths(values.token_lists(columns[0]))
+    # .npy files hold lengths, without an option that says so.
     if options.content == "length" or chunk.counted:
         return PrecountedLengths(values.lengths(columns[0]))
     kind: type[Texts] = Texts
     if options.content == "completion":
         kind = Instructions if options.tokenize_apart else Completions
         if options.chats_as_written:
-            # TRL hands them on beside a pair of texts, too, and stops where it cannot.
-            for i, beside in enumerate(values.template_inputs(as_written=True)):
-                if beside.wrong:
-                    values.fail(i, beside.wrong)
+            # TRL hands tools and settings on beside a pair of texts, too, and fails if it cannot.
+            for i, inputs_of_record in enumerate(values.template_inputs(as_written=True)):
+                if inputs_of_record.wrong:
+                    values.fail(i, inputs_of_record.wrong)
     return values.without_long(kind(*map(values.text, columns)))

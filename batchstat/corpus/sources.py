@@ -33,9 +33,9 @@ its own is read where it is named."""
 
 @described("A file of the corpus.")
 class Source(Record):
-    # `-` for standard input. Before it is read, the size may be 0 for one that is not known, and
-    # the digest empty: `batchstat.corpus.digests.digest_of` of a file, else `etag:` and a value of
-    # its storage that changes with the content.
+    # The path is `-` for standard input. Before the file is read, the size may be 0, if it is not
+    # known, and the digest empty. The digest is that of `batchstat.corpus.digests.digest_of`, or at
+    # an address `etag:` and a value of the storage that changes with the content.
     path: str = told("As given, with /; an address with … for its user, query and fragment.")
     bytes: Count = told("Size of the file on disk.")
     digest: Annotated[str, allowed(pattern=r"^(sha256:[0-9a-f]{64}|etag:.+|)$")] = told(
@@ -97,48 +97,60 @@ def find_sources(
         raise OptionError("a path of the corpus is empty: name a file, or . for this folder")
     if [os.fspath(path) for path in paths].count(STANDARD_INPUT) > 1:
         raise OptionError("standard input (-) can be read only once")
-    found = [source for each in paths for source in _sources_at(each, input_format, on_warning)]
-    for source, is_empty in found:
+    pairs = [pair for path in paths for pair in _sources_at(path, input_format, on_warning)]
+    for source, is_empty in pairs:
         if is_empty and not allow_empty:
             raise source.emptiness()
-    return tuple(_with_numbers(source for source, _ in found))
+    return tuple(_with_numbers(source for source, _ in pairs))
 
 
 def _with_numbers(sources: Iterable[Source]) -> Iterator[Source]:
-    """Yield sources, those of other addresses that are shown alike with a number."""
-    alike: dict[str, list[str]] = {}
+    """Yield the sources, with a number for addresses that would be shown alike in messages.
+
+    Addresses are shown without their query, which may be a secret: two that differ in it alone look
+    the same. The second one is shown with (2).
+    """
+    full_by_shown: dict[str, list[str]] = {}
     for source in sources:
         path = source.path
+        # Only an `Address` has something that is not shown.
         if not isinstance(path, Address):
             yield source
             continue
-        known = alike.setdefault(path, [])
-        if path.full not in known:
-            known.append(path.full)
-        yield replace(source, path=Address(path.full, known.index(path.full) + 1))
+        alike = full_by_shown.setdefault(path, [])
+        if path.full not in alike:
+            alike.append(path.full)
+        yield replace(source, path=Address(path.full, alike.index(path.full) + 1))
 
 
 def _sources_at(
-    given: str | os.PathLike[str], input_format: str | None, on_warning: Callable[[str], object]
+    path_or_address: str | os.PathLike[str],
+    input_format: str | None,
+    on_warning: Callable[[str], object],
 ) -> Iterator[tuple[Source, bool]]:
-    """Yield each source, and whether it is known to be empty."""
-    if is_remote(given):
-        yield from _at_address(os.fspath(given), input_format, on_warning)
+    """Yield each file that one argument of the user names, and whether it is known to be empty."""
+    if is_remote(path_or_address):
+        yield from _at_address(os.fspath(path_or_address), input_format, on_warning)
         return
     try:
-        for path in _on_disk(Path(given), on_warning):
+        for path in _on_disk(Path(path_or_address), on_warning):
             source = _source(path, input_format)
             yield source, source.bytes == 0 and not source.is_standard_input
     except OSError as error:
-        shown = Path(error.filename or given).as_posix()
+        # An error in a folder names the subfolder or file.
+        shown = Path(error.filename or path_or_address).as_posix()
         raise InputError(f"{shown} cannot be read: {error.strerror or error}") from None
 
 
 def _at_address(
     address: str, input_format: str | None, on_warning: Callable[[str], object]
 ) -> Iterator[tuple[Source, bool]]:
-    """Yield the files at an address, listed once, with what the listing says of them."""
-    here, full = as_path(address), full_address(address)
+    """Yield the files at an address, and whether each is known to be empty.
+
+    The storage is asked once for a listing, which has the sizes and ETags of all files, so that a
+    corpus of many files does not need a request for each.
+    """
+    location, full = as_path(address), full_address(address)
     address = as_shown(address)
     from fsspec.core import url_to_fs
 
@@ -146,19 +158,22 @@ def _at_address(
         storage, path = url_to_fs(full)
         storage.invalidate_cache()  # of earlier listings in this process
         is_pattern = _is_pattern(storage, path)
+        # By the name of each file or folder: what the storage says of it.
         if is_pattern:
-            found = storage.glob(path, detail=True)
+            listing = storage.glob(path, detail=True)
         elif storage.isdir(path):
-            found = storage.find(path, detail=True)
+            listing = storage.find(path, detail=True)
         else:
-            found = {path: storage.info(path)}
-        files = {n: info for n, info in found.items() if info.get("type") != "directory"}
+            listing = {path: storage.info(path)}
+        files = {name: info for name, info in listing.items() if info.get("type") != "directory"}
+        # A single file is read whatever its name is.
         if list(files) == [path]:
             names = [path]
-        elif not is_pattern and (saved := saved_dataset_files(here, address)):
+        elif not is_pattern and (saved := saved_dataset_files(location, address)):
             names = [f"{path.rstrip('/')}/{name}" for name in saved]
         else:
-            names = _in_listing(files, storage, None if is_pattern else path, address, on_warning)
+            folder = None if is_pattern else path
+            names = _data_files_in_listing(files, storage, folder, address, on_warning)
         sizes = [size_in(files.get(name, {})) for name in names]
     except InputError:
         raise
@@ -167,53 +182,72 @@ def _at_address(
     except Exception as error:  # a remote file system may raise anything
         raise SourceError(f"{address} cannot be read: {one_line(error)}") from None
     for name, size in zip(names, sizes, strict=True):
+        # A data file that a saved dataset names may be missing; opening it says so.
         info = files.get(name, {})
-        # Where its storage keeps the query in the name, only the address says where that begins.
         full = storage.unstrip_protocol(name)
         kind = input_format or format_by_name(full) or "txt"
-        given = address if names == [path] else as_shown(full)
-        digest = identity(given, etag_in(info))
-        yield Source(given, size, digest, kind), info.get("size") == 0
+        # The name of a single file may hold the query of its address, as over HTTP: only the
+        # address that was given says where this begins.
+        shown = address if names == [path] else as_shown(full)
+        digest = identity(shown, etag_in(info))
+        # A size that is not known is no sign of an empty file.
+        yield Source(shown, size, digest, kind), info.get("size") == 0
 
 
 def _is_pattern(storage: Any, path: str) -> bool:
-    """Return whether a path is a pattern: not if it exists, as locally; `?` starts a web query."""
+    """Return whether a path at a storage is a glob pattern rather than the name of a file."""
     if not glob.has_magic(path):
         return False
+    # `?` starts the query of a web address.
     if path.startswith(("http://", "https://")):
         return "?" not in path
+    # A file may have * or [ in its name, as on this machine.
     return not storage.exists(path)
 
 
-def _in_listing(
+def _data_files_in_listing(
     files: dict[str, Any],
     storage: Any,
     folder: str | None,
     address: str,
     on_warning: Callable[[str], object],
 ) -> list[str]:
-    """Return the names of the data files among those listed in a folder, or for a pattern."""
-    names: dict[PurePath, str] = {PurePosixPath(name): name for name in files}
-    there = {parent for each in names for parent in each.parents}.union(names)
+    """Return the names of the data files in a listing of a storage.
 
-    # Files that make others batchstat's own results need not match a pattern.
-    def is_listed(wanted: PurePath) -> bool:
-        return wanted in there or bool(storage.exists(str(wanted)))
+    Args:
+        files: what the storage says of each file, by its name.
+        storage: the file system of fsspec.
+        folder: the folder that was listed; None if the files match a pattern.
+        address: what the user named, for messages.
+        on_warning: called with a message if files are skipped.
+    """
+    names: dict[PurePath, str] = {PurePosixPath(name): name for name in files}
+    listed = {parent for path in names for parent in path.parents}.union(names)
+
+    # Results of batchstat are recognized by files beside them, which a pattern need not match: what
+    # is not in the listing, the storage is asked for.
+    def is_there(wanted: PurePath) -> bool:
+        return wanted in listed or bool(storage.exists(str(wanted)))
 
     def is_visible(path: PurePath) -> bool:
         if folder is None:
             return not path.name.startswith(".")
-        is_marker = files[names[path]].get("size") == 0 and not path.suffix  # of a folder
-        below = path.relative_to(folder).parts
-        return not is_marker and not any(part.startswith(".") for part in below)
+        # Object stores have no folders: some tools write an empty file for each.
+        is_folder_marker = files[names[path]].get("size") == 0 and not path.suffix
+        parts_below = path.relative_to(folder).parts
+        return not is_folder_marker and not any(part.startswith(".") for part in parts_below)
 
     visible = filter(is_visible, names)
-    chosen = data_files(visible, address, is_listed, on_warning, is_pattern=folder is None)
+    chosen = data_files(visible, address, is_there, on_warning, is_pattern=folder is None)
     return [names[path] for path in chosen]
 
 
 def _on_disk(path: Path, on_warning: Callable[[str], object]) -> Iterable[Path]:
-    """Return the files that a path of this machine names. Raises OSError."""
+    """Return the files that a file, folder or glob pattern of this machine stands for.
+
+    Raises:
+        OSError: a folder cannot be read.
+    """
     shown = path.as_posix()
     is_folder = path.is_dir()
     if is_folder:
@@ -227,18 +261,23 @@ def _on_disk(path: Path, on_warning: Callable[[str], object]) -> Iterable[Path]:
         # Path.glob does not accept absolute patterns.
         names = glob.glob(str(path), recursive=True)  # noqa: PTH207
         files = [Path(name) for name in names if Path(name).is_file()]
-        if "**" in path.parts:  # two of them find the same file several times
+        if "**" in path.parts:  # two `**` find the same file several times
             files = without_duplicates(files)
 
     def is_there(file: PurePath) -> bool:
         return Path(file).exists()
 
-    # It leaves out batchstat's own results, which it knows by the files that lie beside them: these
-    # need not match the pattern, so that it looks for them on the disk.
+    # Results of batchstat are left out. They are recognized by files beside them, which the pattern
+    # need not match: these are looked for on the disk.
     return data_files(files, shown, is_there, on_warning, is_pattern=not is_folder)
 
 
 def _source(path: Path, input_format: str | None) -> Source:
+    """Return a file of this machine, or standard input, as a source with its size and format.
+
+    Raises:
+        InputError: it does not exist, is not a regular file, or may not be read.
+    """
     shown = path.as_posix()
     kind = input_format or ENDINGS.get(ending(path), "txt")
     if shown == STANDARD_INPUT:
@@ -253,6 +292,7 @@ def _source(path: Path, input_format: str | None) -> Source:
     except FileNotFoundError:
         raise InputError(f"no such file: {_not_on_disk(path)}") from None
     except (OSError, ValueError) as error:
+        # A ValueError is about the name itself, such as a NUL in it.
         reason = getattr(error, "strerror", None) or str(error)
         raise InputError(f"{shown} cannot be read: {reason}") from None
 
@@ -263,12 +303,16 @@ def format_by_name(path: str) -> str | None:
 
 
 def _not_on_disk(path: Path) -> str:
-    """Return a path that does not exist, with what to do if it may be something else."""
+    """Return a path that does not exist as a message names it, with a hint if it looks like
+    something else: a `data:` address, another address, or a dataset of the Hugging Face Hub.
+    """
     name = path.as_posix()
     if name.startswith("data:"):
         return f"data:{LEFT_OUT}: the content of a data: address is not read: write it to a file"
+    # `Path` makes one slash of two: s3:/bucket. A drive of Windows has only one letter.
     if re.match(r"[A-Za-z][\w+.-]+:", name):
         return f"{name}: an address has :// after its scheme, as in s3://bucket/key"
+    # Names on the Hub have two parts and no ending: owner/dataset.
     if path.suffix or len(path.parts) != 2 or path.is_absolute() or path.parent.exists():
         return name
     return (

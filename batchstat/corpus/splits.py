@@ -20,13 +20,14 @@ SPLIT_BYTES = 64 << 20
 
 @dataclass(frozen=True)
 class Split:
-    """A source, or a range of its bytes.
+    """A source, or a range of its bytes: the lines or row groups that begin in this range.
 
     Attributes:
         source: the source.
         first: first byte.
-        stop: one past the last byte; None for everything.
-        folder: base of a relative path, for a worker elsewhere; empty for the current folder.
+        stop: one past the last byte; None for the end of the source.
+        folder: folder that a relative path starts from, for a worker on another machine; empty for
+            the current folder.
     """
 
     source: Source
@@ -64,10 +65,13 @@ class Split:
 
 
 def splits_of(sources: Iterable[Source], options: CorpusOptions) -> tuple[Split, ...]:
-    """Return the splits of sources in order; a small or indivisible source is a single split."""
+    """Divide sources into splits of `SPLIT_BYTES`, in order.
+
+    A source that is small, or cannot be divided, is a single split.
+    """
     splits: list[Split] = []
     for source in sources:
-        if source.bytes <= SPLIT_BYTES or not _can_be_cut(source, options):
+        if source.bytes <= SPLIT_BYTES or not _is_divisible(source, options):
             splits.append(Split(source))
             continue
         for first in range(0, source.bytes, SPLIT_BYTES):
@@ -76,10 +80,11 @@ def splits_of(sources: Iterable[Source], options: CorpusOptions) -> tuple[Split,
     return tuple(splits)
 
 
-def _can_be_cut(source: Source, options: CorpusOptions) -> bool:
-    """Return whether a source is divisible: not if a quoted field may span several lines."""
+def _is_divisible(source: Source, options: CorpusOptions) -> bool:
+    """Return whether the records of a source can be found from any of its bytes on."""
     if source.is_compressed_by_name:
         return False
+    # A quoted field may span several lines, so that a line need not begin a record.
     quoted = {"csv": options.quote is not False, "tsv": bool(options.quote)}
     # Where a record of JSON or Arrow begins is only known by reading from the start of the file.
     return source.format in ("txt", "jsonl", "parquet", "npy") or quoted.get(source.format) is False

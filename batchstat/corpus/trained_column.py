@@ -23,50 +23,62 @@ _EXPECTED = "a mask, labels, or a number of trained tokens"
 class TrainedColumn:
     """The trained tokens of n samples, as far as their column says.
 
+    The column has for each sample either a list with a value for each token, or a number of tokens.
+
     Attributes:
-        numbers: (n,) values in each list; in a column of numbers, the trained tokens of each.
-        tokens: the trained tokens by the lists; None for a column of numbers.
+        numbers: (n,) how many values each list has, or, in a column of numbers, the numbers.
+        tokens: the trained tokens that the lists mark; None for a column of numbers.
     """
 
     numbers: Ints
     tokens: TokenRanges | None
 
     def select(self, samples: Ints) -> "TrainedColumn":
-        """Return those of these samples."""
+        """Return the values of the samples at these positions."""
         tokens = None if self.tokens is None else self.tokens.take(samples)
         return TrainedColumn(self.numbers[samples], tokens)
 
     def misfits(self, lengths: Ints) -> dict[int, str]:
-        """Return what is wrong for samples of these lengths (n,), by sample."""
+        """Return the samples that the column does not fit, with a message each.
+
+        Args:
+            lengths: (n,) tokens of each sample.
+        """
+        # A number of trained tokens may be at most the length; a list has a value for each token.
         if self.tokens is None:
-            wrong, message = self.numbers > lengths, "{:,} trained tokens in a sample of {:,}"
+            is_wrong, message = self.numbers > lengths, "{:,} trained tokens in a sample of {:,}"
         else:
-            wrong, message = self.numbers != lengths, "{:,} values for a sample of {:,} tokens"
-        places = np.flatnonzero(wrong).tolist()
-        return {i: message.format(int(self.numbers[i]), int(lengths[i])) for i in places}
+            is_wrong, message = self.numbers != lengths, "{:,} values for a sample of {:,} tokens"
+        misfits = np.flatnonzero(is_wrong).tolist()
+        return {i: message.format(int(self.numbers[i]), int(lengths[i])) for i in misfits}
 
     def ranges(self, lengths: Ints) -> TokenRanges:
-        """Return the trained tokens of samples of these lengths (n,), without misfits.
+        """Return which tokens of each sample are trained; none of the samples may be a misfit.
 
-        Of a column of numbers, they are the last tokens of each sample.
+        A number of trained tokens, without their positions, means the last ones of the sample.
+
+        Args:
+            lengths: (n,) tokens of each sample.
         """
         return TokenRanges.of_last(lengths, self.numbers) if self.tokens is None else self.tokens
 
 
 def read_trained(content: ChunkContent, column: str) -> TrainedColumn:
-    """Return the column of a chunk.
+    """Read the column of a chunk that says which tokens carry loss.
 
-    Lists of 0 and 1, or of booleans, are masks: 1 carries loss. Other lists are labels: what is not
-    -100 carries loss.
+    It may hold numbers of trained tokens, or lists with a value for each token. A list of 0 and 1,
+    or of booleans, is a mask, in which 1 marks a token that carries loss. Any other list has
+    labels, of which -100 marks a token without loss.
 
     Raises:
         InputError: a column of another type.
     """
     values = content.values(column)
     if isinstance(values, pa.Array) and is_list(values.type):
-        numbers, sizes = _values_of_arrow(content, values, column)
+        numbers, sizes = _flatten_arrow_lists(content, values, column)
     elif not isinstance(values, pa.Array) and any(isinstance(value, list) for value in values):
-        numbers, sizes = _values_of_python(content, values, column)
+        numbers, sizes = _flatten_json_lists(content, values, column)
+    # Numbers of trained tokens.
     else:
         return TrainedColumn(content.lengths(column), None)
     offsets = offsets_from_sizes(sizes)
@@ -74,46 +86,68 @@ def read_trained(content: ChunkContent, column: str) -> TrainedColumn:
     return TrainedColumn(sizes, TokenRanges.of_mask(mask, offsets))
 
 
-def _values_of_arrow(content: ChunkContent, values: pa.Array, column: str) -> tuple[Ints, Ints]:
-    """Return the values of all lists, and how many each has."""
-    kind = decoded_type(values.type.value_type)
+def _flatten_arrow_lists(content: ChunkContent, lists: pa.Array, column: str) -> tuple[Ints, Ints]:
+    """Return (n_values,) the values of all lists end to end, and (n,) how many each list has.
+
+    A record whose list is null, or contains null, is bad.
+    """
+    kind = decoded_type(lists.type.value_type)
+    # Lists that are all empty may have values of the type null.
     if not (pa.types.is_integer(kind) or pa.types.is_boolean(kind) or pa.types.is_null(kind)):
         raise InputError(
-            f"{content.locate(0)}: column {column!r} is {values.type} where {_EXPECTED} is expected"
+            f"{content.locate(0)}: column {column!r} is {lists.type} where {_EXPECTED} is expected"
         )
-    content.fail_nulls(values, column, _EXPECTED)
+    content.fail_nulls(lists, column, _EXPECTED)
     return (
-        filled(decoded(pc.list_flatten(values)), 0),
-        filled(pc.list_value_length(values), 0).astype(np.int64, copy=False),
+        filled(decoded(pc.list_flatten(lists)), 0),
+        filled(pc.list_value_length(lists), 0).astype(np.int64, copy=False),
     )
 
 
-def _values_of_python(content: ChunkContent, values: list[Any], column: str) -> tuple[Ints, Ints]:
-    """Do the same for values as parsed from JSON."""
+def _flatten_json_lists(content: ChunkContent, values: list[Any], column: str) -> tuple[Ints, Ints]:
+    """Return (n_values,) the values of all lists end to end, and (n,) how many each list has.
+
+    The lists are as parsed from JSON. A record with another value is bad, and has an empty list.
+    """
     lists = [np.zeros(0, dtype=np.int64)] * len(values)
     for i, value in enumerate(values):
         if not isinstance(value, list):
             content.fail(i, f"{column!r} is {kind_of(value)} where a list is expected")
-        elif odd := set(map(type, value)) - {int, bool}:
-            found = kind_of(next(each for each in value if type(each) in odd))
-            content.fail(i, f"{column!r} contains {found} where a whole number is expected")
+        elif wrong_types := set(map(type, value)) - {int, bool}:
+            shown = kind_of(next(element for element in value if type(element) in wrong_types))
+            content.fail(i, f"{column!r} contains {shown} where a whole number is expected")
         else:
             try:
                 lists[i] = np.array(value, dtype=np.int64)
             except OverflowError:
                 content.fail(i, f"{column!r} contains a number of more than 64 bits")
-    return np.concatenate(lists), np.array([len(each) for each in lists], dtype=np.int64)
+    return np.concatenate(lists), np.array(list(map(len, lists)), dtype=np.int64)
 
 
 def _carries_loss(content: ChunkContent, numbers: Ints, offsets: Ints, column: str) -> Any:
-    """Return (n_values,) whether each token carries loss."""
+    """Decide which tokens carry loss from the values of their lists, laid end to end.
+
+    A list with no value but 0 and 1 is a mask. Any other has labels, of which a negative one other
+    than -100 makes the record bad.
+
+    Args:
+        content: receives the bad records.
+        numbers: (n_values,) values of all lists.
+        offsets: (n + 1,) list i has numbers[offsets[i] : offsets[i + 1]].
+        column: name of the column, for messages.
+
+    Returns:
+        (n_values,) whether each token carries loss.
+    """
     sizes = np.diff(offsets)
-    begins = offsets[:-1][sizes > 0]
-    for at in np.flatnonzero((numbers < 0) & (numbers != NOT_TRAINED)).tolist():
-        i = int(np.searchsorted(offsets, at, side="right")) - 1
-        content.fail(i, f"{column!r} contains {numbers[at]}: labels are token ids or -100")
+    for position in np.flatnonzero((numbers < 0) & (numbers != NOT_TRAINED)).tolist():
+        # The list that holds this position: the last one that begins at or before it.
+        i = int(np.searchsorted(offsets, position, side="right")) - 1
+        content.fail(i, f"{column!r} contains {numbers[position]}: labels are token ids or -100")
     is_mask = np.zeros(len(sizes), dtype=bool)
+    # Of lists with values only: `reduceat` has no result for an empty one.
+    begins = offsets[:-1][sizes > 0]
     if len(begins):
-        least, most = np.minimum.reduceat(numbers, begins), np.maximum.reduceat(numbers, begins)
-        is_mask[sizes > 0] = (least >= 0) & (most <= 1)
+        lowest, highest = np.minimum.reduceat(numbers, begins), np.maximum.reduceat(numbers, begins)
+        is_mask[sizes > 0] = (lowest >= 0) & (highest <= 1)
     return np.where(np.repeat(is_mask, sizes), numbers == 1, numbers != NOT_TRAINED)

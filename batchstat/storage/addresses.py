@@ -30,8 +30,10 @@ _ETAGS = ("ETag", "etag", "blob_id", "md5Hash", "content_md5", "mtime", "created
 """Keys under which file systems report something that changes with the content, best first."""
 
 _CHAIN = "::"
-_OF_ADDRESS = " address:"
-_OF_OTHERS = frozenset(
+"""What fsspec puts between the addresses of a chain, as in zip://a.txt::s3://bucket/key."""
+_ADDRESS_MARK = " address:"
+"""What stands between the etag and the digest of the address in an `identity`."""
+_WRAPPING_SCHEMES = frozenset(
     (
         *("async_wrapper", "blockcache", "cached", "dir", "filecache", "generic", "libarchive"),
         *("reference", "simplecache", "tar", "zip"),
@@ -43,12 +45,15 @@ _MOST_BYTES = 1 << 47
 
 
 def as_path(address: str | os.PathLike[str]) -> Path:
-    """Return a path of this machine, or its equivalent for an address, which as text is as shown.
+    """Return a path of this machine, or for an address an object of upath with the same methods.
+
+    As text, the object for an address is what may be shown of it: without user and query.
 
     Raises:
         InputError: an address that is invalid or was shortened, for which no file system is
             installed, or that chains several.
     """
+    # A path, as this function returns it for an address, too, has `open` and stays as it is.
     if not isinstance(address, str) or not is_remote(address):
         return cast(Path, address) if hasattr(address, "open") else _on_disk(address)
     full, shown = full_address(address), as_shown(address)
@@ -58,12 +63,13 @@ def as_path(address: str | os.PathLike[str]) -> Path:
 
         from batchstat.storage.hidden_paths import HiddenPath
 
-        # It prints a line of its own source for a file system that it only passes on to.
+        # upath warns, with a line of its own source, about file systems that it knows nothing of.
         warnings.filterwarnings("ignore", message="UPath .* filesystem not explicitly implemented")
         path: Any = UPath(full) if shown == full else HiddenPath(full)
         # upath makes the file system when it is first asked for, and raises only then.
         _ = path.fs
         return cast(Path, path)
+    # upath, or the library for this scheme, is not installed.
     except ImportError:
         raise InputError(
             f"{shown} is an address, and the library that reads it is not installed: "
@@ -79,17 +85,29 @@ def as_path(address: str | os.PathLike[str]) -> Path:
 
 
 def _on_disk(written: str | os.PathLike[str]) -> Path:
-    """Return a path of this machine. Raise InputError for an address that lacks a slash."""
+    """Return a path of this machine.
+
+    Raises:
+        OptionError: neither text nor a path.
+        InputError: an address that lacks a slash, such as s3:/bucket.
+    """
     if not isinstance(written, str | os.PathLike):
         raise OptionError(f"{short(written)}: must be a path or an address")
     path = Path(written)
+    # A folder may have such a name, too: then the path is meant.
     if re.match(r"[A-Za-z][\w+.\-]+:/", str(written)) and not Path(path.parts[0]).exists():
         raise InputError(f"{written}: an address has :// after its scheme, as in s3://bucket/key")
     return path
 
 
 def _check_address(full: str, shown: str) -> None:
-    """Raise InputError for an address that no file system would read as it is meant."""
+    """Raise InputError for an address that no file system would read as the user means it.
+
+    Args:
+        full: the address as the user wrote it.
+        shown: what messages may show of it.
+    """
+    # The user copied it from a screen or a report, where it has … for a query.
     if is_shortened(full):
         raise InputError(
             f"{full} was shortened when it was shown or stored, which leaves out what may be a "
@@ -98,7 +116,8 @@ def _check_address(full: str, shown: str) -> None:
     scheme = full.partition(":")[0].strip().lower()
     if scheme == "data":
         raise InputError(f"{scheme}://… is content, not a place: write it to a file, and name that")
-    if _CHAIN not in full and scheme in _OF_OTHERS:
+    # zip://a.txt says which file in an archive is meant, but not which archive.
+    if _CHAIN not in full and scheme in _WRAPPING_SCHEMES:
         raise InputError(
             f"{shown} does not name the file system that {scheme}:// reads: decompress or copy the "
             "files, and pass where they are"
@@ -108,6 +127,8 @@ def _check_address(full: str, shown: str) -> None:
             f"{shown} chains several addresses ({_CHAIN}), of which only some would be read: "
             "decompress or copy the files, and pass where they are"
         )
+    # Such a character cuts a user, password or query in two, for file systems or for what keeps
+    # them out of messages.
     if shown != full and (re.search(r"[\s'\"<>]", full) or has_cut_user(full)):
         raise InputError(
             f"{shown} contains a character that its user, password or query cannot: write a space "
@@ -128,6 +149,7 @@ def as_os_errors(path: str | os.PathLike[str]) -> Iterator[None]:
     try:
         yield
     except Exception as error:
+        # Anything but an OSError about a path of this machine is a mistake in the code.
         if isinstance(error, OSError | BatchstatError) or not is_remote(path):
             raise
         raise OSError(one_line(error)) from None
@@ -156,7 +178,10 @@ def move(path: Path, target: Path) -> None:
 
 @contextmanager
 def temporary_beside(path: Path) -> Iterator[Path]:
-    """Yield a path beside another, to write to before moving; what is left there is removed."""
+    """Yield a temporary path in the same folder: a file is written there, and then moved to `path`.
+
+    If it is still there at the end, as something failed, it is removed.
+    """
     temporary = path.with_name(f".batchstat-{os.urandom(4).hex()}.tmp")
     try:
         yield temporary
@@ -166,7 +191,11 @@ def temporary_beside(path: Path) -> Iterator[Path]:
 
 
 def try_writing(folder: Path) -> None:
-    """Create a folder and a file in it, which is removed. Raise whatever its file system raises."""
+    """Find out whether files can be written to a folder, by creating both and removing the file.
+
+    Raises whatever the file system raises.
+    """
+    # Where fsspec moves a file into place, it takes such a name for a pattern.
     if is_remote(folder) and glob.has_magic(str(folder)):
         raise InputError(f"{folder} is a pattern: an address to write to cannot contain *, ? or [")
     folder.mkdir(parents=True, exist_ok=True)
@@ -175,7 +204,9 @@ def try_writing(folder: Path) -> None:
 
 
 def state_of(path: Path) -> tuple[object, ...]:
-    """Return the size of a file, and what else changes with its content.
+    """Return values of a file by which a change of its content is noticed: its size is the first.
+
+    The others are its ETag at an address, and on this machine its times and inode.
 
     Raises:
         OSError: its file system cannot be asked.
@@ -184,25 +215,25 @@ def state_of(path: Path) -> tuple[object, ...]:
         info = info_of(path)
         return size_in(info), etag_in(info)
     status = path.stat()
-    # Another file of the same size and time, moved to this place, has another inode.
+    # The inode tells a file from another one of the same size and times, moved to its path.
     return status.st_size, status.st_mtime_ns, status.st_ctime_ns, status.st_ino
 
 
 def info_of(path: Path) -> dict[str, Any]:
-    """Return what a file system currently says of a remote file.
+    """Return what a remote file system currently says of a file: its size, ETag and so on.
 
     Raises:
         OSError: the file system cannot be asked.
     """
     remote = cast(Any, path)
-    # A cached answer is useless: the question is whether it has changed.
+    # A cached answer is useless: the question is whether the file has changed.
     with as_os_errors(path):
         remote.fs.invalidate_cache(remote.parent.path)
         return dict(remote.fs.info(remote.path))
 
 
 def size_in(info: dict[str, Any]) -> int:
-    """Return the bytes of a file from a file system's description of it; 0 if unknown.
+    """Return the bytes of a file by what its file system says of it (`info_of`); 0 if unknown.
 
     Raises:
         OSError: something else than a number of bytes, or more than any storage holds.
@@ -214,24 +245,28 @@ def size_in(info: dict[str, Any]) -> int:
 
 
 def etag_in(info: dict[str, Any]) -> str:
-    """Return `etag:` and a value that changes with the content of a remote file, from its file
-    system's description of it; empty if there is none.
+    """Return `etag:` and a value that changes with the content of a remote file, by what its file
+    system says of it (`info_of`); empty text if it says no such value.
     """
     value = next((info[name] for name in _ETAGS if info.get(name)), None)
-    # HTTP puts quotes around an ETag, which some file systems leave there.
+    # HTTP puts quotes (character 34) around an ETag, which some file systems leave there.
     return "" if value is None else f"etag:{str(value).strip(chr(34))}"
 
 
 def identity(address: str, etag: str) -> str:
-    """Return an etag as it is stored: one alone does not say of which of the addresses that are
-    shown alike it is, and their own digest, keyed with a secret of this machine, does.
+    """Return the etag of a file as it is stored, by which a later run knows the file again.
+
+    Addresses that differ in their query are stored alike, without it. So a digest of the full
+    address tells them apart. It is keyed with a secret of this machine, so that nobody can find out
+    a query by trying.
     """
+    # Any other address is stored completely.
     if not isinstance(address, Address) or not etag:
         return etag
     digest = hmac.new(machine_secret(), address.full.encode(), hashlib.sha256)
-    return f"{etag}{_OF_ADDRESS}{digest.hexdigest()}"
+    return f"{etag}{_ADDRESS_MARK}{digest.hexdigest()}"
 
 
 def etag_of_identity(identity: str) -> str:
     """Return the etag in an `identity`."""
-    return identity.partition(_OF_ADDRESS)[0]
+    return identity.partition(_ADDRESS_MARK)[0]

@@ -13,7 +13,10 @@ from batchstat.lengths.arrays import Ints
 
 
 def as_numpy(values: pa.Array) -> npt.NDArray[Any]:
-    """Return (n,) numbers or booleans, none of them null; read-only, without a copy of numbers."""
+    """Return (n,) numbers or booleans, which must not be null, as a read-only NumPy array.
+
+    Numbers are not copied.
+    """
     if pa.types.is_boolean(values.type):
         # Arrow stores booleans as bits, which DLPack does not know.
         return np.from_dlpack(values.cast(pa.uint8())).view(np.bool_)
@@ -21,6 +24,8 @@ def as_numpy(values: pa.Array) -> npt.NDArray[Any]:
 
 
 def as_arrow(numbers: Ints) -> pa.Array:
-    """Return (n,) whole numbers as int64, without a copy where they are contiguous int64."""
+    """Return (n,) whole numbers as Arrow's int64. They are copied unless they are contiguous int64
+    already.
+    """
     buffer = pa.py_buffer(np.ascontiguousarray(numbers, np.int64))
     return pa.Array.from_buffers(pa.int64(), len(numbers), [None, buffer])

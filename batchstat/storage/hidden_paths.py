@@ -6,7 +6,10 @@ from batchstat.storage.shown import as_shown
 
 
 class HiddenPath(ProxyUPath):
-    """A path whose text, and that of all paths made from it, is the address as it is shown."""
+    """A path at an address that is partly secret: its text is the address as it may be shown.
+
+    Paths that are made from it, such as its parent, are of this class, too.
+    """
 
     def __str__(self) -> str:
         return as_shown(super().__str__())

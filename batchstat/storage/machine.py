@@ -10,7 +10,10 @@ _SECRET_BYTES = 32
 
 
 def cache_folder() -> Path | None:
-    """Return `BATCHSTAT_CACHE_DIR`, else `batchstat` in the XDG cache folder, else None."""
+    """Return the folder that batchstat keeps its cache in; None if the user has no home folder.
+
+    It is `BATCHSTAT_CACHE_DIR`, or else `batchstat` in the XDG cache folder.
+    """
     if folder := os.environ.get("BATCHSTAT_CACHE_DIR"):
         return Path(folder)
     if folder := os.environ.get("XDG_CACHE_HOME"):
@@ -22,8 +25,10 @@ def cache_folder() -> Path | None:
 
 
 def machine_secret() -> bytes:
-    """Return 32 random bytes of this machine, made when they are first needed; where they cannot be
-    stored, some of this process, so that nothing that they key is recognised later.
+    """Return 32 random bytes that only this machine knows, made when they are first needed.
+
+    Where they cannot be stored, they are of this process alone: what they key is not recognized by
+    a later run.
     """
     folder = cache_folder()
     return _secret_of_process() if folder is None else _secret_in(folder)
@@ -31,18 +36,21 @@ def machine_secret() -> bytes:
 
 @cache
 def _secret_in(folder: Path) -> bytes:
+    """Read the secret of this machine from a folder, or make it there."""
     file = folder / _FILE
     temporary = folder / f".batchstat-{secrets.token_hex(4)}.tmp"
     try:
         if not file.exists() or file.stat().st_size != _SECRET_BYTES:
             folder.mkdir(parents=True, exist_ok=True)
+            # Readable for this user only, before anything is in it.
             temporary.touch(mode=0o600, exist_ok=False)
             temporary.write_bytes(secrets.token_bytes(_SECRET_BYTES))
             temporary.replace(file)
-        found = file.read_bytes()  # of two processes that begin together, that of the last
+        # Read back: if two processes made one at once, both take that of the last.
+        secret = file.read_bytes()
     except OSError:
-        found = b""
-    return found if len(found) == _SECRET_BYTES else _secret_of_process()
+        secret = b""
+    return secret if len(secret) == _SECRET_BYTES else _secret_of_process()
 
 
 @cache

@@ -29,7 +29,7 @@ PLOTS: Mapping[str, tuple[str, ...]] = {
 
 
 def plot_file(name: str, plot_format: str) -> str:
-    """Return where a plot is in the results folder."""
+    """Return the path of a plot in the results folder."""
     return f"plots/{name}.{plot_format}"
 
 
@@ -43,27 +43,40 @@ WRITTEN_TOGETHER: Mapping[str, tuple[str, ...]] = {
 }
 """By the main file of each command's results: that file, and those that may accompany it.
 
-It is everything that batchstat writes about a profile, and so everything that it ever removes.
+These are all files that batchstat writes about a profile, and so all that it ever removes.
 """
 
 
-_BELOW = {"plots": tuple(f".{each}" for each in PLOT_FORMATS), "splits": (".counts", ".job")}
-"""Files that batchstat writes in subfolders of its results."""
+_SUBFOLDERS = {"plots": tuple(f".{each}" for each in PLOT_FORMATS), "splits": (".counts", ".job")}
+"""Subfolders of a results folder, and the endings of the files that batchstat writes there."""
 _NAMES = {PROFILE_FILE, *PLOTS, "shard.json", "profile.log"}
+"""Files that batchstat writes in a results folder itself."""
 
 
 def is_result(path: PurePath, is_there: Callable[[PurePath], bool]) -> bool:
-    """Return whether batchstat wrote the file, so that a folder can be profiled into itself."""
-    below = path.suffix in _BELOW.get(path.parent.name, ())
-    if not below and path.name not in _NAMES:
+    """Return whether batchstat wrote a file, so that a folder can be profiled into itself.
+
+    The name alone does not say so, as a user may have a `profile.json`, too: the folder must have
+    two files or folders that only results have together.
+
+    Args:
+        path: the file.
+        is_there: returns whether a file or folder exists.
+    """
+    in_subfolder = path.suffix in _SUBFOLDERS.get(path.parent.name, ())
+    if not in_subfolder and path.name not in _NAMES:
         return False
-    folder = path.parent.parent if below else path.parent
+    folder = path.parent.parent if in_subfolder else path.parent
+    # Of a shard, and of a profile.
     pairs = ("shard.json", "splits"), (LENGTHS_FILE, PROFILE_FILE)
     return any(is_there(folder / one) and is_there(folder / other) for one, other in pairs)
 
 
 def profile_version(folder: Path) -> str:
-    """Return a value that changes when a folder's profile is replaced; empty if incomplete."""
+    """Return a value that changes when the profile in a folder is replaced.
+
+    It is empty if there is no complete profile.
+    """
     try:
         if not (folder / PROFILE_FILE).exists():
             return ""
@@ -73,20 +86,20 @@ def profile_version(folder: Path) -> str:
 
 
 def outdated(folder: Path, files: Mapping[str, object]) -> set[str]:
-    """Return the known files in a folder that do not belong beside new `files`.
+    """Return which files of earlier runs have to be removed from a folder, as `files` are written.
 
-    These are the files of an earlier run of the same command and, if the profile there is replaced,
-    those of every command.
+    These are the earlier files of the same command, such as plots that are not drawn this time; if
+    another profile takes the place of that in the folder, they are those of every command.
     """
-    new = files.get(PROFILE_FILE)
-    if isinstance(new, bytes) and not _says_the_same(folder / PROFILE_FILE, new):
-        heads = list(WRITTEN_TOGETHER)
+    new_profile = files.get(PROFILE_FILE)
+    if isinstance(new_profile, bytes) and not _has_content(folder / PROFILE_FILE, new_profile):
+        main_files = list(WRITTEN_TOGETHER)
     else:
-        heads = [head for head in WRITTEN_TOGETHER if head in files]
-    return {name for head in heads for name in WRITTEN_TOGETHER[head]} - set(files)
+        main_files = [name for name in WRITTEN_TOGETHER if name in files]
+    return {name for main_file in main_files for name in WRITTEN_TOGETHER[main_file]} - set(files)
 
 
-def _says_the_same(path: Path, new: bytes) -> bool:
+def _has_content(path: Path, new: bytes) -> bool:
     """Return whether a JSON file has the same content as `new`, apart from its creation time."""
     try:
         before, after = json.loads(path.read_bytes()), json.loads(new)

@@ -19,6 +19,7 @@ from batchstat.storage.shown import is_remote, one_line
 Writer = Callable[[BinaryIO], object]
 
 _TEMPORARY = re.compile(r"\.batchstat-[0-9a-f]{8}\.tmp")
+"""Names of `temporary_beside`."""
 
 
 def check_file(path: Path, remedy: str) -> None:
@@ -29,13 +30,18 @@ def check_file(path: Path, remedy: str) -> None:
 
 
 def check_writable(folder: Path, remedy: str = "pass another folder with -o") -> None:
-    """Raise InputError, before any work is done, if the folder cannot be written."""
+    """Raise InputError, before any work is done, if the folder cannot be written.
+
+    Nothing is created on this machine. The message ends with the remedy.
+    """
     with _refused(folder, remedy):
+        # At an address, permissions are only known by trying.
         if is_remote(folder):
             try_writing(folder)
             return
-        whole = folder.absolute()
-        nearest = next((each for each in (whole, *whole.parents) if each.exists()), whole)
+        # The folder, or the one in which it would be created.
+        absolute = folder.absolute()
+        nearest = next((path for path in (absolute, *absolute.parents) if path.exists()), absolute)
         if not nearest.is_dir():
             raise InputError(_refusal(folder, f"{nearest.as_posix()} is not a folder", remedy))
         if not os.access(nearest, os.W_OK | os.X_OK):
@@ -43,10 +49,13 @@ def check_writable(folder: Path, remedy: str = "pass another folder with -o") ->
 
 
 def check_results(folder: Path) -> None:
-    """Raise InputError, before any work is done, if a results folder cannot be written, or has a
-    folder where results have a file, or the reverse.
+    """Raise InputError, before any work is done, if results cannot be written to a folder.
+
+    Either the folder cannot be written, or it has a folder with the name of a result file, or a
+    file with the name of a subfolder.
     """
     check_writable(folder)
+    # A storage of objects has no folders whose names could be in the way.
     if is_remote(folder):
         return
     for name in sorted(set(chain(*WRITTEN_TOGETHER.values()))):
@@ -71,22 +80,33 @@ def only_writer(folder: Path, remedy: str = "pass another folder with -o") -> It
     if is_remote(folder):
         yield
         return
-    made: list[Path] = []
+    created: list[Path] = []
     lock = None
     try:
         with _refused(folder, remedy):
-            lock = _locked(folder, made, remedy)
+            lock = _lock_folder(folder, created, remedy)
         yield
     finally:
+        # Closing its file descriptor releases the lock.
         if lock is not None:
             os.close(lock)
-        _remove_empty(made)
+        # If nothing was written, the run leaves no empty folders behind.
+        _remove_empty(created)
 
 
-def _locked(folder: Path, made: list[Path], remedy: str) -> int | None:
-    """Create the folder and lock it; return None if locking is impossible. Adds to `made`."""
+def _lock_folder(folder: Path, created: list[Path], remedy: str) -> int | None:
+    """Create the folder and lock it, waiting for other runs.
+
+    Args:
+        folder: the folder.
+        created: list that receives the folders that had to be created.
+        remedy: end of the message if the folder cannot be created.
+
+    Returns:
+        The file descriptor that holds the lock; None if the system cannot lock folders.
+    """
     while True:
-        made += _make_folder(folder, remedy)
+        created += _make_folder(folder, remedy)
         try:
             import fcntl
 
@@ -94,27 +114,29 @@ def _locked(folder: Path, made: list[Path], remedy: str) -> int | None:
         # Windows has no fcntl.
         except (ImportError, OSError):
             return None
-        with ExitStack() as closing:  # on every way out but the one that returns the lock
+        # Closes the descriptor on every way out but the one that returns it.
+        with ExitStack() as closing:
             closing.callback(os.close, lock)
             try:
                 fcntl.flock(lock, fcntl.LOCK_EX)
-                # A run that failed may have removed the folder, and another one made it, while this
-                # one waited.
+                # While this run waited, a run that failed may have removed the folder, and another
+                # run made a new one: then the lock is on a folder that is gone, so lock again.
                 if os.path.samestat(os.fstat(lock), folder.stat()):
                     _remove_leftovers(folder)
                     closing.pop_all()
                     return lock
             except FileNotFoundError:
-                pass  # a run that failed removed it again while this one waited
+                pass  # removed while this run waited, and not made again: create it again
+            # The file system of the folder cannot lock.
             except OSError:
                 return None
 
 
 def _remove_leftovers(folder: Path) -> None:
-    """Remove what killed runs left behind: nobody else is writing in a locked folder."""
-    for within in (folder, folder / "plots"):
+    """Remove temporary files that killed runs left: no other run is writing in a locked folder."""
+    for parent in (folder, folder / "plots"):
         with suppress(OSError):
-            for path in within.iterdir():
+            for path in parent.iterdir():
                 if _TEMPORARY.fullmatch(path.name):
                     path.unlink()
 
@@ -128,38 +150,47 @@ def write_files(
 ) -> None:
     """Write each file under a temporary name, then move all of them into place.
 
-    Call it inside `only_writer`. Files to be removed or replaced are deleted first, then the file
-    that the others are about is moved into place, then the others: at no moment, whatever ends the
-    run, is a file of an earlier run beside a new one. A failure or an interrupt before that leaves
-    the folder as it was.
+    Call it inside `only_writer`. First all files are written, so that a failure or an interrupt
+    leaves the folder as it was. Then earlier files are deleted, and the new ones moved into place,
+    the main one first: at no moment, whatever ends the run, is an earlier file beside a new one.
+
+    Args:
+        folder: the results folder.
+        files: by their names, the content of the files, or a function that writes it.
+        remove: names of earlier files that are deleted; see `outdated`.
+        remedy: end of the message if the folder cannot be written.
 
     Raises:
         InputError: the folder cannot be written.
     """
-    head = next((name for name in WRITTEN_TOGETHER if name in files), next(iter(files)))
+    # The file that the others are about, such as the profile beside its plots.
+    main_file = next((name for name in WRITTEN_TOGETHER if name in files), next(iter(files)))
     temporary: dict[Path, Path] = {}
-    made: list[Path] = []
+    created: list[Path] = []
     with _refused(folder, remedy), ExitStack() as stack:
-        stack.callback(_remove_empty, made)
-        for name, content in {head: files[head], **files}.items():
+        stack.callback(_remove_empty, created)
+        # The main file comes first, as a key that appears again keeps its place.
+        for name, content in {main_file: files[main_file], **files}.items():
             path = folder / name
             if path.is_dir():
                 raise InputError(_refusal(path, "it is a folder", remedy))
-            made += _make_folder(path.parent, remedy)
+            created += _make_folder(path.parent, remedy)
             temporary[path] = stack.enter_context(temporary_beside(path))
             _write_temporary(temporary[path], content, path)
         first, *others = temporary
         with _undisturbed():
             for path in (*(folder / name for name in remove), *others):
                 _remove(path)
+            # Moving replaces an earlier main file in one step: it was not deleted above.
             for path in (first, *others):
                 move(temporary[path], path)
 
 
 def _write_temporary(temporary: Path, content: bytes | Writer, path: Path) -> None:
+    """Write the content of the file `path` to its temporary file."""
     with temporary.open("wb") as file:
+        # A file that is replaced keeps its permissions, as one that is written over does.
         if not is_remote(path) and path.exists():
-            # A file that is replaced keeps its mode, as one that is written over.
             shutil.copymode(path, temporary)
         if callable(content):
             content(cast(BinaryIO, file))
@@ -168,17 +199,19 @@ def _write_temporary(temporary: Path, content: bytes | Writer, path: Path) -> No
 
 
 def _remove(path: Path) -> None:
-    """Remove a file; a folder of that name was not written by batchstat."""
+    """Remove a file if it exists. A folder of that name stays: batchstat did not write it."""
     with suppress(FileNotFoundError, NotADirectoryError):
+        # A remote file system may raise something else for a file that does not exist.
         if is_remote(path) and not path.exists():
             return
+        # A link to a folder is a file here.
         if not path.is_dir() or path.is_symlink():
             path.unlink()
 
 
 @contextmanager
 def _refused(folder: Path, remedy: str) -> Iterator[None]:
-    """Turn whatever a file system raises into an InputError that names the folder."""
+    """Turn whatever a file system raises into an InputError that names the folder and a remedy."""
     try:
         with as_os_errors(folder):
             yield
@@ -196,16 +229,20 @@ def encoded(json_text: str) -> bytes:
 def write_file(path: Path, content: bytes, remedy: str) -> None:
     """Write a file that the user named, completely or not at all; a device is written directly.
 
+    The message of an error ends with the remedy.
+
     Raises:
         InputError: it cannot be written.
     """
     if not is_remote(path):
         try:
-            path = path.resolve()  # a link remains a link
+            path = path.resolve()  # a link stays, and the file that it points to is replaced
+            # A device or a pipe, such as /dev/stdout, cannot be replaced.
             if path.exists() and not path.is_file():
                 with path.open("wb") as file:
                     file.write(content)
                 return
+        # RuntimeError: links that lead back to themselves.
         except (OSError, RuntimeError) as error:
             raise InputError(_refusal(path, one_line(error), remedy)) from None
     with only_writer(path.parent, remedy):
@@ -213,11 +250,14 @@ def write_file(path: Path, content: bytes, remedy: str) -> None:
 
 
 def _make_folder(folder: Path, remedy: str) -> list[Path]:
-    """Create a folder and its parents; return the ones that did not exist, outermost first."""
+    """Create a folder and its parents; return those that did not exist before, outermost first.
+
+    Nothing is returned for an address, where no folder is removed again.
+    """
     if is_remote(folder):
         folder.mkdir(parents=True, exist_ok=True)
         return []
-    missing = list(takewhile(lambda each: not each.exists(), (folder, *folder.parents)))
+    missing = list(takewhile(lambda path: not path.exists(), (folder, *folder.parents)))
     try:
         folder.mkdir(parents=True, exist_ok=True)
     except (FileExistsError, NotADirectoryError):
@@ -225,23 +265,24 @@ def _make_folder(folder: Path, remedy: str) -> list[Path]:
     return missing[::-1]
 
 
-def _remove_empty(made: list[Path]) -> None:
-    """Remove folders that were made, outermost first, and hold nothing."""
-    for folder in reversed(made):
+def _remove_empty(created: list[Path]) -> None:
+    """Remove those of the created folders, listed outermost first, that hold nothing."""
+    for folder in reversed(created):
         with suppress(OSError):  # a folder that holds a file stays
             folder.rmdir()
 
 
 @contextmanager
 def _undisturbed() -> Iterator[None]:
-    """Block signals while files are moved into place."""
-    held = {number: signal.signal(number, signal.SIG_IGN) for number in (SIGINT, SIGTERM)}
+    """Ignore interrupts while files are moved into place, so that all of them are."""
+    handlers = {number: signal.signal(number, signal.SIG_IGN) for number in (SIGINT, SIGTERM)}
     try:
         yield
     finally:
-        for number, handler in held.items():
+        for number, handler in handlers.items():
             signal.signal(number, handler)
 
 
-def _refusal(folder: Path, reason: str, remedy: str = "pass another folder with -o") -> str:
-    return f"{folder.as_posix()} cannot be written: {reason}: {remedy}"
+def _refusal(path: Path, reason: str, remedy: str = "pass another folder with -o") -> str:
+    """Return the message for a file or folder that cannot be written."""
+    return f"{path.as_posix()} cannot be written: {reason}: {remedy}"

@@ -23,19 +23,24 @@ from batchstat.errors import short
 from batchstat.storage.shown import one_line
 
 _MOST = 2**63 - 1
+"""Largest whole number of 64 bits, as NumPy's int64 holds it."""
 _YEARS = range(1971, 9999)
+"""Years whose times can be converted to any time zone, and to seconds since 1970."""
 
 
 class OtherSchemaError(ValueError):
     """A record of another version of batchstat, or of another kind."""
 
-    def __init__(self, found: object, schema: str) -> None:
-        """`found`: the schema that it has; `schema`: the supported one."""
-        super().__init__(f"has schema {shown(found)}, but this batchstat reads {schema}")
+    def __init__(self, actual: object, schema: str) -> None:
+        """`actual`: the schema of the record; `schema`: the one that is read."""
+        super().__init__(f"has schema {shown(actual)}, but this batchstat reads {schema}")
 
 
 def fault_of(error: BaseException, kind: str) -> str:
-    """Return what is wrong with a file of a kind, such as `a profile`, to follow its name."""
+    """Return what is wrong with a file, as a message goes on after its name.
+
+    `kind` is what it should be, such as `a profile`.
+    """
     reason = one_line(error)
     return reason if isinstance(error, OtherSchemaError) else f"is not {kind} ({reason})"
 
@@ -46,10 +51,10 @@ def shown(value: object) -> str:
 
 
 def parse(text: str | bytes) -> Any:
-    """Parse JSON as in RFC 8259: UTF-8, without NaN, and no duplicate keys in an object.
+    """Parse JSON more strictly than Python does: UTF-8, no NaN, no duplicate keys in an object.
 
     Raises:
-        ValueError: anything else.
+        ValueError: text that is not such JSON.
     """
     try:
         decoded_text = text.decode("utf-8") if isinstance(text, bytes) else text
@@ -63,10 +68,11 @@ def parse(text: str | bytes) -> Any:
 def unique_keys(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     """Return a JSON object from its pairs. Raise ValueError for a key that appears twice."""
     record = dict(pairs)
+    # Of a duplicate key, a dictionary keeps only the last pair.
     if len(record) < len(pairs):
         keys = [key for key, _ in pairs]
-        twice = next(key for key in keys if keys.count(key) > 1)
-        raise ValueError(f"key {short(twice)} appears {keys.count(twice)} times")
+        duplicate = next(key for key in keys if keys.count(key) > 1)
+        raise ValueError(f"key {short(duplicate)} appears {keys.count(duplicate)} times")
     return record
 
 
@@ -75,7 +81,7 @@ def _refuse_constant(name: str) -> None:
 
 
 def digest_of(value: object) -> str:
-    """Return a digest of a value's content as JSON: tuples are lists, and keys have no order.
+    """Return a digest of a value as JSON: a tuple is like a list, and the order of keys is ignored.
 
     Raises:
         ValueError: a value that JSON cannot represent.
@@ -85,13 +91,18 @@ def digest_of(value: object) -> str:
 
 
 def plain(value: Any) -> Any:
-    """Return `value` with only the types of JSON. Raise ValueError if JSON cannot represent it."""
+    """Return a value as JSON has it: of dictionaries with texts as keys, lists, texts and numbers.
+
+    Raises:
+        ValueError: JSON cannot represent it.
+    """
     if isinstance(value, Mapping):
-        return {str(key): plain(each) for key, each in value.items()}
+        return {str(key): plain(item) for key, item in value.items()}
     if isinstance(value, list | tuple):
         return list(map(plain, value))
     if value is None or isinstance(value, bool | str | float):
         return value
+    # Whole numbers of Python and NumPy.
     try:
         return index(value)
     except TypeError:
@@ -99,7 +110,10 @@ def plain(value: Any) -> Any:
 
 
 def digest_of_numbers(numbers: npt.NDArray[np.integer], kind: str = "<i8") -> str:
-    """Return a digest of (n,) whole numbers of any integer type; `kind` must hold all of them."""
+    """Return a digest of (n,) whole numbers, which is the same whatever their integer type is.
+
+    They are hashed as the NumPy type `kind`, in which all of them must fit.
+    """
     digest = hashlib.blake2b(digest_size=32)
     for first in range(0, len(numbers), _AT_ONCE):
         block = np.ascontiguousarray(numbers[first : first + _AT_ONCE], dtype=kind)
@@ -108,10 +122,11 @@ def digest_of_numbers(numbers: npt.NDArray[np.integer], kind: str = "<i8") -> st
 
 
 _AT_ONCE = 1 << 20
+"""Numbers that are converted and hashed at once: a limit for the copy in memory."""
 
 
 def seal(record: Mapping[str, Any], about: str = "") -> dict[str, Any]:
-    """Return a record with its digest.
+    """Return a record with a digest of it, by which `unseal` finds out whether it was changed.
 
     Args:
         record: a record that JSON can represent.
@@ -121,11 +136,11 @@ def seal(record: Mapping[str, Any], about: str = "") -> dict[str, Any]:
 
 
 def unseal(record: object, schema: str | None = None, about: str = "") -> dict[str, Any]:
-    """Return the record that `seal` was given.
+    """Check a record from a file, and return it as `seal` was given it: without its digest.
 
     Args:
-        record: the parsed record.
-        schema: the schema it must have, if it has one.
+        record: the record as parsed from JSON.
+        schema: the schema that it must have, if it has one.
         about: the same as for `seal`.
 
     Raises:
@@ -155,14 +170,16 @@ def require_schema(record: object, schema: str) -> None:
 
 
 def decoded(kind: Any, value: object, name: str = "") -> Any:
-    """Convert a value to its annotation: dataclasses from objects, tuples from lists, by fields.
+    """Convert a value as parsed from JSON to the type of an annotation, and check it strictly.
 
-    Whole numbers are 0 or more, as are all that are stored, and floats are finite.
+    JSON's objects become dataclasses or dictionaries, and its lists become tuples. Whole numbers
+    must not be negative, as no stored number is, and floats must be finite.
 
     Args:
-        kind: an annotation of what JSON can represent, or a dataclass of such.
+        kind: an annotation: a dataclass, `tuple[...]`, a mapping, a scalar type, a union with None,
+            or one of these as `Annotated` with functions that check the value.
         value: the parsed value.
-        name: its place, for messages.
+        name: where the value stands in the file, for messages, such as `limits[2].value`.
 
     Raises:
         ValueError: another type, a number out of range, or a key that is missing or unknown.
@@ -172,7 +189,8 @@ def decoded(kind: Any, value: object, name: str = "") -> Any:
         return value
     if origin is Annotated:
         converted = decoded(arguments[0], value, name)
-        for check in filter(callable, arguments[1:]):  # the others are for documents
+        # Annotations that are not functions are for documents.
+        for check in filter(callable, arguments[1:]):
             check(name, converted)
         return converted
     if is_dataclass(kind):
@@ -180,25 +198,32 @@ def decoded(kind: Any, value: object, name: str = "") -> Any:
     if origin in (Union, UnionType):
         if value is None and NoneType in arguments:
             return None
-        kinds = tuple(each for each in arguments if each is not NoneType)
+        # Of several scalar types, the value's own. If it is none of them, the first one refuses it.
+        kinds = tuple(argument for argument in arguments if argument is not NoneType)
         return decoded(type(value) if type(value) in kinds else kinds[0], value, name)
     if origin is tuple:
         values = _require(isinstance(value, list), value, name, "a list")
+        # tuple[int, ...] has one type for any number of values, tuple[int, str] one for each.
         kinds = arguments[:1] * len(values) if arguments[-1] is ... else arguments
         _require(len(values) == len(kinds), value, name, f"a list of {len(kinds)}")
         pairs = enumerate(zip(kinds, values, strict=True))
-        return tuple(decoded(each_kind, each, f"{name}[{i}]") for i, (each_kind, each) in pairs)
+        return tuple(decoded(item_kind, item, f"{name}[{i}]") for i, (item_kind, item) in pairs)
     if origin is not None and issubclass(origin, Mapping):
         key_kind, value_kind = arguments
         items = _require(isinstance(value, Mapping), value, name, "an object").items()
         return {
-            _as_key(key_kind, key, name): decoded(value_kind, each, f"{name}.{key}")
-            for key, each in items
+            _as_key(key_kind, key, name): decoded(value_kind, item, f"{name}.{key}")
+            for key, item in items
         }
     return _as_scalar(kind, value, name)
 
 
 def _as_record(kind: Any, value: object, name: str) -> Any:
+    """Return an object of JSON as the dataclass `kind`, with the types of its fields.
+
+    Raises:
+        ValueError: an unknown key, or a missing field that has no default.
+    """
     declared = {field.name: field for field in fields(kind)}
     values = _require(isinstance(value, Mapping), value, name, "an object")
     for key in values:
@@ -208,11 +233,12 @@ def _as_record(kind: Any, value: object, name: str) -> Any:
         if key not in values and field.default is MISSING:
             raise ValueError(f"{_path(name, key)} is missing")
     return kind(
-        **{key: decoded(declared[key].type, each, _path(name, key)) for key, each in values.items()}
+        **{key: decoded(declared[key].type, item, _path(name, key)) for key, item in values.items()}
     )
 
 
 def _as_key(kind: Any, key: str, name: str) -> Any:
+    """Return a key of the object `name`, which JSON writes as text, as int if `kind` is int."""
     if kind is not int:
         return key
     # At most 20 digits, since int() raises for thousands of them.
@@ -222,24 +248,30 @@ def _as_key(kind: Any, key: str, name: str) -> Any:
 
 
 def _as_scalar(kind: Any, value: Any, name: str) -> Any:
+    """Return a value if it is of a scalar type. Raise ValueError if not, or if it is out of range.
+
+    Types are compared exactly, since to Python true and false are whole numbers.
+    """
     if kind is int:
         _require(type(value) is int, value, name, "a whole number")
         return _require(0 <= value <= _MOST, value, name, "between 0 and 2^63 - 1")
     if kind is float:
+        # JSON may write 1.0 as 1.
         is_number = type(value) is int or (type(value) is float and isfinite(value))
         return _require(is_number, value, name, "a finite number")
-    what = {bool: "true or false", str: "text"}[kind]
-    return _require(type(value) is kind, value, name, what)
+    expected = {bool: "true or false", str: "text"}[kind]
+    return _require(type(value) is kind, value, name, expected)
 
 
-def _require(holds: bool, value: Any, name: str, what: str) -> Any:
+def _require(holds: bool, value: Any, name: str, expected: str) -> Any:
+    """Return the value if a condition holds. Else raise ValueError, which says what is expected."""
     if not holds:
-        raise ValueError(f"{name or 'it'} is {short(value)}: must be {what}")
+        raise ValueError(f"{name or 'it'} is {short(value)}: must be {expected}")
     return value
 
 
 def between(least: int, most: int) -> Callable[[str, float], object]:
-    """Return what refuses a number outside a range, to annotate a field with."""
+    """Return a check for the annotation of a field: it raises ValueError outside of a range."""
 
     def check(name: str, number: float) -> None:
         _require(least <= number <= most, number, name, f"between {least:,} and {most:,}")
@@ -248,15 +280,17 @@ def between(least: int, most: int) -> Callable[[str, float], object]:
 
 
 def _path(name: str, key: str) -> str:
+    """Return the name of a key inside of the value `name`, for messages."""
     return f"{name}.{key}" if name else shown(key)
 
 
 def _check_time(name: str, written: str) -> None:
+    """Raise ValueError unless a text is a time with a time zone, in ISO 8601."""
     try:
-        found = datetime.fromisoformat(written)
+        time = datetime.fromisoformat(written)
     except ValueError:
-        found = None
-    is_time = found is not None and found.tzinfo is not None and found.year in _YEARS
+        time = None
+    is_time = time is not None and time.tzinfo is not None and time.year in _YEARS
     _require(is_time, written, name, "a time with its zone, as 2025-01-31T12:00:00+00:00")
 
 

@@ -26,8 +26,9 @@ class SealedTable:
 
     Attributes:
         record: its metadata, unsealed.
-        rows: number of rows.
+        rows: number of rows, as its metadata say.
         names: names of its columns.
+        file: the file as pyarrow opened it.
     """
 
     record: dict[str, Any]
@@ -41,16 +42,17 @@ class SealedTable:
         Raises:
             ValueError, pa.ArrowException, OSError: a row group that is damaged.
         """
-        read = 0
+        rows_read = 0
         for i in range(self.file.num_row_groups):
             block = self.file.read_row_group(i, use_threads=False)
             block.validate(full=True)
-            read += len(block)
-            if read > self.rows:
+            rows_read += len(block)
+            # Rows that the record does not know are not handed on.
+            if rows_read > self.rows:
                 break
             yield block
-        if read != self.rows:
-            raise ValueError(f"it has {read:,} rows but was written with {self.rows:,}")
+        if rows_read != self.rows:
+            raise ValueError(f"it has {rows_read:,} rows but was written with {self.rows:,}")
 
 
 @contextmanager
@@ -60,13 +62,14 @@ def opened(
     columns: Mapping[str, Sequence[str]],
     optional: Sequence[str] = (),
 ) -> Iterator[SealedTable]:
-    """Open a Parquet file with exactly these columns, in this order, and `rows` in its record.
+    """Open a Parquet file that batchstat wrote, and check it: its record, columns and rows.
 
     Args:
         file: path or file object.
-        schema: the schema its record must have.
-        columns: Arrow's names of the types that each column may have.
-        optional: columns that may be missing.
+        schema: the schema that its record must have.
+        columns: the columns that the file must have, in this order, with Arrow's names of the types
+            that each may have.
+        optional: those that may be missing.
 
     Raises:
         OtherSchemaError: it has another schema.
@@ -76,10 +79,11 @@ def opened(
     # interpreter shuts down, which aborts the process.
     with pq.ParquetFile(file, pre_buffer=False, page_checksum_verification=True) as parquet:
         arrow_schema = parquet.schema_arrow
-        kept = (arrow_schema.metadata or {}).get(METADATA_KEY)
-        if kept is None:
+        metadata = (arrow_schema.metadata or {}).get(METADATA_KEY)
+        if metadata is None:
             raise ValueError("it has no batchstat metadata")
-        record = unseal(parse(kept), schema)
+        record = unseal(parse(metadata), schema)
+        # All columns that are required, and the optional ones that it has.
         if arrow_schema.names != [
             name for name in columns if name in arrow_schema.names or name not in optional
         ]:
@@ -88,8 +92,8 @@ def opened(
             if str(field.type) not in columns[field.name]:
                 expected = " or ".join(columns[field.name])
                 raise ValueError(f"column {field.name} has type {field.type}: must be {expected}")
-        # Not from the metadata of groups and columns: pyarrow aborts the process if these are
-        # damaged.
+        # The record says it again, under its seal. The metadata of row groups and columns are not
+        # asked for: pyarrow aborts the process if they are damaged.
         rows = decoded(int, record.get("rows"), "rows")
         if parquet.metadata.num_rows != rows:
             raise ValueError(
@@ -103,22 +107,30 @@ def numbers_in(block: pa.Table, name: str) -> Ints:
     column = block[name]
     if column.null_count:
         raise ValueError(f"column {name} contains {column.null_count:,} null values")
+    # A column without rows may have no chunk at all.
     parts = [as_numpy(chunk) for chunk in column.chunks] or [np.empty(0, np.int64)]
     return parts[0] if len(parts) == 1 else np.concatenate(parts)
 
 
 def check_range(name: str, numbers: Ints, most: int, before: int = 0) -> None:
-    """Raise ValueError unless (n,) numbers are between 0 and `most`; `before` rows precede them."""
-    bad = np.flatnonzero((numbers < 0) | (numbers > most))
-    if len(bad):
+    """Raise ValueError unless all (n,) numbers of the column `name` are between 0 and `most`.
+
+    `before` is how many rows of the file precede them, for the message.
+    """
+    bad_rows = np.flatnonzero((numbers < 0) | (numbers > most))
+    if len(bad_rows):
+        row = bad_rows[0]
         raise ValueError(
-            f"{name} is {numbers[bad[0]]} in row {before + bad[0]}: must be between 0 and {most:,}"
+            f"{name} is {numbers[row]} in row {before + row}: must be between 0 and {most:,}"
         )
 
 
 def check_rising(name: str, numbers: Ints, last: int, before: int = 0) -> None:
-    """Raise ValueError unless (n,) numbers rise strictly from above `last`."""
-    bad = np.flatnonzero(np.diff(numbers, prepend=last) <= 0)
-    if len(bad):
-        row = bad[0]
+    """Raise ValueError unless each of (n,) numbers of the column `name` is above the one before it.
+
+    `last` is the number before the first; `before` is how many rows of the file precede them.
+    """
+    bad_rows = np.flatnonzero(np.diff(numbers, prepend=last) <= 0)
+    if len(bad_rows):
+        row = bad_rows[0]
         raise ValueError(f"{name} is {numbers[row]} in row {before + row}, which does not ascend")

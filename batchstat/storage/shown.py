@@ -7,19 +7,22 @@ from pathlib import Path
 from batchstat.errors import LEFT_OUT, left_out_of, shown_address, without_secrets
 
 _QUERY = re.compile(r"(/[^\s?'\"]*\?)[^\s'\"]+")
+"""A path and ?, and the query after them."""
 _LEAST_SECRET = 4
-"""Characters; fewer stand in any message."""
+"""Characters of what is taken out of messages: a shorter text may be in any message by chance."""
 
 _left_out: set[str] = set()
-"""What is not shown of the addresses of this process, and foreign exceptions may repeat."""
+"""Parts of the addresses of this process that are not shown, but repeated by other libraries."""
 
 
 class Address(str):
-    """An address that holds what is not shown: as text it is the shown one, whatever it goes to.
+    """An address with a part that may be secret: as text, it is what may be shown of the address.
+
+    So messages, JSON and logs get only that, however they are made.
 
     Attributes:
-        full: the address as it is read.
-        number: 1, or which of several that are shown alike it is.
+        full: the whole address, by which the file is read.
+        number: 1 for the first of several addresses that would be shown alike, 2 for the next.
     """
 
     __slots__ = ("full", "number")
@@ -28,11 +31,11 @@ class Address(str):
     number: int
 
     def __new__(cls, full: str, number: int = 1) -> "Address":
-        """Return the address `full`, shown with its number where that is not 1."""
-        again = f" ({number})" if number > 1 else ""
-        address = super().__new__(cls, shown_address(full) + again)
+        """Return the address `full`, which is shown with its number unless this is 1."""
+        suffix = f" ({number})" if number > 1 else ""
+        address = super().__new__(cls, shown_address(full) + suffix)
         address.full, address.number = full, number
-        _left_out.update(each for each in left_out_of(full) if len(each) >= _LEAST_SECRET)
+        _left_out.update(secret for secret in left_out_of(full) if len(secret) >= _LEAST_SECRET)
         return address
 
     def __reduce__(self) -> tuple[type, tuple[str, int]]:
@@ -40,14 +43,14 @@ class Address(str):
 
 
 def as_shown(address: str) -> str:
-    """Return an address, or a path, as it may be shown and stored."""
+    """Return an address, or a path, as text that may be shown and stored."""
     if isinstance(address, Address) or not is_remote(address) or shown_address(address) == address:
         return address
     return Address(address)
 
 
 def full_address(address: str) -> str:
-    """Return an address as it is read."""
+    """Return the whole address, by which the file is read."""
     return address.full if isinstance(address, Address) else address
 
 
@@ -57,7 +60,8 @@ def is_remote(path: str | os.PathLike[str]) -> bool:
 
 
 def one_line(error: BaseException) -> str:
-    """Return what an exception says, in short."""
+    """Return what an exception says in one line of at most 200 characters, without secrets."""
+    # fsspec raises it without a message.
     if isinstance(error, NotImplementedError) and not str(error):
         return "its kind of storage does not support that"
     try:
@@ -65,7 +69,9 @@ def one_line(error: BaseException) -> str:
     except Exception:  # a foreign exception may fail even to describe itself
         text = ""
     text = text or type(error).__name__
+    # The longest first, as a short one may be a part of it.
     for secret in sorted(_left_out, key=len, reverse=True):
         text = text.replace(secret, LEFT_OUT)
+    # All other addresses in the message lose their user and query, too.
     text = _QUERY.sub(rf"\1{LEFT_OUT}", without_secrets(text))
     return text if len(text) <= 200 else f"{text[:200]}…"

@@ -33,43 +33,57 @@ _WISH = ". Write a response that appropriately completes the request."
 
 
 def read_alpaca(opened: OpenSource, options: CorpusOptions) -> Iterator[Chunk]:
-    """Yield the objects of a file with a column `messages`, or `prompt` and `completion`.
+    """Yield the objects of a file, each with the columns that are made of its Alpaca keys.
+
+    These are `prompt` and `completion` if the options name a completion column, else `messages`.
 
     Raises:
         InputError: as in `read_json` and `read_jsonl`.
     """
     # Anywhere in the name, as the ending of a compressed file may follow.
-    by_line = any(ending in opened.path.lower() for ending in _LINES)
-    read = read_jsonl if by_line else read_json
+    has_lines = any(ending in opened.path.lower() for ending in _LINES)
+    read = read_jsonl if has_lines else read_json
+    # Only the prompt format needs an instruction; a chat may begin with the input alone.
     if options.completion_column:
-        convert = partial(_with, needed=(_ASKED[0], _ANSWERED), columns=_instruction)
+        convert = partial(_with_columns, required=(_ASKED[0], _ANSWERED), make=_instruction)
     else:
-        convert = partial(_with, needed=(_ANSWERED,), columns=_chat)
+        convert = partial(_with_columns, required=(_ANSWERED,), make=_chat)
     yield from read(opened, options, convert)
 
 
-def _with(
-    record: object, needed: tuple[str, ...], columns: Callable[..., dict[str, Any]]
+def _with_columns(
+    record: object, required: tuple[str, ...], make: Callable[..., dict[str, Any]]
 ) -> object:
-    """Return a record with more columns; a `BadRecord` if it lacks what they are made of."""
+    """Return a record with the columns that are made of its Alpaca keys.
+
+    Args:
+        record: an object of the file, or a `BadRecord`.
+        required: the Alpaca keys that must have a text; others may be missing or null.
+        make: function that makes the columns from `instruction`, `input` and `output`.
+
+    Returns:
+        The record with these columns; a `BadRecord` if a key is missing or is not text.
+    """
     if not isinstance(record, dict):
         return record
     values = {name: record.get(name) for name in (*_ASKED, _ANSWERED)}
     for name, value in values.items():
-        if not isinstance(value, str) and (value is not None or name in needed):
+        if not isinstance(value, str) and (value is not None or name in required):
             message = f"{name!r} is {kind_of(value)} where text is expected"
-            kind = "wrong_type" if name in record else "missing_column"
-            return BadRecord(kind, message if name in record else f"column {name!r} is missing")
-    return {**record, **columns(**values)}
+            reason = "wrong_type" if name in record else "missing_column"
+            return BadRecord(reason, message if name in record else f"column {name!r} is missing")
+    return {**record, **make(**values)}
 
 
 def _chat(instruction: str | None, input: str | None, output: str) -> dict[str, Any]:  # noqa: A002
-    asked = "\n".join(filter(None, (instruction, input)))
-    chat = [{"role": "user", "content": asked}, {"role": "assistant", "content": output}]
+    """Return the chat that LLaMA-Factory makes: a question of two lines, and its answer."""
+    question = "\n".join(filter(None, (instruction, input)))
+    chat = [{"role": "user", "content": question}, {"role": "assistant", "content": output}]
     return {MESSAGES: chat}
 
 
 def _instruction(instruction: str, input: str | None, output: str) -> dict[str, Any]:  # noqa: A002
+    """Return the prompt that axolotl makes in the words of Stanford Alpaca, and its completion."""
     parts = [f"{_TASK}{_CONTEXT if input else ''}{_WISH}", f"### Instruction:\n{instruction}"]
     parts += [f"### Input:\n{input}"] if input else []
     return {PROMPT: "\n\n".join([*parts, "### Response:\n"]), COMPLETION: output}

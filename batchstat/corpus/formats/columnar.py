@@ -20,7 +20,8 @@ from batchstat.errors import SourceError
 
 
 def read_parquet(opened: OpenSource, options: CorpusOptions) -> Iterator[Chunk]:
-    """Yield the requested columns, in blocks of about 8 MiB.
+    """Yield the requested columns of the row groups that begin in the split, in chunks of about
+    8 MiB.
 
     Raises:
         InputError: the file is damaged, or a column is missing.
@@ -31,15 +32,16 @@ def read_parquet(opened: OpenSource, options: CorpusOptions) -> Iterator[Chunk]:
         columns = columns_of(opened.path, file.schema_arrow, options)
         groups = parquet.groups_in(opened.split)
         rows_of_groups = [file.metadata.row_group(i).num_rows for i in range(file.num_row_groups)]
-        before = sum(rows_of_groups[: groups[0]]) if groups else 0
-        records, every = 0, sum(rows_of_groups[i] for i in groups)
+        records_before = sum(rows_of_groups[: groups[0]]) if groups else 0
+        records, expected = 0, sum(rows_of_groups[i] for i in groups)
         for batch in parquet.batches(unpacked, groups, columns.all):
-            position = opened.split.bytes * (records + len(batch)) // max(every, 1)
-            yield from as_chunks(batch, columns, position, lambda: before)
+            # pyarrow reads where it likes: the position for progress is estimated by the records.
+            position = opened.split.bytes * (records + len(batch)) // max(expected, 1)
+            yield from as_chunks(batch, columns, position, lambda: records_before)
             records += len(batch)
         # Where a footer claims too many records, pyarrow reads fewer without an error.
-        if records != every:
-            raise pa.ArrowInvalid(f"it has {records:,} records where its footer says {every:,}")
+        if records != expected:
+            raise pa.ArrowInvalid(f"it has {records:,} records where its footer says {expected:,}")
 
 
 def read_arrow(opened: OpenSource, options: CorpusOptions) -> Iterator[Chunk]:
@@ -59,69 +61,80 @@ def read_arrow(opened: OpenSource, options: CorpusOptions) -> Iterator[Chunk]:
 def as_chunks(
     batch: pa.RecordBatch, columns: Columns, position: int, before: Callable[[], int] = int
 ) -> Iterator[Chunk]:
-    """Yield the requested columns of a record batch, in blocks of about 8 MiB once decoded.
+    """Yield the requested columns of a record batch, in chunks of about 8 MiB once decoded.
 
     pyarrow trusts a file; here offsets, lengths and UTF-8 are checked before use.
+
+    Args:
+        batch: consecutive records of a table or file.
+        columns: the columns to read.
+        position: bytes of the file that are read after the batch.
+        before: function that returns how many records precede the split of the file.
 
     Raises:
         ArrowInvalid: a column whose buffers contradict each other.
     """
     checked = {name: _checked(batch.column(name)) for name in columns.all}
-    broken = [name for name, each in checked.items() if each.type != batch.column(name).type]
+    # `_checked` returned these as bytes, as some of their texts are not UTF-8.
+    not_utf8 = [name for name, values in checked.items() if values.type != batch[name].type]
     sizes = sum(map(decoded_bytes, checked.values()), np.zeros(len(batch), dtype=np.int64))
     for start, stop in ranges(sizes, CHUNK_BYTES, MOST_RECORDS):
-        values = {name: each.slice(start, stop - start) for name, each in checked.items()}
-        if names := _class_names(batch.schema, columns.label):
-            numbers = decoded(values[str(columns.label)])
+        values_of = {name: values.slice(start, stop - start) for name, values in checked.items()}
+        # The datasets library stores a class as a number, and its name in the schema.
+        if class_names := _class_names(batch.schema, columns.label):
+            numbers = decoded(values_of[str(columns.label)])
             # Numbers without a name, such as -1, become null.
-            has_name = pc.and_(pc.greater_equal(numbers, 0), pc.less(numbers, len(names)))
-            named = pa.array(names, pa.large_string()).take(pc.if_else(has_name, numbers, None))
-            values[str(columns.label)] = named
+            has_name = pc.and_(pc.greater_equal(numbers, 0), pc.less(numbers, len(class_names)))
+            indices = pc.if_else(has_name, numbers, None)
+            values_of[str(columns.label)] = pa.array(class_names, pa.large_string()).take(indices)
         bad: dict[int, BadRecord] = {}
-        for name in broken:
-            values[name] = _decoded(decoded(values[name]), name, bad)
-        yield Chunk(
-            columns=values,
-            position=position,
-            read=columns,
-            bad=bad,
-            before=before,
-        )
+        for name in not_utf8:
+            values_of[name] = _texts_of_bytes(decoded(values_of[name]), name, bad)
+        yield Chunk(columns=values_of, position=position, read=columns, bad=bad, before=before)
 
 
 def _checked(values: pa.Array) -> pa.Array:
-    """Return the values, as bytes if some texts are not UTF-8. Raise ArrowInvalid if damaged."""
+    """Return a column unchanged if it is valid, and as bytes if some of its texts are not UTF-8.
+
+    Raises:
+        ArrowInvalid: its buffers are damaged.
+    """
     try:
         values.validate(full=True)
         return values
     except pa.ArrowInvalid:
         if not holds_text(values.type):
             raise
+    # Invalid text is either not UTF-8, which bytes may be, or damaged, which bytes would be, too.
     kind = values.type
-    encoded = values.cast(
+    as_bytes = values.cast(
         pa.dictionary(kind.index_type, pa.large_binary())
         if pa.types.is_dictionary(kind)
         else pa.large_binary()
     )
-    encoded.validate(full=True)
-    return encoded
+    as_bytes.validate(full=True)
+    return as_bytes
 
 
 def _class_names(schema: pa.Schema, label: str | None) -> list[str]:
-    """Return the names that the datasets library stores beside the numbers of a class label."""
+    """Return the names that the datasets library stores for the numbers of a `ClassLabel` column.
+
+    Returns no names if it stored none, or if the column does not hold numbers.
+    """
     try:
-        kept = json.loads((schema.metadata or {})[b"huggingface"])
-        names = kept["info"]["features"][label]["names"]
-        "".join(names).encode()  # JSON can escape what no text may hold
+        metadata = json.loads((schema.metadata or {})[b"huggingface"])
+        names = metadata["info"]["features"][label]["names"]
+        "".join(names).encode()  # raises for half a surrogate pair, which JSON can escape
+    # Without such metadata or column, or with metadata of any other shape.
     except (KeyError, TypeError, ValueError, RecursionError):
         return []
-    numbered = pa.types.is_integer(decoded_type(schema.field(label).type))
-    named = isinstance(names, list) and all(isinstance(name, str) for name in names)
-    return names if numbered and named else []
+    has_numbers = pa.types.is_integer(decoded_type(schema.field(label).type))
+    has_names = isinstance(names, list) and all(isinstance(name, str) for name in names)
+    return names if has_numbers and has_names else []
 
 
-def _decoded(values: pa.LargeBinaryArray, name: str, bad: dict[int, BadRecord]) -> pa.Array:
-    """Return the texts of a column; what is not UTF-8 is added to `bad`."""
+def _texts_of_bytes(values: pa.LargeBinaryArray, name: str, bad: dict[int, BadRecord]) -> pa.Array:
+    """Return the column `name` as texts; records that are not UTF-8 are added to `bad`."""
     texts: list[str | None] = []
     for i, value in enumerate(values.to_pylist()):
         try:
@@ -134,16 +147,18 @@ def _decoded(values: pa.LargeBinaryArray, name: str, bad: dict[int, BadRecord]) 
 
 
 def columns_of(path: str, schema: pa.Schema, options: CorpusOptions) -> Columns:
-    """Choose the columns that are read of a table with a schema."""
+    """Choose which columns of a table are read; see `choose_columns`."""
     texts = [field.name for field in schema if holds_text(field.type)]
     return choose_columns(path, schema.names, texts, options)
 
 
 @contextmanager
 def _readable(path: str, kind: str) -> Iterator[None]:
+    """Turn what pyarrow raises for a damaged file into a SourceError; `kind` names the format."""
     try:
         yield
+    # A damaged file may claim sizes that no machine has (MemoryError), and names of columns that
+    # are not text (UnicodeDecodeError).
     except (pa.ArrowException, OSError, MemoryError, UnicodeDecodeError) as error:
-        # A damaged file may also claim sizes that no machine has, and names that are not text.
         reason = (str(error).splitlines() or ["damaged"])[0]
         raise SourceError(f"{path} is not a readable {kind} file: {reason}") from None

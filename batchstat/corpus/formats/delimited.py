@@ -21,6 +21,7 @@ Record = Sequence[str] | BadRecord
 """The fields of a record, or what is wrong with it."""
 
 _MOST_BYTES_OF_CHAR = 4
+"""Bytes of the longest characters in UTF-8."""
 _NO_COLUMNS = Columns(("",))
 """Columns of blank or bad records before the first one that shows the number of columns."""
 
@@ -40,8 +41,14 @@ def _read_delimited(
 ) -> Iterator[Chunk]:
     """Yield the requested columns, one chunk at a time.
 
-    A blank line is a record without text, but before the header it is ignored. A record with too
-    few or too many fields is a bad record.
+    A blank line is a record without text; before the header it is ignored. A record with too few or
+    too many fields is bad.
+
+    Args:
+        opened: the file, or a split of it.
+        options: how it is read.
+        delimiter: what separates the fields.
+        quoted: whether fields may be quoted.
 
     Raises:
         InputError: a missing column, a header that cannot be parsed, or a quote that is never
@@ -51,17 +58,21 @@ def _read_delimited(
         records = _quoted(opened, delimiter, skip=options.on_error == "skip")
     else:
         records = _unquoted(opened, delimiter)
+    # A later split finds the columns at the start of the file; quoted files have no later splits.
     head: Iterator[_Records] | None = None
-    if opened.split.first:  # a later split of the file, which is not quoted
+    if opened.split.first:
         head = _unquoted(opened.head(), delimiter)
+    # Names of the columns; empty until a record shows how many there are.
     names: list[str] = []
     if options.header:
-        names, below = _header(opened.path, head or records)
-        records = records if head else below
+        names, records_below = _header(opened.path, head or records)
+        records = records if head else records_below
     elif head:
         names = next(filter(None, map(_numbers_as_names, head)), [])
     columns = choose_columns(opened.path, names, names, options) if names else None
     for part in records:
+        # Without a header, the first record with fields shows the number of columns. Until then all
+        # records are blank or bad, and have one empty column.
         if columns is None:
             names = _numbers_as_names(part)
             columns = choose_columns(opened.path, names, names, options) if names else None
@@ -70,38 +81,53 @@ def _read_delimited(
 
 @dataclass(frozen=True)
 class _Records:
-    """Consecutive records, at least one, and the number of the line on which each starts."""
+    """At least one record of consecutive ones, and the number of the line on which each starts."""
 
     lines: list[int]
     rows: list[Record]
 
 
 def _numbers_as_names(records: _Records) -> list[str]:
-    """Return column numbers as names, from the first record that has fields."""
+    """Return the column numbers as names, "0", "1" and so on: as many as the first record has
+    fields. Returns no names if all records are blank or bad.
+    """
     widths = (len(row) for row in records.rows if row and not isinstance(row, BadRecord))
     return [str(number) for number in range(next(widths, 0))]
 
 
 def _header(path: str, records: Iterator[_Records]) -> tuple[list[str], Iterator[_Records]]:
-    """Return the names of the columns, empty for a file of blank lines; and the records below."""
+    """Take the header, the first record that is not blank, from the records of a file.
+
+    Returns:
+        The names of the columns, none for a file of blank lines; and the records below the header.
+
+    Raises:
+        InputError: the header is a bad record.
+    """
     for part in records:
-        for i, (line, fields) in enumerate(zip(part.lines, part.rows, strict=True), 1):
+        for below, (line, fields) in enumerate(zip(part.lines, part.rows, strict=True), 1):
             if isinstance(fields, BadRecord):
                 raise InputError(
                     f"{path}, line {line}: cannot parse the header: fix it or pass --no-header"
                 )
             if fields:
-                below = _Records(part.lines[i:], part.rows[i:])
-                return list(fields), chain([below] if below.rows else [], records)
+                # The rest of this part, unless it is empty, and the parts that follow.
+                rest = _Records(part.lines[below:], part.rows[below:])
+                return list(fields), chain([rest] if rest.rows else [], records)
     return [], records
 
 
 def _chunk(opened: OpenSource, part: _Records, names: list[str], columns: Columns) -> Chunk:
+    """Return records as a chunk of the columns that are read; `names` are all columns of the file.
+
+    A record that is blank, bad, or has another number of fields is bad in the chunk.
+    """
     width = len(names)
     rows: Sequence[Any] = part.rows
     bad: dict[int, BadRecord] = {}
-    # Most parts have only complete rows, which this tells faster than looking at each.
+    # Most parts have only complete rows: this finds out faster than looking at each row below.
     if {len(row) if type(row) is list else -1 for row in rows} != {width}:
+        # A row of empty fields takes the place of an incomplete one, so that columns are complete.
         rows = [row if type(row) is list and len(row) == width else [""] * width for row in rows]
         for i, row in enumerate(part.rows):
             if isinstance(row, BadRecord):
@@ -128,30 +154,32 @@ def _chunk(opened: OpenSource, part: _Records, names: list[str], columns: Column
 
 
 def _unquoted(opened: OpenSource, delimiter: str) -> Iterator[_Records]:
+    """Yield the records of a file without quotes, in which each line is a record."""
     for lines in read_lines(opened):
         for first in range(0, len(lines.texts), MOST_LINES):
             texts = lines.texts.slice(first, MOST_LINES).to_pylist()
-            rows: list[Record] = [line.split(delimiter) if line else [] for line in texts]
-            for i in (each for each in lines.bad if first <= each < first + len(rows)):
+            rows: list[Record] = [text.split(delimiter) if text else [] for text in texts]
+            for i in (i for i in lines.bad if first <= i < first + len(rows)):
                 rows[i - first] = lines.bad[i]
             yield _Records(list(lines.numbers[first : first + len(rows)]), rows)
 
 
 def _quoted(opened: OpenSource, delimiter: str, *, skip: bool) -> Iterator[_Records]:
-    """Yield the records of many lines, parsed together where possible.
+    """Yield the records of a file in which fields may be quoted, and span several lines.
 
-    From the first record on that is bad, too long or not complete in these lines, they are parsed
-    one at a time.
+    Many lines are taken at once and parsed together, which is fast. From the first record on that
+    is bad, too long, or goes on after these lines, the rest of them is parsed record by record.
     """
     # The module's own limit is 131,072 characters; it takes a C long, of 32 bits on Windows.
     csv.field_size_limit(min(sys.maxsize, 2**31 - 1))
     lines = _RecordLines(read_raw_lines(opened, skip=skip))
     while lines.fill():
-        part = _together(lines, delimiter)
+        part = _parse_together(lines, delimiter)
         try:
-            for line, fields in _one_by_one(opened.path, lines, delimiter):
+            for line, fields in _parse_each(opened.path, lines, delimiter):
                 part.lines.append(line)
                 part.rows.append(fields)
+        # The records before the error come first: they may hold an earlier bad record.
         except InputError:
             if part.rows:
                 yield part
@@ -159,22 +187,32 @@ def _quoted(opened: OpenSource, delimiter: str, *, skip: bool) -> Iterator[_Reco
         yield part
 
 
-def _together(lines: "_RecordLines", delimiter: str) -> _Records:
-    first, ends, rows = lines.read + 1, [0], list[Record]()
+def _parse_together(lines: "_RecordLines", delimiter: str) -> _Records:
+    """Parse the lines that are left up to the first error, and count these lines as read."""
+    first_line, rows = lines.read + 1, list[Record]()
+    # How many of the lines were read before each record, and after the last one.
+    lines_before = [0]
     reader = csv.reader(lines.all_short(), delimiter=delimiter, strict=True)
     with suppress(csv.Error):
         for fields in reader:
             rows.append(fields)
-            ends.append(reader.line_num)
-    lines.skip(ends.pop())
-    return _Records([first + end for end in ends], rows)
+            lines_before.append(reader.line_num)
+    lines.skip(lines_before.pop())
+    return _Records([first_line + count for count in lines_before], rows)
 
 
-def _one_by_one(path: str, lines: "_RecordLines", delimiter: str) -> Iterator[tuple[int, Record]]:
-    """Yield the records that begin in the lines that are left of those taken together."""
+def _parse_each(path: str, lines: "_RecordLines", delimiter: str) -> Iterator[tuple[int, Record]]:
+    """Yield each record that begins in the lines that are left, with the line on which it starts.
+
+    The last one may end in lines that are taken after these.
+
+    Raises:
+        InputError: a quote that is never closed.
+    """
     reader = csv.reader(lines, delimiter=delimiter, strict=True)
-    filled = lines.filled
-    while lines.filled == filled and lines.are_left:
+    # Until more lines had to be taken: the next records are parsed together again.
+    times_filled = lines.times_filled
+    while lines.times_filled == times_filled and lines.are_left:
         line = lines.begin_record()
         try:
             fields: Record = next(reader)
@@ -189,7 +227,7 @@ def _one_by_one(path: str, lines: "_RecordLines", delimiter: str) -> Iterator[tu
                 f"not RFC 4180 ({reason}): fix the record, or pass --no-quote if quotes are part "
                 "of the text"
             )
-            # A quote that is never closed: what follows it are no records.
+            # A quote that is never closed takes in the rest of the file: no records follow.
             if "end of data" in reason:
                 raise InputError(f"{path}, line {line}: {message}") from None
             fields = BadRecord("malformed", message)
@@ -204,41 +242,45 @@ class _LongRecordError(Exception):
 class _RecordLines:
     """Lines for `csv.reader`, which by itself would buffer a record of any size.
 
-    A record of more than `MOST_RECORD_BYTES` is passed over, up to the end of the line on which its
-    last quote is closed; then the error is raised.
+    Lines are taken from the file many at a time, and read one by one as an iterator, or skipped. A
+    record of more than `MOST_RECORD_BYTES` is read up to the end of the line on which its last
+    quote is closed, without holding it in memory; then `_LongRecordError` is raised.
 
     Attributes:
-        read: number of lines read.
-        filled: how many times lines were taken together.
+        read: number of lines read or skipped so far.
+        times_filled: how many times lines were taken from the file.
     """
 
     def __init__(self, lines: Iterator[RawLines]) -> None:
         self._lines = lines
         self._taken: RawLines = []
+        # Lines before this position of `_taken` are read.
         self._at = 0
-        self.read = self.filled = self._size = self._quotes = 0
+        # `_size` and `_quotes`: bytes and quotes of the current record so far.
+        self.read = self.times_filled = self._size = self._quotes = 0
 
     @property
     def are_left(self) -> bool:
-        """Whether some of the lines that were taken together are not read yet."""
+        """Whether some of the lines that were taken are not read yet."""
         return self._at < len(self._taken)
 
     def fill(self) -> bool:
-        """Take the next lines together unless some are left; return whether there are any.
+        """Take more lines from the file unless some are left; return whether there are any.
 
         Raises:
             InputError: the next line cannot be read.
         """
         if not self.are_left:
             self._taken, self._at = next(self._lines, []), 0
-            self.filled += 1
+            self.times_filled += 1
         return self.are_left
 
     def all_short(self) -> list[str]:
-        """Return the lines that are left, or none if one of their records may be too long."""
+        """Return all lines that are left; no lines if one of their records may be too long."""
         left = self._taken[self._at :]
         lines = [line for line in left if isinstance(line, str)]
         chars = sum(map(len, lines))
+        # Neither a line that is too long by itself, nor too much text in all of them together.
         is_short = len(lines) == len(left) and chars * _MOST_BYTES_OF_CHAR <= MOST_RECORD_BYTES
         return lines if is_short else []
 
@@ -248,7 +290,7 @@ class _RecordLines:
         self.read += lines
 
     def begin_record(self) -> int:
-        """Return the number of the line on which the next record starts."""
+        """Count size and quotes from 0 again; return the number of the record's first line."""
         self._size = self._quotes = 0
         return self.read + 1
 
@@ -259,14 +301,18 @@ class _RecordLines:
         line = self._next()
         if self._size <= MOST_RECORD_BYTES and isinstance(line, str):
             return line
+        # The record is too long. It ends with the line in which the number of its quotes is even:
+        # a quote within a field is doubled.
         while self._quotes % 2:
             try:
                 self._next()
             except StopIteration:
+                # The words of `csv` for a quote that is never closed.
                 raise csv.Error("unexpected end of data") from None
         raise _LongRecordError(self._size)
 
     def _next(self) -> str | LongLine:
+        """Return the next line, and add its bytes and quotes to those of the current record."""
         if not self.fill():
             raise StopIteration
         line = self._taken[self._at]
@@ -275,7 +321,7 @@ class _RecordLines:
             self._size += line.size
             self._quotes += line.quotes
         else:
-            # Bytes that are not UTF-8 came as lone surrogates, see `read_raw_lines`.
+            # Each lone surrogate stands for a byte that is not UTF-8; see `read_raw_lines`.
             self._size += len(line if line.isascii() else line.encode(errors="surrogateescape"))
             self._quotes += line.count('"')
         return line

@@ -19,7 +19,9 @@ _FILE_START, _FILE_END = 8, 10
 """Bytes before the stream of a file, and after its footer."""
 _CONTINUATION = b"\xff\xff\xff\xff"
 _DICTIONARY, _BATCH = 2, 3
-_BUFFER_BYTES = 16
+"""Kinds of messages in Arrow's Message.fbs."""
+_SIZE_BYTES = 8
+"""Bytes of the decompressed size with which a compressed buffer begins."""
 
 _MOST_UNPACKED, _MOST_RATIO = 1 << 30, 200
 """Decompressed size and compression ratio beyond which, both exceeded, a batch is not real data."""
@@ -36,22 +38,34 @@ def open_batches(file: BinaryIO, path: str) -> tuple[pa.Schema, Iterator[pa.Reco
     file.seek(0)
     is_file = file.read(len(_FILE_MAGIC)) == _FILE_MAGIC
     size = file.seek(0, io.SEEK_END)
-    expected, stop = None, size
+    # Streams have no footer, which would say how many batches there are.
+    batch_count, stop = None, size
+    # A file is a stream between a magic and a footer. The footer ends with its own size.
     if is_file:
         file.seek(0)
-        expected = pa.ipc.open_file(file).num_record_batches
+        batch_count = pa.ipc.open_file(file).num_record_batches
         file.seek(size - _FILE_END)
         stop = size - _FILE_END - int.from_bytes(file.read(4), "little")
     file.seek(_FILE_START if is_file else 0)
-    streams = _Streams(file, stop, path, expected)
+    streams = _Streams(file, stop, path, batch_count)
     return streams.schema, streams.batches()
 
 
 class _Streams(io.RawIOBase):
-    """The bytes of a file up to the end of its streams, as pyarrow reads them."""
+    """The streams of a file, one after another, which pyarrow reads through this object.
 
-    def __init__(self, file: BinaryIO, stop: int, path: str, expected: int | None) -> None:
-        self._file, self._stop, self._path, self._expected = file, stop, path, expected
+    pyarrow's reader of a stream reads the next message from wherever the file is. So messages are
+    first looked at here, and the file then returns to their start.
+
+    Args:
+        file: the file, at the start of its first stream.
+        stop: where its last stream ends, in bytes.
+        path: its name in messages.
+        batch_count: number of record batches by the footer; None for streams without one.
+    """
+
+    def __init__(self, file: BinaryIO, stop: int, path: str, batch_count: int | None) -> None:
+        self._file, self._stop, self._path, self._batch_count = file, stop, path, batch_count
         self._reader = pa.ipc.open_stream(self)
         self.schema = self._reader.schema
 
@@ -66,6 +80,11 @@ class _Streams(io.RawIOBase):
         return self._file.read(left if size < 0 else min(size, left))
 
     def batches(self) -> Iterator[pa.RecordBatch]:
+        """Yield the record batches of all streams.
+
+        Raises:
+            SourceError: a batch or stream is damaged, or the footer says another number of batches.
+        """
         count = 0
         while self._reader is not None:
             while self._has_batch():
@@ -75,17 +94,22 @@ class _Streams(io.RawIOBase):
                     raise self._damage("a record batch is missing") from None
                 count += 1
             self._reader = self._next_stream()
-        if self._expected not in (None, count):
+        if self._batch_count not in (None, count):
             raise self._damage(
-                f"it has {count:,} record batches, but its footer says {self._expected:,}"
+                f"it has {count:,} record batches, but its footer says {self._batch_count:,}"
             )
 
     def _next_stream(self) -> Any:
-        """Return the reader of the stream that begins here; None if there are no more."""
+        """Return pyarrow's reader of the stream that begins here; None if no stream follows.
+
+        Raises:
+            SourceError: something follows that is not a stream with the same columns.
+        """
         at = self._file.tell()
         if at == self._stop:
             return None
-        if self._expected is not None:
+        # With a footer, there is only one stream.
+        if self._batch_count is not None:
             # Zeros may pad the stream of a file up to its footer.
             if self.read().strip(b"\0"):
                 raise self._damage(f"something follows the end of its stream at byte {at:,}")
@@ -105,7 +129,14 @@ class _Streams(io.RawIOBase):
         return reader
 
     def _has_batch(self) -> bool:
-        """Return whether a record batch follows; if not, skip the end of the stream."""
+        """Look ahead whether a record batch follows in this stream, and check it for pyarrow.
+
+        If so, the file is back at the message it was at, from which pyarrow reads dictionaries and
+        the batch. If not, the file is after the end of the stream.
+
+        Raises:
+            SourceError: a message is damaged, cut short, or claims to decompress to too much.
+        """
         begin = self._file.tell()
         try:
             while (message := self._message()) is not None:
@@ -117,28 +148,33 @@ class _Streams(io.RawIOBase):
                 if message.kind == _BATCH:
                     self._file.seek(begin)
                     return True
+                # A dictionary, of which several may precede a batch.
                 self._file.seek(message.end)
         except (struct.error, IndexError, ValueError, OverflowError):
             raise self._damage(f"the message at byte {begin:,} cannot be read") from None
         return False
 
     def _message(self) -> "_Message | None":
-        """Return the message that begins here; None at the end of the stream."""
+        """Parse the message that begins here; return None at the end of the stream.
+
+        A message has a mark, the size of its metadata, the metadata, and a body. Where the size is
+        0, the stream ends.
+        """
         head = self.read(4)
         # A file needs no mark of its stream's end: its footer says how many batches there are.
-        if not head and self._expected is not None:
+        if not head and self._batch_count is not None:
             return None
         # Before Arrow 0.15, a message began with its size.
         size = self.read(4) if head == _CONTINUATION else head
         if len(size) < 4:
             raise self._damage("it is cut short: its stream has no end")
-        length = int.from_bytes(size, "little")
-        if length == 0:
+        metadata_bytes = int.from_bytes(size, "little")
+        if metadata_bytes == 0:
             return None
-        metadata = self.read(length)
-        body = self._file.tell()
-        message = _Message.parsed(metadata, body, self._file)
-        if len(metadata) < length or message.end > self._stop:
+        metadata = self.read(metadata_bytes)
+        body_begin = self._file.tell()
+        message = _Message.parsed(metadata, body_begin, self._file)
+        if len(metadata) < metadata_bytes or message.end > self._stop:
             raise self._damage("it is cut short: its last message is incomplete")
         return message
 
@@ -148,7 +184,15 @@ class _Streams(io.RawIOBase):
 
 @dataclass(frozen=True)
 class _Message:
-    """A message: its kind, the bytes of its body, its decompressed bytes, and where it ends."""
+    """A message of a stream.
+
+    Attributes:
+        kind: `_DICTIONARY`, `_BATCH`, or another one without buffers.
+        body: bytes of its body.
+        unpacked: bytes of the body's buffers once they are decompressed; 0 if the body is not
+            compressed.
+        end: where the message ends in the file.
+    """
 
     kind: int
     body: int
@@ -162,20 +206,25 @@ class _Message:
         Raises:
             struct.error, ValueError: it cannot be read.
         """
+        # Numbers of fields are those of Arrow's Message.fbs and Schema.fbs. A flatbuffer begins
+        # with the position of its outermost table.
         message = _Table(metadata, struct.unpack_from("<I", metadata, 0)[0])
+        # Message: header type 1, header 2, body length 3.
         kind, body = message.number(1, "<B"), message.number(3, "<q")
         if body < 0:
             raise ValueError
         unpacked = 0
         if kind in (_DICTIONARY, _BATCH):
+            # DictionaryBatch: its values, field 1, are a RecordBatch.
             batch = message.table(2)
             batch = batch.table(1) if kind == _DICTIONARY else batch
-            if batch.field(3):  # compressed
+            # RecordBatch: buffers 2, each an offset in the body and a length; compression 3.
+            if batch.field(3):
                 for offset, length in batch.structs(2, "<qq"):
                     # A compressed buffer begins with its decompressed size, in 8 bytes.
-                    if length >= _BUFFER_BYTES // 2:
+                    if length >= _SIZE_BYTES:
                         file.seek(begin + offset)
-                        claimed = struct.unpack("<q", file.read(8))[0]
+                        claimed = struct.unpack("<q", file.read(_SIZE_BYTES))[0]
                         # -1 says that the buffer is stored as it is.
                         unpacked += length if claimed < 0 else claimed
         return cls(kind, body, unpacked, begin + body)
@@ -183,33 +232,43 @@ class _Message:
 
 @dataclass(frozen=True)
 class _Table:
-    """A table in a flatbuffer, which begins at `at`."""
+    """A table in a flatbuffer, which begins at the position `at`.
+
+    A table begins with a number: how far before the table its vtable begins. The vtable has its own
+    size and that of the table, 2 bytes each, and then for each field its position in the table, 0
+    if it is absent.
+    """
 
     data: bytes
     at: int
 
     def field(self, number: int) -> int:
-        """Return the position of a field; 0 if it is absent."""
+        """Return the position of a field in the flatbuffer; 0 if it is absent."""
         vtable = self.at - struct.unpack_from("<i", self.data, self.at)[0]
+        # The vtable ends before this field: the writer knew fewer fields.
         if 4 + 2 * number >= struct.unpack_from("<H", self.data, vtable)[0]:
             return 0
         offset: int = struct.unpack_from("<H", self.data, vtable + 4 + 2 * number)[0]
         return self.at + offset if offset else 0
 
     def number(self, field: int, kind: str) -> int:
-        """Return the field as a number; 0 if it is absent."""
+        """Return a field that is a number, of this format of `struct`; 0 if it is absent."""
         at = self.field(field)
         return int(struct.unpack_from(kind, self.data, at)[0]) if at else 0
 
     def table(self, field: int) -> "_Table":
-        """Return the field as a table."""
+        """Return a field that is a table: it holds how far from itself the table begins."""
         at = self.field(field)
         return _Table(self.data, at + struct.unpack_from("<I", self.data, at)[0])
 
     def structs(self, field: int, kind: str) -> Iterator[tuple[Any, ...]]:
-        """Yield the structs of a field; nothing if it is absent."""
+        """Yield the elements of a field that is a vector of structs; none if it is absent.
+
+        `kind` is the format of one of them in `struct`.
+        """
         at = self.field(field)
         if at:
+            # The field holds how far from itself the vector begins: a number of structs, and these.
             at += struct.unpack_from("<I", self.data, at)[0]
             count = struct.unpack_from("<I", self.data, at)[0]
             stop = at + 4 + count * struct.calcsize(kind)

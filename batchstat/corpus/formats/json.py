@@ -17,12 +17,15 @@ from batchstat.errors import InputError
 from batchstat.storage.sealed_records import unique_keys
 
 _CHUNK_CHARS = 8 << 20
+"""Characters of JSON from which on a chunk is large enough."""
 _RECORD_CHARS = 400
-"""Characters counted per record beside its text."""
+"""Characters counted for each record beside its text, as a parsed object takes memory, too."""
 _PIECE_BYTES = 1 << 18
+"""Bytes of the file that are read at once."""
 Element: TypeAlias = tuple[object, int]
 """An element of the array, and how many characters it has."""
 _STRUCTURE = re.compile(r'[\\"{}\[\],]')
+"""The characters that say where a value of JSON ends."""
 
 
 def read_json(
@@ -32,7 +35,10 @@ def read_json(
 ) -> Iterator[Chunk]:
     """Yield the columns of the objects in an array, which is never entirely in memory.
 
-    `convert` returns what is read of each record.
+    Args:
+        opened: the file.
+        options: how it is read.
+        convert: function that returns, for each element, the record whose columns are read.
 
     Raises:
         InputError: not an array of objects; JSON that is malformed or ends early, or bytes that are
@@ -40,27 +46,33 @@ def read_json(
     """
     collector = RecordCollector(opened, options)
     elements = _elements(opened)
-    # The chunk that an element begins takes those after it from the same iterator.
+    # `_records_of_chunk` takes the elements after the first from this same iterator.
     for first in elements:
         yield from collector.chunks(map(convert, _records_of_chunk(chain([first], elements))))
 
 
 def _records_of_chunk(elements: Iterable[Element]) -> Iterator[object]:
+    """Yield records until they make a chunk; one that is too long becomes a `BadRecord`."""
     chars = 0
     for value, size in elements:
-        too_large = size > MOST_RECORD_BYTES
-        yield BadRecord("too_long", too_long("record", size)) if too_large else value
+        is_too_long = size > MOST_RECORD_BYTES
+        yield BadRecord("too_long", too_long("record", size)) if is_too_long else value
         chars += size + _RECORD_CHARS
         if chars >= _CHUNK_CHARS:
             return
 
 
 def _elements(opened: OpenSource) -> Iterator[Element]:
-    """Yield the elements of the array in a file, parsed one at a time."""
+    """Yield the elements of the array in a file, parsed one at a time.
+
+    Only the text of the current element is in memory. If it ends early, more of the file is read,
+    and it is parsed again; an element that is too long is passed over, and yielded as None.
+    """
     decoder = json.JSONDecoder(object_pairs_hook=unique_keys)
     pieces = _decoded(opened)
+    # What was read of the file and is not parsed yet: text[at:]. `number` is the next element's.
     text, number = next(pieces, ""), 0
-    passed = 0  # characters before `text`
+    chars_before = 0  # characters of the file before `text`
     # RFC 8259 lets a reader pass over a byte-order mark.
     at = _skip_space(text, int(text.startswith("\ufeff")))
     if text[at : at + 1] != "[":
@@ -70,6 +82,7 @@ def _elements(opened: OpenSource) -> Iterator[Element]:
     after_comma = False
     while True:
         at = _skip_space(text, at)
+        # After a comma, another element must follow.
         if text[at : at + 1] == "]" and not after_comma:
             break
         try:
@@ -81,23 +94,25 @@ def _elements(opened: OpenSource) -> Iterator[Element]:
         except (ValueError, RecursionError) as error:
             is_cut = _may_go_on(error, text)
             if is_cut and len(text) - at > MOST_RECORD_BYTES:
-                rest, end, size = _without_element(text, at, pieces)
+                rest, end, size = _skip_element(text, at, pieces)
                 if end < len(rest):
                     yield None, size
                     number += 1
-                    passed += at + size - end
+                    # `rest` starts `end` characters before the end of the element.
+                    chars_before += at + size - end
                     after_comma = rest[end] == ","
                     text, at = rest, end + after_comma
                     continue
+                # The file ends within the element: nothing is left to read, which fails below.
                 text, at = "", 0
             # The text so far is doubled, so that an element of any size is parsed only a few times.
-            fresh = _more_text(pieces, len(text) - at) if is_cut else ""
-            if not fresh:
+            more_text = _more_text(pieces, len(text) - at) if is_cut else ""
+            if not more_text:
                 location = Location(opened.path, number)
-                reason = reason_of(error, "character", passed)
+                reason = reason_of(error, "character", chars_before)
                 raise InputError(f"{location}: malformed JSON: {reason}") from None
-            passed += at
-            text, at = text[at:] + fresh, 0
+            chars_before += at
+            text, at = text[at:] + more_text, 0
             continue
         yield element, end - at
         number += 1
@@ -107,22 +122,27 @@ def _elements(opened: OpenSource) -> Iterator[Element]:
         raise InputError(f"{opened.path}: something follows the end of the array: use one per file")
 
 
-def _without_element(text: str, at: int, pieces: Iterator[str]) -> tuple[str, int, int]:
-    """Skip an element that begins at `at`, without holding it in memory.
+def _skip_element(text: str, at: int, pieces: Iterator[str]) -> tuple[str, int, int]:
+    """Skip an element that begins at text[at] and goes on in `pieces`, without keeping it.
+
+    Only brackets, braces, quotes and backslashes are looked at, not whether the element is valid.
 
     Returns:
-        The piece in which it ends, the position there of the comma or bracket after it, and the
-        element's size in characters. If it has no end, a position after the whole piece.
+        The piece in which the element ends; the position there of the comma or bracket after it;
+        and the characters of the element. If the file ends within it, the piece is empty.
     """
-    size, depth, in_string, skipped_to = 0, 0, False, at
+    # `depth`: how many brackets and braces are open. `ignored_to`: characters before this position
+    # of `text` are escaped by a backslash.
+    size, depth, in_string, ignored_to = 0, 0, False, at
     while True:
         for match in _STRUCTURE.finditer(text, at):
             i, mark = match.start(), match[0]
-            if i < skipped_to:
+            if i < ignored_to:
                 continue
             if in_string:
                 in_string = mark != '"'
-                skipped_to = i + 2 if mark == "\\" else i
+                # A backslash escapes the next character, which may be a quote.
+                ignored_to = i + 2 if mark == "\\" else i
             elif mark == '"':
                 in_string = True
             elif depth == 0 and mark in ",]}":
@@ -130,7 +150,8 @@ def _without_element(text: str, at: int, pieces: Iterator[str]) -> tuple[str, in
             elif mark != "," and mark != "\\":
                 depth += 1 if mark in "{[" else -1
         size += len(text) - at
-        skipped_to -= len(text)
+        # The escaped character may be the first one of the next piece.
+        ignored_to -= len(text)
         at = 0
         text = next(pieces, "")
         if not text:
@@ -138,44 +159,50 @@ def _without_element(text: str, at: int, pieces: Iterator[str]) -> tuple[str, in
 
 
 def _may_go_on(error: Exception, text: str) -> bool:
-    """Return whether the text may just be incomplete, rather than wrong."""
+    """Return whether more text could resolve an error, as the element is only read in part."""
     if not isinstance(error, json.JSONDecodeError):
         return False
+    # Errors that are reported where a string begins, however far away the end of the text is.
     unfinished = ("Unterminated string", "Invalid \\")
     # Half a literal or number at the end of a piece is an error a few characters before it.
     return error.msg.startswith(unfinished) or error.pos > len(text) - 16
 
 
 def _decoded(opened: OpenSource) -> Iterator[str]:
+    """Yield the text of a file in pieces. Raise InputError for a byte that is not UTF-8."""
     decoder = codecs.getincrementaldecoder("utf-8")()
     offset = 0
     while True:
         data = opened.stream.read(_PIECE_BYTES)
-        held = len(decoder.getstate()[0])
+        # The decoder may hold the first bytes of a character that the last piece cut in two.
+        held_bytes = len(decoder.getstate()[0])
         try:
             text = decoder.decode(data, final=not data)
         except UnicodeDecodeError as error:
-            at = offset - held + error.start
-            byte = error.object[error.start]
-            raise InputError(f"{opened.path}: {not_utf8(at, byte)}") from None
+            # The error counts from the bytes that were held.
+            bad_offset = offset - held_bytes + error.start
+            bad_byte = error.object[error.start]
+            raise InputError(f"{opened.path}: {not_utf8(bad_offset, bad_byte)}") from None
         if not data:
             return
         offset += len(data)
         yield text
 
 
-def _more_text(pieces: Iterator[str], least: int) -> str:
+def _more_text(pieces: Iterator[str], least_chars: int) -> str:
+    """Return the next pieces as one text of at least so many characters, if there are as many."""
     parts: list[str] = []
     size = 0
     for piece in pieces:
         parts.append(piece)
         size += len(piece)
-        if size >= least:
+        if size >= least_chars:
             break
     return "".join(parts)
 
 
 def _skip_space(text: str, at: int) -> int:
+    """Return the first position from `at` on that does not hold whitespace of JSON."""
     while at < len(text) and text[at] in " \t\r\n":
         at += 1
     return at

@@ -27,11 +27,14 @@ def read_jsonl(
 ) -> Iterator[Chunk]:
     """Yield the columns of the object on each line; a blank line is an empty record.
 
-    `convert` returns what is read of each record.
+    Args:
+        opened: the file, or a split of it.
+        options: how it is read.
+        convert: function that returns, for each line's value, the record whose columns are read.
     """
     collector = RecordCollector(opened, options)
+    # A later split reads the columns that the first one does: its first good record chooses them.
     if opened.split.first:
-        # The columns are those of the first split of the file: by its first good record.
         head = (record for lines in read_lines(opened.head()) for record in _parsed(lines))
         next(filter(collector.decide, head), None)
     for lines in read_lines(opened):
@@ -39,29 +42,32 @@ def read_jsonl(
 
 
 def _parsed(lines: Lines) -> list[object]:
-    """Return the records of lines, each as `_parsed_line` does, but without its call per object.
+    """Parse lines as `_parsed_line` does, but faster: duplicate keys are looked for in all at once.
 
-    A key that appears twice in an object is lost in the parsed record, with its quotes: so if the
-    lines have as many quotes as the strings of their records, no key does.
+    A key that appears twice in an object is lost in the parsed record. So no key does if the lines
+    have two quotes for each string of their records.
     """
     records: list[object] = []
-    certain: list[object] = []
-    uncertain: list[int] = []
+    # Values of the lines that the fast scanner parses to their end, and positions of the others.
+    scanned: list[object] = []
+    not_scanned: list[int] = []
     for i, line in enumerate(lines.texts.to_pylist()):
         try:
             record, end = _scan(line, 0)
         except (StopIteration, ValueError, RecursionError):
             end = -1
         if end == len(line):
-            certain.append(record)
+            scanned.append(record)
+        # Blank, malformed, or with whitespace around the value.
         else:
             record = _parsed_line(line)
-            uncertain.append(i)
+            not_scanned.append(i)
         records.append(record)
     texts = lines.texts
-    if uncertain:
-        texts = texts.take(as_arrow(np.delete(np.arange(len(texts)), uncertain)))
-    if _quotes(texts) != 2 * _strings(certain):
+    if not_scanned:
+        texts = texts.take(as_arrow(np.delete(np.arange(len(texts)), not_scanned)))
+    # Some line has a duplicate key: parsing one by one finds it.
+    if _quotes(texts) != 2 * _strings(scanned):
         records = [_parsed_line(line) for line in lines.texts.to_pylist()]
     for i, bad in lines.bad.items():
         records[i] = bad
@@ -69,7 +75,9 @@ def _parsed(lines: Lines) -> list[object]:
 
 
 def _parsed_line(line: str) -> object:
-    """Return the record of a line, or a `BadRecord`."""
+    """Return the value of a line of JSON; a `BadRecord` if it is blank, malformed, or has an object
+    with a duplicate key.
+    """
     if not line or line.isspace():
         return BLANK
     try:
@@ -79,25 +87,35 @@ def _parsed_line(line: str) -> object:
 
 
 def _quotes(texts: pa.LargeStringArray) -> int:
-    """Return how many quotes begin or end a string in texts that are valid JSON."""
+    """Count the quotes that begin or end a string in texts that are valid JSON.
+
+    These are all quotes but the escaped ones.
+    """
     _, _, data = texts.buffers()
     octets = np.frombuffer(b"" if data is None else data, np.uint8)
-    slashes = np.flatnonzero(octets == ord("\\"))
-    # A quote is escaped after an odd number of consecutive backslashes.
-    lasts = np.flatnonzero(np.diff(slashes, append=-1) != 1)
+    backslashes = np.flatnonzero(octets == ord("\\"))
+    # Of each run of consecutive backslashes, the index of its last one in `backslashes`; the
+    # differences of these are the lengths of the runs.
+    lasts = np.flatnonzero(np.diff(backslashes, append=-1) != 1)
+    # A run of an odd length escapes the character after it.
     is_escape = np.diff(lasts, prepend=-1) % 2 == 1
-    escaped = octets[slashes[lasts[is_escape]] + 1] == ord('"')
-    return int(np.count_nonzero(octets == ord('"')) - np.count_nonzero(escaped))
+    is_escaped_quote = octets[backslashes[lasts[is_escape]] + 1] == ord('"')
+    return int(np.count_nonzero(octets == ord('"')) - np.count_nonzero(is_escaped_quote))
 
 
 def _strings(values: Iterable[object]) -> int:
-    """Return how many strings JSON values hold, keys included, but not in lists of numbers."""
+    """Count the strings in JSON values at any depth, keys included.
+
+    A list that begins with a number is passed over without looking for strings in it, which is fast
+    for lists of token ids. If it has strings, the count is too small, which `_parsed` notices.
+    """
     strings = 0
+    # `values` are all values at one depth, and then those inside of their objects and lists.
     while values := list(values):
         kinds = list(map(type, values))
-        objects = [each for each in values if type(each) is dict] if dict in kinds else []
-        lists = [each for each in values if type(each) is list] if list in kinds else []
+        objects = [value for value in values if type(value) is dict] if dict in kinds else []
+        lists = [value for value in values if type(value) is list] if list in kinds else []
         strings += kinds.count(str) + sum(map(len, objects))
-        nested = (each for each in lists if each and not isinstance(each[0], int | float))
-        values = chain.from_iterable(chain(map(dict.values, objects), nested))
+        searched = (items for items in lists if items and not isinstance(items[0], int | float))
+        values = chain.from_iterable(chain(map(dict.values, objects), searched))
     return strings

@@ -13,10 +13,11 @@ from batchstat.errors import InputError, SourceError
 from batchstat.storage.shown import one_line
 
 _MOST_RECORDS = 1 << 20
+"""Limit for the numbers of a chunk."""
 
 
 def read_npy(opened: OpenSource, options: CorpusOptions) -> Iterator[Chunk]:
-    """Yield every number as the length of a sample.
+    """Yield the numbers that begin in the split, each as the length of a sample.
 
     Raises:
         InputError: not an array of whole numbers in one dimension, or columns are requested.
@@ -33,21 +34,23 @@ def read_npy(opened: OpenSource, options: CorpusOptions) -> Iterator[Chunk]:
                     "dimension are expected"
                 )
             begin, size = file.tell(), kind.itemsize
-            stop = begin + shape[0] * size
+            array_end = begin + shape[0] * size
             split = opened.split
-            ends = (split.first, stop if split.stop is None else min(split.stop, stop))
-            # The numbers that begin in the split.
-            first, last = (max(-(-(end - begin) // size), 0) for end in ends)
-            file.seek(stop)
-            # np.load would leave it unread, such as a second array.
+            edges = (split.first, array_end if split.stop is None else min(split.stop, array_end))
+            # The indices of the numbers that begin in the split: from `first` to before `stop`. An
+            # edge inside of a number is rounded up to the next one.
+            first, stop = (max(-(-(edge - begin) // size), 0) for edge in edges)
+            file.seek(array_end)
+            # np.load would ignore more data, such as a second array.
             if file.read(1):
                 raise ValueError("something follows its array")
             file.seek(begin + first * size)
-            for at in range(first, last, _MOST_RECORDS):
-                wanted = min(_MOST_RECORDS, last - at) * size
-                data = file.read(wanted)
-                if len(data) < wanted:
+            for chunk_first in range(first, stop, _MOST_RECORDS):
+                wanted_bytes = min(_MOST_RECORDS, stop - chunk_first) * size
+                data = file.read(wanted_bytes)
+                if len(data) < wanted_bytes:
                     raise ValueError("it is cut short")
+                # In the byte order of this machine, which Arrow needs.
                 numbers = np.frombuffer(data, kind).astype(kind.newbyteorder("="))
                 yield Chunk(
                     columns={"length": pa.array(numbers)},
@@ -61,6 +64,11 @@ def read_npy(opened: OpenSource, options: CorpusOptions) -> Iterator[Chunk]:
 
 
 def _header(file: BinaryIO) -> tuple[tuple[int, ...], np.dtype[Any]]:
+    """Return the shape of the array and the type of its numbers; the file is then at the first one.
+
+    Raises:
+        ValueError: the header is damaged.
+    """
     version = np.lib.format.read_magic(file)
     readers = {(1, 0): np.lib.format.read_array_header_1_0}
     try:
@@ -68,6 +76,6 @@ def _header(file: BinaryIO) -> tuple[tuple[int, ...], np.dtype[Any]]:
         shape, _, kind = readers.get(version, np.lib.format.read_array_header_2_0)(file)
     except OSError:
         raise
-    except Exception as error:  # the header is parsed as Python, in more than one way
+    except Exception as error:  # NumPy parses the header as Python, and may raise anything
         raise ValueError(f"its header cannot be read: {one_line(error)}") from None
     return shape, kind

@@ -10,7 +10,7 @@ from batchstat.errors import InputError
 
 
 def read_text(opened: OpenSource, options: CorpusOptions) -> Iterator[Chunk]:
-    """Yield every line as a sample.
+    """Yield every line as a sample. Its only column has an empty name.
 
     Raises:
         InputError: columns are requested, but there are none; standard input is not plain text.
@@ -21,8 +21,9 @@ def read_text(opened: OpenSource, options: CorpusOptions) -> Iterator[Chunk]:
             "pass its real --input-format, or do not name a column"
         )
     for lines in read_lines(opened):
-        guessed = opened.hashing is not None and options.input_format is None
-        if guessed and lines.first == 1 and lines.texts[0].as_py().startswith(("{", "[{")):
+        # Standard input has no name, so that text is only a guess: not for what begins like JSON.
+        is_guess = opened.hashing is not None and options.input_format is None
+        if is_guess and lines.first == 1 and lines.texts[0].as_py().startswith(("{", "[{")):
             raise InputError(
                 "standard input looks like JSON: pass --input-format jsonl or json, or txt if "
                 "every line is a text"
