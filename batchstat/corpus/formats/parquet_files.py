@@ -15,14 +15,18 @@ from batchstat.corpus.splits import Split
 from batchstat.errors import InputError, SourceError
 
 CHUNK_BYTES = 8 << 20
+"""Decoded bytes from which on a chunk is large enough."""
 MOST_RECORDS = 65_536
+"""Limit for the records of a chunk: the default of pyarrow's `iter_batches`."""
 _MAGIC, _ENCRYPTED_MAGIC = b"PAR1", b"PARE"
 _END_BYTES = 8
 """Bytes after the footer: its length, and the magic."""
 _SIGNATURE_BYTES = 28
 """Bytes of the signature after an unencrypted footer of a file with encrypted columns."""
 _HEADER_BYTES = 64
+"""Bytes that are enough for the first two fields in the header of a page."""
 _DICTIONARY_PAGE = 2
+"""Kind of a page in parquet.thrift."""
 _DECODED_BYTES = 256 << 20
 """Memory for the records read at once if each may take as much as the whole dictionary."""
 
@@ -32,7 +36,7 @@ class CheckedParquet:
     """A Parquet file that pyarrow can read, and that is one file.
 
     Attributes:
-        file: as pyarrow opened it. Its metadata of columns is not to be asked for: see
+        file: the file as pyarrow opened it. Do not ask it for metadata of columns: see
             `batchstat.corpus.formats.parquet_footer`.
         chunks: the columns of each row group.
     """
@@ -41,7 +45,7 @@ class CheckedParquet:
     chunks: list[list[ColumnChunk]]
 
     def span(self, group: int) -> tuple[int, int]:
-        """Return where a row group begins and ends, in bytes; 0 if it has no columns."""
+        """Return where a row group begins and ends in the file; (0, 0) if it has no columns."""
         chunks = self.chunks[group]
         begin = min((chunk.begin for chunk in chunks), default=0)
         return begin, max((chunk.begin + chunk.bytes for chunk in chunks), default=0)
@@ -56,24 +60,31 @@ class CheckedParquet:
     ) -> Iterator[pa.RecordBatch]:
         """Yield the records of row groups, as many at a time as take about `CHUNK_BYTES`.
 
-        A dictionary of a few bytes may stand for gigabytes of text: where that is possible, fewer
+        A dictionary of a few bytes may stand for gigabytes of text. Where that is possible, fewer
         records are read at once, and combined afterwards.
+
+        Args:
+            file: the file itself, to look at its dictionaries.
+            groups: indices of the row groups.
+            columns: names of the columns that are read.
         """
         meta = self.file.metadata
         total: int = sum(meta.row_group(i).total_byte_size for i in range(meta.num_row_groups))
-        # By the average size of a record in the file.
-        usual = max(1, min(MOST_RECORDS, CHUNK_BYTES * int(meta.num_rows) // max(total, 1)))
-        sizes = {i: min(usual, _most_records(self.chunks[i], file, columns)) for i in groups}
-        for most, alike in groupby(groups, sizes.__getitem__):
+        # Records that take `CHUNK_BYTES` by the average size of a record in the file.
+        usual_size = max(1, min(MOST_RECORDS, CHUNK_BYTES * int(meta.num_rows) // max(total, 1)))
+        sizes = {i: min(usual_size, _safe_records(self.chunks[i], file, columns)) for i in groups}
+        # Consecutive row groups that are read with the same number of records at once.
+        for size, same_size in groupby(groups, sizes.__getitem__):
             held: list[pa.RecordBatch] = []
             room = CHUNK_BYTES
-            for batch in self.file.iter_batches(most, list(alike), columns=list(columns)):
+            for batch in self.file.iter_batches(size, list(same_size), columns=list(columns)):
                 held.append(batch)
                 room -= batch.nbytes
-                if most == usual or room <= 0:
-                    yield from _joined(held)
+                # A batch of the usual size is large enough; smaller ones are gathered.
+                if size == usual_size or room <= 0:
+                    yield from _combine(held)
                     held, room = [], CHUNK_BYTES
-            yield from _joined(held)
+            yield from _combine(held)
 
 
 def open_parquet(file: BinaryIO, path: str) -> CheckedParquet:
@@ -87,17 +98,19 @@ def open_parquet(file: BinaryIO, path: str) -> CheckedParquet:
     size = file.seek(0, io.SEEK_END)
     file.seek(max(size - _END_BYTES, 0))
     end = file.read(_END_BYTES)
+    # An encrypted footer has a magic of its own. A plain one may describe encrypted columns: then
+    # a signature follows it, and counts as part of the footer.
     is_encrypted = end.endswith(_ENCRYPTED_MAGIC)
     if not is_encrypted:
         parquet = pq.ParquetFile(file)
-        footer = int.from_bytes(end[:4], "little")
-        is_encrypted = footer - parquet.metadata.serialized_size == _SIGNATURE_BYTES
+        footer_bytes = int.from_bytes(end[:4], "little")
+        is_encrypted = footer_bytes - parquet.metadata.serialized_size == _SIGNATURE_BYTES
     if is_encrypted:
         raise InputError(f"{path} is encrypted, at least in part: write it without encryption")
-    start = size - _END_BYTES - footer
-    file.seek(start)
+    footer_begin = size - _END_BYTES - footer_bytes
+    file.seek(footer_begin)
     try:
-        checked = CheckedParquet(parquet, column_chunks(file.read(footer)))
+        checked = CheckedParquet(parquet, column_chunks(file.read(footer_bytes)))
     except ValueError as damage:
         raise pa.ArrowInvalid(str(damage)) from None
     if len(checked.chunks) != parquet.num_row_groups:
@@ -109,10 +122,11 @@ def open_parquet(file: BinaryIO, path: str) -> CheckedParquet:
         raise pa.ArrowInvalid("its footer is damaged (its columns are not those of its schema)")
     ends = (checked.span(i)[1] for i in range(parquet.num_row_groups))
     data_end = max(ends, default=len(_MAGIC))
-    if data_end > start:
+    if data_end > footer_begin:
         raise pa.ArrowInvalid("its footer is damaged (a column would end after its data)")
-    # pyarrow reads the last of joined files: the end of one and the start of the next show it.
-    if _has_bytes(file, data_end, start, _MAGIC * 2):
+    # Of files that were joined by `cat`, pyarrow would read only the last. The magic at the end of
+    # one and at the start of the next shows them.
+    if _has_bytes(file, data_end, footer_begin, _MAGIC * 2):
         raise SourceError(
             f"{path} is not a readable Parquet file: it is several files, one after another: "
             "pass them as separate files"
@@ -121,17 +135,26 @@ def open_parquet(file: BinaryIO, path: str) -> CheckedParquet:
     return checked
 
 
-def _joined(batches: list[pa.RecordBatch]) -> list[pa.RecordBatch]:
+def _combine(batches: list[pa.RecordBatch]) -> list[pa.RecordBatch]:
     return pa.Table.from_batches(batches).combine_chunks().to_batches() if batches else []
 
 
-def _most_records(chunks: Sequence[ColumnChunk], file: BinaryIO, columns: Sequence[str]) -> int:
-    """Return how many records of a row group may be read at once, at least 1."""
+def _safe_records(chunks: Sequence[ColumnChunk], file: BinaryIO, columns: Sequence[str]) -> int:
+    """Return how many records of a row group surely fit in `_DECODED_BYTES`; at least 1.
+
+    Args:
+        chunks: all columns of the row group.
+        file: the file.
+        columns: names of the columns that are read.
+    """
+    # Limit for the bytes of a single value.
     longest = 1
     for chunk in chunks:
+        # The path of a field of a struct or list goes on after the name of the column.
         is_wanted = any(chunk.path == name or chunk.path.startswith(f"{name}.") for name in columns)
         if not (chunk.is_binary and is_wanted):
             continue
+        # A value from the dictionary may be all of it.
         longest = max(longest, _dictionary_bytes(file, chunk.begin))
         # With DELTA_BYTE_ARRAY, a value is a part of the one before it and some bytes more.
         if chunk.repeats:
@@ -139,24 +162,26 @@ def _most_records(chunks: Sequence[ColumnChunk], file: BinaryIO, columns: Sequen
     return max(1, _DECODED_BYTES // longest)
 
 
-def _dictionary_bytes(file: BinaryIO, at: int) -> int:
-    """Return the decompressed bytes of the dictionary of a column chunk at `at`; 0 without one.
+def _dictionary_bytes(file: BinaryIO, begin: int) -> int:
+    """Return the decompressed bytes of a column chunk's dictionary; 0 if it has none.
 
-    The header of a page is a Thrift struct whose first fields are the kind of the page and its
-    decompressed size, as zigzag numbers of variable length.
+    The dictionary is the first page of the column chunk, which starts at byte `begin`. The header
+    of a page is a Thrift struct, whose first fields are the kind of the page and its decompressed
+    size.
     """
-    file.seek(at)
+    file.seek(begin)
     header = Decoder(file.read(_HEADER_BYTES))
     try:
-        kind, unpacked = header.next_i32(), header.next_i32()
+        kind, unpacked_bytes = header.next_i32(), header.next_i32()
     except (IndexError, ValueError):  # damaged, which pyarrow reports
         return 0
-    return unpacked if kind == _DICTIONARY_PAGE else 0
+    return unpacked_bytes if kind == _DICTIONARY_PAGE else 0
 
 
 def _has_bytes(file: BinaryIO, first: int, stop: int, wanted: bytes) -> bool:
-    """Return whether some bytes are in a file between `first` and `stop`."""
+    """Return whether a file holds the bytes `wanted` between the positions `first` and `stop`."""
     file.seek(first)
+    # The end of the last block: `wanted` may begin in it, and go on in the next one.
     tail, left = b"", stop - first
     while left > 0 and (data := file.read(min(left, 1 << 20))):
         if wanted in tail + data:

@@ -9,23 +9,26 @@ Sources: parquet.thrift of apache/parquet-format for the fields, and Thrift's co
 from typing import Any, NamedTuple
 
 _BYTE_ARRAY, _DELTA_BYTE_ARRAY = 6, 7
+"""A type and an encoding of parquet.thrift."""
 _TRUE, _FALSE, _BYTE, _I16, _I32, _I64, _DOUBLE, _BINARY, _LIST, _SET, _MAP, _STRUCT = range(1, 13)
+"""Kinds of values in Thrift's compact protocol."""
 _DOUBLE_BYTES = 8
 _INTEGER_BITS = 64
 _LONG_LIST = 15
+"""In the head of a list, says that its size does not fit there, and follows."""
 
 
 class ColumnChunk(NamedTuple):
     """One column of one row group.
 
     Attributes:
-        path: its name, with those of what it is nested in, separated by dots.
-        is_binary: whether its values have no fixed size.
+        path: names from the outermost column to this field, separated by dots.
+        is_binary: whether its values are texts or bytes, without a fixed size.
         repeats: whether a value may repeat the one before it (DELTA_BYTE_ARRAY).
         begin: where its pages begin, in bytes from the start of the file; 0 if that is unknown.
         bytes: bytes of its pages.
-        decompressed: the same, decompressed.
-        values: number of its values, those inside lists counted one by one.
+        decompressed: bytes of its pages once they are decompressed.
+        values: number of its values; those inside of lists are counted one by one.
     """
 
     path: str
@@ -45,26 +48,37 @@ def column_chunks(footer: bytes) -> list[list[ColumnChunk]]:
             then reads fewer records than there are, without an error.
     """
     try:
+        # FileMetaData: 3 number of records, 4 row groups. RowGroup: 1 column chunks, 3 number of
+        # records. ColumnChunk: 3 metadata.
         meta = Decoder(footer).struct()
         groups = [[_column_chunk(column[3]) for column in group[1]] for group in meta[4]]
-        records = [_size(group[3]) for group in meta[4]]
-        if sum(records) != meta[3]:
+        records_of_groups = [_checked_size(group[3]) for group in meta[4]]
+        if sum(records_of_groups) != meta[3]:
             raise ValueError(
-                f"its footer is damaged (row groups of {sum(records):,} records in a file of "
-                f"{meta[3]:,})"
+                f"its footer is damaged (row groups of {sum(records_of_groups):,} records in a "
+                f"file of {meta[3]:,})"
             )
-        for chunks, most in zip(groups, records, strict=True):
-            if most > min((chunk.values for chunk in chunks), default=most):
-                raise ValueError(f"its footer is damaged (a column has fewer than {most:,} values)")
+        # Each record has at least one value in each column: null and an empty list count as one.
+        for chunks, records in zip(groups, records_of_groups, strict=True):
+            if records > min((chunk.values for chunk in chunks), default=records):
+                raise ValueError(
+                    f"its footer is damaged (a column has fewer than {records:,} values)"
+                )
         return groups
+    # A field is missing, or has another type.
     except (AttributeError, IndexError, KeyError, RecursionError, TypeError) as error:
         raise ValueError(f"its footer is damaged ({type(error).__name__})") from None
 
 
 def _column_chunk(meta: dict[int, Any]) -> ColumnChunk:
-    offsets = [meta.get(field, 0) for field in (9, 11)]  # of the data, of the dictionary
+    """Return a column chunk from the fields of its ColumnMetaData, by their ids in parquet.thrift.
+
+    These are 1 type, 2 encodings, 3 path, 5 number of values, 6 decompressed bytes, 7 bytes, 9
+    where the data pages begin, 11 where the page of the dictionary begins.
+    """
+    offsets = [meta.get(field, 0) for field in (9, 11)]
     for number in (*offsets, meta[5], meta[6], meta[7]):
-        _size(number)
+        _checked_size(number)
     return ColumnChunk(
         path=b".".join(meta[3]).decode(errors="replace"),
         is_binary=meta[1] == _BYTE_ARRAY,
@@ -76,22 +90,30 @@ def _column_chunk(meta: dict[int, Any]) -> ColumnChunk:
     )
 
 
-def _size(number: Any) -> int:
-    """Return a number that must be a size or a place. Raise ValueError if it cannot be one."""
+def _checked_size(number: Any) -> int:
+    """Return a size, a number or a place in the file. Raise ValueError if it cannot be one."""
     if type(number) is not int or number < 0:
         raise ValueError(f"its footer is damaged (a size or a place is {number!r:.40})")
     return number
 
 
 class Decoder:
-    """Values of Thrift's compact protocol; a struct is a dict by the ids of its fields."""
+    """Reads values of Thrift's compact protocol, one after another; each method takes the next one.
+
+    A field of a struct begins with a byte: the difference of its id to that of the field before it,
+    and in the lower 4 bits the kind of its value.
+    """
 
     def __init__(self, data: bytes) -> None:
-        """Take a struct, or as much of it as is to be read."""
+        """Start at the beginning of `data`: a struct, or as much of it as is to be read."""
         self._data, self._at = data, 0
 
     def next_i32(self) -> int:
-        """Return the next field of a struct. Raise ValueError if it is not the next i32."""
+        """Return the next field of a struct, which must be an i32 with the next id.
+
+        Raises:
+            ValueError: it is another field.
+        """
         if self._byte() != 1 << 4 | _I32:
             raise ValueError("not the next field, or no i32")
         return self._zigzag()
@@ -99,19 +121,23 @@ class Decoder:
     def struct(self) -> dict[int, Any]:
         """Return all fields of a struct by their ids."""
         fields: dict[int, Any] = {}
-        number = 0
-        while head := self._byte():
-            number = number + (head >> 4) if head >> 4 else self._zigzag()
+        field_id = 0
+        while head := self._byte():  # 0 ends the struct
+            # A difference of 0 says that the id itself follows.
+            field_id = field_id + (head >> 4) if head >> 4 else self._zigzag()
             kind = head & 15
-            fields[number] = kind == _TRUE if kind in (_TRUE, _FALSE) else self._value(kind)
+            # The kind of a boolean field is its value.
+            fields[field_id] = kind == _TRUE if kind in (_TRUE, _FALSE) else self._value(kind)
         return fields
 
     def _value(self, kind: int) -> Any:
+        """Return the next value, of this kind."""
         if kind in (_I16, _I32, _I64):
             return self._zigzag()
         if kind == _BINARY:
             return self._take(self._varint())
         if kind in (_LIST, _SET):
+            # The size, or `_LONG_LIST`, and the kind of all elements.
             head = self._byte()
             size = self._varint() if head >> 4 == _LONG_LIST else head >> 4
             return [self._value(head & 15) for _ in range(size)]
@@ -120,8 +146,10 @@ class Decoder:
         if kind == _DOUBLE:
             return self._take(_DOUBLE_BYTES)
         if kind == _MAP:
+            # One byte has the kinds of all keys and of all values, unless the map is empty.
             kinds = self._byte() if (size := self._varint()) else 0
             return [(self._value(kinds >> 4), self._value(kinds & 15)) for _ in range(size)]
+        # A boolean inside of a list or map is a byte.
         if kind in (_TRUE, _FALSE, _BYTE):
             return self._byte()
         raise ValueError(f"its footer is damaged (a value of type {kind})")
@@ -137,6 +165,9 @@ class Decoder:
         return self._data[self._at - size : self._at]
 
     def _varint(self) -> int:
+        """Return a number of variable length: 7 bits of each byte, the lowest first. All bytes but
+        the last have the highest bit, 0x80.
+        """
         number = 0
         for shift in range(0, _INTEGER_BITS, 7):
             byte = self._byte()
@@ -147,5 +178,6 @@ class Decoder:
         raise ValueError("its footer is damaged (a number has more than 64 bits)")
 
     def _zigzag(self) -> int:
+        """Return a number with a sign: 0, 1, 2, 3, 4 stand for 0, -1, 1, -2, 2."""
         number = self._varint()
         return (number >> 1) ^ -(number & 1)
