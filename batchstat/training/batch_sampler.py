@@ -74,11 +74,14 @@ class BatchSampler:
         Raises:
             OptionError: a rank that the row does not have.
         """
-        made = cls.__new__(cls)
-        made._begin_request(samples, request, rank)
-        return made
+        sampler = cls.__new__(cls)
+        sampler._begin_request(samples, request, rank)
+        return sampler
 
     def _begin_request(self, samples: Samples, request: RowRequest, rank: int) -> None:
+        """Begin with samples and a row of a comparison: check them, and keep what an epoch is
+        planned from.
+        """
         check_rank(rank, request.settings.world_size)
         if (empty := np.flatnonzero(samples.lengths == 0)).size:
             raise OptionError(
@@ -99,23 +102,32 @@ class BatchSampler:
             OptionError: a rank that the plan does not have.
             InputError: a file that is not a plan.
         """
-        made = cls.__new__(cls)
-        made._file, made._rank = as_path(path), rank
-        every, epoch, planned_from = load_plan(made._file)
-        check_rank(rank, every.world_size)
-        made._begin(planned_from, int(every.records.max()) + 1, epoch, rank)
-        made._planned = (epoch, every.of_rank(rank))
-        return made
+        sampler = cls.__new__(cls)
+        sampler._file, sampler._rank = as_path(path), rank
+        of_all_ranks, epoch, planned_from = load_plan(sampler._file)
+        check_rank(rank, of_all_ranks.world_size)
+        sampler._begin(planned_from, int(of_all_ranks.records.max()) + 1, epoch, rank)
+        sampler._planned = (epoch, of_all_ranks.of_rank(rank))
+        return sampler
 
     _file: Path | None = None
+    """The exported plan; None where the sampler plans by itself."""
 
     def _begin(self, fingerprint: dict[str, Any], dataset_size: int, epoch: int, rank: int) -> None:
+        """Begin at the first batch of an epoch.
+
+        Args:
+            fingerprint: what the batches depend on, but for the epoch and the rank.
+            dataset_size: samples that a dataset must have at least: the highest record number + 1.
+            epoch: the epoch.
+            rank: this rank.
+        """
         self._fingerprint, self._dataset_size, self._epoch = fingerprint, dataset_size, epoch
         self._rank = rank
-        self._planned: tuple[int, RankBatches] | None = None
-        self._start = 0
-        self._place = _Place(epoch, 0)
-        self._running: _Place | None = None
+        self._planned: tuple[int, RankBatches] | None = None  # the epoch that was planned last
+        self._start = 0  # batch at which the next iterator begins
+        self._place = _Place(epoch, 0)  # what `state_dict` reports
+        self._running: _Place | None = None  # that of the iterator that was started last
 
     def __repr__(self) -> str:
         """Return the strategy, the rank and the epoch on one line."""
@@ -175,9 +187,10 @@ class BatchSampler:
                 "batches() for start and stop offsets"
             )
         records, edges = batches.records, batches.entry_offsets.tolist()
+        # What is loaded is for one iterator: the next one starts at the first batch.
         start, self._start = self._start, 0
-        for place in self._places(_Place(epoch, start), len(batches)):
-            yield records[edges[place] : edges[place + 1]].tolist()
+        for number in self._numbers_from(_Place(epoch, start), len(batches)):
+            yield records[edges[number] : edges[number + 1]].tolist()
 
     def batches(self) -> Iterator[Batch]:
         """Return an iterator over the same batches with all their details: see `Batch`.
@@ -185,13 +198,17 @@ class BatchSampler:
         It continues from the sampler's position at the time of this call, so it can run beside a
         loader, even one that prefetches: `zip(loader, sampler.batches())`.
         """
-        return self._known(_Place(self._epoch, self._start))
+        return self._detailed_batches(_Place(self._epoch, self._start))
 
-    def _known(self, own: "_Place") -> Iterator[Batch]:
-        batches = self._batches(own.epoch)
-        for place in self._places(own, len(batches)):
-            yield batches.batch(place)
-        if self._running is own and self._epoch == own.epoch:
+    def _detailed_batches(self, position: "_Place") -> Iterator[Batch]:
+        """Yield the batches of an epoch with all their details, from `position` on. At the end, the
+        next iterator starts at the first batch again, if this one was started last and the epoch is
+        the same.
+        """
+        batches = self._batches(position.epoch)
+        for number in self._numbers_from(position, len(batches)):
+            yield batches.batch(number)
+        if self._running is position and self._epoch == position.epoch:
             self._start = 0
 
     def state_dict(self, consumed: int | None = None) -> dict[str, Any]:
@@ -211,8 +228,8 @@ class BatchSampler:
         """
         epoch, batches = self._place.epoch, self._place.batches
         if consumed is not None:
-            most = len(self._batches(epoch))
-            batches = whole_number("consumed", consumed, min_value=0, max_value=most)
+            n_batches = len(self._batches(epoch))
+            batches = whole_number("consumed", consumed, min_value=0, max_value=n_batches)
         return seal(
             {"schema": SCHEMA, "epoch": epoch, "batches": batches, "fingerprint": self._fingerprint}
         )
@@ -231,11 +248,11 @@ class BatchSampler:
         epoch = whole_number("epoch", state["epoch"], min_value=0)
         if epoch != self._epoch:
             self._check_epoch(epoch)
-        most = len(self._batches(epoch))
-        start = whole_number("batches", state["batches"], 0, most)
+        n_batches = len(self._batches(epoch))
+        start = whole_number("batches", state["batches"], 0, n_batches)
         # An iterator that still runs no longer moves the position.
         self._running = None
-        if start == most and epoch < self._epoch:
+        if start == n_batches and epoch < self._epoch:
             # A loader may load the state only when it starts, after the next epoch was chosen.
             self._start, self._place = 0, _Place(self._epoch, 0)
             return
@@ -258,6 +275,7 @@ class BatchSampler:
         last step of the epoch what is left, which must be equally many on all ranks.
         """
         counts = self._batches(self._epoch).step_totals.batches
+        # All steps but the last have as many batches as set, and the last as many on each rank.
         if (counts[:-1] != self.gradient_accumulation_steps).any() or np.ptp(counts[-1]) > 0:
             raise InputError(
                 f"ranks or steps of epoch {self._epoch} have different numbers of batches: write "
@@ -265,21 +283,26 @@ class BatchSampler:
                 "remainder=repeat"
             )
 
-    def _places(self, own: "_Place", n: int) -> Iterator[int]:
-        self._running = self._place = own
-        for place in range(own.batches, n):
-            own.batches = place + 1
-            if self._running is own:
-                self._place = own
-            yield place
+    def _numbers_from(self, position: "_Place", n: int) -> Iterator[int]:
+        """Yield the numbers of the batches from `position` to the last of n, and count each there
+        as it is yielded. The iterator that was started last also moves the position of the sampler.
+        """
+        self._running = self._place = position
+        for number in range(position.batches, n):
+            position.batches = number + 1
+            # Set again each time, since `set_epoch` may have chosen another epoch meanwhile.
+            if self._running is position:
+                self._place = position
+            yield number
 
     def _batches(self, epoch: int) -> RankBatches:
+        """Return the batches of this rank in an epoch; the last epoch that was planned is kept."""
         if self._planned is None or self._planned[0] != epoch:
             self._planned = None  # so that two epochs are never in memory at once
             settings = replace(self._request.settings, epoch=epoch)
             shares = make_shares(self._samples, settings)
-            every = plan_ranks(shares, replace(self._request, settings=settings))
-            self._planned = (epoch, every.of_rank(self._rank))
+            of_all_ranks = plan_ranks(shares, replace(self._request, settings=settings))
+            self._planned = (epoch, of_all_ranks.of_rank(self._rank))
         return self._planned[1]
 
     def _check_epoch(self, epoch: int) -> None:
@@ -293,7 +316,7 @@ class BatchSampler:
 
 @dataclass
 class _Place:
-    """Position of an iterator.
+    """Position of an iterator, which moves it as it yields.
 
     Attributes:
         epoch: epoch being iterated.

@@ -78,8 +78,8 @@ def save_plan(
     """Write one table row per entry of a batch.
 
     Columns are `record`, `start`, `stop`, `row`, `batch`, `step`, `rank`, `width`, `repeated` and,
-    where these are known, `trained`: how many of its tokens carry loss.
-    Rows and batches are numbered across all ranks, in the sequence in which they are distributed.
+    where these are known, `trained`: how many of its tokens carry loss. Rows and batches are
+    numbered across all ranks, in the sequence in which they are distributed.
 
     Args:
         batches: batches of all ranks.
@@ -92,24 +92,25 @@ def save_plan(
 
     from batchstat.storage.sealed_tables import METADATA_KEY
 
-    rows = np.repeat(np.arange(len(batches.row_offsets) - 1), np.diff(batches.row_offsets))
-    entries = np.diff(batches.entry_offsets)
+    # The number of each row, as many times as it has entries.
+    row_of_entry = np.repeat(np.arange(len(batches.row_offsets) - 1), np.diff(batches.row_offsets))
+    entries_per_batch = np.diff(batches.entry_offsets)
     starts = np.zeros_like(batches.records) if batches.starts is None else batches.starts
     columns = {
         "record": batches.records,
         "start": starts,
         "stop": starts + batches.lengths,
-        "row": rows,
-        "batch": np.repeat(np.arange(len(batches)), entries),
-        "step": np.repeat(batches.steps, entries),
-        "rank": np.repeat(batches.ranks, entries),
-        "width": np.repeat(batches.widths, entries),
+        "row": row_of_entry,
+        "batch": np.repeat(np.arange(len(batches)), entries_per_batch),
+        "step": np.repeat(batches.steps, entries_per_batch),
+        "rank": np.repeat(batches.ranks, entries_per_batch),
+        "width": np.repeat(batches.widths, entries_per_batch),
         "repeated": batches.repeated,
     }
     if batches.trained is not None:
         columns["trained"] = batches.trained
-    # A rank's empty batches have no entry that could represent them.
-    empty = np.flatnonzero(entries == 0)
+    # A rank's empty batches have no entry that could represent them, and go into the metadata.
+    empty = np.flatnonzero(entries_per_batch == 0)
     facts = _Facts(
         schema=SCHEMA,
         world_size=batches.world_size,
@@ -130,6 +131,7 @@ def save_plan(
 
 
 def _digests(columns: Mapping[str, Any]) -> dict[str, str]:
+    """Return the digest of each column."""
     return {name: digest_of_numbers(numbers) for name, numbers in columns.items()}
 
 
@@ -163,7 +165,9 @@ def load_plan(path: Path) -> tuple[RankBatches, int, dict[str, Any]]:
 
 
 def _check(columns: Mapping[str, Any], facts: _Facts) -> None:
-    """Raise ValueError if the columns were changed since writing or cannot come from any plan."""
+    """Raise ValueError if the columns were changed since writing or cannot come from any plan.
+    Digests find what was changed alone; the other checks, what training could not use.
+    """
     from batchstat.storage.sealed_tables import check_range
 
     for name, digest in _digests(columns).items():
@@ -173,6 +177,7 @@ def _check(columns: Mapping[str, Any], facts: _Facts) -> None:
         check_range(name, columns[name], _FAR)
     lengths = columns["stop"] - columns["start"]
     check_range("stop - start", lengths, _FAR)
+    # Without the column there is nothing to check: the lengths pass.
     trained = columns.get("trained", lengths)
     if ((trained < 0) | (trained > lengths)).any():
         raise ValueError("a sample has more trained tokens than tokens")
@@ -188,38 +193,51 @@ def _check(columns: Mapping[str, Any], facts: _Facts) -> None:
 
 
 def _empty(facts: _Facts) -> Ints:
+    """Return (n_empty, 3) batch, step and rank of each batch without entries."""
     return np.array(facts.empty, dtype=np.int64).reshape(-1, 3)
 
 
 def _check_sequence(columns: Mapping[str, Any], empty: Ints) -> None:
-    """Raise ValueError if rows or batches are not consecutive, or a batch has more than one rank,
-    step or width.
+    """Raise ValueError if rows or batches are not consecutive, a batch has more than one rank, step
+    or width, a row is longer than its width, or the steps of a rank fall.
+
+    Args:
+        columns: the columns, an element for each entry.
+        empty: (n_empty,) the numbers of the batches without entries.
     """
     row, batch = columns["row"], columns["batch"]
-    turns = np.diff(row)
-    first = np.flatnonzero(np.diff(batch, prepend=-1))
-    present = np.concatenate([batch[first], empty])
-    in_turn = row[0] == 0 and ((turns == 0) | (turns == 1)).all() and (np.diff(batch) >= 0).all()
-    whole = np.array_equal(np.sort(present), np.arange(len(present)))
-    if not (in_turn and whole and not (np.diff(batch)[turns == 0]).any()):
+    # From entry to entry, the row stays (0) or is the next one (1), and the batch does not fall.
+    jumps = np.diff(row)
+    first_of_batch = np.flatnonzero(np.diff(batch, prepend=-1))
+    batch_numbers = np.concatenate([batch[first_of_batch], empty])
+    in_turn = row[0] == 0 and ((jumps == 0) | (jumps == 1)).all() and (np.diff(batch) >= 0).all()
+    # Each batch number occurs once, with entries or among the empty ones.
+    all_batches = np.array_equal(np.sort(batch_numbers), np.arange(len(batch_numbers)))
+    # And where the row stays, the batch does.
+    if not (in_turn and all_batches and not (np.diff(batch)[jumps == 0]).any()):
         raise ValueError("rows are missing or reordered")
-    sizes = np.diff(np.append(first, len(batch)))
+    # What the first entry of a batch has, all its entries must have.
+    entries_per_batch = np.diff(np.append(first_of_batch, len(batch)))
     for name in ("step", "rank", "width"):
-        if (np.repeat(columns[name][first], sizes) != columns[name]).any():
+        if (np.repeat(columns[name][first_of_batch], entries_per_batch) != columns[name]).any():
             raise ValueError(f"a batch has more than one {name}")
-    begins = np.flatnonzero(np.diff(row, prepend=-1))
-    filled = np.add.reduceat(columns["stop"] - columns["start"], begins)
-    if (filled > columns["width"][begins]).any():
+    first_of_row = np.flatnonzero(np.diff(row, prepend=-1))
+    row_tokens = np.add.reduceat(columns["stop"] - columns["start"], first_of_row)
+    if (row_tokens > columns["width"][first_of_row]).any():
         raise ValueError("a row has more tokens than its width")
-    order = np.argsort(columns["rank"], kind="stable")
-    falls = np.diff(columns["step"][order]) < 0
-    if (falls & (np.diff(columns["rank"][order]) == 0)).any():
+    # A fall between two entries of the same rank, not from one rank to the next.
+    by_rank = np.argsort(columns["rank"], kind="stable")
+    step_falls = np.diff(columns["step"][by_rank]) < 0
+    if (step_falls & (np.diff(columns["rank"][by_rank]) == 0)).any():
         raise ValueError("the steps of a rank are not in ascending order")
 
 
 def _batches(columns: dict[str, Any], facts: _Facts) -> RankBatches:
+    """Return the batches of all ranks from the columns of a file that was checked."""
     empty = _empty(facts)
     n = max(int(columns["batch"].max(initial=-1)), int(empty[:, 0].max(initial=-1))) + 1
+    # Step, rank and width of each batch: all entries of a batch have the same, and the last one
+    # written counts. Empty batches have no entry; their width stays 0.
     numbers = {name: np.zeros(n, dtype=np.int64) for name in ("step", "rank", "width")}
     for name, values in numbers.items():
         values[columns["batch"]] = columns[name]

@@ -50,14 +50,16 @@ def read_samples(profile: "Profile | str | Path") -> list[Record | None]:
     if not facts.sources or any(source.is_standard_input for source in facts.sources):
         raise InputError("the corpus was not read from files: load it the way you did before")
     _check_whole(facts.sources)
+    # The first change is enough for the error.
     for change in changes(profile):
         raise InputError(f"{change}: run batchstat profile again")
     reader = CorpusReader(splits_of(facts.sources, facts.options), facts.options)
     samples: list[Record | None] = []
     for block in reader.blocks():
+        # Record numbers in the whole corpus; those that are missing in between were skipped.
         records = (block.reading.before + block.records).tolist()
         for record, sample in zip(records, _records(block), strict=True):
-            samples += [None] * (record - len(samples))
+            samples += [None] * (record - len(samples))  # so that samples[record] is next
             samples.append(sample)
     if profile.trained is not None:
         for record, ranges in zip(profile.records.tolist(), profile.trained.ranges(), strict=True):
@@ -76,6 +78,9 @@ def _check_whole(sources: "Iterable[Source]") -> None:
 
 
 def _records(block: "Block") -> Iterator[Record]:
+    """Yield a dictionary for each sample of a block, with the keys that `read_samples` documents
+    for its kind of content.
+    """
     from batchstat.corpus.content import (
         Chats,
         CompletionChats,
@@ -90,6 +95,7 @@ def _records(block: "Block") -> Iterator[Record]:
         raise InputError("the corpus has token ids or lengths, not text: load it yourself")
     if isinstance(content, CompletionChats):
         chats = zip(content.messages, content.prompts, strict=True)
+        # The first n messages of each chat are its prompt.
         records: list[Record] = [{"prompt": each[:n], "completion": each[n:]} for each, n in chats]
     elif isinstance(content, Chats):
         records = [{"messages": messages} for messages in content.messages]

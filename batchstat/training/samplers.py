@@ -20,6 +20,8 @@ from batchstat.planning.samplers.weights import Weights
 from batchstat.training.state import check_rank
 
 _SHARDED_ALREADY = ("num_replicas", "world_size")
+"""Attributes that say over how many ranks a sampler shards: torch's, and batchstat's own."""
+
 _REMAINDERS = ("repeat", "drop", "uneven")
 
 
@@ -123,8 +125,9 @@ class WeightedClassSampler(_ClassSampler):
         """
         if not isinstance(weights, Mapping):
             raise OptionError(f"weights={weights!r}: must map each label to a weight")
-        named = {str(label_text(label)): weight for label, weight in weights.items()}
-        sampler = Weights(weights=named, length=length, even=even)
+        # Labels of any type by their text, as classes are named.
+        weights_by_name = {str(label_text(label)): weight for label, weight in weights.items()}
+        sampler = Weights(weights=weights_by_name, length=length, even=even)
         super().__init__(labels, sampler, seed)
         # Raises here, and not as the first epoch begins.
         sampler.counts(self._classes, 0)
@@ -168,12 +171,14 @@ class RankSampler:
             OptionError: an invalid rank, an unknown remainder, or an iterator, which runs only
                 once.
         """
+        # An iterator returns itself.
         if iter(sampler) is sampler:
             raise OptionError(
                 f"{type(sampler).__name__} can be iterated only once, but every epoch iterates it: "
                 "pass a list or a sampler"
             )
         check_rank(rank, world_size)
+        # A sampler that shards, too, would leave out samples on every rank.
         if world_size > 1 and any(getattr(sampler, key, 1) != 1 for key in _SHARDED_ALREADY):
             raise OptionError(
                 f"{type(sampler).__name__} already shards across ranks: pass the sampler it wraps"
@@ -198,40 +203,48 @@ class RankSampler:
     def __iter__(self) -> Iterator[Any]:
         """Yield this rank's samples."""
         drawn = self._drawn()
-        for turn in self._turns(len(drawn)).tolist():
-            if turn >= 0:
-                yield drawn[turn]
+        for position in self._turns(len(drawn)).tolist():
+            if position >= 0:
+                yield drawn[position]
 
     def _turns(self, n: int) -> Any:
+        """Return (n_turns,) the positions in the epoch that this rank gets, of n; −1 where it gets
+        none.
+        """
         return round_robin(n, self.world_size, self._remainder)[:, self._rank]
 
     def _drawn(self) -> list[Any]:
+        """Draw the whole epoch from the wrapped sampler: the same on every rank."""
         with _seeded(self._sampler, self._seed, self._epoch):
             return list(self._sampler)
 
 
 @contextmanager
 def _seeded(sampler: object, seed: int, epoch: int) -> Iterator[None]:
-    """Make all random numbers depend on (seed, epoch) alone inside the context."""
-    number = rank_sampler_seed(seed, epoch)
-    torch = sys.modules.get("torch")
+    """Make all random numbers depend on (seed, epoch) alone inside the context: those of the global
+    generators of Python, NumPy and torch, which are restored afterwards, and of generators of the
+    sampler and of samplers inside it.
+    """
+    draw_seed = rank_sampler_seed(seed, epoch)
+    torch = sys.modules.get("torch")  # not imported: a sampler that draws with torch has done so
     # Not torch.manual_seed, which would also seed the accelerators.
-    drawing = None if torch is None else torch.default_generator
-    kept = random.getstate(), np.random.get_state(), drawing and drawing.get_state()
-    random.seed(number)
-    np.random.seed(number)
-    if drawing is not None:
-        drawing.manual_seed(number)
+    torch_rng = None if torch is None else torch.default_generator
+    states = random.getstate(), np.random.get_state(), torch_rng and torch_rng.get_state()
+    random.seed(draw_seed)
+    np.random.seed(draw_seed)
+    if torch_rng is not None:
+        torch_rng.manual_seed(draw_seed)
     inner: Any = sampler
+    # torch's BatchSampler has another sampler inside it, which may have its own generator.
     while inner is not None:
-        own: Any = getattr(inner, "generator", None)
-        if hasattr(own, "manual_seed"):
-            own.manual_seed(number)
+        own_rng: Any = getattr(inner, "generator", None)
+        if hasattr(own_rng, "manual_seed"):
+            own_rng.manual_seed(draw_seed)
         inner = getattr(inner, "sampler", None)
     try:
         yield
     finally:
-        random.setstate(kept[0])
-        np.random.set_state(kept[1])
-        if drawing is not None:
-            drawing.set_state(kept[2])
+        random.setstate(states[0])
+        np.random.set_state(states[1])
+        if torch_rng is not None:
+            torch_rng.set_state(states[2])

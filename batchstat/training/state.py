@@ -40,8 +40,11 @@ def check_rank(rank: int, world_size: int) -> None:
 
 
 def fingerprint(samples: Samples, request: RowRequest) -> dict[str, Any]:
-    """Return everything the batches and their weights depend on except the epoch and the rank."""
+    """Return what the batches and their weights depend on, except for the epoch and the rank: of
+    samples and labels a digest, and all settings. A sampler resumes only where it is the same.
+    """
     settings = asdict(request.settings)
+    # The position has the epoch, and the name of the loss is only for reports.
     del settings["epoch"], settings["loss"]
     classes, trained = samples.classes, samples.trained
     return {
@@ -76,30 +79,35 @@ def check_same_sampler(
             f"unsupported state version {shown(state['schema'])} (expected {schema}): restart the "
             "epoch"
         )
-    own = {key: value for key, value in state.items() if key != "source"}
+    # A stream's source has a state of its own, which the seal does not cover.
+    sealed = {key: value for key, value in state.items() if key != "source"}
     for key in (*numbers, "fingerprint"):
-        if key not in own:
+        if key not in sealed:
             raise OptionError(f"the state has no {key}: pass the complete result of state_dict()")
     for key in numbers:
-        whole_number(key, own[key], min_value=0, max_value=_MOST)
-    before = own["fingerprint"]
-    if not isinstance(before, Mapping):
-        raise OptionError(f"the state's fingerprint is {shown(before)}: pass state_dict()'s result")
+        whole_number(key, sealed[key], min_value=0, max_value=_MOST)
+    saved = sealed["fingerprint"]
+    if not isinstance(saved, Mapping):
+        raise OptionError(f"the state's fingerprint is {shown(saved)}: pass state_dict()'s result")
     try:
-        unseal(own, schema)
+        unseal(sealed, schema)
     except ValueError as error:
         raise OptionError(f"cannot use the state: {error}: pass state_dict()'s result") from None
     differences = [
-        _difference(key, before.get(key), fingerprint.get(key))
-        for key in (*fingerprint, *(key for key in before if key not in fingerprint))
+        _difference(key, saved.get(key), fingerprint.get(key))
+        # Keys that only one of the two has count as differences, too.
+        for key in (*fingerprint, *(key for key in saved if key not in fingerprint))
         # As JSON represents them, since a state may have been in a file.
-        if plain(before.get(key)) != plain(fingerprint.get(key))
+        if plain(saved.get(key)) != plain(fingerprint.get(key))
     ]
     if differences:
         raise OptionError(f"the state is from a different sampler: {'; '.join(differences)}")
 
 
 def _difference(key: str, before: Any, now: Any) -> str:
+    """Return how a value of the fingerprint differs, for a message; of what is a digest, only that
+    it does.
+    """
     if key in ("lengths", "labels", "trained tokens"):
         return f"{key} differ"
     return f"{key} {plain(before)} then, {plain(now)} now"

@@ -31,6 +31,7 @@ _NOT_STREAMED = (
     "balance_by",
     "loss",
 )
+"""Settings that only a whole epoch can have."""
 
 
 class StreamBatcher:
@@ -86,8 +87,9 @@ class StreamBatcher:
             raise OptionError(f"samples is {type(samples).__name__}, which cannot be iterated")
         self._source = samples
         self._replay = replay
-        self._beginning: Any = None
+        self._beginning: Any = None  # state of the source before any other was loaded into it
         self._length = length
+        # No corpus says the longest sample: without `max_length`, no sample is too long.
         longest = given.max_length or MAX_INT
         self._basis = replace(given, max_length=longest).resolve(longest, None)
         request = StrategySpec.parse(strategy).request(self._basis)
@@ -96,17 +98,18 @@ class StreamBatcher:
             raise OptionError(f"{what} needs a whole epoch and cannot batch a stream")
         _require_lengths(request, given)
         self._strategy = request.strategy
-        size = self._strategy.batch_capacity or 1
-        whole_batches = max(size, given.read_ahead // size * size)
+        # Without a window of its own, a strategy gets `read_ahead` samples, in whole batches.
+        batch_size = self._strategy.batch_capacity or 1
+        whole_batches = max(batch_size, given.read_ahead // batch_size * batch_size)
         self._window = self._strategy.window_size or whole_batches
         self._fingerprint: dict[str, Any] = {
             "strategy": {"name": request.name, **request.params},
             "window": self._window,
             **{key: getattr(self._basis, key) for key in ("max_length", "overflow", "seed")},
         }
-        self._resume: Mapping[str, Any] | None = None
-        self._state = self._start_of(self._basis.epoch)
-        self._running: object = None
+        self._resume: Mapping[str, Any] | None = None  # where the next iterator begins, if loaded
+        self._state = self._start_of(self._basis.epoch)  # what `state_dict` reports
+        self._running: object = None  # marks the iterator that was started last
 
     def set_epoch(self, epoch: int) -> None:
         """Choose the epoch, for the source too if it has epochs; a new epoch starts over."""
@@ -119,57 +122,64 @@ class StreamBatcher:
             self._source.set_epoch(epoch)
 
     def __iter__(self) -> Iterator[list[Any]]:
-        """Yield batches as lists of samples.
+        """Yield batches as lists of samples, from the position that was loaded on.
 
         Raises:
             InputError: an invalid length, or a source that does not match the state.
         """
         epoch = self._basis.epoch
         resume, self._resume = self._resume or self._start_of(epoch), None
+        # Another iterator that is started later puts its own mark there.
         own = self._running = object()
-        number, skip, before = resume["window"], resume["batches"], resume["samples"]
+        # The window at which it begins, batches of it to skip, and samples before it.
+        number, n_skipped, n_before = resume["window"], resume["batches"], resume["samples"]
         source = resume["source"]
         # Until it is read from, a source may still report its position at the end of an epoch.
-        self._place(source)
+        self._restore_source(source)
         stream = iter(self._source)
-        if source is None and (read := sum(1 for _ in islice(stream, before))) < before:
+        # A source without a state is read again up to the window.
+        if source is None and (n_read := sum(1 for _ in islice(stream, n_before))) < n_before:
             raise InputError(
-                f"the source has {read:,} samples, but the state is after {before:,}: restart "
+                f"the source has {n_read:,} samples, but the state is after {n_before:,}: restart "
                 "the epoch"
             )
         window = list(islice(stream, self._window))
-        if skip and not window:
+        if n_skipped and not window:
             raise InputError(_OTHER_SOURCE)
         while window:
+            # The state of the source before the next window: where that one is resumed.
             source_after = self._state_of_source()
+            # A short window is the last one. A full one may be, too, if nothing follows.
             following = list(islice(stream, self._window)) if len(window) == self._window else []
-            lengths = self._lengths(window, before)
-            known = digest(lengths)
-            if skip and known != resume["lengths"]:
+            lengths = self._lengths(window, n_before)
+            lengths_digest = digest(lengths)
+            # The window is planned again, so its lengths must be those that it had.
+            if n_skipped and lengths_digest != resume["lengths"]:
                 raise InputError(_OTHER_SOURCE)
             at_window = self._start_of(epoch) | {
                 "window": number,
-                "samples": before,
+                "samples": n_before,
                 "source": source,
-                "lengths": known,
+                "lengths": lengths_digest,
             }
             rng = window_rng(self._basis.seed, epoch, number)
-            last, made = not following, 0
-            for made, batch in enumerate(self._planned(window, lengths, rng, last=last), 1):
-                if made > skip:
+            last, n_done = not following, 0  # batches of the window that are planned so far
+            for n_done, batch in enumerate(self._planned(window, lengths, rng, last=last), 1):
+                # Batches that were trained on before are planned, but not yielded.
+                if n_done > n_skipped:
                     if self._running is own:
-                        self._state = at_window | {"batches": made}
+                        self._state = at_window | {"batches": n_done}
                     yield batch
-            if skip > made:
+            if n_skipped > n_done:
                 raise InputError(_OTHER_SOURCE)
-            before += len(window)
-            number, skip, window, source = number + 1, 0, following, source_after
+            n_before += len(window)
+            number, n_skipped, window, source = number + 1, 0, following, source_after
 
     def state_dict(self) -> dict[str, Any]:
         """Return the position after the last batch of the iterator that was started last."""
-        own = {key: value for key, value in self._state.items() if key != "source"}
+        without_source = {key: value for key, value in self._state.items() if key != "source"}
         # The source's own state may hold what JSON cannot, and checking it is up to the source.
-        return {**seal(own), "source": deepcopy(self._state["source"])}
+        return {**seal(without_source), "source": deepcopy(self._state["source"])}
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
         """Continue from the position of another batcher of an equal source.
@@ -188,6 +198,7 @@ class StreamBatcher:
                 f"the state includes the source's state, but {type(self._source).__name__} cannot "
                 "be restored: pass a source with load_state_dict"
             )
+        # Every window before the position is full.
         if state["samples"] != state["window"] * self._window:
             raise OptionError(
                 f"the state is after {state['samples']:,} samples of {state['window']:,} windows "
@@ -202,22 +213,28 @@ class StreamBatcher:
     def _planned(
         self, window: list[Any], lengths: Any, rng: np.random.Generator, *, last: bool
     ) -> Iterator[list[Any]]:
+        """Yield the batches of a window, as lists of its samples."""
         positions = np.arange(len(window))
-        kept = make_epoch(positions, lengths, self._basis.max_length, self._basis.overflow)
-        if kept.count == 0:
+        limited = make_epoch(positions, lengths, self._basis.max_length, self._basis.overflow)
+        # `overflow=drop` may leave nothing of a window.
+        if limited.count == 0:
             return
-        plan = self._strategy.plan(Window(kept.lengths, rng, last))
+        plan = self._strategy.plan(Window(limited.lengths, rng, last))
         if plan.starts is not None:
             raise InputError(
                 f"{self._fingerprint['strategy']['name']} splits samples here, which is not "
                 "supported for streams"
             )
+        # Entries of a batch to samples after `overflow`, and these to samples of the window.
         for first, end in pairwise(plan.row_offsets[plan.batch_offsets].tolist()):
-            yield [window[place] for place in kept.samples[plan.samples[first:end]].tolist()]
+            yield [window[i] for i in limited.samples[plan.samples[first:end]].tolist()]
 
     def _lengths(self, window: list[Any], before: int) -> Any:
+        """Return (n,) tokens of the samples of a window; `before` samples came earlier, for the
+        message about an invalid length.
+        """
         lengths = []
-        for place, sample in enumerate(window):
+        for i, sample in enumerate(window):
             length = self._length_of(sample)
             if (
                 isinstance(length, bool)
@@ -225,13 +242,16 @@ class StreamBatcher:
                 or not 0 < length < MAX_INT
             ):
                 raise InputError(
-                    f"sample {before + place} of the stream has length {length!r}: must be a whole "
+                    f"sample {before + i} of the stream has length {length!r}: must be a whole "
                     f"number between 1 and {MAX_INT:,}"
                 )
             lengths.append(int(length))
         return np.array(lengths, dtype=np.int64)
 
     def _length_of(self, sample: Any) -> Any:
+        """Return what the `length` of the batcher says of a sample: the result of a function, the
+        length of a list of token ids, or a number; not checked yet.
+        """
         if callable(self._length):
             return self._length(sample)
         try:
@@ -242,8 +262,10 @@ class StreamBatcher:
             ) from None
         return len(value) if hasattr(value, "__len__") else value
 
-    def _place(self, state: Any) -> None:
-        """Restore the source to a state, or to its beginning if it was restored before."""
+    def _restore_source(self, state: Any) -> None:
+        """Load a state into the source. Without one, load its beginning, if another state was
+        loaded before; else the source is still at its beginning.
+        """
         source: Any = self._source
         if state is not None:
             if self._beginning is None:
@@ -253,6 +275,7 @@ class StreamBatcher:
             source.load_state_dict(self._beginning)
 
     def _state_of_source(self) -> Any:
+        """Return the state of the source; None if it has none, or is to be read again."""
         source: Any = self._source
         has_both = hasattr(source, "state_dict") and hasattr(source, "load_state_dict")
         # A copy, since a source may modify what it returned.

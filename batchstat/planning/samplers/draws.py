@@ -14,11 +14,11 @@ from batchstat.planning.size_limits import check_room
 def draw_counts(
     classes: Classes, counts: Sequence[int], rng: np.random.Generator, *, even: bool = False
 ) -> Ints:
-    """Return (sum of counts,) the given number of samples of each class, ascending.
+    """Draw `counts[i]` samples of class i. Returns them all, ascending.
 
-    A class with enough samples is drawn from without replacement. One with fewer is drawn from
-    with replacement, as in Catalyst's BalanceClassSampler; or, if `even`, each of its samples is
-    drawn as often as any other, or once more.
+    A class with enough samples is drawn from without replacement. One with fewer is drawn from with
+    replacement, as in Catalyst's BalanceClassSampler; or, if `even`, each of its samples is drawn
+    as often as any other, or once more.
     """
     check_total(sum(counts))
     each_class = zip(classes.members, counts, strict=True)
@@ -39,41 +39,50 @@ def check_total(samples: int) -> None:
 
 
 MOST_DRAWN = 10**9
+"""Samples of an epoch: more are a mistyped number."""
 
 
 def _drawn(members: Ints, count: int, rng: np.random.Generator, *, even: bool) -> Ints:
+    """Draw `count` of the `members` of a class: see `draw_counts`."""
     if count > len(members) and not even:
         return members[rng.integers(0, len(members), count)]
+    # Each member `rounds` times, and `rest` of them once more; with enough members `rounds` is 0,
+    # or 1 for exactly all.
     rounds, rest = divmod(count, len(members))
     chosen = rng.choice(members, rest, replace=False, shuffle=False)
     return np.concatenate([np.repeat(members, rounds), chosen])
 
 
 def draw_distinct(sizes: Ints, count: int, rng: np.random.Generator) -> Ints:
-    """Return (n, count) random numbers below m for each size m, all different if m is large enough.
+    """Return (n, count) random numbers: row i has numbers below sizes[i], all different unless
+    sizes[i] is below `count`.
 
     Source: Robert Floyd's sampling (J. Bentley, R. Floyd, A sample of brilliance, CACM 1987), for
     all rows at once; then each row is shuffled.
     """
     drawn = np.empty((len(sizes), count), dtype=np.int64)
-    few = sizes < count
-    drawn[few] = rng.integers(0, sizes[few, None], (int(few.sum()), count))
-    enough = sizes[~few]
+    is_small = sizes < count
+    drawn[is_small] = rng.integers(0, sizes[is_small, None], (int(is_small.sum()), count))
+    large_sizes = sizes[~is_small]
     if count > _MANY:
-        for row, size in zip(np.flatnonzero(~few).tolist(), enough.tolist(), strict=True):
+        for row, size in zip(np.flatnonzero(~is_small).tolist(), large_sizes.tolist(), strict=True):
             drawn[row] = rng.choice(size, count, replace=False)
     else:
-        drawn[~few] = _floyd(enough, count, rng)
+        drawn[~is_small] = _floyd(large_sizes, count, rng)
     return drawn
 
 
 def _floyd(sizes: Ints, count: int, rng: np.random.Generator) -> Ints:
+    """Draw `count` different numbers below each size, all rows at once: step k draws a number from
+    0 to `size − count + k`. Where a row has that number already, it gets the upper bound itself,
+    which no earlier step could draw.
+    """
     drawn = np.full((len(sizes), count), -1)
-    for place in range(count):
-        upto = sizes - count + place
-        number = rng.integers(0, upto + 1)
-        taken = (drawn[:, :place] == number[:, None]).any(axis=1)
-        drawn[:, place] = np.where(taken, upto, number)
+    for k in range(count):
+        upper = sizes - count + k
+        drawn_number = rng.integers(0, upper + 1)
+        is_taken = (drawn[:, :k] == drawn_number[:, None]).any(axis=1)
+        drawn[:, k] = np.where(is_taken, upper, drawn_number)
     return rng.permuted(drawn, axis=1)
 
 
@@ -82,15 +91,17 @@ _MANY = 64
 
 
 def round_shares(shares: Sequence[float], total: int) -> list[int]:
-    """Return integers proportional to `shares` that add up to `total`, by the largest remainder.
+    """Return whole numbers in proportion to `shares` that add up to `total`, by the largest
+    remainder: shares 1, 1, 1 and a total of 10 make 4, 3, 3.
 
-    Of equal remainders, the first is rounded up. `shares` are not negative and not all 0.
+    Of equal remainders, the first is rounded up. `shares` are not negative and not all 0. Fractions
+    are exact, so that rounding errors decide nothing.
     """
-    parts = [Fraction(share) for share in shares]
-    of_all = total / sum(parts)
-    exact = [part * of_all for part in parts]
+    fractions = [Fraction(share) for share in shares]
+    per_share = total / sum(fractions)
+    exact = [fraction * per_share for fraction in fractions]
     whole = [int(number) for number in exact]
-    by_remainder = sorted(range(len(exact)), key=lambda i: whole[i] - exact[i])
-    for i in by_remainder[: total - sum(whole)]:
+    largest_remainder_first = sorted(range(len(exact)), key=lambda i: whole[i] - exact[i])
+    for i in largest_remainder_first[: total - sum(whole)]:
         whole[i] += 1
     return whole

@@ -39,9 +39,10 @@ class Dynamic(PerClassSampler):
     def counts(self, classes: Classes, epoch: int) -> list[int]:
         """Return the number of samples of each class in this epoch."""
         smallest = int(classes.sizes.min())
+        # 1 in epoch 0, so that each class keeps its size; towards 0, all have the smallest size.
         exponent = self.decay**epoch
-        most = math.inf if self.cap is None else self.cap
+        max_ratio = math.inf if self.cap is None else self.cap
         return [
-            int(min((size / smallest) ** exponent, most) * smallest + _ROUNDING)
+            int(min((size / smallest) ** exponent, max_ratio) * smallest + _ROUNDING)
             for size in classes.sizes.tolist()
         ]

@@ -44,24 +44,30 @@ class PerBatch(Sampler):
 
     def draw(self, classes: Classes, *, seed: int, epoch: int) -> Ints:
         """Draw distinct classes for each batch, and samples of each: distinct ones where the class
-        has so many. What other batches have does not matter.
+        has so many. What other batches have does not matter. Returns (batches × batch size,)
+        samples, batch after batch.
 
         Raises:
             InputError: more classes than the corpus has.
         """
-        there = len(classes.names)
-        if self.classes > there:
+        n_classes = len(classes.names)
+        if self.classes > n_classes:
             raise InputError(
                 f"per-batch: classes={self.classes} in every batch, but the corpus has only "
-                f"{there:,}: set at most {there:,}"
+                f"{n_classes:,}: set at most {n_classes:,}"
             )
         rng = sampler_rng(seed, epoch)
+        # Before arrays are made for them. Without `batches`, no more are drawn than there are.
         check_total((self.batches or 1) * self.batch_size)
         batches = self.batches or max(1, len(classes.all_members) // self.batch_size)
-        chosen = draw_distinct(np.full(batches, there), self.classes, rng).ravel()
-        within = draw_distinct(classes.sizes[chosen], self.samples, rng)
-        first = np.cumsum(classes.sizes) - classes.sizes
+        # (batches × classes,) the class of each group of samples, and a row each with the places of
+        # its samples in their class.
+        group_class = draw_distinct(np.full(batches, n_classes), self.classes, rng).ravel()
+        in_class = draw_distinct(classes.sizes[group_class], self.samples, rng)
+        # Where each class begins in `by_class`, the members of all classes end to end.
+        begins = np.cumsum(classes.sizes) - classes.sizes
         by_class = np.concatenate(classes.members)
-        drawn = by_class[first[chosen][:, None] + within].reshape(batches, self.batch_size)
+        drawn = by_class[begins[group_class][:, None] + in_class].reshape(batches, self.batch_size)
+        # Within a batch, samples come in random sequence.
         sequence: Ints = rng.permuted(drawn, axis=1).ravel()
         return sequence

@@ -28,6 +28,7 @@ class PerClassSampler(Sampler):
         """Draw `counts` samples of each class: see `draw_counts`."""
         counts = self.counts(classes, epoch)
         rng = sampler_rng(seed, epoch)
+        # `even` is a parameter of some samplers only.
         return draw_counts(classes, counts, rng, even=vars(self).get("even", False))
 
 

@@ -20,23 +20,28 @@ def parse_sampler(spec: str) -> Sampler:
     Raises:
         OptionError: an unknown name or parameter, a value of the wrong type or out of range.
     """
-    name, rest = name_and_parameters(spec)
-    known = {field.name: field for field in fields(SAMPLERS[name])}
+    name, parameters_text = name_and_parameters(spec)
+    fields_by_name = {field.name: field for field in fields(SAMPLERS[name])}
     parameters: dict[str, Any] = {}
+    # Weights have commas and colons of their own, and are read first.
     if SAMPLERS[name] is Weights:
-        parameters, rest = _weights(rest)
-        known.pop("weights")
-    parameters |= read_parameters("sampler", name, rest, known)
-    missing = [k for k, f in known.items() if k not in parameters and f.default is MISSING]
+        parameters, parameters_text = _weights(parameters_text)
+        fields_by_name.pop("weights")
+    parameters |= read_parameters("sampler", name, parameters_text, fields_by_name)
+    # Parameters without a value and without a default.
+    missing = [k for k, f in fields_by_name.items() if k not in parameters and f.default is MISSING]
     if missing:
         example = ",".join(f"{key}=N" for key in missing)
-        written = example if missing == [name] else f"{name}:{example}"
-        raise OptionError(f"sampler {spec!r} needs {missing[0]}: write {written!r}")
+        # `count=N` is enough where the parameter has the name of the sampler.
+        correction = example if missing == [name] else f"{name}:{example}"
+        raise OptionError(f"sampler {spec!r} needs {missing[0]}: write {correction!r}")
     return SAMPLERS[name](**parameters)
 
 
 def weights_file(spec: str) -> str | None:
-    """Return the file of weights that `spec` names, if any."""
+    """Return the file of weights that `spec` names, as in `weights=balance.json`; None if it has
+    the weights themselves.
+    """
     _, _, after = spec.partition("weights=")
     text = _until_parameter(after)[0]
     return text if text.endswith(".json") and not text.startswith("{") else None
@@ -61,13 +66,16 @@ def name_and_parameters(spec: str) -> tuple[str, str]:
 
 
 def _weights(rest: str) -> tuple[dict[str, Any], str]:
-    """Return the weights, wherever they are among the parameters, and the other parameters."""
+    """Return the weights, wherever they are among the parameters, and the other parameters as text:
+    of `length=8,weights=a:1,b:3`, {"a": 1, "b": 3} and `length=8`.
+    """
     before, marker, after = rest.partition("weights=")
     if not marker:
         raise OptionError("sampler weights needs weights, as in 'weights=positive:1,negative:3'")
     if after.startswith("{"):
         try:
-            table, end = json.JSONDecoder(object_pairs_hook=distinct_labels).raw_decode(after)
+            weights, end = json.JSONDecoder(object_pairs_hook=distinct_labels).raw_decode(after)
+        # From `distinct_labels`, which names the label; it is also a ValueError.
         except OptionError:
             raise
         except (ValueError, RecursionError) as error:
@@ -77,19 +85,20 @@ def _weights(rest: str) -> tuple[dict[str, Any], str]:
             raise OptionError(f"weights={after!r}: write a comma after the object")
     else:
         text, others = _until_parameter(after)
-        table = _pairs(text)
-    return {"weights": table}, (before + others).strip(",")
+        weights = _pairs(text)
+    return {"weights": weights}, (before + others).strip(",")
 
 
 def _until_parameter(text: str) -> tuple[str, str]:
-    """Return the text before the next `,length=` or `,even=`, and the rest."""
+    """Return the text before the next `,length=` or `,even=`, and what follows that comma."""
     keys = [field.name for field in fields(Weights)]
-    places = [place for key in keys if (place := text.find(f",{key}=")) >= 0]
-    cut = min(places, default=len(text))
-    return text[:cut], text[cut + 1 :]
+    begins = [begin for key in keys if (begin := text.find(f",{key}=")) >= 0]
+    end = min(begins, default=len(text))
+    return text[:end], text[end + 1 :]
 
 
 def _pairs(text: str) -> dict[str, float]:
+    """Return the weights of `label:weight,label:weight`; a label may have colons, a weight not."""
     pairs: list[tuple[str, float]] = []
     for part in text.split(","):
         label, colon, weight = part.rpartition(":")

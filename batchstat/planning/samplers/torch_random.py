@@ -11,52 +11,63 @@ from batchstat.lengths.arrays import Floats, Ints
 
 
 def torch_permutation(n: int, seed: int) -> Ints:
-    """Return (n,) the result of `torch.randperm(n, generator=torch.Generator().manual_seed(seed))`.
+    """Return (n,) the result of `torch.randperm(n, generator=torch.Generator().manual_seed(seed))`,
+    for n up to 214 million, above which torch draws 64 bits per position.
 
-    For n up to 214 million, above which torch draws 64 bits per position.
-
-    torch shuffles in n steps, one swap after the other: step i swaps the numbers at the positions i
+    torch starts with 0 … n − 1 and shuffles in steps: step i swaps the numbers at the positions i
     and `partner[i]`, which is i or later. So position i is final after step i, and gets what its
-    partner held: the partner's own number, or what the last step before with the same partner left
-    there, which is what that step's position held, and so on. A loop of swaps takes four times as
-    long as following the chains of all positions together, in as many rounds as the logarithm of
-    the longest.
+    partner held then. That is the partner's own number; or, if an earlier step had the same
+    partner, what the position of the last such step held before it. With the partners [2, 2, 2],
+    step 0 makes [2, 1, 0], and step 1 [2, 0, 1]: position 1 gets 0, which step 0 left at position
+    2.
+
+    A loop of swaps takes four times as long as following these chains for all positions together,
+    in as many rounds as the logarithm of the longest chain.
     """
     if n < 2:
         return np.arange(n)
     steps = np.arange(n)
+    # Step i chooses among n − i positions; the last step has no choice.
     choices = np.arange(n, 1, -1, dtype=np.uint64)
     partner = np.append((_raw(n - 1, seed) % choices).astype(np.int64), 0) + steps
-    # Steps by their partners, and of equal ones by themselves, in one sort of one number each.
-    by_partner = np.sort(partner << _STEP_BITS | steps)
-    step, position = by_partner & (1 << _STEP_BITS) - 1, by_partner >> _STEP_BITS
-    same_partner = np.flatnonzero(position[1:] == position[:-1]) + 1
+    # Sort the steps by their partners, and those with the same partner by themselves: both numbers
+    # as one, partner × 2^31 + step, which is taken apart again.
+    partner_and_step = np.sort(partner << _STEP_BITS | steps)
+    step, partner_of_step = partner_and_step & (1 << _STEP_BITS) - 1, partner_and_step >> _STEP_BITS
+    # In that sequence: where the step before has the same partner, then the last of each partner.
+    same_partner = np.flatnonzero(partner_of_step[1:] == partner_of_step[:-1]) + 1
     step_before = np.full(n, -1)  # the last step before each that had the same partner
     step_before[step[same_partner]] = step[same_partner - 1]
-    last_of_partner = np.flatnonzero(np.append(position[1:] != position[:-1], True))
+    last_of_partner = np.flatnonzero(np.append(partner_of_step[1:] != partner_of_step[:-1], True))
     # A step that is its own partner swaps nothing, and its position keeps what is there.
-    is_own = step[last_of_partner] == position[last_of_partner]
-    written_by = steps.copy()  # the step that wrote what each position holds when its own comes
-    written_by[position[last_of_partner[~is_own]]] = step[last_of_partner[~is_own]]
-    unswapped = position[last_of_partner[is_own]]
-    first_of_all = step_before[unswapped] < 0
-    written_by[unswapped] = np.where(first_of_all, unswapped, step_before[unswapped])
-    while not np.array_equal(further := written_by[written_by], written_by):
-        written_by = further
+    is_own = step[last_of_partner] == partner_of_step[last_of_partner]
+    # For each position, the step that wrote what it holds when its own step comes: the last step
+    # that had it as a partner. Itself, if none wrote there: it still holds its own number.
+    written_by = steps.copy()
+    written_by[partner_of_step[last_of_partner[~is_own]]] = step[last_of_partner[~is_own]]
+    unswapped = partner_of_step[last_of_partner[is_own]]
+    never_written = step_before[unswapped] < 0
+    written_by[unswapped] = np.where(never_written, unswapped, step_before[unswapped])
+    # Position i holds what written_by[i] held, which holds what its writer held, and so on: each
+    # round doubles the length of the chains followed, until all end at a number that never moved.
+    while not np.array_equal(two_links := written_by[written_by], written_by):
+        written_by = two_links
     shuffled: Ints = np.where(step_before < 0, partner, written_by[step_before])
     shuffled[unswapped] = written_by[unswapped]
     return shuffled
 
 
 _STEP_BITS = 31
+"""Bits of a step in a sort of partners and steps: n is below 2^31."""
 
 
 def torch_seeds(count: int, seed: int) -> list[int]:
-    """Return the lower 32 bits of the seeds that torch's RandomSampler draws for itself, one for
-    each iteration, after `torch.manual_seed(seed)`.
+    """Return the first `count` seeds that torch's RandomSampler draws for itself, one for each
+    iteration, after `torch.manual_seed(seed)`: their lower 32 bits.
 
     Each is `torch.empty((), dtype=torch.int64).random_()`, of which generators use these bits.
     """
+    # 64 bits are two draws of 32, of which the second is the lower half.
     drawn: list[int] = _raw(2 * count, seed)[1::2].tolist()
     return drawn
 
@@ -72,19 +83,23 @@ def torch_multinomial(weights: Floats, count: int, seed: int, *, replacement: bo
         replacement: whether an index can be drawn again.
     """
     # torch makes a single draw as it does without replacement.
-    alone = not replacement or count == 1
-    drawn = _uniform(len(weights) if alone else count, seed)
-    if alone:
-        waits = -np.log1p(-drawn)
-        largest: Ints = np.argsort(-(weights / waits), kind="stable")[:count]
-        return largest
-    upto = np.cumsum(weights)
-    upto /= upto[-1]
-    upto[-1] = 1
-    return np.searchsorted(upto, drawn)
+    without_replacement = not replacement or count == 1
+    uniform = _uniform(len(weights) if without_replacement else count, seed)
+    if without_replacement:
+        # Exponential waiting times: an index with a large weight comes soon. The first `count` are
+        # drawn.
+        waiting_times = -np.log1p(-uniform)
+        soonest: Ints = np.argsort(-(weights / waiting_times), kind="stable")[:count]
+        return soonest
+    cumulated = np.cumsum(weights)
+    # With replacement: the index whose range of the cumulated weights has the random number.
+    cumulated /= cumulated[-1]
+    cumulated[-1] = 1
+    return np.searchsorted(cumulated, uniform)
 
 
 def _raw(n: int, seed: int) -> npt.NDArray[np.uint64]:
+    """Return the first n numbers of 32 bits of torch's generator after `manual_seed(seed)`."""
     generator = np.random.MT19937()
     generator._legacy_seeding(seed & 0xFFFFFFFF)
     raw: npt.NDArray[np.uint64] = generator.random_raw(n)

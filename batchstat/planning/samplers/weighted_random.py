@@ -35,15 +35,15 @@ class WeightedRandom(Sampler):
         Raises:
             InputError: more samples than there are, without replacement.
         """
-        there = len(classes.all_members)
-        length = self.length or there
+        n_labelled = len(classes.all_members)
+        length = self.length or n_labelled
         check_total(length)
-        if not self.replacement and length > there:
+        if not self.replacement and length > n_labelled:
             raise InputError(
                 f"weighted-random: length={length:,} without replacement, but the corpus has only "
-                f"{there:,} samples with a class: lower length, or set replacement=true"
+                f"{n_labelled:,} samples with a class: lower length, or set replacement=true"
             )
-        # The last one is of samples without a label, whose code is -1.
-        inverse = np.append(1 / classes.sizes, 0.0)
-        weights = inverse[classes.codes]
+        # The last weight, 0, is that of samples without a label, whose code is −1.
+        class_weights = np.append(1 / classes.sizes, 0.0)
+        weights = class_weights[classes.codes]
         return torch_multinomial(weights, length, seed + epoch, replacement=self.replacement)
