@@ -54,8 +54,8 @@ class BatchTable:
 
     @classmethod
     def of(cls, plans: Iterable[BatchPlan], trained_in: Samples | None = None) -> "BatchTable":
-        """Return the batches of an epoch, given the plans of all its windows; of no plan, an empty
-        table.
+        """Return the batches of an epoch, given the plans of all its windows. Without a plan, the
+        table is empty.
 
         Args:
             plans: the plans.
@@ -75,6 +75,7 @@ class BatchTable:
             samples = sums((plan.starts == 0).astype(np.int64), entry_offsets)
         tokens, squares = moments(plan.lengths, entry_offsets)
         padded_squares = squares
+        # Where samples are padded within their rows, attention also computes that padding.
         if plan.document_multiple > 1:
             padded_squares = moments(plan.padded_lengths, entry_offsets)[1]
         trained = None
@@ -100,8 +101,8 @@ class BatchTable:
 
     @classmethod
     def concatenate(cls, tables: Sequence["BatchTable"]) -> "BatchTable":
-        """Concatenate tables; the units of the first come before those of the next. Of no table, an
-        empty one.
+        """Concatenate tables; the units of the first come before those of the next. Without a
+        table, the result is empty.
         """
         if not tables:
             none = np.zeros(0, dtype=np.int64)

@@ -13,8 +13,8 @@ BALANCED_TURNS = 64
 
 def round_robin(n: int, world_size: int, remainder: str) -> Ints:
     """Distribute 0 … n − 1 over the ranks in turn. Returns (n_turns, world_size), −1 where a rank
-    has none. Of 5 items and 2 ranks: [[0, 1], [2, 3], [4, 0]] with `repeat`, [[0, 1], [2, 3]] with
-    `drop`, [[0, 1], [2, 3], [4, −1]] with `uneven`.
+    has none. 5 items and 2 ranks give [[0, 1], [2, 3], [4, 0]] with `repeat`, [[0, 1], [2, 3]] with
+    `drop`, and [[0, 1], [2, 3], [4, −1]] with `uneven`.
 
     An incomplete last turn is filled from the start again, repeatedly if n is below `world_size`
     (`repeat`: torch's DistributedSampler; `fill`, where batches could not be filled up), dropped
@@ -29,8 +29,9 @@ def round_robin(n: int, world_size: int, remainder: str) -> Ints:
 
 
 def contiguous(n: int, world_size: int, remainder: str) -> list[Ints]:
-    """Split 0 … n − 1 into consecutive parts, one per rank, whose sizes differ by at most 1. Of 5
-    items and 2 ranks: [0, 1, 2] and [3, 4]; with `repeat` [3, 4, 3], with `drop` [0, 1] and [3, 4].
+    """Split 0 … n − 1 into consecutive parts, one per rank, whose sizes differ by at most 1. 5
+    items and 2 ranks give [0, 1, 2] and [3, 4], with `repeat` [3, 4, 3], and with `drop` [0, 1] and
+    [3, 4].
 
     The first parts are the larger ones, as in infinibatch's ChunkedSourceIterator. A smaller part
     is filled from its own start (`repeat`), or the larger ones are shortened (`drop`).

@@ -117,8 +117,7 @@ class BatchPlan:
 
     def first_units(self, units: int) -> "BatchPlan":
         """Return the plan of the first `units` units, as views of the same arrays."""
-        # Units, batches and rows begin at 0: an offset is the number of batches, rows, entries
-        # before.
+        # An offset is the number of batches, rows or entries before it.
         batches = self.unit_offsets[units]
         rows = self.batch_offsets[batches]
         entries = self.row_offsets[rows]
@@ -163,7 +162,7 @@ def concatenate_starts(parts: Sequence[tuple[Ints, Ints | None]]) -> Ints | None
 
 
 def _chain(offsets: Sequence[Ints]) -> Ints:
-    """Concatenate offsets, each continued where the one before ends: [0, 2, 3] and [0, 4] make [0,
+    """Concatenate offsets; each continues where the one before ends. [0, 2, 3] and [0, 4] give [0,
     2, 3, 7].
     """
     shifts = np.cumsum([0] + [int(one[-1]) for one in offsets])

@@ -10,8 +10,8 @@ that an ascending sort puts the largest group first."""
 
 def balanced_groups(numbers: Sequence[int], n_groups: int, *, equal_size: bool) -> list[list[int]]:
     """Divide `numbers` (n,) into groups of similar sums. Returns the positions of each group,
-    ascending; the group of the largest sum is the first. Of [4, 5, 6, 7] and 2 groups: [[0, 3], [1,
-    2]].
+    ascending; the group of the largest sum is the first. The numbers 4, 5, 6, 7 and 2 groups give
+    the positions [0, 3] and [1, 2].
 
     This is Karmarkar and Karp's largest differencing method. It begins with a partial division for
     each number (or for each `n_groups` numbers, if all groups get equally many), and joins the two

@@ -28,8 +28,8 @@ def each_optimal_edges(
     values: Ints, counts: Ints, buckets: int, *, cost: Cost = int, least: int = 1
 ) -> Iterator[tuple[int, ...]]:
     """Yield the best bucket edges for at most 1, 2, … `buckets` buckets: ascending, inclusive upper
-    edges, the last at or above the longest length. Of one sample each of 3, 4 and 9 tokens: (9,),
-    (4, 9), (3, 4, 9).
+    edges, the last at or above the longest length. One sample each of 3, 4 and 9 tokens gives (9,),
+    then (4, 9), then (3, 4, 9).
 
     The best edges minimise the sum over samples of the `cost` of the edge above each; where the
     edge itself is the cost, the padding to the edges. The result is exact: dynamic programming over
@@ -50,7 +50,8 @@ def each_optimal_edges(
     edges = values.tolist()
     samples_before = [0, *np.cumsum(counts).tolist()]
     costs = [cost(edge) for edge in edges]
-    # Element j: the least cost of the first j distinct lengths. With no bucket, none fit.
+    # Element j: the least cost of the first j distinct lengths. Without a bucket, only j = 0 has
+    # one.
     least_costs: list[float] = [0, *([np.inf] * len(edges))]
     cuts_by_bucket: list[list[int]] = []
     for _ in range(min(buckets, len(edges))):
@@ -112,6 +113,7 @@ def _one_more(
             best, before, hull[first], x
         ):
             first += 1
+        # Else the lengths up to j have too few samples: no bucket can end here.
         if len(hull) > first:
             cuts[j] = hull[first]
             least_costs[j] = _at(best, before, hull[first], x) + x * before[j]
@@ -186,6 +188,7 @@ def check_choice(
     one_of("rule", rule, RULES)
     name, edges = given_edges
     if edges:
+        # The last edge must not be too large; the check below is for edges that are too small.
         whole_number(name, edges[-1], min_value=-MAX_INT)
     if any(low >= high for low, high in pairwise((0, *edges))):
         written = ",".join(map(str, edges))
@@ -213,8 +216,8 @@ def _optimal(values: Ints, counts: Ints, buckets: int, cost: Cost) -> Ints:
 @described("Put the same number of samples in each bucket.")
 def _quantile(values: Ints, counts: Ints, buckets: int, _: Cost) -> Ints:
     samples_upto = np.cumsum(counts)
-    # The last sample of each bucket, counted from 1 in rising order: of 10 samples and 4 buckets 3,
-    # 5, 8, 10. The minus signs round up.
+    # The last sample of each bucket, counted from 1 in rising order: 10 samples and 4 buckets give
+    # 3, 5, 8, 10. The minus signs round up.
     ranks = -(-int(samples_upto[-1]) * np.arange(1, buckets + 1) // buckets)
     # The edge is the length of that sample; the same length for two buckets leaves one edge.
     edges: Ints = np.unique(values[np.searchsorted(samples_upto, ranks)])

@@ -18,7 +18,7 @@ def narrowed(lengths: Ints) -> Ints:
 
 def longest_first(lengths: Ints, window: int | None = None) -> Ints:
     """Return the positions that sort `lengths` (n,), longest first; equal lengths keep their order.
-    Of [5, 9, 5]: [1, 0, 2].
+    [5, 9, 5] gives [1, 0, 2].
 
     With `window`, every `window` consecutive lengths are sorted by themselves.
     """
@@ -40,7 +40,7 @@ def longest_first(lengths: Ints, window: int | None = None) -> Ints:
 
 def falling_lengths(lengths: Ints, window: int) -> Ints:
     """Return the lengths that `longest_first` puts in order: every `window` consecutive ones
-    sorted, longest first. Of [3, 9, 5, 7] and a window of 2: [9, 3, 7, 5].
+    sorted, longest first. [3, 9, 5, 7] and a window of 2 give [9, 3, 7, 5].
 
     For tables of batches, which do not say which sample has which length.
     """
@@ -65,8 +65,8 @@ def _shortness(lengths: Ints) -> Ints:
 
 
 def cut_every(n: int, size: int, window: int | None = None, *, keep_short: bool = True) -> Ints:
-    """Return the offsets of groups of `size` consecutive positions: of 10 positions in groups of 4,
-    [0, 4, 8, 10], or [0, 4, 8] if a short last group is dropped.
+    """Return the offsets of groups of `size` consecutive positions. 10 positions in groups of 4
+    give [0, 4, 8, 10], or [0, 4, 8] if a short last group is dropped.
 
     With `window`, every `window` consecutive positions are cut by themselves, and only the last
     group of all may be dropped.
@@ -94,7 +94,7 @@ def cut_by_budget(
     keep_short: bool = True,
 ) -> Ints:
     """Return the offsets of batches of descending `lengths` (n,), each with size × longest within
-    the budget. Of [9, 5, 5, 4] and a budget of 15: [0, 1, 4].
+    the budget. [9, 5, 5, 4] and a budget of 15 give [0, 1, 4]: one sample, then three.
 
     A sample above the budget is alone in its batch. The longest comes first, so a batch's size is
     one division (infinibatch's BucketedReadaheadBatchIterator with a callable size). With `window`,
@@ -113,9 +113,9 @@ def cut_by_budget(
             size = budget // (length_at[end] or 1) or 1
             end += size if size < most else most
             offsets.append(end)
-        # The last batch of a window ends with it, even if it could hold more: it was counted on
-        # past `stop`.
+        # `end` is now where the last batch would be full; it ends with the window, at `stop`.
         offsets[-1] = stop
+    # The last batch of all is full if `end` is not past the lengths.
     return np.array(offsets if keep_short or end == n else offsets[:-1])
 
 
@@ -165,7 +165,8 @@ def one_sample_a_row(
         sizes = batch_offsets[sequence + 1] - first
         batch_offsets = offsets_from_sizes(sizes)
         rows = np.arange(int(batch_offsets[-1]) + 1)
-        # The batches moved to their new places: row i comes from position i + what its batch moved.
+        # For each row, the position of its sample in `order`: batch k has positions from first[k]
+        # on.
         places = np.repeat(first - batch_offsets[:-1], sizes)
         places += rows[:-1]
         order = order.take(places)

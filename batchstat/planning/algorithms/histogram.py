@@ -49,6 +49,7 @@ class RowRuns:
         packing, kinds = best_fit_of_counts(values, counts, capacity, most)
         # `kinds` says of which length each placement is: values[kinds].
         first_rows, end_rows = packing.row, packing.row + packing.rows
+        # The rows at which any range begins or ends: from each to the next is a run.
         run_edges = np.unique(np.concatenate([first_rows, end_rows]))
         # The runs that each placement covers: from first_runs to before end_runs.
         first_runs = np.searchsorted(run_edges, first_rows)
@@ -109,8 +110,8 @@ class RowRuns:
             offsets: (n_batches + 1,) rows of each batch, as `within` cuts them.
             multiple: widths are rounded up to a multiple of this.
             shuffle: puts the batches in random sequence; None for widest first.
-            leave_out: draws a batch to leave out, if one is dropped for a short last
-                one; None for all.
+            leave_out: draws the batch that `drop_last` drops where the last one is short; None to
+                keep all.
         """
         # The run of each batch's first row, which is its widest.
         first_runs = np.searchsorted(self._offsets, offsets[:-1], side="right") - 1
@@ -141,8 +142,8 @@ class RowRuns:
         return offsets_from_sizes(self.counts)
 
     def _before(self, numbers: Ints, rows: Ints) -> Ints:
-        """Return, for each row index, the sum of `numbers` (n_runs,), which each row of a run has,
-        over all rows before it.
+        """Return (len(rows),) the sum of `numbers` over all rows before each of `rows`; run i has
+        numbers[i] in each of its rows.
         """
         sums_before_run = offsets_from_sizes(self.counts * numbers)
         # The run of each row; the end of all rows counts as in the last run.

@@ -103,7 +103,7 @@ class _Run(NamedTuple):
 
 def best_fit(lengths: Ints, capacity: int, most: int) -> Packing:
     """Pack `lengths` (n,), descending, each into the fullest row that has room for it, with at most
-    `most` lengths in a row. Of [6, 4, 3, 2] and a capacity of 8: rows [6, 2] and [4, 3].
+    `most` lengths in a row. [6, 4, 3, 2] and a capacity of 8 give the rows [6, 2] and [4, 3].
 
     Of equally full rows, the one that became so first is used; a new row if none has room. Best fit
     decreasing, as in TRL's packing and in any textbook; on the histogram as in Graphcore's
@@ -112,6 +112,7 @@ def best_fit(lengths: Ints, capacity: int, most: int) -> Packing:
     """
     if len(lengths) == 0:
         return Packing(*np.zeros((5, 0), dtype=np.int64))
+    # Where each distinct length begins: [6, 6, 4] gives [0, 2], and the counts 2 and 1.
     first_of_length = np.append(0, np.flatnonzero(lengths[1:] != lengths[:-1]) + 1)
     counts = np.diff(first_of_length, append=len(lengths))
     values = lengths[first_of_length].astype(np.int64)
@@ -147,6 +148,7 @@ def first_fit(lengths: Ints, capacity: int, most: int) -> Packing:
     n_held = [0] * len(lengths)
     rows: list[int] = []
     before: list[int] = []
+    # An empty length takes a token of room, and one above the capacity a whole row.
     for length in np.clip(lengths, 1, capacity).tolist():
         node = 1
         # Down from the root: left if a row below there has room, else right.
@@ -174,13 +176,14 @@ def first_fit(lengths: Ints, capacity: int, most: int) -> Packing:
 
 def next_fit(lengths: Ints, capacity: int, most: int) -> Packing:
     """Pack `lengths` (n,) in the given order, each into the last row, or into a new one if that has
-    no room or already has `most`. Of [3, 4, 5] and a capacity of 8: rows [3, 4] and [5].
+    no room or already has `most`. [3, 4, 5] and a capacity of 8 give the rows [3, 4] and [5].
     """
     ends = np.cumsum(lengths).tolist()
     starts, first, tokens_before = [], 0, 0
     while first < len(ends):
         starts.append(first)
-        # The lengths up to `end` fit into this row: at least one, at most `most`.
+        # The lengths before `end` fit into this row. It gets at least one, and at most `most`; the
+        # next row begins after these.
         end = bisect_right(ends, tokens_before + capacity, lo=first)
         first = min(max(end, first + 1), first + most)
         tokens_before = ends[first - 1]
@@ -213,13 +216,15 @@ def _best_fit(
     n_rows = 0
 
     def put(run: _Run, *, back: bool = True) -> None:
-        # A row that is full, or has the most samples, takes no more.
+        """Keep rows for later samples, behind those with the same room, or before them; rows that
+        take no more are let go.
+        """
         if run.rows == 0 or run.held == most or run.room == 0:
             return
         if run.room not in open_runs:
             open_runs[run.room] = deque()
             insort(rooms, run.room)
-        # The row that became so first is the first to be filled on.
+        # Of rows with the same room, the one at the front is filled first.
         queue = open_runs[run.room]
         (queue.append if back else queue.appendleft)(run)
 
@@ -238,7 +243,7 @@ def _best_fit(
                 room, held = max(capacity, size), 0
                 first, rows = n_rows, -(-count // min(max(capacity // size, 1), most))
                 n_rows += rows
-            # As many into each row as fit, and what is left of them into one more row.
+            # `full` rows get `each` samples, as many as fit; one more row gets what is left of them.
             each = min(room // size, most - held)
             full = min(rows, count // each)
             left = count - full * each if full < rows else 0

@@ -154,6 +154,6 @@ class ShuffledRows(PackedRows):
 
 def _begins(lengths: Ints, starts: Ints | None) -> Ints:
     """Return (n_samples,) where each sample begins among (n,) samples or parts: a sample of several
-    parts counts once. Of starts [0, 0, 512, 0]: [0, 1, 3].
+    parts counts once. The starts [0, 0, 512, 0] give [0, 1, 3].
     """
     return np.arange(len(lengths)) if starts is None else np.flatnonzero(starts == 0)

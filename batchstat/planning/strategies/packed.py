@@ -214,8 +214,8 @@ def pack(
 
 def group_starts(begins: Ints, size: int, processes: int) -> list[int]:
     """Return the first of each group of samples that are packed together, as in datasets' batched
-    `map` with num_proc: each process has a consecutive part of the samples, in groups of `size`. Of
-    10 samples, groups of 3 and 2 processes: 0, 3, 5, 8.
+    `map` with num_proc: each process has a consecutive part of the samples, in groups of `size`. 10
+    samples, groups of 3 and 2 processes give 0, 3, 5, 8.
 
     Args:
         begins: (n,) where each sample begins, among samples or parts of them.

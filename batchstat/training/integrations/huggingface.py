@@ -35,11 +35,11 @@ _AnyTrainer = TypeVar("_AnyTrainer", bound="Trainer")
 STATE_FILE = "batchstat_sampler.json"
 """File of a checkpoint with the state of the sampler."""
 
-_KEPT = (
+_LOADER_KEYS = (
     *("num_workers", "collate_fn", "pin_memory", "timeout", "worker_init_fn"),
     *("multiprocessing_context", "generator", "prefetch_factor", "persistent_workers", "in_order"),
 )
-"""What the Trainer's own loader decides, other than its batches."""
+"""Settings that are taken over from the Trainer's own loader: all but its batches."""
 
 
 def with_batches(trainer: _AnyTrainer, sampler: BatchSampler) -> _AnyTrainer:
@@ -86,7 +86,12 @@ def with_batches(trainer: _AnyTrainer, sampler: BatchSampler) -> _AnyTrainer:
 
 
 class _PlannedTraining:
-    """What replaces the methods of a Trainer that has a sampler."""
+    """Methods that replace those of a Trainer that trains on the batches of a sampler; each calls
+    the method that it replaces, for all else.
+
+    Attributes:
+        REPLACED: names of these methods, in transformers 5.4.
+    """
 
     REPLACED = (
         *("get_train_dataloader", "set_initial_training_values"),
@@ -95,10 +100,11 @@ class _PlannedTraining:
 
     def __init__(self, trainer: Any, sampler: BatchSampler) -> None:
         self._trainer, self._sampler = trainer, sampler
-        self._own = {name: getattr(trainer, name) for name in self.REPLACED}
-        self._batches: dict[int, int] = {}
-        self._skipped = 0
-        self._details: Iterator[Batch] = iter(())
+        # The Trainer's own methods, by name.
+        self._base = {name: getattr(trainer, name) for name in self.REPLACED}
+        self._n_batches: dict[int, int] = {}  # of this rank, by epoch
+        self._skipped = 0  # batches of the epoch that a resumed run has trained on
+        self._details: Iterator[Batch] = iter(())  # those of the batches that follow
 
     def check(self) -> None:
         """Check that the sampler fits the Trainer and its dataset."""
@@ -121,19 +127,23 @@ class _PlannedTraining:
         from torch.utils.data import DataLoader
 
         self.check()
-        own = self._own["get_train_dataloader"]()
-        kept = {key: getattr(own, key) for key in _KEPT if hasattr(own, key)}
+        own = self._base["get_train_dataloader"]()
+        settings = {key: getattr(own, key) for key in _LOADER_KEYS if hasattr(own, key)}
         # Not prepared by accelerate, which would shard the batches again.
-        return DataLoader(own.dataset, batch_sampler=self._sampler, **kept)
+        return DataLoader(own.dataset, batch_sampler=self._sampler, **settings)
 
     def set_initial_training_values(self, args: Any, *rest: Any) -> tuple[Any, ...]:
-        """Return the Trainer's numbers, with epochs and steps as the sampler has them."""
-        _, *between, _ = self._own["set_initial_training_values"](args, *rest)
+        """Return the Trainer's numbers, of which the first is that of epochs and the last that of
+        steps; these two as the sampler has them.
+        """
+        _, *between, _ = self._base["set_initial_training_values"](args, *rest)
+        # With `max_steps`, as many epochs as the last of these steps is in.
         if args.max_steps > 0:
             return (self._passed(args.max_steps - 1)[0] + 1, *between, args.max_steps)
         epochs = ceil(args.num_train_epochs)
-        last = self._steps(epochs - 1) * (args.num_train_epochs - (epochs - 1))
-        return epochs, *between, sum(map(self._steps, range(epochs - 1))) + ceil(last)
+        # num_train_epochs may be a fraction: 2.5 are two epochs and half of the third one's steps.
+        steps_of_last = self._steps(epochs - 1) * (args.num_train_epochs - (epochs - 1))
+        return epochs, *between, sum(map(self._steps, range(epochs - 1))) + ceil(steps_of_last)
 
     def _init_training_state(
         self,
@@ -148,11 +158,14 @@ class _PlannedTraining:
         Raises:
             OptionError: the checkpoint is of a different sampler.
         """
-        self._own["_init_training_state"](max_steps, steps, epochs, resume_from_checkpoint, trial)
-        state = Path(resume_from_checkpoint or "") / STATE_FILE
-        if resume_from_checkpoint is not None and state.is_file():
-            self._sampler.load_state_dict(_read(state))
+        self._base["_init_training_state"](max_steps, steps, epochs, resume_from_checkpoint, trial)
+        state_file = Path(resume_from_checkpoint or "") / STATE_FILE
+        # To compare: raises if the sampler is another one. A checkpoint of a run without it has no
+        # such file.
+        if resume_from_checkpoint is not None and state_file.is_file():
+            self._sampler.load_state_dict(_read(state_file))
         args = self._trainer.args
+        # How far training came, the Trainer counts itself, in steps; `done` are of this epoch.
         epoch, done = self._passed(self._trainer.state.global_step)
         self._skipped = 0 if args.ignore_data_skip else done * args.gradient_accumulation_steps
         return epoch, self._skipped
@@ -164,20 +177,25 @@ class _PlannedTraining:
             "steps_in_epoch": self._batches_in(epoch),
             "num_update_steps_per_epoch": self._steps(epoch),
         }
+        # The loader and `compute_loss` iterate the sampler by themselves: the details skip what the
+        # Trainer skips of the loader.
         self._sampler.set_epoch(epoch)
         self._details = islice(self._sampler.batches(), self._skipped, None)
         self._skipped = 0
-        return self._own["_run_epoch"](**kwargs | numbers)
+        return self._base["_run_epoch"](**kwargs | numbers)
 
     def compute_loss(self, model: Any, inputs: Any, *rest: Any, **keywords: Any) -> Any:
         """Return the Trainer's loss, weighted in training if it is a mean of its batch."""
         labels = inputs.get("labels")
-        loss = self._own["compute_loss"](model, inputs, *rest, **keywords)
+        loss = self._base["compute_loss"](model, inputs, *rest, **keywords)
+        # Evaluation has batches of its own.
         if not model.training:
             return loss
         batch = next(self._details)
         if self._is_of_step:
             return loss
+        # Labels with a second dimension are one per token; else one per sample, as in
+        # classification.
         is_per_token = labels is not None and labels.ndim > 1
         weight = batch.token_weight if is_per_token else batch.weight
         weight *= self._trainer.current_gradient_accumulation_steps  # by which it is then divided
@@ -187,13 +205,16 @@ class _PlannedTraining:
     def _is_of_step(self) -> bool:
         """Whether the Trainer's loss is already divided by the tokens of the whole step."""
         trainer = self._trainer
-        said: bool | None = getattr(trainer, "loss_is_scaled_for_ga", None)
-        if said is not None:
-            return said
+        # A subclass of Trainer may say it, in versions that have this attribute; else as Trainer does.
+        is_scaled: bool | None = getattr(trainer, "loss_is_scaled_for_ga", None)
+        if is_scaled is not None:
+            return is_scaled
         return trainer.model_accepts_loss_kwargs or trainer.compute_loss_func is not None
 
     def _passed(self, steps: int) -> tuple[int, int]:
-        """Return how many epochs, and steps of the next one, so many steps are."""
+        """Return how many whole epochs `steps` steps are, and how many steps of the next epoch are
+        left.
+        """
         epoch = 0
         while steps > 0 and steps >= self._steps(epoch):
             steps -= self._steps(epoch)
@@ -204,11 +225,12 @@ class _PlannedTraining:
         return ceil(self._batches_in(epoch) / self._sampler.gradient_accumulation_steps)
 
     def _batches_in(self, epoch: int) -> int:
-        if epoch not in self._batches:
+        """Return the number of batches of this rank in an epoch, which is planned for it once."""
+        if epoch not in self._n_batches:
             self._sampler.set_epoch(epoch)
             self._sampler.check_steps()
-            self._batches[epoch] = len(self._sampler)
-        return self._batches[epoch]
+            self._n_batches[epoch] = len(self._sampler)
+        return self._n_batches[epoch]
 
 
 def _read(state: Path) -> Any:

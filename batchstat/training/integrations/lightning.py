@@ -69,7 +69,7 @@ class BatchLoader:
         self._trainer, self._sampler = trainer, sampler
         self._check()
         self._loader = DataLoader(dataset, batch_sampler=sampler, **loader)
-        self._resumed = False
+        self._resumed = False  # whether the next epoch continues in the middle
         self.batch: Batch | None = None
 
     def __len__(self) -> int:
@@ -88,6 +88,7 @@ class BatchLoader:
         self._choose_epoch()
         self._sampler.check_steps()
         self._resumed = False
+        # The loader and the details both iterate the sampler from its position on.
         for inputs, batch in zip(self._loader, self._sampler.batches(), strict=True):
             self.batch = batch
             yield inputs
@@ -105,10 +106,16 @@ class BatchLoader:
         self._resumed = state["batches"] < len(self._sampler)
 
     def _choose_epoch(self) -> None:
+        """Choose the trainer's epoch, unless a checkpoint in mid-epoch was loaded, which has chosen
+        it.
+        """
         if not self._resumed:
             self._sampler.set_epoch(self._trainer.current_epoch)
 
     def _check(self) -> None:
+        """Raise OptionError if the trainer keeps its loaders, or has other ranks or steps than the
+        sampler.
+        """
         trainer = self._trainer
         if trainer.reload_dataloaders_every_n_epochs != 1:
             raise OptionError(
