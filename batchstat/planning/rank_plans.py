@@ -193,8 +193,8 @@ def _rebatched(
 
 def side_by_side(units: Sequence[int]) -> Ints:
     """Return (n_turns, world_size) the unit of each rank, where all units of rank 0 come first,
-    then those of rank 1; −1 where a rank has none left. 2 units of rank 0 and 1 of rank 1 give [[0,
-    2], [1, −1]].
+    then those of rank 1; −1 where a rank has none left. 2 units of rank 0 and 1 of rank 1 give
+    `[[0, 2], [1, −1]]`.
 
     Args:
         units: number of each rank's units.

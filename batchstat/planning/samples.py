@@ -81,7 +81,7 @@ class Samples:
         if self.trained is None:
             return None
         places = self.places(records)
-        # Counted from `skipped` on: token 1, or token 0 where the first is predicted.
+        # `skipped` first tokens of each do not count: 1, or 0 where its first token is predicted.
         if starts is not None or follows is not None:
             first_tokens = np.zeros_like(lengths) if starts is None else starts
             skipped = 1 if follows is None else ~follows

@@ -184,6 +184,7 @@ class Settings:
                 f"its own plan, for at most {_MOST_PLANNED:,} ranks: lower world_size, or set "
                 "distribute=batches"
             )
+        # Ranks with plans of their own have no last batches in common.
         if self.remainder == "spread" and self.distribute not in FROM_ONE_PLAN:
             raise OptionError(
                 f"remainder=spread needs distribute=batches or balanced, not {self.distribute}"

@@ -138,9 +138,12 @@ def plan_windows(
 def tabulate_windows(
     strategy: Strategy, samples: Epoch, *, seed: int, epoch: int
 ) -> Iterator[BatchTable]:
-    """Yield the batches of the same plans, without following single samples."""
+    """Yield the batches of the plans of `plan_windows` as tables, counted without single samples
+    where the strategy can do that.
+    """
     for windows, part in _windows(strategy, samples, seed, epoch, TOGETHER):
         table = None if part.is_split else strategy.summary_together(windows)
+        # Parts of split samples, or a strategy whose batches only a plan knows.
         if table is None:
             table = BatchTable.of([_renumbered(strategy.plan_together(windows), part)])
         yield table

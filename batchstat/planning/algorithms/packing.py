@@ -243,7 +243,7 @@ def _best_fit(
                 room, held = max(capacity, size), 0
                 first, rows = n_rows, -(-count // min(max(capacity // size, 1), most))
                 n_rows += rows
-            # `full` rows get `each` samples, as many as fit; one more row gets what is left of them.
+            # `full` rows get `each` samples, as many as fit; one more row gets what is left.
             each = min(room // size, most - held)
             full = min(rows, count // each)
             left = count - full * each if full < rows else 0

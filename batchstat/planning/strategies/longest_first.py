@@ -86,8 +86,8 @@ class LongestFirst(Strategy):
         # `drop_last` drops one batch of the last window. After a shuffle the last one is random.
         if sequence is not None:
             return offsets, widths, sequence[:-1]
-        last = (len(falling) - 1) // windows.size
         # `last` is the last window, and `first` the first of its batches, of which one is drawn.
+        last = (len(falling) - 1) // windows.size
         first = int(np.searchsorted(offsets[:-1], last * windows.size))
         return offsets, widths, one_left_out(np.arange(len(widths)), windows.rng(last), first)
 

@@ -205,7 +205,8 @@ class _PlannedTraining:
     def _is_of_step(self) -> bool:
         """Whether the Trainer's loss is already divided by the tokens of the whole step."""
         trainer = self._trainer
-        # A subclass of Trainer may say it, in versions that have this attribute; else as Trainer does.
+        # A subclass of Trainer may say it, in versions that have this attribute; else it is decided
+        # as Trainer decides it.
         is_scaled: bool | None = getattr(trainer, "loss_is_scaled_for_ga", None)
         if is_scaled is not None:
             return is_scaled

@@ -17,9 +17,9 @@ def check_setup(sampler: BatchSampler, **of_trainer: int) -> None:
     if not isinstance(sampler, BatchSampler):
         raise OptionError(f"{type(sampler).__name__} is not a BatchSampler: pass one")
     for key, value in of_trainer.items():
-        of_sampler = getattr(sampler, key)
-        if of_sampler != value:
+        own = getattr(sampler, key)
+        if own != value:
             raise OptionError(
-                f"the sampler has {key}={of_sampler}, but the trainer has {value}: pass {key}={value} to "
+                f"the sampler has {key}={own}, but the trainer has {value}: pass {key}={value} to "
                 "BatchSampler"
             )
