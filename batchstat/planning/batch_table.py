@@ -23,7 +23,7 @@ class BatchTable:
         samples: (n_batches,) samples that begin in it; a split one counts with its first part.
         tokens: (n_batches,) real tokens.
         squares: (n_batches,) sum of the squared lengths of its entries.
-        padded_squares: (n_batches,) the same of what each entry takes in its row.
+        padded_squares: (n_batches,) the same of lengths with the padding of each entry in its row.
         unit_offsets: (n_units + 1,) batches of each unit.
         trained: (n_batches,) tokens that carry loss; None where no one needs them.
     """

@@ -62,9 +62,9 @@ class BatchSampler:
             OptionError: an invalid setting, strategy, rank or length.
             InputError: no samples, or a file that is not a profile.
         """
-        wanted = Settings(**settings)
-        inputs = resolve_inputs(lengths, labels, wanted.keep_labels)
-        request = StrategySpec.parse(strategy).request(inputs.resolve(wanted))
+        given = Settings(**settings)
+        inputs = resolve_inputs(lengths, labels, given.keep_labels)
+        request = StrategySpec.parse(strategy).request(inputs.resolve(given))
         self._begin_request(inputs.samples, request, rank)
 
     @classmethod
@@ -74,6 +74,7 @@ class BatchSampler:
         Raises:
             OptionError: a rank that the row does not have.
         """
+        # Not by __init__, which resolves settings: those of a row are resolved.
         sampler = cls.__new__(cls)
         sampler._begin_request(samples, request, rank)
         return sampler
@@ -134,11 +135,11 @@ class BatchSampler:
         if self._file is not None:
             return f"BatchSampler.from_plan({self._file.as_posix()!r}, rank={self._rank})"
         spec, basis = self._request.spec, self._request.settings
-        weighed = "all" if self._samples.trained is None else "trained"
+        weighed_tokens = "all" if self._samples.trained is None else "trained"
         return (
             f"BatchSampler({spec!r}, {len(self._samples):,} samples, tokens_per_batch="
             f"{basis.tokens_per_batch}, max_length={basis.max_length}, rank={self._rank} of "
-            f"{basis.world_size}, epoch={self._epoch}, token_weight of {weighed} tokens)"
+            f"{basis.world_size}, epoch={self._epoch}, token_weight of {weighed_tokens} tokens)"
         )
 
     @property

@@ -148,6 +148,7 @@ def load_plan(path: Path) -> tuple[RankBatches, int, dict[str, Any]]:
         file = BytesIO(read_bytes(path)) if is_remote(path) else path
         with opened(file, SCHEMA, _TYPES, optional=("trained",)) as table:
             facts: _Facts = decoded(_Facts, table.record)
+            # Nothing to train on, and the checks need an entry.
             if not facts.rows:
                 raise ValueError("it has no rows")
             blocks = list(table.blocks())
@@ -208,6 +209,7 @@ def _check_sequence(columns: Mapping[str, Any], empty: Ints) -> None:
     row, batch = columns["row"], columns["batch"]
     # From entry to entry, the row stays (0) or is the next one (1), and the batch does not fall.
     jumps = np.diff(row)
+    # Entries at which the number differs from that before; the first differs from −1.
     first_of_batch = np.flatnonzero(np.diff(batch, prepend=-1))
     batch_numbers = np.concatenate([batch[first_of_batch], empty])
     in_turn = row[0] == 0 and ((jumps == 0) | (jumps == 1)).all() and (np.diff(batch) >= 0).all()
@@ -235,15 +237,16 @@ def _check_sequence(columns: Mapping[str, Any], empty: Ints) -> None:
 def _batches(columns: dict[str, Any], facts: _Facts) -> RankBatches:
     """Return the batches of all ranks from the columns of a file that was checked."""
     empty = _empty(facts)
-    n = max(int(columns["batch"].max(initial=-1)), int(empty[:, 0].max(initial=-1))) + 1
+    n_batches = max(int(columns["batch"].max(initial=-1)), int(empty[:, 0].max(initial=-1))) + 1
     # Step, rank and width of each batch: all entries of a batch have the same, and the last one
     # written counts. Empty batches have no entry; their width stays 0.
-    numbers = {name: np.zeros(n, dtype=np.int64) for name in ("step", "rank", "width")}
-    for name, values in numbers.items():
+    of_batches = {name: np.zeros(n_batches, dtype=np.int64) for name in ("step", "rank", "width")}
+    for name, values in of_batches.items():
         values[columns["batch"]] = columns[name]
-    numbers["step"][empty[:, 0]], numbers["rank"][empty[:, 0]] = empty[:, 1], empty[:, 2]
+    of_batches["step"][empty[:, 0]], of_batches["rank"][empty[:, 0]] = empty[:, 1], empty[:, 2]
+    # Entries at which the row differs from that before: the first entry of each row.
     first_of_row = np.flatnonzero(np.diff(columns["row"], prepend=-1))
-    rows_of_batch = np.bincount(columns["batch"][first_of_row], minlength=n)
+    rows_of_batch = np.bincount(columns["batch"][first_of_row], minlength=n_batches)
     lengths = columns["stop"] - columns["start"]
     return RankBatches(
         records=columns["record"],
@@ -253,9 +256,9 @@ def _batches(columns: dict[str, Any], facts: _Facts) -> RankBatches:
         repeated=columns["repeated"],
         row_offsets=np.append(first_of_row, len(lengths)),
         batch_offsets=offsets_from_sizes(rows_of_batch),
-        widths=numbers["width"],
-        steps=numbers["step"],
-        ranks=numbers["rank"],
+        widths=of_batches["width"],
+        steps=of_batches["step"],
+        ranks=of_batches["rank"],
         world_size=facts.world_size,
         joins_samples=facts.joins_samples,
     )

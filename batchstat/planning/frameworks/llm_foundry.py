@@ -181,7 +181,7 @@ def _filled(rows: list[_Row], samples: Sequence[_Row], wanted: int, capacity: in
     n_left = len(samples)
     for tokens, sample in sorted(samples, key=lambda each: each[0], reverse=True):
         i = None
-        # Unless each sample left is needed as a row of its own.
+        # No row is looked for once each sample that is left is needed as a row of its own.
         if n_left > wanted - len(rows):
             i = next((i for i, row in enumerate(rows) if row[0] + tokens <= capacity), None)
         joined = (0, []) if i is None else rows.pop(i)

@@ -79,24 +79,26 @@ class PackedRows(Strategy):
         samples, lengths, starts, packing = self.packed(
             window.lengths, _begins(window.lengths, window.starts)
         )
+        # Where each packed row begins, if all rows are laid end to end.
         packed_offsets = offsets_from_sizes(packing.totals[1])
         entry_at = np.empty(len(samples), dtype=np.int64)  # by its place in the packed rows
         for run, places in packing.places(packed_offsets[:-1]):
             entry_at[places] = np.arange(run.start, run.stop)
-        # Entries of the rows in the sequence in which the batches have them.
         rows, batch_offsets = self.divided(packing.n_rows, window)
+        # The rows in the sequence of the batches: their places among the packed rows, and the
+        # entries there.
         row_offsets, places = gather_groups(packed_offsets, rows)
         entries = entry_at[places]
-        held = lengths[entries].astype(np.int64)
+        entry_lengths = lengths[entries].astype(np.int64)
         # Each batch becomes one row, from its first entry to its last.
         if self.lays_rows_end_to_end:
             row_offsets, batch_offsets = row_offsets[batch_offsets], np.arange(len(batch_offsets))
-        tokens = sums(round_up(held, self.sample_multiple), row_offsets)
+        tokens = sums(round_up(entry_lengths, self.sample_multiple), row_offsets)
         # The widest row of each batch; of no row there is no batch.
         widths = np.maximum.reduceat(tokens, batch_offsets[:-1]) if len(tokens) else tokens
         return BatchPlan(
             samples=samples[entries],
-            lengths=held,
+            lengths=entry_lengths,
             row_offsets=row_offsets,
             batch_offsets=batch_offsets,
             unit_offsets=np.arange(len(batch_offsets)),

@@ -96,10 +96,11 @@ class Trl(ShuffledRows, PacksDocuments):
         return pack(lengths, self.max_length, self.packing, MAX_INT, firsts, multiple)
 
     def sequence(self, n_rows: int, window: Window) -> Ints:
-        """Return (n_rows,) the rows as the trainer shuffles them; with a `shuffle_seed`, of rows
-        that were shuffled by that before.
+        """Return (n_rows,) the packed rows in the sequence in which batches take them: the
+        trainer's shuffle, of rows that a `shuffle_seed` has shuffled before.
         """
-        drawn = super().sequence(n_rows, window)
+        of_trainer = super().sequence(n_rows, window)
         if self.shuffle_seed is None:
-            return drawn
-        return np.random.default_rng(self.shuffle_seed).permutation(n_rows)[drawn]
+            return of_trainer
+        # Row i of the trainer's shuffle is a position in that first shuffle.
+        return np.random.default_rng(self.shuffle_seed).permutation(n_rows)[of_trainer]

@@ -61,6 +61,7 @@ def draw_distinct(sizes: Ints, count: int, rng: np.random.Generator) -> Ints:
     all rows at once; then each row is shuffled.
     """
     drawn = np.empty((len(sizes), count), dtype=np.int64)
+    # Below too small a size there are not enough different numbers: these rows repeat some.
     is_small = sizes < count
     drawn[is_small] = rng.integers(0, sizes[is_small, None], (int(is_small.sum()), count))
     large_sizes = sizes[~is_small]
@@ -101,6 +102,7 @@ def round_shares(shares: Sequence[float], total: int) -> list[int]:
     per_share = total / sum(fractions)
     exact = [fraction * per_share for fraction in fractions]
     whole = [int(number) for number in exact]
+    # whole − exact is the negative remainder.
     largest_remainder_first = sorted(range(len(exact)), key=lambda i: whole[i] - exact[i])
     for i in largest_remainder_first[: total - sum(whole)]:
         whole[i] += 1

@@ -108,6 +108,7 @@ def _pairs(text: str) -> dict[str, float]:
                 "with commas (the command line also reads one from a .json file)"
             )
         try:
+            # Whole weights stay integers: a share of them is exact.
             pairs.append((label, int(weight) if weight.strip().isdecimal() else float(weight)))
         except ValueError:
             raise OptionError(f"weights: {label}:{weight}: must be a number") from None

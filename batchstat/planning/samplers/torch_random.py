@@ -86,8 +86,7 @@ def torch_multinomial(weights: Floats, count: int, seed: int, *, replacement: bo
     without_replacement = not replacement or count == 1
     uniform = _uniform(len(weights) if without_replacement else count, seed)
     if without_replacement:
-        # Exponential waiting times: an index with a large weight comes soon. The first `count` are
-        # drawn.
+        # The larger weight / (an exponential waiting time), the sooner an index comes.
         waiting_times = -np.log1p(-uniform)
         soonest: Ints = np.argsort(-(weights / waiting_times), kind="stable")[:count]
         return soonest

@@ -31,6 +31,7 @@ class Weights(PerClassSampler):
         if not self.weights:
             raise OptionError("weights={}: name a class, as in weights=positive:1,negative:3")
         for label, weight in self.weights.items():
+            # True would count as 1, and NaN fails the comparison below.
             if isinstance(weight, bool) or not isinstance(weight, int | float):
                 raise OptionError(f"weights: {label}:{short(weight)}: must be a number")
             if not 0 <= weight <= _MOST:

@@ -32,12 +32,13 @@ class Strategy(ABC):
         usual_batch_size: `batch_size` where nobody gives one; None for that of the settings.
         order: the order of samples that belongs to the strategy; None for that of the settings.
         shuffles_as: the order to which its batches amount, if it shuffles what `order` does not.
-        distribute: the same for how it reaches the ranks.
-        remainder: the same for what does not divide evenly over the ranks.
+        distribute: how batches reach the ranks, if that belongs to the strategy; None for the
+            settings'.
+        remainder: what becomes of batches that do not divide evenly over the ranks, likewise.
         loss: how its framework makes the losses of tokens that of a step, by name.
         packs_rows: whether a row may hold several samples, which attention must keep apart.
         packed_by: the parameter without which a framework does not pack; empty if there is none.
-        drops_per: of what it drops the end; empty for the end of the epoch.
+        drops_per: what it drops the end of, such as `bucket`; empty for the epoch.
         unpacked: the strategy that its name means without that parameter.
         needs_epoch: whether a window alone does not determine its batches.
         is_given: whether its batches were made elsewhere.

@@ -153,7 +153,7 @@ class Boundaries(Strategy):
             widths = padded[buckets[longest_first]]
             offsets = cut_by_budget(widths, self.tokens_per_batch, None, keep_short=keep_short)
             return rest[longest_first], np.diff(offsets)
-        # One short batch for each bucket that has samples left.
+        # One short batch for each bucket that has samples left; `drop_last` drops the last of them.
         sizes: Ints = np.unique(buckets, return_counts=True)[1]
         return rest, sizes if keep_short else sizes[:-1]
 

@@ -78,6 +78,7 @@ class StrategySpec:
         `unpacked`.
         """
         kind = STRATEGIES[name]
+        # Not given, `off` or false.
         packs = given.get(kind.packed_by, NOT_PACKED) not in (NOT_PACKED, False)
         if kind.unpacked is not None and not packs:
             # The unpacked strategy does not have the parameter that was off.

@@ -191,6 +191,7 @@ class _PlannedTraining:
         # Evaluation has batches of its own.
         if not model.training:
             return loss
+        # Taken for every batch of training, so that the details stay beside the loader.
         batch = next(self._details)
         if self._is_of_step:
             return loss
@@ -251,6 +252,7 @@ def _saving(sampler: BatchSampler) -> Any:
     class SaveSampler(TrainerCallback):
         def on_save(self, args: Any, state: Any, control: Any, **others: Any) -> None:  # noqa: ARG002
             folder = Path(args.output_dir) / f"checkpoint-{state.global_step}"
+            # One process writes a checkpoint, for all ranks.
             if state.is_world_process_zero and folder.is_dir():
                 # How far it came is the Trainer's global_step; of the state, only the sampler is
                 # compared.
