@@ -1,4 +1,6 @@
-"""Collated batches of a loader: their rows as samples, and the batches as a strategy."""
+"""Batches of token ids, as a loader yields or a run computed them: their rows become samples, and
+the batches a strategy that plans these samples.
+"""
 
 from collections import Counter
 from collections.abc import Iterable, Mapping
@@ -22,7 +24,7 @@ _MOST_WITHOUT_LENGTH = 100_000
 
 
 UNMARKED = "nothing says what is padding, and no token that rows end in does: none is taken for it"
-"""What is said of recorded batches without any mark of their padding."""
+"""What the report says of recorded batches in which nothing marks padding."""
 
 
 @dataclass(frozen=True)
@@ -30,10 +32,10 @@ class LoaderFacts:
     """How the batches of a loader were read.
 
     Attributes:
-        by: what said which tokens are real, with the number of batches.
-        loss: how labels and tokens belong together, with the number of batches.
+        by: number of batches for each thing that said which tokens are real (`ReadBatch.by`).
+        loss: number of batches for each place where labels stand (`ReadBatch.loss`).
         widths: (n_batches, 2) the widths of encoder and decoder; None without a decoder.
-        trained_padding: tokens that are padding and carry loss.
+        trained_padding: number of tokens that are padding and carry loss.
     """
 
     by: Mapping[str, int]
@@ -47,8 +49,9 @@ class CollatedBatches:
     """The batches of a loader.
 
     Attributes:
-        samples: their rows, or the samples of packed rows: in their sequence, or each once.
-        batches: the batches of these samples.
+        samples: their rows, or the samples of packed rows, in their sequence. Where sample numbers
+            are known, a sample that comes again is there once.
+        batches: the batches of these samples, as a strategy.
         facts: how they were read.
     """
 
@@ -58,16 +61,20 @@ class CollatedBatches:
 
     @property
     def constant_width(self) -> int | None:
-        """Tokens to which every row of every batch is padded, where not one batch alone has a row
-        that is shorter than that; None if widths differ, or rows need them.
+        """Tokens to which every row of every batch is padded, as with padding="max_length".
+
+        None if widths differ, or if every batch has a row as long as its width, so that it may be
+        padded to its longest row.
         """
         widths = self.batches.widths
+        # With a decoder, a width is the sum of two; a packed row is not padded to its longest.
         if widths is None or self.facts.widths is not None or self.batches.packs_rows:
             return None
+        # Each row is one sample here: the longest sample of each batch.
         lengths = self.samples.lengths[self.batches.places]
-        longest = np.maximum.reduceat(lengths, self.batches.batch_offsets[:-1])
-        same = len(widths) > 1 and bool((widths == widths[0]).all())
-        return int(widths[0]) if same and bool((longest < widths[0]).any()) else None
+        longest_rows = np.maximum.reduceat(lengths, self.batches.batch_offsets[:-1])
+        is_same_width = len(widths) > 1 and bool((widths == widths[0]).all())
+        return int(widths[0]) if is_same_width and bool((longest_rows < widths[0]).any()) else None
 
 
 def collated_batches(
@@ -81,10 +88,10 @@ def collated_batches(
     """Return the batches of a loader, or of any iterable of dicts, tuples or token ids.
 
     Args:
-        name: what they are called, for messages.
+        name: the name of the argument that holds them, for messages.
         batches: of torch tensors, NumPy arrays or lists.
         limit: how many to take; by default all.
-        pad_token_id: what pads where no mask says so.
+        pad_token_id: the id that pads, where no mask tells padding.
         has_decoder: whether the model is known to have an encoder and a decoder.
 
     Raises:
@@ -110,7 +117,7 @@ def collated_batches(
                 f"{name}: batch {number} has no token ids, which are whole numbers in rows of "
                 "equal length: pass lists of sample numbers with their lengths instead"
             )
-        read.ids = read.keep = None  # not kept for a whole epoch
+        read.ids = read.keep = None  # else the token ids of a whole epoch stay in memory
         read_batches.append(read)
     if not read_batches:
         raise InputError(f"{name}: there is no batch")
@@ -120,19 +127,19 @@ def collated_batches(
 def as_collated(
     name: str, batches: list[ReadBatch], has_decoder: bool = False, is_recorded: bool = False
 ) -> CollatedBatches:
-    """Return batches that were read, as samples and as a plan of these.
+    """Return batches that were read, as samples and as a strategy that makes these batches.
 
     Args:
         name: what they are called, for messages.
         batches: the batches.
         has_decoder: whether the model is known to have an encoder and a decoder.
-        is_recorded: whether a model has computed them, whatever they say of their padding. If
-            nothing marks padding and rows do not end in one and the same token, all are real.
+        is_recorded: whether a run computed them, so that they are reported whatever they tell of
+            their padding: where nothing marks it, all tokens are real.
 
     Raises:
         InputError: batches of several kinds, or one whose padding is unknown; not if recorded.
     """
-    # Sets what marks the padding of each batch and its real tokens, by all batches together.
+    # Fills in what a single batch cannot tell, such as a padding token that nothing marks.
     settle(batches, has_decoder)
     for number, read in enumerate(batches):
         if is_recorded and read.real is None and read.by == NOTHING:
@@ -142,9 +149,11 @@ def as_collated(
                 f"{name}: padding unknown: batch {number} says nothing of it, as it has no "
                 "attention_mask, lengths or position_ids: pass pad_token_id, the tokenizer's"
             )
+    # One kind of batch, since sums over several would have no one meaning. A run may have computed
+    # several, such as two models; it is reported all the same.
     for number, read in enumerate(batches):
         kinds = [(each.by, len(each.widths)) for each in (batches[0], read)]
-        if kinds[0] != kinds[1] and not is_recorded:  # their numbers have several meanings
+        if kinds[0] != kinds[1] and not is_recorded:
             said = [by if widths == 1 else f"{by} and a decoder" for by, widths in kinds]
             raise InputError(
                 f"{name}: batches of several kinds: batch 0 has {said[0]}, batch {number} has "
@@ -154,8 +163,11 @@ def as_collated(
 
 
 def _as_arrays(batch: Any) -> Any:
-    """Return a batch whose lists of equal lists are arrays."""
-    # A namedtuple, as torch's `default_collate` returns it where samples are some.
+    """Return a batch in which lists of numbers, and lists of equally long lists, are arrays.
+
+    Tensors and arrays stay as they are; `[[1, 2], [3, 0]]` becomes an array of 2 rows.
+    """
+    # A namedtuple, as torch's `default_collate` makes of samples that are namedtuples.
     if hasattr(batch, "_asdict"):
         batch = batch._asdict()
     if isinstance(batch, Mapping):
@@ -171,19 +183,21 @@ def _as_arrays(batch: Any) -> Any:
 
 
 def _as_plan(read_batches: list[ReadBatch]) -> CollatedBatches:
-    rows = [row for batch in read_batches for row in batch.real or ()]
-    lengths = np.array([n for row in rows for n in row], dtype=np.int64)
-    per_row = np.array([len(row) for row in rows], dtype=np.int64)
+    """Return the samples of batches, in their sequence, and the strategy that makes the batches."""
+    lengths_of_rows = [row for batch in read_batches for row in batch.real or ()]
+    lengths = np.array([n for row in lengths_of_rows for n in row], dtype=np.int64)
+    per_row = np.array([len(row) for row in lengths_of_rows], dtype=np.int64)  # samples of each row
     places = np.arange(len(lengths))
-    trained = None
+    trained = None  # where one batch does not tell it
     if all(each.trained is not None for each in read_batches):
-        each_trained = [n for batch in read_batches for row in batch.trained or () for n in row]
-        trained = TokenRanges.of_counts(np.array(each_trained, dtype=np.int64))
+        trained_tokens = [n for batch in read_batches for row in batch.trained or () for n in row]
+        trained = TokenRanges.of_counts(np.array(trained_tokens, dtype=np.int64))
     batches = GivenBatches(
         places=places,
         row_offsets=offsets_from_sizes(per_row),
         batch_offsets=offsets_from_sizes(np.array([batch.rows for batch in read_batches])),
         widths=np.array([each.width for each in read_batches], dtype=np.int64),
+        # Rows of several samples came with positions or offsets, by which attention is kept apart.
         attends_within_samples=len(lengths) > len(per_row),
     )
     widths_of_both = [each.widths for each in read_batches]

@@ -1,4 +1,4 @@
-"""What a collator of transformers or TRL does to rows of token ids, read from its own fields."""
+"""What a collator of transformers or TRL does to rows of token ids, as its attributes tell."""
 
 from dataclasses import dataclass
 from typing import Any, Literal
@@ -6,6 +6,7 @@ from typing import Any, Literal
 from batchstat.recording.recorder.trainers import is_library
 
 Labels = Literal["column", "column or ids", "ids but padding", "random"]
+"""Where the labels of tokens come from: see `Collating.labels`."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -13,14 +14,15 @@ class Collating:
     """What a collator does.
 
     Attributes:
-        pads: to the longest row of the batch, to `width`, or not at all.
-        width: tokens to which every row is padded; None for the longest row.
+        pads: whether it pads rows at all.
+        width: tokens to which every row is padded; None for the longest row of each batch.
         multiple: widths are rounded up to a multiple of it.
-        labels: where those of a token come from: a column of the data set, the token ids where
-            there is none, the token ids without the padding token, or drawn again in each batch.
-        pad_token_id: what it pads with; None if it does not say.
-        reads_mask: whether a mask of the data set says which tokens are real.
-        end_to_end: whether the rows of a batch become one.
+        labels: where labels come from: "column", that of the data set; "column or ids", that, or
+            the token ids where the data set has no column of them; "ids but padding", the token ids
+            but those that equal the padding token; "random", drawn again in each batch (MLM).
+        pad_token_id: the id it pads with; None if it does not say.
+        reads_mask: whether a column attention_mask of the data set says which tokens are real.
+        end_to_end: whether it joins the rows of a batch into one.
         is_left: whether it pads on the left.
     """
 
@@ -34,6 +36,10 @@ class Collating:
     is_left: bool = False
 
 
+# Names of the collators of transformers that pad by the arguments `padding` and `max_length`, and
+# of those that do not pad.
+# The collators of transformers that pad as their `padding` and `max_length` say, then those that do
+# not pad.
 _PADDING = (
     "DataCollatorWithPadding",
     "DataCollatorForSeq2Seq",
@@ -43,12 +49,12 @@ _WITHOUT_PADDING = ("default_data_collator", "DefaultDataCollator")
 
 
 def read_collator(collator: Any) -> Collating | None:
-    """Return what a collator does; None if it is not one whose rules are known.
+    """Return what a collator does; None if it is the user's own, or its rules are not known here.
 
     Checked against transformers 5.24 (src/transformers/data/data_collator.py) and TRL 1.16
     (`DataCollatorForLanguageModeling` in trl/trainer/sft_trainer.py).
     """
-    # default_data_collator is a function, and the others are objects that can be called.
+    # default_data_collator is a function, which has a name; the others are objects of a class.
     kind = collator if callable(collator) and hasattr(collator, "__name__") else type(collator)
     name, module = kind.__name__, kind.__module__
     if not is_library(module):
@@ -64,7 +70,7 @@ def read_collator(collator: Any) -> Collating | None:
             multiple=multiple,
             labels="column or ids",
             pad_token_id=collator.pad_token_id,
-            reads_mask=False,  # it makes a mask of its own, of ones
+            reads_mask=False,  # it makes a mask of its own, in which all stored tokens are real
             end_to_end=collator.padding_free,
         )
     tokenizer = getattr(collator, "tokenizer", None)
@@ -74,7 +80,8 @@ def read_collator(collator: Any) -> Collating | None:
         labels: Labels = "random" if collator.mlm else "ids but padding"
         return Collating(multiple=multiple, labels=labels, pad_token_id=pad, is_left=is_left)
     if name in _PADDING:
-        # False, "do_not_pad", "longest", "max_length", or one of the library's names for these.
+        # True, False, "longest", "max_length", "do_not_pad", or a PaddingStrategy of transformers,
+        # an enumeration whose value is one of these strings.
         padding = str(getattr(collator.padding, "value", collator.padding))
         return Collating(
             pads=padding in ("True", "longest", "max_length"),

@@ -20,15 +20,15 @@ class GivenBatches(Strategy):
     """Batches of a sampler, a loader or a run, whatever made them.
 
     Attributes:
-        places: (n_entries,) the place of each entry's sample in the sequence of the corpus.
-        row_offsets: (n_rows + 1,) entries of each row.
-        batch_offsets: (n_batches + 1,) rows of each batch.
+        places: (n_entries,) for each sample in a row, its place in the sequence of the corpus.
+        row_offsets: (n_rows + 1,) row i holds entries row_offsets[i] to row_offsets[i + 1].
+        batch_offsets: (n_batches + 1,) the same for the rows of batch i.
         widths: (n_batches,) tokens to which rows are padded; None for the longest row of each.
-        turns: (n_turns, world_size) the batch of each rank in each turn, −1 where it has none;
-            None where the ranks get the batches in turn.
+        turns: (n_turns, world_size) the batch that each rank computes in each turn, −1 where it has
+            none; None where batch 0 is that of rank 0, batch 1 that of rank 1, and so on.
         attends_within_samples: whether attention stays within the samples of a row.
-        origin: the strategy that would make the same batches of rows that are not padded before;
-            None where there is none, or it is not known.
+        origin: the strategy, with its settings, that makes the same batches of the samples before
+            anything padded them; None where there is none, or it is not known.
     """
 
     order: ClassVar[str | None] = "file"
@@ -65,50 +65,52 @@ class GivenBatches(Strategy):
         return int(np.diff(self.batch_offsets).max())
 
     def as_current(self, settings: Settings, lengths: Ints) -> Settings:
-        """Return settings whose batch size and budget, where they have none, are those of these
-        batches: the most rows and the most total tokens in one.
+        """Return settings with the batch size and budget of these batches, where they have none:
+        the most rows, and the most total tokens, in one batch.
 
         Args:
-            settings: the settings, as given.
-            lengths: (n,) tokens of each sample of the corpus.
+            settings: the settings, as the user gave them.
+            lengths: (n,) tokens of each sample of the corpus, before `max_length`.
         """
-        size = settings.batch_size or (None if self.packs_rows else self.batch_capacity)
-        whole = lengths if settings.max_length is None else np.minimum(lengths, settings.max_length)
-        plan = self._with_lengths(whole)
+        # The rows of a packed batch are not samples, which `batch_size` counts.
+        batch_size = settings.batch_size or (None if self.packs_rows else self.batch_capacity)
+        longest = settings.max_length
+        plan = self._with_lengths(lengths if longest is None else np.minimum(lengths, longest))
         largest = int((plan.widths * np.diff(plan.batch_offsets)).max())
         budget = settings.tokens_per_batch or largest
-        return replace(settings, batch_size=size, tokens_per_batch=budget)
+        return replace(settings, batch_size=batch_size, tokens_per_batch=budget)
 
     def plan(self, window: Window) -> BatchPlan:
         """Return the batches, with the lengths of the whole epoch in the sequence of the corpus."""
         return self._with_lengths(window.lengths)
 
-    def _with_lengths(self, of_samples: Ints) -> BatchPlan:
-        lengths = of_samples[self.places].astype(np.int64)
+    def _with_lengths(self, lengths_of_samples: Ints) -> BatchPlan:
+        """Return the batches as a plan, with (n,) the tokens of each sample of the corpus."""
+        lengths = lengths_of_samples[self.places].astype(np.int64)
         widths = self.widths
-        if widths is None:
-            rows = sums(lengths, self.row_offsets)
+        if widths is None:  # the longest row of each batch
+            row_lengths = sums(lengths, self.row_offsets)
             widths = round_up(
-                np.maximum.reduceat(rows, self.batch_offsets[:-1]), self.pad_to_multiple_of
+                np.maximum.reduceat(row_lengths, self.batch_offsets[:-1]), self.pad_to_multiple_of
             )
         return BatchPlan(
             samples=self.places,
             lengths=lengths,
             row_offsets=self.row_offsets,
             batch_offsets=self.batch_offsets,
-            unit_offsets=np.arange(len(self.batch_offsets)),
+            unit_offsets=np.arange(len(self.batch_offsets)),  # each batch is a unit of its own
             widths=widths,
         )
 
 
 @dataclass(frozen=True)
 class NamedBatches:
-    """Batches with the name of their row.
+    """Batches under the name of their row in a table, in the form of a `StrategySpec`.
 
     Attributes:
         text: the name.
         batches: the batches.
-        given: the parameters that are set: none.
+        given: the parameters that the user set: none.
     """
 
     text: str

@@ -1,4 +1,8 @@
-"""Starts a command whose processes record what they train on, and ends as it ends."""
+"""Starts a command whose processes record what they train on, and waits for its end.
+
+The command runs as it would without batchstat: its output, signals and exit code are its own. Only
+PYTHONPATH is longer, so that each Python that it starts loads `recorder/inject/sitecustomize.py`.
+"""
 
 import json
 import os
@@ -34,8 +38,9 @@ class RunFolder:
 
     Attributes:
         path: the folder.
-        run_id: of the run.
-        is_default: whether the user named none, so that the last run's is replaced.
+        run_id: the id of the run.
+        is_default: whether the user named no folder, so that the recording of the last run in the
+            default one is replaced.
     """
 
     path: Path
@@ -44,26 +49,29 @@ class RunFolder:
 
 
 def command_of(words: Sequence[str]) -> tuple[str, ...]:
-    """Return a command as it is started: a script is run by Python.
+    """Return a command as it is started: "train.py --lr 1" becomes "python train.py --lr 1".
 
     Raises:
         OptionError: no command.
-        InputError: one that cannot be found.
+        InputError: a script or program that cannot be found.
     """
     if not words:
         raise OptionError("no command: write what you train with, as batchstat run train.py")
-    first = words[0]
-    if first.endswith(".py"):
-        if not Path(first).is_file():
-            raise InputError(f"no such file: {first}")
+    program = words[0]
+    if program.endswith(".py"):
+        if not Path(program).is_file():
+            raise InputError(f"no such file: {program}")
         return (_python(), *words)
-    if shutil.which(first) is None:
-        raise InputError(f"{first}: no such command: name a script, or a program on the path")
+    if shutil.which(program) is None:
+        raise InputError(f"{program}: no such command: name a script, or a program on the path")
     return tuple(words)
 
 
 def _python() -> str:
-    """Return the Python for a script: this one if it has torch, else the one on the path."""
+    """Return the Python for a script: this one if it has torch, else the one on the path.
+
+    batchstat may be installed apart from the training, as by pipx or uv.
+    """
     if find_spec("torch") is not None:
         return sys.executable
     on_path = shutil.which("python") or shutil.which("python3")
@@ -71,42 +79,51 @@ def _python() -> str:
 
 
 def folder_of(
-    given: str | Path | None, default: Path, words: Sequence[str], run_id: str | None
+    folder: str | Path | None, default: Path, words: Sequence[str], run_id: str | None
 ) -> RunFolder:
-    """Return the folder of a run: several nodes with one id share it.
+    """Return the folder of a run, which all nodes of one run share, and the id of the run.
+
+    Args:
+        folder: the folder that the user named; None for the default one.
+        default: the default folder.
+        words: of the command.
+        run_id: the id that the user named; None for that of the launcher, or one made here.
 
     Raises:
         OptionError: several nodes without an id that all of them know.
         InputError: the folder of another run.
     """
-    # A launcher names a run by the same id on all of its nodes; a job of Slurm may have several.
-    launched = os.environ.get("TORCHELASTIC_RUN_ID")
-    if not launched and os.environ.get("SLURM_STEP_ID"):
-        launched = f"{os.environ.get('SLURM_JOB_ID')}.{os.environ.get('SLURM_STEP_ID')}"
-    run_name = run_id or launched or None
-    if run_name is None and _has_several_nodes(words):
+    # An id that is the same on all nodes: that of torchrun, or of a step of Slurm, since a job of
+    # Slurm may have several steps.
+    launcher_id = os.environ.get("TORCHELASTIC_RUN_ID")
+    if not launcher_id and os.environ.get("SLURM_STEP_ID"):
+        launcher_id = f"{os.environ.get('SLURM_JOB_ID')}.{os.environ.get('SLURM_STEP_ID')}"
+    used_id = run_id or launcher_id or None
+    if used_id is None and _has_several_nodes(words):
         raise OptionError(
             "several nodes without an id of the run: pass --run-id NAME, the same on all of them, "
             "and a folder that all of them can write with -o"
         )
-    path = default if given is None else Path(given)
+    path = default if folder is None else Path(folder)
     # Not Path.exists, which raises OSError for a name that is too long.
-    if given is not None and os.path.lexists(path / RUN_FILE):
+    if folder is not None and os.path.lexists(path / RUN_FILE):
         facts = read_facts(path / RUN_FILE)
-        if run_name is None or not isinstance(facts, dict) or facts.get("id") != run_name:
+        if used_id is None or not isinstance(facts, dict) or facts.get("id") != used_id:
             raise InputError(
                 f"{path.as_posix()}: holds the recording of another run: name another folder with "
                 "-o, or delete it"
             )
-    return RunFolder(path=path, run_id=run_name or secrets.token_hex(8), is_default=given is None)
+    return RunFolder(path=path, run_id=used_id or secrets.token_hex(8), is_default=folder is None)
 
 
 def _has_several_nodes(words: Sequence[str]) -> bool:
-    for place, word in enumerate(words):
+    """Return whether a launcher's flag in a command asks for several nodes, as --nnodes=2 does."""
+    for index, word in enumerate(words):
         flag, _, value = word.partition("=")
         if flag not in _NODES:
             continue
-        value = value or (words[place + 1] if place + 1 < len(words) else "")
+        # The value is in the same word (--nnodes=2), or is the next word (--nnodes 2).
+        value = value or (words[index + 1] if index + 1 < len(words) else "")
         # torchrun takes a range of nodes, too, as in --nnodes 1:4.
         if value.partition(":")[2] or value not in ("", "1"):
             return True
@@ -114,7 +131,11 @@ def _has_several_nodes(words: Sequence[str]) -> bool:
 
 
 def prepare(folder: RunFolder, facts: Mapping[str, Any]) -> None:
-    """Make the folder of a run, without what an earlier one left in it.
+    """Make the folder of a run, without the recording of an earlier run, and write its facts.
+
+    Args:
+        folder: where.
+        facts: what the launcher knows of the run, such as the command.
 
     Raises:
         InputError: it cannot be written.
@@ -126,7 +147,7 @@ def prepare(folder: RunFolder, facts: Mapping[str, Any]) -> None:
             shutil.rmtree(path.resolve())
         path.mkdir(parents=True, exist_ok=True)
         content = {"id": folder.run_id, "created": datetime.now(UTC).isoformat(), **facts}
-        # Else another node of the same run has written it.
+        # Several nodes may share the folder: the first one writes the facts.
         if not (path / RUN_FILE).exists():
             file = os.open(path / RUN_FILE, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
             with os.fdopen(file, "w", encoding="utf-8") as stream:
@@ -138,8 +159,15 @@ def prepare(folder: RunFolder, facts: Mapping[str, Any]) -> None:
 def run_command(
     command: Sequence[str], orders: Orders, environment: Mapping[str, str] | None = None
 ) -> int:
-    """Run a command to its end, with signals passed on to it; return its exit code, or minus the
-    number of the signal that ended it.
+    """Run a command to its end, pass signals on to it, and record its processes.
+
+    Args:
+        command: its words.
+        orders: what its processes record.
+        environment: its environment variables; None for those of this process.
+
+    Returns:
+        Its exit code, or minus the number of the signal that ended it.
 
     Raises:
         InputError: it cannot be started.
@@ -152,27 +180,31 @@ def run_command(
         child = subprocess.Popen(command, env=variables)
     except OSError as error:
         raise InputError(f"cannot start {shlex.join(command)}: {error.strerror}") from None
+    # Python lets the main thread alone handle signals.
     if threading.current_thread() is not threading.main_thread():
-        return child.wait()  # signals come to the main thread alone
+        return child.wait()
     with _signals_of(child):
         return child.wait()
 
 
 @contextmanager
 def _signals_of(child: "subprocess.Popen[bytes]") -> Iterator[None]:
-    """Leave interrupts to a command, and pass other signals on: a terminal sends an interrupt to
-    all processes in its foreground, so that the command has it already.
+    """While a command runs, pass the signals that end or steer a process on to it.
+
+    Interrupts (Ctrl-C) are ignored: a terminal sends them to all processes in its foreground, so
+    that the command has them already, and this process must outlive it to report.
     """
 
-    def passed(number: int, _frame: object) -> None:
+    def pass_on(number: int, _frame: object) -> None:
         child.send_signal(number)
 
+    # Slurm may send SIGUSR1 before a job's time is up. Windows does not have all of them.
     names = ("SIGTERM", "SIGHUP", "SIGUSR1", "SIGUSR2")
     numbers = [getattr(signal, name) for name in names if hasattr(signal, name)]
-    before = {number: signal.signal(number, passed) for number in numbers}
-    before[signal.SIGINT] = signal.signal(signal.SIGINT, signal.SIG_IGN)
+    handlers_before = {number: signal.signal(number, pass_on) for number in numbers}
+    handlers_before[signal.SIGINT] = signal.signal(signal.SIGINT, signal.SIG_IGN)
     try:
         yield
     finally:
-        for number, handler in before.items():
+        for number, handler in handlers_before.items():
             signal.signal(number, handler)

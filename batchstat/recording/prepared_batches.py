@@ -1,4 +1,4 @@
-"""The batches of prepared rows, and what of them was padded before they are batched."""
+"""The batches of a data set that is tokenized already, and what of it is padded before batching."""
 
 from collections.abc import Sequence
 from dataclasses import replace
@@ -20,55 +20,68 @@ from batchstat.recording.prepared_rows import PreparedRows
 def batches_of_rows(
     rows: PreparedRows, collating: Collating, strategy: StrategySpec, settings: Settings
 ) -> GivenBatches:
-    """Return the batches that a strategy makes of rows as they are stored.
+    """Return the batches that a strategy makes of the rows of a data set, as they are stored.
+
+    The strategy plans rows by their stored width, with their padding, as the trainer does. The
+    batches then hold the real samples of these rows.
 
     Args:
-        rows: those of a data set.
-        collating: what its collator does to them.
+        rows: the rows.
+        collating: what the collator does to them.
         strategy: the strategy.
         settings: its settings.
     """
-    inputs = resolve_inputs(np.maximum(rows.widths, 1))
+    inputs = resolve_inputs(np.maximum(rows.widths, 1))  # a plan has no row without a token
+    # The rows are stored: nothing is truncated any more.
     settings = replace(settings, max_length=int(rows.widths.max()))
     request = inputs.request(strategy, settings)
     planned = plan_ranks(make_shares(inputs.samples, request.settings), request)
-    per_row = np.diff(rows.row_offsets)
-    held = planned.records  # one row each, in the sequence of the batches
+    samples_per_row = np.diff(rows.row_offsets)
+    sequence = planned.records  # the stored row of each planned sample, as batches hold them
+    # The samples that each of these rows holds.
     places = np.concatenate(
-        [np.arange(rows.row_offsets[row], rows.row_offsets[row + 1]) for row in held.tolist()]
+        [np.arange(rows.row_offsets[row], rows.row_offsets[row + 1]) for row in sequence.tolist()]
     )
-    ends = offsets_from_sizes(per_row[held])
+    entry_offsets = offsets_from_sizes(samples_per_row[sequence])
     multiple = request.strategy.pad_to_multiple_of
-    row_offsets, batch_offsets, widths = ends, planned.batch_offsets, planned.widths
+    row_offsets, batch_offsets, widths = entry_offsets, planned.batch_offsets, planned.widths
+    # The collator joins the rows of a batch into one, so that each batch has one row; as wide as
+    # all of them together.
     if collating.end_to_end:
-        row_offsets = ends[planned.batch_offsets]
-        totals = offsets_from_sizes(rows.widths[held])[planned.batch_offsets]
+        row_offsets = entry_offsets[planned.batch_offsets]
+        totals = offsets_from_sizes(rows.widths[sequence])[planned.batch_offsets]
         widths = round_up(np.diff(totals), multiple)
         batch_offsets = np.arange(len(widths) + 1)
-    elif collating.width is not None:
+    elif collating.width is not None:  # padding="max_length"
         widths = np.maximum(widths, round_up(collating.width, multiple))
-    of_ranks = [np.flatnonzero(planned.ranks == rank) for rank in range(planned.world_size)]
-    turns = side_by_side(list(map(len, of_ranks)))
+    # Planned batches are in turns of the ranks; `turns` has a column for each rank, −1 where a rank
+    # has no batch, and else the number of a batch.
+    batches_of_ranks = [np.flatnonzero(planned.ranks == rank) for rank in range(planned.world_size)]
+    turns = side_by_side(list(map(len, batches_of_ranks)))
     return GivenBatches(
         places=places,
         row_offsets=row_offsets,
         batch_offsets=batch_offsets,
         widths=widths,
-        turns=np.where(turns < 0, -1, np.concatenate(of_ranks)[turns]),
+        turns=np.where(turns < 0, -1, np.concatenate(batches_of_ranks)[turns]),
         attends_within_samples=collating.end_to_end,
+        # Only where each stored row is one sample would the strategy make these batches again.
         origin=None if rows.is_packed or collating.end_to_end else request,
     )
 
 
 def padding_before_batching(rows: PreparedRows, collating: Collating) -> tuple[str, str]:
-    """Return what is padded before rows are batched, and what takes that out, both in words."""
+    """Return, in words, what is padded before rows are batched and how to remove that; empty where
+    nothing is.
+    """
     if (width := rows.constant_width) is not None:
         return (
             f"every row is padded to {width:,} before batching",
             'remove padding="max_length" where you tokenize',
         )
     if rows.padded_tokens:
-        # What `map(batched=True)` gives a tokenizer at a time is a thousand rows.
+        # With padding=True, to the longest of the 1,000 rows that `map(batched=True)` of datasets
+        # gives the tokenizer at a time.
         return (
             f"rows are padded before batching, with {rows.padded_tokens:,} tokens",
             "remove padding=True where you tokenize, which pads to the longest of a map's batch",
@@ -84,22 +97,22 @@ def padding_before_batching(rows: PreparedRows, collating: Collating) -> tuple[s
 
 
 def faults_of_padding(rows: PreparedRows, collating: Collating) -> Sequence[str]:
-    """Return what is wrong with the padding in a data set, or by its collator."""
-    found = []
+    """Return, in words, what is wrong with the padding in a data set, or with its collator's."""
+    faults = []
     if collating.is_left and rows.is_shifted and rows.trained is not None:
-        # A causal model predicts it from the padding before it; which rows are padded, and so have
-        # one more, is decided batch by batch.
-        found.append(
+        # The first token is then predicted from the padding before it. How many rows of a batch are
+        # padded depends on the batch, so that these tokens are not counted.
+        faults.append(
             "the tokenizer pads on the left: the first token of a row that a collator pads carries "
             "loss too, and is not counted as trained here; set padding_side='right' for training"
         )
     if rows.trained_padding:
-        found.append(
+        faults.append(
             f"{rows.trained_padding:,} tokens of padding carry loss: set their labels to -100"
         )
     if rows.ends_in_padding:
-        found.append(
+        faults.append(
             f"{rows.ends_in_padding:,} of {len(rows.widths):,} rows end in several padding tokens "
             "that the attention mask calls real: they are computed, and counted as text here"
         )
-    return found
+    return faults

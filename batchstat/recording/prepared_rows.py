@@ -1,4 +1,4 @@
-"""The rows of a prepared data set: what of each is stored, real and trained."""
+"""The rows of a data set that is tokenized already: their stored, real and trained tokens."""
 
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
@@ -18,18 +18,18 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class PreparedRows:
-    """Rows of token ids as a trainer holds them.
+    """The rows of token ids in a trainer's data set.
 
     Attributes:
-        widths: (n_rows,) tokens that are stored of each.
-        lengths: (n_samples,) real tokens of each sample; several of a packed row.
-        row_offsets: (n_rows + 1,) samples of each row.
-        trained: (n_samples,) tokens that carry loss; None where no labels say so, or those of a
-            batch are drawn again.
-        is_shifted: whether the model shifts the labels.
-        trained_padding: tokens that are padding by the mask and carry loss.
-        text_lengths: (n_rows,) tokens of each without padding at its end that the mask calls real;
-            of a token that ends texts too, one remains.
+        widths: (n_rows,) stored tokens of each row, padding included.
+        lengths: (n_samples,) real tokens of each sample; a packed row has several samples.
+        row_offsets: (n_rows + 1,) row i holds samples row_offsets[i] to row_offsets[i + 1].
+        trained: (n_samples,) tokens of each sample that carry loss; None where no labels tell, or
+            where they are drawn again in each batch.
+        is_shifted: whether labels equal the token ids, so that the model shifts them by one.
+        trained_padding: number of tokens that the mask calls padding and that carry loss.
+        text_lengths: (n_rows,) tokens of each row up to its last token that is not the padding
+            token, and one more: a text may end in that token once.
     """
 
     widths: Ints
@@ -42,7 +42,7 @@ class PreparedRows:
 
     @property
     def is_packed(self) -> bool:
-        """Whether a row holds several samples."""
+        """Whether any row holds several samples."""
         return len(self.lengths) > len(self.widths)
 
     @property
@@ -52,31 +52,36 @@ class PreparedRows:
 
     @property
     def ends_in_padding(self) -> int:
-        """Rows that end in padding tokens which the mask calls real; 0 where few do: a text may end
-        in several tokens that pad elsewhere.
+        """Number of rows that end in several padding tokens although the mask calls them real.
+
+        0 where less than a quarter do: a text may end in several of that token.
         """
         rows = int(np.count_nonzero(self.text_lengths < self.widths))
         return 0 if self.is_masked or rows < GUESSED * len(self.widths) else rows
 
     @property
     def is_masked(self) -> bool:
-        """Whether a mask leaves padding out, or rows hold samples."""
+        """Whether real tokens are told apart from padding: by a mask, or by packed samples."""
         return self.is_packed or bool(self.padded_tokens)
 
     @property
     def constant_width(self) -> int | None:
-        """Tokens to which every row is padded; None if they differ, or none is."""
+        """Tokens to which every row is padded; None if widths differ, or nothing is padded."""
         width = int(self.widths[0])
         return width if self.padded_tokens and bool((self.widths == width).all()) else None
 
 
 def why_unreadable(dataset: Any) -> str:
-    """Return why the rows of a data set cannot be read without iterating it; empty if they can."""
-    if type(dataset).__module__.partition(".")[0] != "datasets":
+    """Return why the rows of a data set cannot be read from its table; empty if they can.
+
+    Rows are read from the Arrow table of a `datasets.Dataset`, since to iterate it takes longer and
+    may run code of the user's.
+    """
+    if type(dataset).__module__.partition(".")[0] != "datasets":  # a class of the user's own
         return "the data set makes its samples itself"
-    if not hasattr(dataset, "data"):
+    if not hasattr(dataset, "data"):  # an IterableDataset has no table
         return "the data set is a stream"
-    if (dataset.format or {}).get("type") == "custom":
+    if (dataset.format or {}).get("type") == "custom":  # by set_transform
         return "the data set transforms its samples on the fly"
     if "input_ids" not in dataset.column_names:
         return "the data set has no column input_ids"
@@ -84,38 +89,43 @@ def why_unreadable(dataset: Any) -> str:
 
 
 def prepared_rows(dataset: Any, collating: Collating) -> PreparedRows | None:
-    """Return the rows of a `datasets.Dataset`; None where labels and ids have other lengths, as an
-    encoder and a decoder have.
+    """Return the rows of a `datasets.Dataset`.
+
+    None where labels and ids of a row differ in number, as those of a decoder and an encoder do.
 
     Raises:
         InputError: there is no row.
     """
-    columns = ("input_ids", "attention_mask", "labels", "seq_lengths")
-    held = [name for name in columns if name in dataset.column_names]
-    table: pa.Table = dataset.select_columns(held).with_format("arrow")[:]
+    known_columns = ("input_ids", "attention_mask", "labels", "seq_lengths")
+    columns = [name for name in known_columns if name in dataset.column_names]
+    # `[:]` applies a selection or shuffling of the data set, which its bare table does not have.
+    table: pa.Table = dataset.select_columns(columns).with_format("arrow")[:]
     if not len(table):
         raise InputError("the trainer's data set has no row: check what filters it")
-    offsets, ids = _flat(table, "input_ids")
+    offsets, ids = _flattened(table, "input_ids")
     label_offsets, labels = _labels(table, collating, offsets, ids)
     if not np.array_equal(label_offsets, offsets):
         return None
     is_real = np.ones(len(ids), dtype=bool)
-    if collating.reads_mask and "attention_mask" in held:
-        is_real = _flat(table, "attention_mask")[1] != 0
+    if collating.reads_mask and "attention_mask" in columns:
+        is_real = _flattened(table, "attention_mask")[1] != 0
+    # A sample for each row, of its real tokens.
     row_offsets: Ints = np.arange(len(offsets))
-    lengths, sample_edges = _sums(is_real, offsets), offsets
+    lengths, sample_edges = _group_counts(is_real, offsets), offsets
     # TRL's pack_dataset adds this column: the lengths of the samples in each row.
-    if "seq_lengths" in held:
-        row_offsets, lengths = _flat(table, "seq_lengths")
+    if "seq_lengths" in columns:
+        row_offsets, lengths = _flattened(table, "seq_lengths")
         sample_edges = offsets_from_sizes(lengths)
     is_shifted = labels is None or bool(((labels == IGNORED) | (labels == ids)).all())
     trained, trained_padding = None, 0
     if labels is not None:
         has_loss = labels != IGNORED
-        if is_shifted:  # nothing predicts the first token of a row, or of a sample in one
+        # Nothing predicts the first token of a row, or of a sample in it: its label does not count.
+        # An empty row or sample has no first token.
+        if is_shifted:
             for edges in (offsets, sample_edges):
                 has_loss[edges[:-1][np.diff(edges) > 0]] = False
-        trained = _sums(has_loss, sample_edges)
+        trained = _group_counts(has_loss, sample_edges)
         trained_padding = int(np.count_nonzero(has_loss & ~is_real))
     return PreparedRows(
         widths=np.diff(offsets),
@@ -131,36 +141,50 @@ def prepared_rows(dataset: Any, collating: Collating) -> PreparedRows | None:
 def _labels(
     table: "pa.Table", collating: Collating, offsets: Ints, ids: Ints
 ) -> tuple[Ints, Ints | None]:
-    """Return (n + 1,) offsets of the labels of rows, and these; None where nothing says them."""
+    """Return (n_rows + 1,) offsets of the labels of rows, and all labels one after the other.
+
+    Args:
+        table: of the data set.
+        collating: what the collator makes labels of.
+        offsets: (n_rows + 1,) offsets of the token ids of rows.
+        ids: all token ids one after the other.
+
+    Returns:
+        The offsets and the labels; None for labels that nothing tells before a batch is made.
+    """
     if collating.labels == "ids but padding":
         # DataCollatorForLanguageModeling of transformers ignores that id wherever it stands, in
         # texts too.
         return offsets, np.where(ids == collating.pad_token_id, IGNORED, ids)
-    # A column of numbers has labels of rows.
+    # Lists are labels of tokens; a column of numbers has one for each row, as of a classification.
     if collating.labels != "random" and "labels" in table.column_names:
         kind = str(table.schema.field("labels").type)
         if kind.startswith(("list<", "large_list<")):
-            return _flat(table, "labels")
+            return _flattened(table, "labels")
     return offsets, ids if collating.labels == "column or ids" else None
 
 
 def _text_lengths(ids: Ints, offsets: Ints, pad_token_id: int | None) -> Ints:
-    """Return (n,) tokens of each row, without those but one that it ends in if they are all what
-    pads: one may end a text.
+    """Return (n_rows,) the tokens of each row without the padding tokens at its end, but for one:
+    a text may end in that token. `7 8 0 0 0` with pad_token_id 0 -> 3.
     """
     sizes = np.diff(offsets)
     if pad_token_id is None or not len(ids):
         return sizes
-    # The place of the last other token before each place, or -1.
-    others = np.where(ids == pad_token_id, -1, np.arange(len(ids)))
-    last = np.maximum.accumulate(others)[np.maximum(offsets[1:] - 1, 0)]
+    # For each token, its own place; -1 for a padding token.
+    text_places = np.where(ids == pad_token_id, -1, np.arange(len(ids)))
+    # The last text token up to the end of each row; before its beginning if it has none.
+    last = np.maximum.accumulate(text_places)[np.maximum(offsets[1:] - 1, 0)]
     without_padding = np.maximum(last + 1 - offsets[:-1], 0)
-    found: Ints = np.minimum(without_padding + 1, sizes)
-    return found
+    with_one: Ints = np.minimum(without_padding + 1, sizes)
+    return with_one
 
 
-def _flat(table: "pa.Table", name: str) -> tuple[Ints, Ints]:
-    """Return (n + 1,) offsets of the lists of a column, and their numbers."""
+def _flattened(table: "pa.Table", name: str) -> tuple[Ints, Ints]:
+    """Return (n_rows + 1,) offsets of the lists in a column, and their numbers one after the other.
+
+    A null is an empty list.
+    """
     import pyarrow.compute as pc
 
     sizes = pc.list_value_length(table[name]).fill_null(0).to_numpy()
@@ -168,8 +192,11 @@ def _flat(table: "pa.Table", name: str) -> tuple[Ints, Ints]:
     return offsets_from_sizes(sizes.astype(np.int64)), values.astype(np.int64)
 
 
-def _sums(marks: npt.NDArray[np.bool_], offsets: Ints) -> Ints:
-    """Return (n,) how many are set in each group, which may be empty."""
-    ends = offsets_from_sizes(marks.astype(np.int64))
-    found: Ints = ends[offsets[1:]] - ends[offsets[:-1]]
-    return found
+def _group_counts(marks: npt.NDArray[np.bool_], offsets: Ints) -> Ints:
+    """Return (n_groups,) how many marks are set in each group, marks[offsets[i] : offsets[i + 1]].
+
+    A group may be empty, which `lengths.exact.sums` does not allow.
+    """
+    set_before = offsets_from_sizes(marks.astype(np.int64))  # marks that are set before each place
+    counts: Ints = set_before[offsets[1:]] - set_before[offsets[:-1]]
+    return counts

@@ -1,4 +1,4 @@
-"""The batches of a recording as samples and as a plan of these, in the steps that were made."""
+"""The batches of a recording as samples and as a strategy of these, in the steps that were made."""
 
 from collections import deque
 from collections.abc import Mapping, Sequence
@@ -16,14 +16,14 @@ from batchstat.recording.recording import RecordedBatch, RecordedRank, Recording
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class RecordedBatches:
-    """The batches of an epoch of a recording.
+    """The batches of the first epoch of a recording.
 
     Attributes:
         collated: the samples, and the batches of these.
-        per_step: batches of a step on each rank, the most of any.
-        is_numbered: whether samples are told apart by their numbers.
-        draws_again: whether that is not so since a sampler draws samples more than once.
-        epochs: how many epochs were recorded; the first is what is described.
+        per_step: the most batches that a step has on a rank.
+        is_numbered: whether samples are told apart by their numbers, so that each is there once.
+        draws_again: whether they are not, since a sampler draws samples more than once.
+        epochs: how many epochs were recorded.
     """
 
     collated: CollatedBatches
@@ -44,20 +44,23 @@ def batches_of(recording: Recording) -> RecordedBatches:
     if not recording.ranks:
         raise InputError(f"{name}: nothing was recorded: {recording.why_nothing}")
     epochs = [_epochs(rank) for rank in number_dispatched(recording.ranks)]
-    firsts = [each[0] for each in epochs]
+    # The batches of the first epoch on each rank.
+    firsts = [epochs_of_rank[0] for epochs_of_rank in epochs]
     _check_steps(name, recording, firsts)
-    # Forwards of one backward have widths of their own, as if they were batches of a step.
+    # Each part, what one forward computed, with the sample numbers of its rows. A backward may have
+    # several forwards, each with a width of its own: here each counts as a batch of the step.
     parts = [
         (part, None if batch.numbers is None else batch.numbers[place])
         for rank in firsts
         for batch in rank
         for place, part in enumerate(batch.parts)
     ]
-    turns, per_step = _turns(firsts)
-    # In the sequence of training, so that the first samples are those of the first step.
-    is_made = turns >= 0
-    parts = [parts[place] for place in turns[is_made]]
-    turns[is_made] = np.arange(len(parts))
+    turns, per_step = _batches_in_turns(firsts)
+    # `parts` has all batches of rank 0 first, `turns` says which of them are computed together.
+    # From here on they are in the sequence of training: those of the first turn first.
+    has_batch = turns >= 0
+    parts = [parts[place] for place in turns[has_batch]]
+    turns[has_batch] = np.arange(len(parts))
     trainer = recording.ranks[0].trainer
     has_decoder = bool(trainer and trainer["has_decoder"])
     collated = as_collated(name, [part for part, _ in parts], has_decoder, is_recorded=True)
@@ -65,13 +68,15 @@ def batches_of(recording: Recording) -> RecordedBatches:
     numbers = _numbers([numbers for _, numbers in parts], collated)
     draws_again, numbered = False, None
     if numbers is not None:
-        # Where more samples come again than fill up the last batches of all ranks, a sampler draws
-        # with replacement, and to compute each sample once would be another training. The forwards
-        # of one batch have the same samples, though, each in a form of its own.
-        rows = int(np.diff(collated.batches.batch_offsets).max())
+        # Some samples come again to fill up the last batch of each rank. If more do, the sampler
+        # draws with replacement: a plan that computes each sample once would be another training.
+        # Not where a batch has several forwards, which have the same samples, as the two texts of a
+        # pair.
+        batch_size = int(np.diff(collated.batches.batch_offsets).max())
         is_alone = len(parts) == sum(map(len, firsts))
-        draws_again = is_alone and len(numbers) - len(distinct(numbers)[0]) > rows * len(firsts)
-        numbered = None if draws_again else _numbered(collated, numbers)
+        repeats = len(numbers) - len(distinct(numbers)[0])
+        draws_again = is_alone and repeats > batch_size * len(firsts)
+        numbered = None if draws_again else _with_each_sample_once(collated, numbers)
     return RecordedBatches(
         collated=collated if numbered is None else numbered,
         per_step=per_step,
@@ -82,26 +87,33 @@ def batches_of(recording: Recording) -> RecordedBatches:
 
 
 def number_dispatched(ranks: Sequence[RecordedRank]) -> Sequence[RecordedRank]:
-    """Return the same with the sample numbers of rows that a dispatcher of accelerate cut out of
-    the batches of the first rank: by their digests, in the sequence of training.
+    """Return the ranks, with sample numbers where accelerate's dispatcher handed out their batches.
+
+    Its first rank reads every batch, and recorded the number and the digest of each sample in it.
+    It then sends each rank some rows, whose digests that rank recorded. So a row has the number of
+    its digest; equal samples get their numbers in the sequence of training.
     """
+    # digest -> (epoch, sample number) of every sample with it, in the sequence of training.
     handed: dict[str, deque[tuple[int, int]]] = {}
     for rank in ranks:
         for epoch, numbers, digests in rank.handed:
             for number, digest in zip(numbers, digests, strict=False):
                 handed.setdefault(digest, deque()).append((epoch, number))
-    if not handed:
+    if not handed:  # no dispatcher
         return ranks
-    made: list[list[RecordedBatch]] = [[] for _ in ranks]
-    each = [(batch, place) for place, rank in enumerate(ranks) for batch in rank.batches]
-    for batch, place in sorted(each, key=lambda pair: pair[0].step):
-        made[place].append(_numbered_by_digests(batch, handed))
-    return [replace(rank, batches=batches) for rank, batches in zip(ranks, made, strict=True)]
+    numbered: list[list[RecordedBatch]] = [[] for _ in ranks]
+    all_batches = [(batch, place) for place, rank in enumerate(ranks) for batch in rank.batches]
+    for batch, place in sorted(all_batches, key=lambda pair: pair[0].step):
+        numbered[place].append(_find_numbers(batch, handed))
+    return [replace(rank, batches=batches) for rank, batches in zip(ranks, numbered, strict=True)]
 
 
-def _numbered_by_digests(
+def _find_numbers(
     batch: RecordedBatch, handed: Mapping[str, deque[tuple[int, int]]]
 ) -> RecordedBatch:
+    """Return a batch with the sample numbers of its digests, taken out of `handed`; as it is where
+    one of them was not handed out.
+    """
     if not all(digest in handed for digests in batch.digests for digest in digests):
         return batch
     epochs: list[int] = []
@@ -109,32 +121,32 @@ def _numbered_by_digests(
     for digests in batch.digests:
         numbers.append([])
         for digest in digests:
-            waiting = handed[digest]
-            # The last sample of a digest comes again where an epoch is filled up.
-            epoch, number = waiting.popleft() if len(waiting) > 1 else waiting[0]
+            same_digest = handed[digest]
+            # The last one stays: a dispatcher fills up the last batch of an epoch with samples that
+            # were handed out before.
+            epoch, number = same_digest.popleft() if len(same_digest) > 1 else same_digest[0]
             epochs.append(epoch)
             numbers[-1].append(number)
     return replace(batch, numbers=numbers, epoch=epochs[0]) if epochs else batch
 
 
 def _epochs(rank: RecordedRank) -> list[list[RecordedBatch]]:
-    """Return the batches of each epoch: each has an iterator of its own. All are one epoch where
-    that is not known of any, or where several loaders take turns. A batch of which it is not known
-    belongs to that of the one before.
-    """
+    """Return the batches of each epoch: those that one iterator of a loader handed out."""
     known = [batch.epoch for batch in rank.batches if batch.epoch is not None]
+    # Without a loader, or where several loaders take turns, all are one epoch.
     if not known or known != sorted(known):
         return [list(rank.batches)]
-    made: dict[int, list[RecordedBatch]] = {}
+    by_epoch: dict[int, list[RecordedBatch]] = {}
     epoch = known[0]
     for batch in rank.batches:
+        # A batch without a known epoch belongs to that of the one before.
         epoch = epoch if batch.epoch is None else batch.epoch
-        made.setdefault(epoch, []).append(batch)
-    return list(made.values())
+        by_epoch.setdefault(epoch, []).append(batch)
+    return list(by_epoch.values())
 
 
 def _check_steps(name: str, recording: Recording, firsts: list[list[RecordedBatch]]) -> None:
-    """Raise InputError if ranks have different numbers of steps."""
+    """Raise InputError if ranks have different numbers of steps in the first epoch."""
     steps = {
         rank.rank: len({batch.step for batch in batches})
         for rank, batches in zip(recording.ranks, firsts, strict=True)
@@ -147,49 +159,63 @@ def _check_steps(name: str, recording: Recording, firsts: list[list[RecordedBatc
         )
 
 
-def _turns(firsts: list[list[RecordedBatch]]) -> tuple[Ints, int]:
-    """Return (n_turns, world_size) the batch of each rank in each turn, −1 where it has none, so
-    that each step has as many turns as the longest; and that number.
+def _batches_in_turns(firsts: list[list[RecordedBatch]]) -> tuple[Ints, int]:
+    """Line up the batches that ranks compute at the same time. A batch is the number of its part,
+    counted through all batches of rank 0, then those of rank 1, and so on.
+
+    Args:
+        firsts: the batches of the first epoch on each rank.
+
+    Returns:
+        (n_turns, world_size) the batch of each rank in each turn; and the turns of a step, as many
+        as the longest step has batches. Where a step has fewer, −1 stands for no batch.
     """
-    of_steps: list[dict[int, list[int]]] = []
+    # For each rank, the batches of each of its steps.
+    ranks_steps: list[dict[int, list[int]]] = []
     place = 0
     for rank in firsts:
-        own: dict[int, list[int]] = {}
+        steps: dict[int, list[int]] = {}
         for batch in rank:
-            here = own.setdefault(batch.step, [])
-            here += range(place, place + len(batch.parts))
+            steps.setdefault(batch.step, []).extend(range(place, place + len(batch.parts)))
             place += len(batch.parts)
-        of_steps.append(own)
-    per_step = max(len(places) for own in of_steps for places in own.values())
+        ranks_steps.append(steps)
+    per_step = max(len(places) for steps in ranks_steps for places in steps.values())
     columns = []
-    for own in of_steps:
-        rows = [places + [-1] * (per_step - len(places)) for places in own.values()]
+    for steps in ranks_steps:
+        rows = [places + [-1] * (per_step - len(places)) for places in steps.values()]
         columns.append(np.array(rows, dtype=np.int64).reshape(-1))
     return np.stack(columns, axis=1), per_step
 
 
 def _numbers(of_parts: Sequence[Sequence[int] | None], collated: CollatedBatches) -> Ints | None:
-    """Return the number of each sample; None where they are not known of each row."""
+    """Return (n_samples,) the number of each sample, in the sequence of training; None where not
+    every row is a sample with a known number.
+    """
     if collated.batches.packs_rows or any(each is None for each in of_parts):
         return None
     numbers = np.array([number for each in of_parts for number in each or ()], dtype=np.int64)
     return numbers if len(numbers) == len(collated.samples.lengths) else None
 
 
-def _numbered(collated: CollatedBatches, numbers: Ints) -> CollatedBatches | None:
-    """Return the same with each sample once, by its number, in the sequence in which they came;
-    None where a number has had several lengths.
+def _with_each_sample_once(collated: CollatedBatches, numbers: Ints) -> CollatedBatches | None:
+    """Return the batches with each sample number as one sample, however often it was computed.
+
+    Samples are in the sequence in which they first came: numbers [7, 2, 7] are samples 7 and 2, and
+    the batches hold places [0, 1, 0]. None where a sample had several lengths.
     """
     samples = collated.samples
-    _, first, by_number = np.unique(numbers, return_index=True, return_inverse=True)
-    sequence = np.argsort(first)
-    first, places = first[sequence], np.argsort(sequence)[by_number]
-    lengths = samples.lengths[first]
+    # Sorted by number: where each first came; and for each entry, which number it is.
+    _, first_entries, by_number = np.unique(numbers, return_index=True, return_inverse=True)
+    # The same by when they came. argsort of an order gives the rank of each in it.
+    sequence = np.argsort(first_entries)
+    first_entries, places = first_entries[sequence], np.argsort(sequence)[by_number]
+    lengths = samples.lengths[first_entries]
+    # A sample may be cut or augmented at random each time.
     if not np.array_equal(lengths[places], samples.lengths):
         return None
-    trained = None if samples.trained is None else samples.trained.take(first)
+    trained = None if samples.trained is None else samples.trained.take(first_entries)
     return replace(
         collated,
-        samples=Samples(lengths, np.arange(len(first)), trained=trained),
+        samples=Samples(lengths, np.arange(len(first_entries)), trained=trained),
         batches=replace(collated.batches, places=places),
     )

@@ -1,5 +1,7 @@
-"""The lines of a recording, as `recorder/` writes them: what is read is held against this first, so
-that edited lines are refused and not counted.
+"""The lines of a recording, as `recorder/` writes them, as models of pydantic.
+
+Whatever is read of a recording is checked against them first, so that lines that somebody edited
+are refused and not counted. A key has the same short name in the file.
 """
 
 from typing import Annotated, Any, Literal
@@ -10,7 +12,7 @@ from pydantic import model_validator as validates
 from batchstat.recording.recorder.lines import nested
 
 Lengths = list[NonNegativeInt | list[NonNegativeInt]]
-"""A number of each row; a list of numbers where it holds several samples."""
+"""For each row a number of tokens, or a list of numbers where the row holds several samples."""
 
 
 class _Line(BaseModel):
@@ -19,7 +21,7 @@ class _Line(BaseModel):
 
 
 class _Part(_Line):
-    """What a forward computes, by `lines.part_of`."""
+    """What a forward computes, as `recorder.lines.part_of` writes it."""
 
     w: Annotated[list[PositiveInt], Field(min_length=1)]
     by: str
@@ -35,13 +37,15 @@ class _Part(_Line):
 
     @validates(mode="after")
     def _agrees(self) -> "_Part":
+        """Check that all lists have as many rows, and no row more tokens than its width."""
         rows = self.rows if self.n is None else len(self.n)
-        numbers = [each for each in (self.y, self.decoder, self.ends, self.labelled) if each]
-        if not rows or any(len(each) != rows for each in numbers):
+        lists_of_rows = [each for each in (self.y, self.decoder, self.ends, self.labelled) if each]
+        if not rows or any(len(numbers) != rows for numbers in lists_of_rows):
             raise ValueError("numbers of other rows")
         lengths, trained = nested(self.n or []), nested(self.y)
         if any(sum(row) > sum(self.w) for row in lengths):
             raise ValueError("more tokens than its width")
+        # Lengths and trained tokens of the same samples, where the line has both.
         is_both = self.n is not None and "y" in self.model_fields_set
         if is_both and list(map(len, trained)) != list(map(len, lengths)):
             raise ValueError("trained tokens of other samples")
@@ -54,6 +58,8 @@ _Calls = Annotated[list[NonNegativeInt], Field(min_length=2, max_length=2)]
 
 
 class _Read(_Line):
+    """A batch, computed or only read: samples of each part by their numbers or digests."""
+
     parts: _Parts
     epoch: NonNegativeInt | None = None
     numbers: _Numbers | None = None
@@ -61,8 +67,9 @@ class _Read(_Line):
 
     @validates(mode="after")
     def _agrees(self) -> "_Read":
-        for each in (self.numbers, self.digests or None):
-            if each is not None and len(each) != len(self.parts):
+        """Check that numbers and digests, where they are there, are of as many parts."""
+        for samples_of_parts in (self.numbers, self.digests or None):
+            if samples_of_parts is not None and len(samples_of_parts) != len(self.parts):
                 raise ValueError("samples of other forwards")
         return self
 

@@ -1,9 +1,9 @@
-"""The times of a recorded run as a calibration, by the model of `calibrate`.
+"""The times of a recorded run as a calibration, in the form that `calibrate` measures.
 
-What a run took holds all that a step of it does, so that nothing has to be known of its ranks, how
-they communicate, or what a step accumulates. It was not made to be measured, though: batches come
-as they come, and some meet a stall. So batches of about the same size are one point, at the median
-of what they took.
+The times of a run include all that its steps do, so that nothing has to be known of its ranks, how
+they communicate, or what a step accumulates. Its batches were not made to be measured, though: they
+have any size, and some met a stall. So batches of about the same size are one point, whose seconds
+are a median.
 """
 
 import os
@@ -31,13 +31,15 @@ from batchstat.recording.recorder.read_batches import ReadBatch
 from batchstat.recording.recording import RecordedRank, Recording, read_recording
 from batchstat.storage.addresses import local_path
 
-_PER_POINT = 5
-"""Batches of a point at least, so that a stall is not its median."""
+_BATCHES_PER_POINT = 5
+"""Batches of a point at least, so that a stalled one is not its median."""
 _LEAST_POINTS, _MOST_POINTS = 4, 24
-"""One more than the coefficients of a batch's time; more than these do not make it better known."""
+"""The fit of a batch's time has 3 coefficients, and needs a point more; above 24 points it gains
+nothing.
+"""
 _LEAST_SPREAD = 1.5
-"""Tokens of the largest point / of the smallest, below which what a token costs cannot be told from
-what a batch costs.
+"""Tokens of the largest point / tokens of the smallest. Below it the time of a token and the fixed
+time of a batch cannot be told apart.
 """
 
 
@@ -49,7 +51,13 @@ class _Timed(NamedTuple):
 
 
 def read_calibration(calibration: Calibration | str | Path) -> tuple[Calibration, str | None]:
-    """Return a calibration and its file, by that file or the folder of a recorded run.
+    """Read a calibration from its file, or make one of the folder of a recorded run.
+
+    Args:
+        calibration: a file or a folder, or a calibration, which is returned as it is.
+
+    Returns:
+        The calibration, and the file or folder; None where it was given as it is.
 
     Raises:
         InputError: a file that cannot be read, or a recorded run whose times cannot be used.
@@ -59,14 +67,14 @@ def read_calibration(calibration: Calibration | str | Path) -> tuple[Calibration
     path: str | Path = calibration
     if hasattr(path, "open") or isinstance(path, str):
         path = local_path(path)
-    # Path.is_dir raises OSError for a name that is too long; a calibration says what it is.
+    # Not Path.is_dir, which raises OSError for a name that is too long.
     is_run = isinstance(path, Path) and os.path.isdir(path)  # noqa: PTH112
     found = recorded_calibration(read_recording(Path(path))) if is_run else load_calibration(path)
     return found, Path(path).as_posix()
 
 
 def times_of(recording: Recording) -> Calibration | None:
-    """Return what batches took in a recorded run; None where that cannot be told."""
+    """Return the times of a recorded run as a calibration; None where they cannot be used."""
     try:
         return recorded_calibration(recording)
     except InputError:
@@ -74,14 +82,14 @@ def times_of(recording: Recording) -> Calibration | None:
 
 
 def recorded_calibration(recording: Recording) -> Calibration:
-    """Return what batches took in a recorded run.
+    """Return the times of a recorded run as a calibration.
 
     The seconds of a batch are those of its forward and backward on the rank that computes most,
-    since the others wait for it; those of a step are what else it took, from the end of the one
-    before: loading, communication and the optimizer's update.
+    since the others wait for it. The seconds of an update are what else a step took since the end
+    of the one before it: loading, communication and the optimizer's update.
 
     Raises:
-        InputError: nothing was computed or too little, all batches are about as large, have several
+        InputError: too little was computed, all batches are about as large or have several
             forwards, or their times are too far from the fitted ones.
     """
     name = recording.folder.as_posix()
@@ -94,8 +102,8 @@ def recorded_calibration(recording: Recording) -> Calibration:
             f"{name} has no times of batches: a backward computes several forwards: measure them "
             "with batchstat calibrate"
         )
-    batches, updates = _times(recording.ranks)
-    if not updates:
+    batches, updates = _timed_batches_and_updates(recording.ranks)
+    if not updates:  # the first step is not counted
         raise InputError(f"{name} has no times: fewer than two steps were computed")
     points = _points(name, batches, median(updates))
     first = recording.ranks[0]
@@ -121,27 +129,34 @@ def recorded_calibration(recording: Recording) -> Calibration:
     )
 
 
-def _times(ranks: Sequence[RecordedRank]) -> tuple[list[_Timed], list[float]]:
-    """Return what was timed after the first step, which prepares what later ones find: of each turn
-    of the ranks the batch that the others wait for, and the seconds of each step beyond these.
+def _timed_batches_and_updates(ranks: Sequence[RecordedRank]) -> tuple[list[_Timed], list[float]]:
+    """Return the timed batches of all steps but the first, and the seconds of each step beyond its
+    batches.
+
+    In each turn of the ranks, only the largest batch counts: the other ranks wait for it. The first
+    step is left out, since it also allocates memory and compiles what later steps use.
     """
-    of_ranks = [_computed_steps(rank) for rank in ranks]
+    steps_of_ranks = [_computed_steps(rank) for rank in ranks]
+    # From the end of one step to the end of the next.
     periods = [after - before for before, after in pairwise(ranks[0].step_ends)]
     batches: list[_Timed] = []
     updates: list[float] = []
     for step, period in enumerate(periods, 1):
-        turns = zip_longest(*(steps.get(step, []) for steps in of_ranks))
-        slowest = [
-            max(filter(None, turn), key=lambda each: (each.shape.tokens, each.shape.pairs))
+        # The first batch of the step on all ranks, then the second, and so on; None where a rank
+        # has no more.
+        turns = zip_longest(*(steps.get(step, []) for steps in steps_of_ranks))
+        largest = [
+            max(filter(None, turn), key=lambda timed: (timed.shape.tokens, timed.shape.pairs))
             for turn in turns
         ]
-        batches += slowest
-        updates.append(max(0.0, period - sum(each.seconds for each in slowest)))
+        batches += largest
+        # A step ends on rank 0, and its batches may be of others: the difference may be below 0.
+        updates.append(max(0.0, period - sum(timed.seconds for timed in largest)))
     return batches, updates
 
 
 def _computed_steps(rank: RecordedRank) -> dict[int, list[_Timed]]:
-    """Return the batches of each step that was computed, counted from the first one."""
+    """Return the timed batches of each computed step; the first step that was recorded is 0."""
     steps: dict[int, list[_Timed]] = {}
     for batch in rank.batches:
         if batch.began is not None and batch.ended is not None:
@@ -153,38 +168,44 @@ def _computed_steps(rank: RecordedRank) -> dict[int, list[_Timed]]:
 
 
 def _samples_per_row(part: ReadBatch) -> int:
-    """Return how many equal samples of a row have as many pairs of tokens as those that it has."""
+    """Return the number of equal samples in each row that would give a packed batch its number of
+    pairs of tokens, which attention computes within samples: 1 where rows are not packed.
+    """
     if part.real is None or all(len(row) == 1 for row in part.real):
         return 1
-    squares = sum(length**2 for row in part.real for length in row)
+    squares = sum(length**2 for row in part.real for length in row)  # pairs of tokens
+    # n equal samples of a row have n x (width / n)^2 = width^2 / n pairs.
     return max(1, round(part.rows * part.width**2 / squares)) if squares else 1
 
 
 def _points(name: str, timed: list[_Timed], update: float) -> tuple[Point, ...]:
-    """Return batches of about as many tokens as a point each.
+    """Group batches of about as many tokens, and return a point of the calibration for each group.
 
     Args:
-        name: of the recording, for messages.
+        name: the folder of the recording, for messages.
         timed: the batches.
         update: seconds of an optimizer's update.
 
     Raises:
         InputError: too few batches, or all of about the same size.
     """
-    batches = sorted(timed, key=lambda each: (each.shape.tokens, each.shape.width))
-    number = min(len(batches) // _PER_POINT, _MOST_POINTS)
+    batches = sorted(timed, key=lambda batch: (batch.shape.tokens, batch.shape.width))
+    number = min(len(batches) // _BATCHES_PER_POINT, _MOST_POINTS)
     if number < _LEAST_POINTS:
         raise InputError(
             f"{name} has times of {counted(len(batches), 'batch', 'batches')} after its first "
-            f"step: record at least {_LEAST_POINTS * _PER_POINT}"
+            f"step: record at least {_LEAST_POINTS * _BATCHES_PER_POINT}"
         )
-    # Of what its size should take, so that a point is at the size of its largest batch.
-    tokens = np.array([each.shape.tokens for each in batches], dtype=np.float64)
-    pairs = np.array([each.shape.pairs for each in batches], dtype=np.float64)
-    took = np.array([max(each.seconds, 1e-6) for each in batches])  # a clock may not have moved
+    # A point has the size of the largest batch of its group. The batches of a group differ in size,
+    # so their seconds are compared as a share of what their size should take by a fit of all.
+    tokens = np.array([batch.shape.tokens for batch in batches], dtype=np.float64)
+    pairs = np.array([batch.shape.pairs for batch in batches], dtype=np.float64)
+    # At least a microsecond: a coarse clock may not have moved.
+    times = np.array([max(batch.seconds, 1e-6) for batch in batches])
+    # Time = a + b x tokens + c x pairs; divided by the seconds, so that relative errors are least.
     columns = np.stack([np.ones(len(batches)), tokens, pairs], axis=1)
-    fitted = columns @ non_negative_least_squares(columns / took[:, None], np.ones(len(batches)))
-    ratios = took / fitted
+    fitted = columns @ non_negative_least_squares(columns / times[:, None], np.ones(len(batches)))
+    ratios = times / fitted
     groups = np.array_split(np.arange(len(batches)), number)
     small, large = batches[groups[0][-1]].shape, batches[groups[-1][-1]].shape
     if large.tokens < _LEAST_SPREAD * small.tokens:

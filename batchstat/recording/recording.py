@@ -21,18 +21,19 @@ RUN_FILE = "run.json"
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class RecordedBatch:
-    """A batch that a rank computed, or in a dry run only read.
+    """A batch that a rank computed, or in a dry run only read: the forwards of one backward.
 
     Attributes:
-        step: its step.
-        parts: what its forwards compute, one for each.
-        epoch: which iterator of a loader handed it out; None where none is known to have.
-        numbers: sample numbers of the rows of each part; None where they are not known.
-        digests: of the samples of each part.
-        began: seconds when its first forward began; None if it was not computed.
-        ended: seconds when its backward ended.
-        is_counted: whether the forward was given the number of trained tokens of its step.
-        is_step_counted: whether the Trainer's step was given it.
+        step: the number of its step.
+        parts: what its forwards compute: one part for each set of token ids.
+        epoch: the number of the iterator of a loader that handed it out; None where it is unknown.
+        numbers: for each part, the sample numbers of its rows; None where they are not known.
+        digests: for each part, digests of its samples, which stand in for unknown numbers.
+        began: when its first forward began, in seconds since the process began to write; None if
+            it was not computed.
+        ended: when its backward ended, likewise.
+        is_counted: whether the model divides the loss by the number of trained tokens of the step.
+        is_step_counted: whether the Trainer gave its step that number.
     """
 
     step: int
@@ -52,19 +53,20 @@ class RecordedRank:
 
     Attributes:
         rank: its rank.
-        world_size: how many there were.
-        begun: its first line: versions of Python and torch, the program.
-        batches: in their sequence.
+        world_size: the number of ranks of its training.
+        begun: its first line: the versions of Python and torch, the program.
+        batches: its batches, in their sequence.
         device: the name of the device that computed them; empty where none did.
-        step_ends: seconds when each step ended.
-        skipped: steps that a scaler skipped.
+        step_ends: when each step ended, in seconds since the process began to write.
+        skipped: number of steps that a scaler of gradients skipped.
         trainer: what its Trainer said of itself; None without one.
-        handed: epoch, sample numbers and digests of batches that a dispatcher cut for all ranks.
-        later_trainings: how often a Trainer trained after that.
-        why_ended: how it ended; empty where it did not say.
-        is_planned: whether it was ended as the run was to do.
-        why_partly: why a dry run has not read an epoch; empty if it has.
-        unused: calls and tokens of forwards without gradient.
+        handed: (epoch, sample numbers, digests) of each batch that accelerate's dispatcher read on
+            this rank and cut into parts for all ranks.
+        later_trainings: how often a Trainer trained again; only the first training is kept.
+        why_ended: how the process ended, in words; empty where it wrote nothing of that.
+        is_planned: whether it was ended as the run was to do, by a dry run or after its steps.
+        why_partly: why a dry run read less than an epoch; empty if it did not.
+        unused: (calls, tokens) of forwards without a gradient.
     """
 
     rank: int
@@ -88,12 +90,13 @@ class Recording:
     """What the processes of a run have written.
 
     Attributes:
-        folder: where.
+        folder: the folder that they wrote to.
         facts: what the launcher wrote: the command, the id, when it was made, whether it was dry.
-        ranks: those of the longest training, in their order.
-        others: how many more trainings there were.
-        of_other_runs: files of other runs in the same folder.
-        processes: how far each process came, where no training was recorded.
+        ranks: the ranks of the longest training, in their order.
+        others: number of other trainings.
+        of_other_runs: number of files in the folder that are of other runs.
+        processes: the lines in which each process noted how far it came, such as "torch" when it
+            had imported that.
     """
 
     folder: Path
@@ -111,18 +114,20 @@ class Recording:
     @property
     def why_nothing(self) -> str:
         """Why there is no batch, in words."""
-        found = {each["k"]: each for each in self.processes}
-        if "refused" in found:
-            return str(found["refused"]["why"])
+        # The last line of each kind.
+        lines = {line["k"]: line for line in self.processes}
+        if "refused" in lines:  # a dry run that cannot see batches without training
+            return str(lines["refused"]["why"])
         why = self._why_unseen
-        code = found.get("ended", {}).get("code", 0)
-        if code > 0:
+        code = lines.get("ended", {}).get("code", 0)
+        if code > 0:  # a code below 0 is minus the number of a signal
             return f"{why}; the command ended with exit code {code}"
         return f"{why}; the command was ended by signal {-code}" if code else why
 
     @property
     def _why_unseen(self) -> str:
-        kinds = {each["k"] for each in self.processes}
+        """Why there is no batch, by how far any process came."""
+        kinds = {line["k"] for line in self.processes}
         if "started" not in kinds:
             return (
                 "no Python that reads PYTHONPATH was started: python -S, -E and -I do not, nor "
@@ -130,15 +135,18 @@ class Recording:
             )
         if "torch" not in kinds:
             return "no process imported torch"
-        unused = [each for each in self.processes if each["k"] == "nothing"]
-        calls = sum(each["unused"][0] + each["waiting"] for each in unused)
+        # Processes that imported torch, and ended without a batch.
+        without_batch = [line for line in self.processes if line["k"] == "nothing"]
+        calls = sum(line["unused"][0] + line["waiting"] for line in without_batch)
         if calls:
             return f"no gradient came back to any of {calls:,} forwards with token ids"
         return "no model was called with token ids: whole numbers in rows of equal length"
 
 
 def read_facts(file: Path) -> Any:
-    """Return the facts in the file of a run; None without JSON, or for a pipe, which never ends."""
+    """Return the facts in the file of a run; None if it is not JSON, or not a regular file: reading
+    a pipe would never end.
+    """
     try:
         return json.loads(file.read_bytes()) if file.is_file() else None
     except (OSError, ValueError, RecursionError):
@@ -152,6 +160,7 @@ def read_recording(folder: Path) -> Recording:
         InputError: no run in this folder, one of another format, or ranks that differ.
     """
     facts = read_facts(folder / RUN_FILE)
+    # Facts may be any JSON, or None: those of a run have the time of its creation.
     try:
         datetime.fromisoformat(facts["created"])
     except (KeyError, TypeError, ValueError):
@@ -162,6 +171,7 @@ def read_recording(folder: Path) -> Recording:
     read = [rank for rank in map(_read_rank, files) if rank is not None]
     of_this_run = [rank for rank in read if rank.begun["id"] == facts.get("id")]
     trainings = _trainings(of_this_run)
+    # A command may train several models: the one with the most batches is described.
     longest = max(trainings, key=lambda ranks: sum(len(rank.batches) for rank in ranks), default=[])
     return Recording(
         folder=folder,
@@ -174,18 +184,18 @@ def read_recording(folder: Path) -> Recording:
 
 
 def _lines(path: Path) -> Iterator[dict[str, Any]]:
-    """Yield the lines of a file; the last one is left out if a killed process did not finish it."""
+    """Yield the lines of a file, without a last one that a killed process did not finish."""
     texts = path.read_bytes().split(b"\n")
     for number, text in enumerate(texts, 1):
         line = _parsed(text)
         if line is not None:
             yield line
-        elif number < len(texts):
+        elif number < len(texts):  # only what follows the last line break may be unfinished
             raise _edited(path, f"line {number:,} is")
 
 
 def _processes(path: Path) -> Iterator[dict[str, Any]]:
-    """Yield the lines that all processes have written, as far as they can be read."""
+    """Yield the lines in which processes noted how far they came, as far as they can be read."""
     if path.exists():
         yield from filter(None, map(_parsed, path.read_bytes().split(b"\n")))
 
@@ -203,8 +213,12 @@ def _edited(path: Path, what: str) -> InputError:
 
 
 def _read_rank(path: Path) -> RecordedRank | None:
-    """Return what a process trained; None if it trained nothing."""
-    # Only recordings need its models of pydantic, which take some 50 ms to build.
+    """Return what a process trained, from its file; None if it trained nothing.
+
+    Raises:
+        InputError: a file of another format, or one that was edited.
+    """
+    # Imported here: its models of pydantic take some 50 ms to build.
     from batchstat.recording.recorded_lines import check_lines
 
     lines = list(_lines(path))
@@ -220,14 +234,16 @@ def _read_rank(path: Path) -> RecordedRank | None:
         check_lines(lines)
     except ValueError:
         raise _edited(path, "this is") from None
-    lines, later = _of_first_training(lines)
+    lines, later_trainings = _first_training(lines)
     batches = list(_batches(lines))
     if not batches:
         return None
     steps = [line for line in lines if line["k"] == "step"]
-    end: dict[str, Any] = {"why": "", "unused": (0, 0)}  # of a process that did not say how
+    # The last line; this one stands in for it where the process was killed.
+    end: dict[str, Any] = {"why": "", "unused": (0, 0)}
     for line in lines:
         end = line if line["k"] == "end" else end
+    # Each line has the forwards without a gradient since the one before.
     unused = [line.get("unused", (0, 0)) for line in lines if line["k"] == "batch"]
     unused.append(end["unused"])
     return RecordedRank(
@@ -244,7 +260,7 @@ def _read_rank(path: Path) -> RecordedRank | None:
             for line in lines
             if line["k"] == "handed"
         ],
-        later_trainings=later,
+        later_trainings=later_trainings,
         why_ended=end["why"],
         is_planned="planned" in end,
         why_partly=end.get("partly", ""),
@@ -252,32 +268,39 @@ def _read_rank(path: Path) -> RecordedRank | None:
     )
 
 
-def _of_first_training(lines: list[dict[str, Any]]) -> tuple[list[dict[str, Any]], int]:
-    """Return the lines of the first training of a Trainer, with how the process ended, and how
-    many trainings followed.
+def _first_training(lines: list[dict[str, Any]]) -> tuple[list[dict[str, Any]], int]:
+    """Return the lines up to the end of a Trainer's first training, and how many trainings follow.
+
+    A script may call `train()` several times: each begins with a line of its Trainer. The last line
+    of the process is kept.
     """
-    begins = [place for place, line in enumerate(lines) if line.get("k") == "trainer"]
-    trained = [
-        (first, after)
-        for first, after in pairwise([*begins, len(lines)])
-        if any(line["k"] == "batch" for line in lines[first:after])
+    starts = [place for place, line in enumerate(lines) if line.get("k") == "trainer"]
+    # From the line of a Trainer to that of the next one: those in which it trained a batch.
+    trainings = [
+        (start, stop)
+        for start, stop in pairwise([*starts, len(lines)])
+        if any(line["k"] == "batch" for line in lines[start:stop])
     ]
-    if len(trained) < 2:
+    if len(trainings) < 2:
         return lines, 0
-    after = trained[0][1]
-    return lines[:after] + [line for line in lines[after:] if line["k"] == "end"], len(trained) - 1
+    stop = trainings[0][1]
+    return lines[:stop] + [line for line in lines[stop:] if line["k"] == "end"], len(trainings) - 1
 
 
 def _batches(lines: list[dict[str, Any]]) -> Iterator[RecordedBatch]:
-    """Yield batches; those of a dry run that were only read go on with steps of as many."""
+    """Yield the batches of lines, those first that were computed, then those that were only read.
+
+    A dry run reads batches without a step: they go on after the last computed step, as many in each
+    as the computed ones have at most.
+    """
     computed = [line for line in lines if line["k"] == "batch"]
     only_read = [line for line in lines if line["k"] == "rest"]
     steps = [line["s"] for line in computed]
     per_step = int(max(np.bincount(steps))) if computed else 1
-    first = steps[-1] + 1 if computed else 0
-    steps += [first + place // per_step for place in range(len(only_read))]
+    first_read_step = steps[-1] + 1 if computed else 0
+    steps += [first_read_step + place // per_step for place in range(len(only_read))]
     for step, line in zip(steps, [*computed, *only_read], strict=True):
-        began, ended = line.get("t", (None, None))
+        began, ended = line.get("t", (None, None))  # without times where nothing was computed
         yield RecordedBatch(
             step=step,
             parts=[read_of(part) for part in line["parts"]],
@@ -292,14 +315,19 @@ def _batches(lines: list[dict[str, Any]]) -> Iterator[RecordedBatch]:
 
 
 def _trainings(ranks: list[RecordedRank]) -> list[list[RecordedRank]]:
-    """Return the processes by the training that they are ranks of: a command may start several."""
+    """Group the processes of a run by the training that they are ranks of: a command may start
+    several trainings.
+
+    A process, in the sequence of their beginnings, joins the first training of its world size that
+    has no process of its rank yet; else a new one begins.
+    """
     trainings: list[list[RecordedRank]] = []
-    for each in sorted(ranks, key=lambda rank: rank.begun["at"]):
+    for process in sorted(ranks, key=lambda process: process.begun["at"]):
         for training in trainings:
             taken = {other.rank for other in training}
-            if each.rank not in taken and training[0].world_size == each.world_size:
-                training.append(each)
+            if process.rank not in taken and training[0].world_size == process.world_size:
+                training.append(process)
                 break
         else:
-            trainings.append([each])
+            trainings.append([process])
     return [sorted(training, key=lambda rank: rank.rank) for training in trainings]

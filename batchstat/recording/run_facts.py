@@ -46,15 +46,16 @@ class RunFacts(Record, kw_only=True):
 
 
 def run_facts(recording: Recording) -> RunFacts:
-    """Return the facts of a recording that has a batch."""
+    """Return what a report says of a recording beside its batches; it must have a batch."""
     first, facts = recording.ranks[0], recording.facts
     batches = [batch for rank in recording.ranks for batch in rank.batches]
     computed = [batch for batch in batches if batch.began is not None]
-    # A dry run of a Trainer has steps, too, and computes none of them.
+    # A dry run of a Trainer has ends of steps too, but computes none: their times are no step's.
     computing = [
         rank for rank in recording.ranks if any(batch.began is not None for batch in rank.batches)
     ]
-    times = [b - a for rank in computing for a, b in pairwise(rank.step_ends)]
+    # From the end of a step to the end of the next: nothing tells when the first one began.
+    times = [after - before for rank in computing for before, after in pairwise(rank.step_ends)]
     trainer = first.trainer or {}
     return RunFacts(
         folder=recording.folder.as_posix(),

@@ -1,4 +1,4 @@
-"""Batches as sample numbers: what a sampler yields, or lists of lists."""
+"""Batches of sample numbers, from a sampler or lists of lists, as a strategy."""
 
 from collections.abc import Iterable, Iterator, Sequence
 from itertools import chain, islice
@@ -13,7 +13,7 @@ from batchstat.planning.samples import Samples
 from batchstat.recording.given_batches import GivenBatches
 
 _MOST_PASSES = 1000
-"""Times that all samples may come before batches are taken to never end."""
+"""How often all samples may come before batches are taken to never end."""
 
 
 def given_batches(
@@ -29,13 +29,13 @@ def given_batches(
     """Return batches of sample numbers as a strategy.
 
     Args:
-        name: what they are called, for messages.
-        batches: each a sequence of sample numbers, or of rows that are such sequences; or single
-            numbers, which are cut every `batch_size`.
-        samples: the corpus whose records the numbers are.
-        per_rank: the batches of each rank instead.
-        batch_size: of a sampler that yields single numbers.
-        limit: batches to take of each sequence; by default all.
+        name: the name of the argument that holds them, for messages.
+        batches: batches, each a list of sample numbers, or a list of packed rows that are lists of
+            sample numbers; or single numbers, `batch_size` of which are a batch.
+        samples: the samples of the corpus; a sample number is a record number of it.
+        per_rank: the batches of each rank, where they are not the same sequence in turn.
+        batch_size: size of the batches of a sampler that yields single numbers.
+        limit: how many batches to take, of each rank; by default all.
         pad_to_multiple_of: widths are rounded up to a multiple of this.
 
     Raises:
@@ -66,25 +66,37 @@ def given_batches(
 def _listed(
     name: str, batches: Any, batch_size: int | None, limit: int | None, most_samples: int
 ) -> list[Any]:
-    """Return batches as they are, or single numbers, cut every `batch_size`; of at most `most`
-    samples.
+    """Return batches in a list: those of a batch sampler, or the numbers of a sampler in batches.
+
+    Args:
+        name: the name of the argument that holds them, for messages.
+        batches: batches or single numbers.
+        batch_size: size of the batches of single numbers.
+        limit: how many batches to take; None for all.
+        most_samples: number of samples at which the batches are taken to never end.
+
+    Raises:
+        InputError: something that cannot be iterated, single numbers without a batch size, or too
+            many samples.
     """
     try:
-        values = map(_plain, iter(batches))
+        values = map(_as_list, iter(batches))
     except TypeError:
         raise InputError(
             f"{name}={short(batches)}: must be batches of sample numbers, such as a batch_sampler "
             "or a list of lists"
         ) from None
+    # The first value, taken out to see what it is, and put back; empty without any.
     first = list(islice(values, 1))
     all_batches: Iterator[Any] = chain(first, values)
-    if first and not isinstance(first[0], list):
+    if first and not isinstance(first[0], list):  # single numbers
         if batch_size is None:
             raise InputError(
                 f"{name}: yields single numbers, such as {short(first[0])}: pass batch_size for "
                 "batches of them"
             )
         numbers = all_batches
+        # Takes `batch_size` numbers at a time, until it takes none ([]).
         all_batches = iter(lambda: list(islice(numbers, batch_size)), [])
     listed, samples = [], 0
     for batch in islice(all_batches, limit):
@@ -97,31 +109,40 @@ def _listed(
     return listed
 
 
-def _plain(value: Any) -> Any:
-    """Return a batch as a list: an array or a tensor, a tuple, a list of arrays."""
+def _as_list(value: Any) -> Any:
+    """Return an array, tensor, tuple, set or range as a list; anything else as it is."""
     if hasattr(value, "tolist"):
         return value.tolist()
     return list(value) if isinstance(value, tuple | set | range) else value
 
 
 def _flattened(name: str, batches: list[Any]) -> tuple[Ints, Ints, Ints]:
-    """Return the numbers of all entries, the entries of each row, and the rows of each batch."""
+    """Return the batches of sample numbers as flat arrays.
+
+    Returns:
+        (n_entries,) the sample numbers of all rows, (n_rows + 1,) offsets of rows among them, and
+        (n_batches + 1,) offsets of batches among the rows.
+
+    Raises:
+        InputError: an empty batch, or something else than numbers.
+    """
     for number, batch in enumerate(batches):
         if not isinstance(batch, list) or not batch:
             what = "is empty" if isinstance(batch, list) else f"is {short(batch)}, not a list"
             raise InputError(f"{name}: batch {number} {what}")
     batch_offsets = offsets_from_sizes(np.fromiter(map(len, batches), np.int64, len(batches)))
+    # One sample in each row, unless a batch is a list of packed rows.
     entries: list[Any] = list(chain.from_iterable(batches))
     row_offsets: Ints = np.arange(len(entries) + 1)
     if isinstance(entries[0], list | tuple) or hasattr(entries[0], "tolist"):
-        rows = [_plain(row) for row in entries]
+        rows = [_as_list(row) for row in entries]
         if not all(isinstance(row, list) and row for row in rows):
             raise InputError(f"{name}: some rows are sequences of sample numbers, others are not")
         row_offsets = offsets_from_sizes(np.fromiter(map(len, rows), np.int64, len(rows)))
         entries = list(chain.from_iterable(rows))
     try:
         numbers = np.asarray(entries)
-    except ValueError:
+    except ValueError:  # lists of several lengths among the numbers
         numbers = np.empty(0)
     if numbers.ndim != 1 or numbers.dtype.kind not in "iu":
         wrong = next((each for each in entries if not isinstance(each, int)), entries[0])
@@ -130,8 +151,13 @@ def _flattened(name: str, batches: list[Any]) -> tuple[Ints, Ints, Ints]:
 
 
 def _places(name: str, records: Ints, samples: Samples) -> Ints:
-    """Return where each record stands among the samples."""
+    """Return (n,) the place of each record number among the samples of the corpus.
+
+    Raises:
+        InputError: a number that no sample has.
+    """
     known = samples.records
+    # A number that no sample has gets the place of another sample, or one behind the last.
     places = samples.places(records)
     missing = (records < 0) | (places >= len(known))
     missing[~missing] = known[places[~missing]] != records[~missing]

@@ -1,4 +1,6 @@
-"""A trainer's object in Python: its arguments, its data set, and what of it is the user's own."""
+"""A Trainer object of transformers or TRL: its arguments, its data set, its collator, and what of
+them is the user's own.
+"""
 
 import random
 import sys
@@ -14,27 +16,27 @@ from batchstat.recording.prepared_rows import PreparedRows, prepared_rows, why_u
 from batchstat.recording.recorder.trainers import facts_of, own_loader
 
 _ALREADY_DONE = ("packing", "padding_free", "shuffle_dataset", "dataset_num_proc")
-"""Arguments of SFTConfig that the prepared data set and its collator hold already."""
+"""Arguments of SFTConfig that SFTTrainer has carried out when it made its data set and collator."""
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class TrainerObject:
-    """What a trainer's object says of itself.
+    """What a Trainer object says of itself.
 
     Attributes:
         kind: its class.
-        framework: whose arguments it has: transformers or trl.
-        arguments: those, by their names; without those that are done already.
-        arguments_class: the class of the arguments.
+        framework: "transformers" or "trl", whose arguments it has.
+        arguments: its arguments by name, without those that are carried out already.
+        arguments_class: the class of its arguments.
         world_size: number of ranks that train.
         is_main: whether this process is the first of them.
-        rows: the rows of its data set; None where its own loader must be read.
+        rows: the rows of its data set; None where its loader must be read instead.
         collating: what its collator does; None if that is not known.
-        why_loader: why its own loader must be read; empty where it need not.
+        why_loader: why its loader must be read; empty where it need not.
         samples_by_arguments: whether its arguments decide which samples share a batch.
-        own_loss: what of the loss is the user's own, by name.
+        own_loss: names of what replaces the library's loss; empty if nothing does.
         has_decoder: whether its model has an encoder and a decoder.
-        takes_count: whether the model's loss is divided by the tokens of the whole step.
+        takes_count: whether the model's loss is divided by the trained tokens of the whole step.
     """
 
     kind: str
@@ -53,19 +55,26 @@ class TrainerObject:
 
     @property
     def packs(self) -> bool:
-        """Whether the data set is packed already, or its collator lays rows end to end."""
-        laid = self.collating is not None and self.collating.end_to_end
-        return laid or (self.rows is not None and self.rows.is_packed)
+        """Whether rows of a batch hold several samples: packed in the data set, or joined by the
+        collator (padding_free).
+        """
+        is_joined = self.collating is not None and self.collating.end_to_end
+        return is_joined or (self.rows is not None and self.rows.is_packed)
 
 
 def is_trainer(target: Any) -> bool:
-    """Return whether an object is a Trainer of transformers, or of a subclass."""
+    """Return whether an object is a Trainer of transformers, or of a subclass, by its attributes:
+    the library need not be imported for that.
+    """
     names = ("args", "train_dataset", "data_collator", "get_train_dataloader")
     return all(hasattr(target, name) for name in names)
 
 
 def read_trainer(target: Any) -> TrainerObject:
-    """Return what a Trainer says of itself; nothing of it is changed.
+    """Return what a Trainer says of itself; the Trainer stays as it is.
+
+    Its batches follow from the rows of its data set, where its loader and collator are the
+    library's own. Else `why_loader` says why the loader must be read, which takes longer.
 
     Raises:
         InputError: its data set has no row.
@@ -91,19 +100,21 @@ def read_trainer(target: Any) -> TrainerObject:
 
 
 def trainer_of(facts: Mapping[str, Any]) -> TrainerObject:
-    """Return a Trainer from what it says of itself, by `facts_of`."""
-    known = {
+    """Return a Trainer from its facts: those of `facts_of`, or of its line in a recording."""
+    values = {
         field.name: facts[field.name] for field in fields(TrainerObject) if field.name in facts
     }
-    known["own_loss"] = tuple(facts["own_loss"])
+    values["own_loss"] = tuple(facts["own_loss"])
     if facts["framework"] == "trl":
         arguments = facts["arguments"].items()
-        known["arguments"] = {key: value for key, value in arguments if key not in _ALREADY_DONE}
-    return TrainerObject(**known)
+        values["arguments"] = {key: value for key, value in arguments if key not in _ALREADY_DONE}
+    return TrainerObject(**values)
 
 
 def _why_loader(target: Any, collating: Collating | None) -> str:
-    """Return why the batches are not those of the library's own rules; empty if they are."""
+    """Return why the batches do not follow from the data set by rules of the library; empty if
+    they do.
+    """
     if overrides := own_loader(target):
         return f"{type(target).__name__} has its own {overrides[0]}"
     if why := why_unreadable(target.train_dataset):
@@ -117,8 +128,10 @@ def _why_loader(target: Any, collating: Collating | None) -> str:
 
 @contextmanager
 def unchanged_random_state(loader: Any = None) -> Iterator[None]:
-    """Leave the random numbers of Python, NumPy and torch as they were: reading a loader draws
-    some, and training must not depend on whether it was looked at.
+    """Restore the random state of Python, NumPy, torch and a loader's generator at the end.
+
+    To read a loader draws random numbers. The training after it must not depend on whether its
+    batches were looked at.
     """
     torch = sys.modules.get("torch")
     generator: Any = getattr(loader, "generator", None)

@@ -1,4 +1,7 @@
-"""What of a batch is padding, as its mask, its positions, its lengths or a padding id say."""
+"""What of a batch is padding, as its mask, its positions, its lengths or a padding id say.
+
+Arrays are NumPy's or tensors of torch: what is done with them here both can do.
+"""
 
 from __future__ import annotations
 
@@ -9,25 +12,41 @@ from .read_batches import IGNORED, POSITIONS, ReadBatch, each_of, is_whole, shap
 
 
 def at_ends(marks: Any) -> Any:
-    """Return which marks stand at either end of a row, with nothing else between: a token that
-    pads may stand for the end of a text, too.
+    """Return the marks that are set at the beginning or the end of a row without a gap, as those of
+    padding: `0 1 0 1 1` -> `0 0 0 1 1`. A token that pads may also stand inside a text.
+
+    Args:
+        marks: (n_rows, width) which tokens are the one that pads.
     """
+    # The product of all marks from the beginning of the row: not 0 until the first that is unset.
     return (marks.cumprod(1) != 0) | _flipped(_flipped(marks).cumprod(1) != 0)
 
 
 def _flipped(marks: Any) -> Any:
-    return marks.flip(1) if hasattr(marks, "flip") else marks[:, ::-1]  # NumPy takes negative steps
+    # A tensor of torch takes no negative steps; an array of NumPy has no method `flip`.
+    return marks.flip(1) if hasattr(marks, "flip") else marks[:, ::-1]
 
 
 def real_of(
     ids: Any, values: Mapping[Any, Any], prefix: str, read: ReadBatch, pad_token_id: int | None
 ) -> Any:
-    """Note the real tokens that a mask, lengths or positions tell; return which are, if that is
-    known of each.
+    """Note in `read` the real tokens of each sample, as a mask, positions or lengths tell them.
+
+    Args:
+        ids: (n_rows, width) token ids.
+        values: all of the batch by name, where the mask and the like are.
+        prefix: of the names that belong to these ids, such as "chosen_".
+        read: gets `real` and `by`, if anything tells them.
+        pad_token_id: the id that pads; None where it is not known.
+
+    Returns:
+        (n_rows, width) which tokens are real, by a mask; None without one.
     """
     shape = shape_of(ids)
     positions: Any = values.get(prefix + "position_ids")
-    listed = positions.tolist() if shape_of(positions) == shape else None
+    positions_of_rows = positions.tolist() if shape_of(positions) == shape else None
+    # (name, whether it marks real tokens): an attention_mask of transformers does; a padding mask,
+    # such as src_key_padding_mask of torch's Transformer, marks padding.
     masks = [(prefix + "attention_mask", True)]
     masks += [(key, False) for key in values if "padding_mask" in str(key)]
     for key, marks_real in masks:
@@ -36,11 +55,13 @@ def real_of(
             if pad_token_id is not None:
                 keep = _without_tail(ids, keep, values.get(prefix + "labels"), pad_token_id)
             read.by, read.real = str(key), each_of(keep.sum(-1).tolist())
-            # Positions of rows that are padded on the left begin before the first real token.
-            if listed is not None and bool(keep[:, 0].all()):
-                _split_rows(listed, read)
+            # Packed rows have a mask too, and their positions tell the samples. Not where a row is
+            # padded on the left: there positions count the padding as well.
+            if positions_of_rows is not None and bool(keep[:, 0].all()):
+                _split_rows(positions_of_rows, read)
             return keep
-    if _by_ends(values, read) or _by_positions(listed, read):
+    # Packed rows without a mask: what pads a row at its end looks like samples, which are deleted.
+    if _by_ends(values, read) or _by_positions(positions_of_rows, read):
         for lengths, row in zip(read.real or [], ids):
             del lengths[len(lengths) - _padding_at_end(lengths, row, pad_token_id) :]
     else:
@@ -49,37 +70,52 @@ def real_of(
 
 
 def _without_tail(ids: Any, keep: Any, labels: Any, pad_token_id: int) -> Any:
-    """Return what is real by a mask, without what LLaMA-Factory pads packed rows with, and marks as
-    real since flash attention is faster so. One such token alone may end a text, if it is trained.
+    """Return a mask without the padding that it calls real at the end of rows.
+
+    LLaMA-Factory pads packed rows so: flash attention is faster where all tokens are marked as
+    real. A single padding token at the end may also be the end of a text; it is taken for padding
+    only if its label is ignored.
+
+    Args:
+        ids: (n_rows, width) token ids.
+        keep: (n_rows, width) which of them are real by the mask.
+        labels: (n_rows, width) their labels; anything else where there are none.
+        pad_token_id: the id that pads.
     """
     if pad_token_id not in ids[:, -1].tolist():  # as of most batches that are not packed
         return keep
-    last = (ids[:, -1] == pad_token_id) & keep[:, -1]
-    if not bool(last.any()):
+    ends_in_pad = (ids[:, -1] == pad_token_id) & keep[:, -1]
+    if not bool(ends_in_pad.any()):
         return keep
     is_pad = ids == pad_token_id
-    is_padded = is_pad[:, -2:].sum(1) == 2
+    is_padded = is_pad[:, -2:].sum(1) == 2  # the last two tokens pad
     if shape_of(labels) == shape_of(ids):
         is_padded = is_padded | (labels[:, -1] == IGNORED)
+    # Tokens that pad from there to the end of the row.
     tail = _flipped(_flipped(is_pad).cumprod(1) != 0)
-    return keep & ~(tail & (last & is_padded)[:, None])
+    return keep & ~(tail & (ends_in_pad & is_padded)[:, None])
 
 
 def _by_ends(values: Mapping[Any, Any], read: ReadBatch) -> bool:
-    """Note the samples of one long row, whose ends a kernel is given; return whether there are."""
-    # cu_seq_lens_q is transformers' name, of DataCollatorWithFlattening.
+    """Note the samples of a packed row, as the offsets tell them that kernels of flash attention
+    are given: `[0, 3, 8]` is samples of 3 and 5 tokens. Return whether there are any.
+    """
+    # cu_seq_lens_q is the name in transformers, of DataCollatorWithFlattening.
     for key in ("cu_seq_lens_q", "cu_seqlens", "cu_seq_lens"):
         if read.rows == 1 and values.get(key) is not None:
-            ends = values[key].reshape(-1).tolist()
-            read.by, read.real = key, [[b - a for a, b in zip(ends, ends[1:])]]
+            offsets = values[key].reshape(-1).tolist()
+            read.by, read.real = key, [[b - a for a, b in zip(offsets, offsets[1:])]]
             return True
     return False
 
 
 def _by_positions(positions: list[list[int]] | None, read: ReadBatch) -> bool:
-    """Note the samples of rows whose positions begin again; return whether any do."""
+    """Note the samples of packed rows, each of which begins at position 0; return whether any row
+    has several: `0 1 2 0 1` is samples of 3 and 2 tokens.
+    """
     if positions is None or not any(row.count(0) > 1 for row in positions):
-        # A padding-free collator that has a single sample: other batches tell, see `settle`.
+        # One row of positions 0, 1, 2, ... may be a padding-free batch that has a single sample, or
+        # a padded row: the other batches tell which, in `settle`.
         read.is_straight = positions == [list(range(read.width))]
         return False
     read.by, read.real = POSITIONS, each_of([read.width] * read.rows)
@@ -88,27 +124,40 @@ def _by_positions(positions: list[list[int]] | None, read: ReadBatch) -> bool:
 
 
 def _padding_at_end(lengths: list[int], row: Any, pad_token_id: int | None) -> int:
-    """Return how many of the samples at the end of a row are what pads it. TRL lets padding stand
-    in position 0, so that each token looks like a sample; axolotl counts it from 0.
+    """Return how many of the last samples of a packed row are not samples, but its padding.
+
+    TRL gives every padding token position 0, so that each looks like a sample of one token.
+    axolotl counts positions of the padding from 0, so that all of it looks like one sample.
+
+    Args:
+        lengths: tokens of each sample of the row, by its positions.
+        row: token ids of the row.
+        pad_token_id: the id that pads; None where it is not known.
     """
     end, last = sum(lengths), lengths[-1]
-    if last > 1:
+    if last > 1:  # axolotl's padding, if the last sample repeats one token
         return int(len(lengths) > 1 and len(set(row[end - last : end].tolist())) == 1)
-    number = next((i for i, length in enumerate(reversed(lengths)) if length != 1), 0)
-    if not number:
+    # TRL's padding: of the samples of one token at the end, those that are the same token.
+    singles = next((i for i, length in enumerate(reversed(lengths)) if length != 1), 0)
+    if not singles:
         return 0
-    tail = row[end - number : end].tolist()[::-1]
-    alike = next((i for i, token in enumerate(tail) if token != tail[0]), number)
-    return alike if alike > 1 or tail[0] == pad_token_id else 0
+    tail = row[end - singles : end].tolist()[::-1]
+    same = next((i for i, token in enumerate(tail) if token != tail[0]), singles)
+    # A single token may be a text of one token, unless it is the one that pads.
+    return same if same > 1 or tail[0] == pad_token_id else 0
 
 
 def _by_lengths(values: Mapping[Any, Any], shape: tuple[int, ...], read: ReadBatch) -> None:
-    """Note the real tokens that lengths of rows tell, or of columns where these are the samples:
-    recurrent networks of torch take them so unless they are told otherwise.
+    """Note the real tokens of each row that an array of lengths tells, such as "lengths" or
+    "seq_len".
+
+    Samples may be columns: recurrent networks of torch take them so by default (batch_first=False).
+    Then `read` gets the sizes of the array the other way round.
     """
     for key, value in values.items():
         if "len" not in str(key) or not is_whole(value):
             continue
+        # A length for each row, none above the number of columns; or the other way round.
         are_rows = shape_of(value) == shape[:1] and max(value.tolist()) <= shape[1]
         if are_rows or (shape_of(value) == shape[1:] and max(value.tolist()) <= shape[0]):
             read.by, read.real = str(key), each_of(value.tolist())
@@ -119,16 +168,16 @@ def _by_lengths(values: Mapping[Any, Any], shape: tuple[int, ...], read: ReadBat
 
 
 def _split_rows(positions: list[list[int]], read: ReadBatch) -> None:
-    """Split rows into the samples whose positions begin again."""
+    """Split the real tokens of each row into samples, which begin where the position is 0 again."""
     lengths_of_rows = []
-    for (real,), row in zip(read.real or [], positions):
-        begins = [0, *(place for place in range(1, real) if row[place] == 0)]
-        lengths_of_rows.append([b - a for a, b in zip(begins, [*begins[1:], real])])
+    for (real_tokens,), row in zip(read.real or [], positions):
+        starts = [0, *(place for place in range(1, real_tokens) if row[place] == 0)]
+        lengths_of_rows.append([b - a for a, b in zip(starts, [*starts[1:], real_tokens])])
     read.real = lengths_of_rows
 
 
 def end_of(row: list[int]) -> tuple[int, int]:
-    """Return the last token of a row, and how often it stands there."""
+    """Return the last token of a row, and how often it repeats there: `5 7 2 2` -> `(2, 2)`."""
     last = first = len(row) - 1
     while first and row[first - 1] == row[last]:
         first -= 1

@@ -175,10 +175,9 @@ def patch_deepspeed(module: Any, recorder: Recorder, patches: Patches) -> None:
     def step(original: Any, self: Any, *args: Any, **kwargs: Any) -> Any:
         # Loops call the engine's step after every batch. It steps the optimizer only after the last
         # one of a step, the boundary: asked before, since the original counts on.
-        is_boundary = self.is_gradient_accumulation_boundary()
-        steps_before = recorder.optimizer_steps
+        is_last, steps_before = self.is_gradient_accumulation_boundary(), recorder.optimizer_steps
         result = original(self, *args, **kwargs)
-        if is_boundary and recorder.optimizer_steps == steps_before and recorder.batches_in_step:
+        if is_last and recorder.optimizer_steps == steps_before and recorder.batches_in_step:
             recorder.safely(recorder.end_step, type(self).__name__, skipped=True)
         return result
 

@@ -1,4 +1,4 @@
-"""What a batch computes, as it was read."""
+"""`ReadBatch`: what a batch computes, as it was read from its arrays."""
 
 from __future__ import annotations
 
@@ -20,20 +20,24 @@ class ReadBatch:
     Attributes:
         rows: number of rows.
         width: tokens to which every row is padded; of an encoder and a decoder, both together.
-        widths: the width of each of them.
-        real: real tokens of each sample of each row; None where nothing says which are padding.
-        trained: tokens that carry loss, of the same; None where that is not known.
-        loss: how labels and tokens belong together: "shifted" by the model, "as they are", or
-            "unknown".
-        labelled: labels of each row that are not ignored; empty without labels of tokens.
-        decoder: real tokens of each row in a decoder; None without one.
-        by: what says which tokens are real.
-        is_straight: whether it is one row whose positions count its tokens.
-        ends: the last token of each row and how often it stands there in a row, where nothing says
-            which are padding.
-        trained_padding: tokens that are padding and carry loss.
-        ids: the token ids; None of several sets in one batch.
-        keep: which of them are real; None where a row's are the first ones, or it is not known.
+        widths: (width,), or the widths of encoder and decoder.
+        real: for each row, the number of real tokens of each of its samples; None where nothing
+            says which tokens are padding.
+        trained: for each row, the number of tokens of each of its samples that carry loss; None
+            where that is not known.
+        loss: where the label of a token stands: "shifted", at the token, so that the model moves
+            labels by one; "as they are", where it is predicted; or "unknown".
+        labelled: the number of labels of each row that are not ignored; empty without labels of
+            tokens.
+        decoder: the number of real tokens of each row in a decoder; None without one.
+        by: what says which tokens are real, such as "attention_mask".
+        is_straight: whether it is one row with positions 0, 1, 2 and so on.
+        ends: (the last token, how often it repeats at the end) of each row; only where nothing says
+            which tokens are padding.
+        trained_padding: number of tokens that are padding and carry loss.
+        ids: the token ids; None where several sets of them are one batch.
+        keep: which of the ids are real, an array of their shape; None where the real tokens of a
+            row are its first ones, or are not known.
     """
 
     def __init__(self, rows: int, width: int) -> None:
@@ -52,7 +56,7 @@ class ReadBatch:
 
 
 def each_of(numbers: list[int]) -> list[list[int]]:
-    """Return the numbers of rows that hold one sample."""
+    """Return the numbers of rows that hold one sample each: `[3, 5]` -> `[[3], [5]]`."""
     return [[number] for number in numbers]
 
 
@@ -64,5 +68,6 @@ def shape_of(value: Any) -> tuple[int, ...]:
 
 def is_whole(value: Any) -> bool:
     """Return whether an array holds whole numbers, and not only true and false."""
+    # A dtype of NumPy has a kind, "i" or "u"; one of torch is named, as torch.int64.
     kind = getattr(getattr(value, "dtype", None), "kind", None)
     return kind in ("i", "u") if kind is not None else "int" in str(getattr(value, "dtype", ""))

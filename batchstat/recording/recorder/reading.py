@@ -14,12 +14,14 @@ from .padding import at_ends, end_of, real_of
 from .read_batches import IGNORED, NOTHING, POSITIONS, ReadBatch, each_of, is_whole, shape_of
 
 GUESS = "a guess"
-"""How what is said of a token that is taken for padding begins."""
+"""How `ReadBatch.by` begins where padding was guessed by the tokens that rows end in."""
 
 GUESSED = 0.25
-"""Share of the rows that must end in a token before that is taken for padding."""
+"""Share of the rows that must end in one token before it is taken for padding."""
 _NOT_TOKENS = ("label", "mask", "position", "type_ids", "len", "offset", "_index", "_idx", "target")
-"""Parts of names that token ids do not have; nanoGPT and others call them `idx`."""
+"""Parts of the names of arrays that are not token ids. `idx` alone may be: nanoGPT calls its token
+ids so.
+"""
 
 
 def read_batch(batch: Any, pad_token_id: int | None = None) -> ReadBatch | None:
@@ -27,12 +29,13 @@ def read_batch(batch: Any, pad_token_id: int | None = None) -> ReadBatch | None:
 
     Args:
         batch: a mapping, a sequence, or token ids alone; of torch tensors, NumPy arrays or lists.
-        pad_token_id: what pads where no mask says so; None where that is not known.
+        pad_token_id: the id that pads, where no mask tells padding; None where it is not known.
     """
     parts = read_parts(batch, pad_token_id)
     if not parts:
         return None
-    # Several in one batch, such as chosen and rejected answers, are computed together.
+    # Several sets of ids in a batch of a loader, such as the chosen and rejected answers of DPO,
+    # are computed together.
     return parts[0] if len(parts) == 1 else _joined(parts)
 
 
@@ -42,48 +45,51 @@ def read_parts(
     """Return what each set of token ids in a batch computes, each at a width of its own.
 
     Args:
-        batch: as of `read_batch`.
-        pad_token_id: likewise.
-        has_decoder: whether labels of another width are those of a decoder; None where that is not
-            known, and they are taken for that.
+        batch: a mapping, a sequence, or token ids alone; of torch tensors, NumPy arrays or lists.
+        pad_token_id: the id that pads, where no mask tells padding; None where it is not known.
+        has_decoder: whether the model has a decoder, to which labels of another width then belong.
+            None where that is not known: they are taken for a decoder's.
     """
-    return [_part(*found, pad_token_id, has_decoder) for found in _tokens_of(batch)]
+    return [_read_ids(*ids_set, pad_token_id, has_decoder) for ids_set in _sets_of_ids(batch)]
 
 
 def token_ids(batch: Any) -> Any:
     """Return the token ids of a collated batch, the first of several; None if it holds none."""
-    parts = _tokens_of(batch)
+    parts = _sets_of_ids(batch)
     return parts[0][0] if parts else None
 
 
 def settle(batches: Iterable[ReadBatch], has_decoder: bool = False) -> None:
-    """Settle what a batch does not say by itself, but others that belong to it do.
+    """Decide what a single batch cannot tell, by all batches of its loader, and note it in them.
 
     Args:
-        batches: of one loader.
+        batches: all batches of one loader.
         has_decoder: whether the model is known to have an encoder and a decoder.
     """
     batches = list(batches)
+    # The loader packs rows, as other batches show by their positions: a batch of one row whose
+    # positions count through is one sample without padding.
     if any(batch.by == POSITIONS for batch in batches):
-        # Where others hold several samples in a row, this one holds a single one.
         for batch in batches:
             if batch.is_straight:
                 batch.by, batch.real, batch.ends = POSITIONS, [[batch.width]], []
     _guess_padding(batches)
+    # The model has a decoder. Where ids and labels of a batch are equally wide, by chance or since
+    # both are padded to one width, the batch alone did not show it.
     if has_decoder or any(len(batch.widths) > 1 for batch in batches):
-        # The widths of both may be equal by chance, or since both are padded to the same.
         for batch in batches:
             if len(batch.widths) == 1 and batch.labelled:
                 _set_decoder(batch, batch.width, batch.labelled, batch.labelled)
 
 
 def _guess_padding(batches: list[ReadBatch]) -> None:
-    """Take for padding, where no batch says what is, the token that a quarter of the rows end in.
+    """Guess the padding token of batches that do not tell it: the token that rows end in most.
 
-    A text may end in a token too. One that ends every row is taken for padding only if it always
-    stands there more than once.
+    At least a quarter of the rows must end in it, and one of them in several. A text may end in a
+    token of its own, though: where every row ends in this one, each must end in several.
     """
     unknown = [batch for batch in batches if batch.ends]
+    # (token, how often it repeats there) at the end of each row.
     ends = [end for batch in unknown for end in batch.ends]
     if not ends:
         return
@@ -91,14 +97,15 @@ def _guess_padding(batches: list[ReadBatch]) -> None:
     for last, run in ends:
         counts[last] += run
     token = counts.most_common(1)[0][0]
-    count = sum(last == token for last, _ in ends)
+    rows_with_token = sum(last == token for last, _ in ends)
     runs = [run for last, run in ends if last == token]
-    always = count == len(ends) and min(runs) == 1
-    # Rows of equal length may end in a frequent token, such as a space, once each.
-    if always or max(runs) == 1 or count < 2 or count < GUESSED * len(ends):
+    # Every row ends in it, some in one alone: it ends texts, as <eos> does.
+    ends_texts = rows_with_token == len(ends) and min(runs) == 1
+    # No run above 1: rows of equal length may end in a frequent token, such as a space, once each.
+    if ends_texts or max(runs) == 1 or rows_with_token < max(2, GUESSED * len(ends)):
         return
     for batch in unknown:
-        batch.by = "%s: token %d, in which %d of %d rows end" % (GUESS, token, count, len(ends))
+        batch.by = f"{GUESS}: token {token}, in which {rows_with_token} of {len(ends)} rows end"
         runs = [run if last == token else 0 for last, run in batch.ends]
         batch.real = [[batch.widths[0] - run] for run in runs]
         if batch.decoder is not None:
@@ -106,78 +113,101 @@ def _guess_padding(batches: list[ReadBatch]) -> None:
 
 
 # --- token ids -----------------------------------------------------------------------------------
-def _tokens_of(batch: Any, depth: int = 0) -> list[tuple[Any, Mapping[Any, Any], str]]:
-    """Return (ids, names, prefix) of each set of token ids in a batch."""
+def _sets_of_ids(batch: Any, depth: int = 0) -> list[tuple[Any, Mapping[Any, Any], str]]:
+    """Find the sets of token ids in a batch.
+
+    Returns:
+        For each set: the ids, the mapping that holds them with their mask and labels, and the
+        prefix of their names, such as "chosen_" of "chosen_input_ids".
+    """
     if _is_ids(batch):
         return [(batch, {}, "")]
-    named = _named(batch)
-    if named is None or depth > MOST_DEPTH:
+    by_key = _by_key(batch)
+    if by_key is None or depth > MOST_DEPTH:
         return []
-    ends = [key for key in named if isinstance(key, str) and key.endswith("input_ids")]
-    # What a decoder is given are the labels moved by one, and no samples of their own.
-    ends = [key for key in ends if _is_ids(named[key]) and not key.startswith("decoder_")]
-    if "input_ids" in ends:
-        ends = ["input_ids"]
-    if ends:
-        return [(named[key], named, key[: -len("input_ids")]) for key in ends]
-    nested = []
-    for value in named.values():
+    ids_keys = [key for key in by_key if isinstance(key, str) and key.endswith("input_ids")]
+    # decoder_input_ids of transformers are the labels moved by one, and no samples of their own.
+    ids_keys = [key for key in ids_keys if _is_ids(by_key[key]) and not key.startswith("decoder_")]
+    # A plain input_ids is the only set. Without it each is one, as chosen_input_ids and
+    # rejected_input_ids of a DPO loader are.
+    if "input_ids" in ids_keys:
+        ids_keys = ["input_ids"]
+    if ids_keys:
+        return [(by_key[key], by_key, key[: -len("input_ids")]) for key in ids_keys]
+    # Nothing is named so, as in loops of plain torch: the first array that may be token ids, or
+    # else what is nested in the batch, as in the net_input of fairseq.
+    inner_sets = []
+    for value in by_key.values():
         if isinstance(value, Mapping) or (isinstance(value, (list, tuple)) and not _is_ids(value)):
-            nested += _tokens_of(value, depth + 1)
-    flat = [
+            inner_sets += _sets_of_ids(value, depth + 1)
+    token_arrays = [
         value
-        for key, value in named.items()
+        for key, value in by_key.items()
         if _is_ids(value) and not any(part in str(key) for part in _NOT_TOKENS)
     ]
-    return [(flat[0], named, "")] if flat else nested
+    return [(token_arrays[0], by_key, "")] if token_arrays else inner_sets
 
 
-def _named(batch: Any) -> Mapping[Any, Any] | None:
-    """Return the values of a batch by their names or places; None if it has none."""
-    named = values_by_name(batch)
-    if named is not None:
-        return named
+def _by_key(batch: Any) -> Mapping[Any, Any] | None:
+    """Return the values of a batch by their names, or by their places in a sequence; None if it has
+    neither.
+    """
+    by_name = values_by_name(batch)
+    if by_name is not None:
+        return by_name
     if isinstance(batch, (list, tuple)):
         return dict(enumerate(batch))
+    # An object of the user's own, such as a Batch with attributes; an array has a shape.
     return vars(batch) if hasattr(batch, "__dict__") and not hasattr(batch, "shape") else None
 
 
 def _is_ids(value: Any) -> bool:
-    """Return whether a value is whole numbers in rows: token ids have two dimensions."""
+    """Return whether a value may be token ids: an array of whole numbers with two dimensions."""
     shape = shape_of(value)
     return len(shape) == 2 and 0 not in shape and is_whole(value)
 
 
 # --- one set of token ids -------------------------------------------------------------------------
-def _part(
+def _read_ids(
     ids: Any,
     values: Mapping[Any, Any],
     prefix: str,
     pad_token_id: int | None,
     has_decoder: bool | None,
 ) -> ReadBatch:
-    """Return what one set of token ids computes."""
+    """Return what one set of token ids computes.
+
+    Args:
+        ids: (n_rows, width) token ids.
+        values: all of the batch by name: masks, positions, labels.
+        prefix: of the names that belong to these ids, such as "chosen_".
+        pad_token_id: the id that pads; None where it is not known.
+        has_decoder: whether the model has a decoder; None where that is not known.
+    """
     read = ReadBatch(*shape_of(ids))
     keep = real_of(ids, values, prefix, read, pad_token_id)
     if read.by == NOTHING and pad_token_id is not None:
         keep = ~at_ends(ids == pad_token_id)
         read.by, read.real = "pad_token_id %d" % pad_token_id, each_of(keep.sum(-1).tolist())
-    elif read.by == NOTHING:
+    elif read.by == NOTHING:  # `settle` guesses by the ends of all rows
         read.ends = [end_of(row) for row in ids.tolist()]
     labels = values.get(prefix + "labels", values.get("labels"))
-    if read.rows != shape_of(ids)[0]:  # columns are samples
+    # Lengths told that columns are samples: from here on they are rows.
+    if read.rows != shape_of(ids)[0]:
         labels = labels.T if shape_of(labels) == shape_of(ids) else None
         ids = ids.T
     read.ids, read.keep = ids, keep
+    # Labels of the last tokens only, where a model computes no other logits: `logits_to_keep` of
+    # transformers. They are not those of a decoder, which this model does not have.
     if has_decoder is False and _is_ids(labels) and labels.shape[1] < read.width:
-        labels = _at_right(labels, ids)  # of the last logits alone, which `logits_to_keep` keeps
+        labels = _at_right(labels, ids)
     _note_trained(ids, values, labels, keep, read)
     return read
 
 
 def _at_right(labels: Any, ids: Any) -> Any:
-    """Return labels as wide as the ids, whose last tokens they belong to."""
-    wide = ids.clone() if hasattr(ids, "clone") else ids.copy()
+    """Return labels as wide as the ids: given those of the last tokens, the others are ignored."""
+    wide = ids.clone() if hasattr(ids, "clone") else ids.copy()  # torch or NumPy
     wide[:] = IGNORED
     wide[:, wide.shape[1] - labels.shape[1] :] = labels
     return wide
@@ -187,46 +217,72 @@ def _at_right(labels: Any, ids: Any) -> Any:
 def _note_trained(
     ids: Any, values: Mapping[Any, Any], labels: Any, keep: Any, read: ReadBatch
 ) -> None:
-    """Note the tokens that carry loss, and the width of a decoder."""
+    """Note in `read` the tokens that carry loss, and the width of a decoder, by the labels.
+
+    Args:
+        ids: (n_rows, width) token ids.
+        values: all of the batch by name.
+        labels: those of these ids; None without any.
+        keep: (n_rows, width) which ids are real; None where no mask says so.
+        read: gets what is noted.
+    """
+    # DPOTrainer and the like of TRL make labels of this mask where they compute the loss.
     if labels is None and shape_of(values.get("completion_mask")) == shape_of(ids):
-        # TRL's trainers of preferences make labels of it where they compute the loss.
         has_loss = values["completion_mask"] != 0
         read.labelled, read.loss = has_loss.sum(-1).tolist(), "shifted"
         _set_trained(has_loss, keep, read)
         return
     shape = shape_of(labels)
-    # Labels of rows, as of a classification, or scores are not labels of tokens.
+    # Not labels of tokens: a classification has one for each row, a regression scores.
     if len(shape) != 2 or shape[0] != read.rows or not is_whole(labels):
         return
     has_loss = labels != IGNORED
     read.labelled = has_loss.sum(-1).tolist()
+    # Labels of another width are those of a decoder, as of T5. Its mask, if there is one, tells its
+    # real tokens; else those are the labels that are not ignored.
     if shape != shape_of(ids) or "decoder_input_ids" in values:
         mask: Any = values.get("decoder_attention_mask")
         real = read.labelled if shape_of(mask) != shape else (mask != 0).sum(-1).tolist()
         _set_decoder(read, shape[1], read.labelled, real)
         return
-    # A causal model is given its own tokens as labels, and shifts them by itself; where labels are
-    # others, they stand where they are predicted.
+    # A causal model of transformers is given its own tokens as labels, and shifts them. Where some
+    # labels are other ids, as in masked language modelling, they stand where they are predicted.
     is_copy = not bool((has_loss & (labels != ids)).any())
     read.loss = "shifted" if is_copy else "as they are"
     _set_trained(has_loss, keep, read)
 
 
 def _set_trained(has_loss: Any, keep: Any, read: ReadBatch) -> None:
-    """Note the tokens that carry loss of each sample, and how many of them are padding; nothing
-    predicts the first one of a row whose labels the model shifts.
+    """Note in `read` the tokens of each sample that carry loss, and those that are padding all the
+    same.
+
+    Where the model shifts labels, nothing predicts the first token of a row: its label does not
+    count.
+
+    Args:
+        has_loss: (n_rows, width) which labels are not ignored.
+        keep: (n_rows, width) which tokens are real; None where no mask says so.
+        read: gets what is noted.
     """
+    # Whether the first token of each row has a label that does not count.
     firsts = has_loss[:, 0].tolist() if read.loss == "shifted" else [False] * read.rows
     read.trained = _trained_of(has_loss, firsts, read)
     if keep is not None:
-        wasted = has_loss > keep
-        if bool(wasted.any()):  # most often there are none
-            first_wasted = int(wasted[:, 0].sum()) if read.loss == "shifted" else 0
-            read.trained_padding = int(wasted.sum()) - first_wasted
+        trained_padding = has_loss > keep  # carries loss and is not real
+        if bool(trained_padding.any()):  # most batches have none
+            uncounted = int(trained_padding[:, 0].sum()) if read.loss == "shifted" else 0
+            read.trained_padding = int(trained_padding.sum()) - uncounted
 
 
 def _trained_of(has_loss: Any, firsts: list[bool], read: ReadBatch) -> list[list[int]]:
-    """Return the tokens that carry loss of each sample."""
+    """Return, for each row, how many tokens of each of its samples carry loss.
+
+    Args:
+        has_loss: (n_rows, width) which labels are not ignored.
+        firsts: whether the first token of each row has a label that does not count.
+        read: has the lengths of the samples.
+    """
+    # A sample for each row: its labels were counted already.
     if read.real is None or all(len(row) == 1 for row in read.real):
         return each_of([number - first for number, first in zip(read.labelled, firsts)])
     trained = []
@@ -235,14 +291,21 @@ def _trained_of(has_loss: Any, firsts: list[bool], read: ReadBatch) -> list[list
         for length in lengths:
             start, stop = stop, stop + length
             counts.append(sum(row[start:stop]))
-        if counts:
-            counts[0] -= first
+        if counts:  # a row of padding alone has no sample
+            counts[0] -= first  # True counts as 1
         trained.append(counts)
     return trained
 
 
 def _set_decoder(read: ReadBatch, width: int, trained: list[int], real: list[int]) -> None:
-    """Take the labels of a batch for those of a decoder of its own."""
+    """Note in `read` a decoder that computes the labels, beside the encoder that computes the ids.
+
+    Args:
+        read: gets what is noted.
+        width: tokens to which the labels of each row are padded.
+        trained: tokens of each row of the decoder that carry loss.
+        real: real tokens of each row of the decoder.
+    """
     read.trained, read.loss, read.trained_padding = each_of(trained), "as they are", 0
     read.widths, read.width = (read.width, width), read.width + width
     read.decoder = real
@@ -250,13 +313,13 @@ def _set_decoder(read: ReadBatch, width: int, trained: list[int], real: list[int
 
 
 def _add_decoder(read: ReadBatch, decoder: list[int]) -> None:
-    """Add what is real in a decoder to what is in the encoder of the same row."""
-    if read.real is not None:
+    """Add the real tokens of each row of a decoder to those of the row in the encoder."""
+    if read.real is not None:  # else `_guess_padding` adds them once it has guessed
         read.real = [[row[0] + more] for row, more in zip(read.real, decoder)]
 
 
 def _joined(parts: list[ReadBatch]) -> ReadBatch:
-    """Return one batch of several that are computed together."""
+    """Return one batch of the rows of several, padded to the widest: they are computed together."""
     joined = ReadBatch(sum(each.rows for each in parts), max(each.width for each in parts))
     if all(each.real is not None for each in parts):
         joined.real = [row for each in parts for row in each.real or ()]

@@ -164,9 +164,8 @@ def _without_computing(trainer: Any, module: Any, recorder: Recorder, patches: P
         count = positional[0] if positional else keywords.get("num_items_in_batch")
         model_facts = recorder.forwards.model_of(model)
         numbers = WholeNumbers(inputs)
-        if (
-            not numbers.hold_ids
-        ):  # as GRPOTrainer of TRL, whose batches are prompts to generate from
+        # As of GRPOTrainer of TRL, whose batches are prompts that it generates answers to.
+        if not numbers.hold_ids:
             recorder.refuse(_NO_IDS)
         forward = Forward(model_facts, numbers, recorder.forwards.clock.now())
         recorder.is_step_counted = count is not None
