@@ -40,12 +40,12 @@ def balance_report(
     epochs: int,
     device: Device | None,
 ) -> BalanceReport:
-    """Compare class-balancing samplers side by side on the same corpus.
+    """Compare class-balancing samplers side by side on the same corpus: `batchstat balance`.
 
     Args:
         inputs: the corpus, with labels.
         settings: the settings, as given; their sampler is not used.
-        samplers: the rows.
+        samplers: the samplers to compare, one per row.
         strategy: the strategy that batches the drawn samples.
         epochs: number of epochs over which coverage is tracked.
         device: the calibrated device that trains, if there is one.
@@ -56,38 +56,40 @@ def balance_report(
     """
     if not samplers:
         raise OptionError("no sampler: name at least one")
-    wanted = replace(settings, sampler="none")
-    rows = [*dict.fromkeys(replace(wanted, sampler=spec) for spec in samplers)]
-    check_epochs(wanted, epochs)
+    unsampled = replace(settings, sampler="none")
+    # As a dictionary's keys, so that a sampler that is named twice makes one row.
+    row_settings = [*dict.fromkeys(replace(unsampled, sampler=spec) for spec in samplers)]
+    check_epochs(unsampled, epochs)
     classes = inputs.samples.classes
     if classes is None:
         raise InputError("balance needs labels, but none were loaded; pass --label-column")
-    natural = inputs.resolve(wanted)
+    basis = inputs.resolve(unsampled)
+    # What every row's compute is divided by: the strategy on all samples, without a sampler.
     try:
-        without: StrategyResult | None = _batched(inputs.samples, natural, strategy, device)[0]
+        without: StrategyResult | None = _batched(inputs.samples, basis, strategy, device)[0]
     except NoBatchError:
         without = None
-    # One budget for all: a sampler with a batch size of its own would else have another, and its
-    # batches would be as full as the others' by that alone.
-    rows = [replace(each, tokens_per_batch=natural.tokens_per_batch) for each in rows]
-    made = [_row(inputs, each, strategy, epochs, without, device) for each in rows]
+    # The same budget for all rows. Else per-batch, which has a batch size of its own, would derive
+    # a budget from it, and its batches would look as full as the others'.
+    row_settings = [replace(each, tokens_per_batch=basis.tokens_per_batch) for each in row_settings]
+    rows = [_row(inputs, each, strategy, epochs, without, device) for each in row_settings]
     return BalanceReport(
         created=datetime.now(UTC).isoformat(),
         corpus=inputs.corpus,
         tokenizer=inputs.tokenizer,
-        basis=natural,
+        basis=basis,
         epochs=epochs,
         unlabelled=classes.unlabelled_count,
         multilabel=classes.multilabel_count,
-        samplers=tuple(row for row, _ in made),
-        warnings=(*_class_warnings(classes), *(each for _, warnings in made for each in warnings)),
+        samplers=tuple(row for row, _ in rows),
+        warnings=(*_class_warnings(classes), *(each for _, warnings in rows for each in warnings)),
         device=device,
     )
 
 
 def check_epochs(settings: Settings, epochs: int) -> int:
-    """Return the number of epochs. Raises OptionError if it is not a positive integer, or the last
-    epoch is too large.
+    """Return `epochs`, checked. Raises OptionError if it is not a positive integer, or if the last
+    epoch has too large a number.
     """
     if settings.epoch + whole_number("epochs", epochs) - 1 > MAX_INT:
         raise OptionError(f"epoch={settings.epoch}, epochs={epochs}: the last is above {MAX_INT:,}")
@@ -97,7 +99,9 @@ def check_epochs(settings: Settings, epochs: int) -> int:
 def _batched(
     samples: Samples, settings: ResolvedSettings, strategy: StrategySpec, device: Device | None
 ) -> tuple[StrategyResult, EpochShares]:
-    """Return the strategy on the samples that are drawn, and these."""
+    """Draw the samples of an epoch, and batch them with the strategy; return the results, and the
+    samples drawn.
+    """
     request = strategy.request(settings)
     shares = make_shares(samples, request.settings)
     return make_row(request, shares, batch_cost(None, device), device), shares
@@ -111,14 +115,17 @@ def _row(
     without: StrategyResult | None,
     device: Device | None,
 ) -> tuple[SamplerResult, list[ReportWarning]]:
+    """Return one row: what the sampler of these settings draws and how that batches, and warnings
+    about it. `without` is the strategy on all samples, without a sampler.
+    """
     samples = inputs.samples
     row, shares = _batched(samples, inputs.resolve(settings), strategy, device)
     basis = row.request.settings
     assert samples.classes is not None
     # How often a sampler draws each sample, before any strategy or rank drops or repeats it.
     times_drawn = np.bincount(draw_samples(samples, basis), minlength=len(samples))
-    epochs_of = list(_epochs(samples, samples.classes, basis, epochs))
-    drawn = SamplerResult(
+    drawn_by_epoch = list(_epochs(samples, samples.classes, basis, epochs))
+    result = SamplerResult(
         spec=basis.sampler,
         sampler=basis.class_sampler,
         corpus_samples=len(samples),
@@ -126,53 +133,64 @@ def _row(
         unique=int(np.count_nonzero(times_drawn)),
         max_repeats=int(times_drawn.max()),
         lengths=LengthStats.of(np.repeat(samples.lengths, times_drawn)),
-        classes=tuple(_classes(samples, samples.classes, times_drawn, epochs_of)),
-        seen=tuple(each.seen for each in epochs_of),
-        ratios=tuple(each.ratio for each in epochs_of),
+        classes=tuple(_classes(samples, samples.classes, times_drawn, drawn_by_epoch)),
+        seen=tuple(each.seen for each in drawn_by_epoch),
+        ratios=tuple(each.ratio for each in drawn_by_epoch),
         row=row,
         without=without,
     )
     warned = simulation_warnings([row], shares.epoch, basis, inputs.stats, device)
-    named_warnings = [ReportWarning(w.code, f"{basis.sampler}: {w.message}") for w in warned]
-    return drawn, named_warnings
+    # Warnings name the strategy alone, which is the same in all rows of this report.
+    with_sampler = [ReportWarning(w.code, f"{basis.sampler}: {w.message}") for w in warned]
+    return result, with_sampler
 
 
-class _Epoch(NamedTuple):
-    """Samples drawn up to an epoch.
+class _DrawnSoFar(NamedTuple):
+    """Samples drawn from the first epoch up to this one.
 
     Attributes:
         seen: distinct samples drawn so far.
-        seen_of: the same for each class.
+        seen_by_class: distinct samples of each class drawn so far.
         ratio: samples this epoch draws of the largest class / of the smallest class drawn at all.
     """
 
     seen: int
-    seen_of: list[int]
+    seen_by_class: list[int]
     ratio: float
 
 
 def _epochs(
     samples: Samples, classes: Classes, basis: ResolvedSettings, epochs: int
-) -> Iterator[_Epoch]:
-    known = np.zeros(len(samples), dtype=bool)
+) -> Iterator[_DrawnSoFar]:
+    """Draw the samples of several epochs, and yield after each one what was drawn so far."""
+    is_seen = np.zeros(len(samples), dtype=bool)
 
-    def of_classes(codes: Ints) -> Ints:
+    def count_classes(codes: Ints) -> Ints:
+        """Return (n_classes,) how often each class occurs; −1 is a sample without a class."""
         return np.bincount(codes[codes >= 0], minlength=len(classes.names))
 
     for epoch in range(basis.epoch, basis.epoch + epochs):
-        chosen = draw_samples(samples, replace(basis, epoch=epoch))
-        known[chosen] = True
-        counts = of_classes(classes.codes[chosen])
-        yield _Epoch(
-            seen=int(np.count_nonzero(known)),
-            seen_of=of_classes(classes.codes[known]).tolist(),
-            ratio=float(counts.max() / counts[counts > 0].min()),
+        drawn = draw_samples(samples, replace(basis, epoch=epoch))
+        is_seen[drawn] = True
+        drawn_by_class = count_classes(classes.codes[drawn])
+        yield _DrawnSoFar(
+            seen=int(np.count_nonzero(is_seen)),
+            seen_by_class=count_classes(classes.codes[is_seen]).tolist(),
+            ratio=float(drawn_by_class.max() / drawn_by_class[drawn_by_class > 0].min()),
         )
 
 
 def _classes(
-    samples: Samples, classes: Classes, times_drawn: Ints, epochs: list[_Epoch]
+    samples: Samples, classes: Classes, times_drawn: Ints, epochs: list[_DrawnSoFar]
 ) -> Iterator[ClassDraw]:
+    """Yield what the sampler draws of each class.
+
+    Args:
+        samples: the corpus.
+        classes: the class of each sample.
+        times_drawn: (n_samples,) how often the first epoch draws each sample.
+        epochs: what is drawn up to each epoch.
+    """
     for code, label in enumerate(classes.names):
         members = classes.members[code]
         times, tokens = times_drawn[members], samples.lengths[members]
@@ -184,7 +202,7 @@ def _classes(
             max_repeats=int(times.max()),
             tokens_before=total(tokens),
             tokens_after=dot(times, tokens),
-            seen=tuple(each.seen_of[code] for each in epochs),
+            seen=tuple(each.seen_by_class[code] for each in epochs),
         )
 
 

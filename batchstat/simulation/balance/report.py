@@ -87,17 +87,22 @@ class SamplerResult:
 
     @property
     def is_balanced(self) -> bool:
-        """Whether all classes are balanced in the last epoch that is tracked."""
-        drawn = [each.after for each in self.classes]
-        if min(drawn) == 0:
+        """Whether an epoch draws about as many samples of each class: exactly, but for what chance
+        does to a sampler that draws at random.
+        """
+        drawn_by_class = [each.after for each in self.classes]
+        if min(drawn_by_class) == 0:
             return False
+        # The last epoch that is tracked: dynamic sampling approaches balance epoch by epoch.
         if self.ratios[-1] <= BALANCED:
             return True
         if not self.sampler.draws_by_chance:
             return False
-        mean = sum(drawn) / len(drawn)
+        # Random draws of a class differ from the mean by about its square root, and by more where
+        # several samples of a class are drawn together.
+        mean = sum(drawn_by_class) / len(drawn_by_class)
         chance = _BY_CHANCE * math.sqrt(self.sampler.drawn_together * mean)
-        return max(abs(each - mean) for each in drawn) <= chance
+        return max(abs(drawn - mean) for drawn in drawn_by_class) <= chance
 
     @property
     def unseen(self) -> int:
@@ -180,21 +185,23 @@ class BalanceReport:
 
     @property
     def recommended(self) -> SamplerResult | None:
-        """The recommended sampler: of those that balance the classes within `MOST_COMPUTE` and show
-        at least `LEAST_SEEN` of the corpus, the one with the most coverage over all epochs, and of
-        those with about the same coverage, the one with the least compute. If all of them compute
-        more, the one with the least compute. None if fewer than two samplers are compared, or none
-        balances the classes, shows so much and computes at most three times as much as `none`.
+        """The recommended sampler, among those that balance the classes, show at least half of the
+        corpus over all epochs (`LEAST_SEEN`), and compute at most three times as much as `none`.
+
+        Of those within 1.5 times the compute of `none` (`MOST_COMPUTE`), it is the one with the
+        most coverage, and among about equal coverages the one with the least compute. If all
+        compute more, it is the one with the least compute. None if no sampler qualifies, or only
+        one is compared.
         """
         affordable = [r for r in self.balanced if (r.relative_compute or 0) <= _MOST_EVER]
-        seen = [row for row in affordable if row.coverage_after >= LEAST_SEEN]
-        if len(self.samplers) < 2 or not seen:
+        qualified = [row for row in affordable if row.coverage_after >= LEAST_SEEN]
+        if len(self.samplers) < 2 or not qualified:
             return None
-        cheap = [row for row in seen if (row.relative_compute or 0) <= MOST_COMPUTE]
+        cheap = [row for row in qualified if (row.relative_compute or 0) <= MOST_COMPUTE]
         if not cheap:
-            return min(seen, key=lambda row: _computed(row.row))
-        most = max(row.coverage_after for row in cheap)
-        widest = [row for row in cheap if row.coverage_after >= most - AS_MUCH_SEEN]
+            return min(qualified, key=lambda row: _computed(row.row))
+        most_seen = max(row.coverage_after for row in cheap)
+        widest = [row for row in cheap if row.coverage_after >= most_seen - AS_MUCH_SEEN]
         return min(widest, key=lambda row: _computed(row.row))
 
     def plot(self, name: str = "balance") -> Any:
@@ -204,19 +211,20 @@ class BalanceReport:
         return batchstat.plot(self, name)
 
     def to_frame(self) -> "pd.DataFrame":
-        """Return one row per sampler and class: `sampler`, `label`, and the numbers of the class by
-        the keys of balance.json.
+        """Return a table with one row per sampler and class: `sampler`, `label`, and the numbers of
+        the class by the keys of balance.json.
         """
         from batchstat.documents.base import to_frame
         from batchstat.documents.parts import parts
 
-        pairs = [(row.spec, each) for row in self.samplers for each in row.classes]
-        frame = to_frame(parts(ClassDraw).json(each) for _, each in pairs)
-        frame.insert(0, "sampler", [spec for spec, _ in pairs])
-        frame.insert(1, "label", [each.label for _, each in pairs])
+        draws = [(row.spec, draw) for row in self.samplers for draw in row.classes]
+        frame = to_frame(parts(ClassDraw).json(draw) for _, draw in draws)
+        frame.insert(0, "sampler", [spec for spec, _ in draws])
+        frame.insert(1, "label", [draw.label for _, draw in draws])
         return frame
 
 
 def _computed(row: StrategyResult) -> float:
+    """Return the compute of a row: seconds on a calibrated device, else total tokens."""
     seconds = row.on_device.seconds
     return row.counts.total_tokens if seconds is None else seconds

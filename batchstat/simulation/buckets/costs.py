@@ -29,28 +29,30 @@ Floats = npt.NDArray[np.float64]
 
 
 class EdgeCost(Protocol):
-    """What bucket edges minimise."""
+    """What bucket edges minimise: a cost of samples, or a time of batches."""
 
     def of_sample(self, width: int) -> float:
-        """Return the cost of a sample in a row of a width."""
+        """Return the cost of one sample in a row of this width."""
 
     def of_edges(self, edges: tuple[int, ...], samples: list[int]) -> float:
-        """Return the cost of buckets that hold so many samples each, at least that of all samples
-        without padding.
-        """
+        """Return the cost of all buckets: `samples[i]` samples in rows as wide as `edges[i]`."""
 
     def each_best(self, lengths: LengthStats, most: int, least: int) -> list[tuple[int, ...]]:
-        """Return the edges of 1, 2, … `most` buckets of at least `least` samples that cost the
-        least; of fewer buckets, where there are not so many.
+        """Return the best edges for 1 bucket, for 2, and so on up to `most`.
+
+        Args:
+            lengths: the lengths of all samples.
+            most: the most buckets; where so many are impossible, the edges of fewer are returned.
+            least: fewest samples per bucket.
         """
 
 
 @dataclass(frozen=True)
 class SampleCost:
-    """A cost of each sample by the edge above it, such as padding.
+    """A cost that depends on the edge above each sample alone, such as padding.
 
     Attributes:
-        of_sample: the cost of a sample in a row of a width; it rises with the width.
+        of_sample: returns the cost of a sample in a row of a width; it rises with the width.
     """
 
     of_sample: Cost
@@ -60,7 +62,7 @@ class SampleCost:
         return sum(self.of_sample(edge) * n for edge, n in zip(edges, samples, strict=True))
 
     def each_best(self, lengths: LengthStats, most: int, least: int) -> list[tuple[int, ...]]:
-        """Return the edges that cost the least."""
+        """Return the best edges for 1, 2, … `most` buckets."""
         values, counts = lengths.values, lengths.counts
         return list(each_optimal_edges(values, counts, most, cost=self.of_sample, least=least))
 
@@ -69,15 +71,16 @@ class SampleCost:
 class BatchTime:
     """The time of an epoch's batches, and of compiling their shapes.
 
-    A bucket is cut into full batches and one short batch of the rest, all as wide as its edge; full
-    and short ones are a shape each. That is exact on one rank with one batch per step, if every
-    sample is drawn once and no batch is dropped. Else it is close: batches are shared evenly by the
-    ranks, and updates by the batches of a step.
+    A bucket makes full batches, and one short batch of the samples that are left, all as wide as
+    its edge. That is two shapes to compile: a full batch and the short one. The time is exact on
+    one rank with one batch per step, if every sample is drawn once and no batch is dropped. Else it
+    is close: it takes batches as shared evenly by the ranks, and the time of an update as shared
+    evenly by the batches of its step.
 
     Attributes:
         cost: what a batch costs.
         settings: the budget, ranks and batches per step.
-        epochs: number of epochs after which training ends: shapes are compiled once.
+        epochs: number of epochs after which training ends: shapes are compiled once for all.
     """
 
     cost: BatchCost
@@ -86,18 +89,20 @@ class BatchTime:
 
     @property
     def _per_batch(self) -> float:
-        per_step = self.cost.per_step / self.settings.gradient_accumulation_steps
-        return self.cost.per_batch + per_step
+        """Time of a batch whatever it holds, with its share of the optimizer's update."""
+        update_share = self.cost.per_step / self.settings.gradient_accumulation_steps
+        return self.cost.per_batch + update_share
 
     def _of_row(self, width: int) -> float:
+        """Return the time of a row of one sample, without any share of the time per batch."""
         return float(self.cost.per_token * width + self.cost.per_pair * width**2)
 
-    def _rows(self, width: int) -> int:
+    def _rows_per_batch(self, width: int) -> int:
         return max(1, self.settings.tokens_per_batch // width)
 
     def of_sample(self, width: int) -> float:
-        """Return the time of a row, and its share of what a full batch takes whatever it holds."""
-        return self._of_row(width) + self._per_batch / self._rows(width)
+        """Return the time of a row of one sample, with its share of the time per batch."""
+        return self._of_row(width) + self._per_batch / self._rows_per_batch(width)
 
     def of_edges(self, edges: tuple[int, ...], samples: list[int]) -> float:
         """Return the time of all buckets."""
@@ -105,41 +110,48 @@ class BatchTime:
         return sum(float(self._of_bucket(edge, np.array([n]))[0]) for edge, n in pairs)
 
     def _of_bucket(self, edge: int, samples: Ints) -> Floats:
-        """Return (n,) the time of a bucket that holds so many samples, summed over the ranks: of an
-        epoch, with its share of compiling.
+        """Return (n,) the time of one bucket in an epoch, summed over the ranks, for each of n
+        numbers of samples that it may hold.
         """
-        full, short = np.divmod(samples, self._rows(edge))
-        batches = full + (short > 0)
-        shapes = np.minimum(full, 1) + (short > 0)
+        full_batches, left_over = np.divmod(samples, self._rows_per_batch(edge))
+        batches = full_batches + (left_over > 0)
+        shapes = np.minimum(full_batches, 1) + (left_over > 0)
+        # Every rank compiles each shape, once in all epochs.
         per_shape = self.cost.per_shape * self.settings.world_size / self.epochs
         time: Floats = self._of_row(edge) * samples + self._per_batch * batches + per_shape * shapes
         return time
 
     def each_best(self, lengths: LengthStats, most: int, least: int) -> list[tuple[int, ...]]:
-        """Return the edges that take the least time.
+        """Return the edges that take the least time, for 1, 2, … `most` buckets.
 
-        Exact: dynamic programming over the distinct lengths, in time proportional to buckets ×
-        their square, since a short batch makes the time of a bucket jump. Of more than 4,096
-        distinct lengths, that many are tried as edges.
+        Exact, by dynamic programming over the distinct lengths: the best b buckets of the shortest
+        j lengths are the best b − 1 buckets of the shortest i, for some i < j, and one bucket of
+        the lengths between. Every i is tried, since a short batch makes the time of a bucket jump.
+        With more than 4,096 distinct lengths, only that many are tried as edges.
         """
         values, counts = _candidates(lengths, max(_MOST_CANDIDATES, most))
-        before = offsets_from_sizes(counts)
-        check_least(least, int(before[-1]))
-        best = np.full((most + 1, len(values) + 1), np.inf)
-        best[0, 0] = 0
-        cuts = np.zeros(best.shape, dtype=np.int64)
+        samples_before = offsets_from_sizes(counts)
+        check_least(least, int(samples_before[-1]))
+        # least_time[b, j]: of b buckets for the shortest j lengths; infinite if impossible.
+        least_time = np.full((most + 1, len(values) + 1), np.inf)
+        least_time[0, 0] = 0
+        # bucket_starts[b, j]: the i at which the last of these buckets begins.
+        bucket_starts = np.zeros(least_time.shape, dtype=np.int64)
         for j, edge in enumerate(values.tolist(), 1):
-            held = before[j] - before[:j]
-            last = np.where(held >= least, self._of_bucket(edge, held), np.inf)
-            times = best[:-1, :j] + last
-            cuts[1:, j] = times.argmin(axis=1)
-            best[1:, j] = times.min(axis=1)
-        possible = int(np.isfinite(best[1:, -1]).sum())
-        return [_traced(values, cuts, min(wanted, possible)) for wanted in range(1, most + 1)]
+            in_last = samples_before[j] - samples_before[:j]
+            time_of_last = np.where(in_last >= least, self._of_bucket(edge, in_last), np.inf)
+            times = least_time[:-1, :j] + time_of_last
+            bucket_starts[1:, j] = times.argmin(axis=1)
+            least_time[1:, j] = times.min(axis=1)
+        # More buckets than this would hold fewer than `least` samples, or no length at all.
+        possible = int(np.isfinite(least_time[1:, -1]).sum())
+        return [_traced(values, bucket_starts, min(n, possible)) for n in range(1, most + 1)]
 
 
 def _candidates(lengths: LengthStats, most: int) -> tuple[Ints, Ints]:
-    """Return distinct lengths to try as edges, and how many samples each is the next one for."""
+    """Return at most `most` lengths to try as edges, spread evenly over the distinct ones, and for
+    each the number of samples above the edge before it and up to it.
+    """
     values, counts = lengths.values, lengths.counts
     if len(values) <= most:
         return values, counts
@@ -147,20 +159,27 @@ def _candidates(lengths: LengthStats, most: int) -> tuple[Ints, Ints]:
     return values[tried], np.diff(offsets_from_sizes(counts)[tried + 1], prepend=0)
 
 
-def _traced(values: Ints, cuts: Ints, buckets: int) -> tuple[int, ...]:
-    """Return the edges, followed from the last one."""
-    found, at = [], len(values)
+def _traced(values: Ints, bucket_starts: Ints, buckets: int) -> tuple[int, ...]:
+    """Return the edges of the best `buckets` buckets, followed back from the last one.
+
+    Args:
+        values: (n,) the lengths that may be edges, ascending.
+        bucket_starts: (most + 1, n + 1) [b, j]: where the last of b buckets begins that hold the
+            shortest j lengths.
+        buckets: number of buckets.
+    """
+    edges, stop = [], len(values)
     for number in range(buckets, 0, -1):
-        found.append(int(values[at - 1]))
-        at = int(cuts[number, at])
-    return tuple(reversed(found))
+        edges.append(int(values[stop - 1]))
+        stop = int(bucket_starts[number, stop])
+    return tuple(reversed(edges))
 
 
 def batch_time(device: Device, basis: ResolvedSettings, epochs: int) -> BatchTime:
-    """Return the time that bucket edges minimise.
+    """Return the time of batches on a calibrated device, as the cost that bucket edges minimise.
 
     Raises:
-        InputError: the calibration has no time, or none that depends on batches.
+        InputError: the calibration has no times, noisy ones, or none that depends on the batch.
     """
     calibration = device.calibration
     if device.is_noisy:
@@ -174,6 +193,7 @@ def batch_time(device: Device, basis: ResolvedSettings, epochs: int) -> BatchTim
             "time with batchstat calibrate"
         )
     cost = calibration.cost
+    # The fit may have found no time anywhere but in compiling, which says nothing about edges.
     if not (cost.per_batch or cost.per_step or cost.per_token or cost.per_pair):
         raise InputError(
             f"the calibration of {calibration.setup.model} has no time per batch, token or pair: "
@@ -183,45 +203,46 @@ def batch_time(device: Device, basis: ResolvedSettings, epochs: int) -> BatchTim
 
 
 def rows_as_wide_as(edges: tuple[int, ...]) -> StrategySpec:
-    """Return the strategy with rows as wide as edges, which keeps short batches."""
+    """Return the strategy `boundaries` with rows padded to these edges; it keeps short batches."""
     return StrategySpec.of("boundaries", boundaries=edges, pad="edge")
 
 
 def times_of(
-    found: Iterable[tuple[int, tuple[int, ...]]],
+    edges_by_number: Iterable[tuple[int, tuple[int, ...]]],
     shares: EpochShares,
     basis: ResolvedSettings,
     device: Device,
     epochs: int,
 ) -> Iterator[BucketTime]:
-    """Yield the times of edges found for several numbers of buckets, without those that the
-    settings leave no batch. Each is simulated.
+    """Simulate the best edges for each number of buckets, and yield how long training takes with
+    them. Edges that the settings leave no batch are skipped.
 
     Args:
-        found: numbers of buckets with their edges.
+        edges_by_number: numbers of buckets, each with its edges.
         shares: the epoch.
         basis: the settings.
         device: the calibrated device.
         epochs: number of epochs after which training ends.
     """
     cost = device.cost
-    for wanted, edges in found:
+    for wanted, edges in edges_by_number:
         try:
             row = make_row(rows_as_wide_as(edges).request(basis), shares, cost, device)
         except NoBatchError:
             continue
         compiling = row.counts.distinct_shapes * cost.per_shape
         yield BucketTime(
-            wanted,
-            edges,
-            epochs * (row.counts.compute - compiling) / PER_SECOND,
-            compiling / PER_SECOND,
-            row.counts.distinct_shapes,
-            row.on_device.is_extrapolated,
-            row.on_device.fits_memory,
+            wanted=wanted,
+            edges=edges,
+            # The compute of one epoch includes compiling, which later epochs do not repeat.
+            batch_seconds=epochs * (row.counts.compute - compiling) / PER_SECOND,
+            compile_seconds=compiling / PER_SECOND,
+            shapes=row.counts.distinct_shapes,
+            is_extrapolated=row.on_device.is_extrapolated,
+            fits_memory=row.on_device.fits_memory,
         )
 
 
 def fastest(times: tuple[BucketTime, ...]) -> BucketTime:
-    """Return the least time; of equal ones, that with the fewest buckets."""
+    """Return the number of buckets with the least time; of equal times, the fewest buckets."""
     return min(times, key=lambda each: (each.seconds, len(each.edges), each.wanted))

@@ -34,9 +34,9 @@ class BucketReport:
         times: the time of the optimal edges, by their number; empty without a calibration.
         buckets: the buckets of the optimal edges, for the requested number.
         found: edges by rule, for each number of buckets.
-        uses: the optimal edges simulated with the settings and rows as wide as edges, with short
-            batches dropped, which makes as many shapes as buckets, and kept; the better first, and
-            with a calibration those kept.
+        uses: the optimal edges simulated with the settings, rows padded to the edges: with short
+            batches dropped, which makes one shape per bucket, and with short batches kept. The
+            better one comes first; with a calibration that is the one with short batches kept.
         device: the calibrated device that trains; None without one.
         warnings: warnings about what does not fit the device, and what is extrapolated.
     """
@@ -75,11 +75,11 @@ class BucketReport:
 
     @property
     def chosen(self) -> Edges:
-        """The optimal edges for the requested number of buckets."""
+        """The optimal edges for `wanted` buckets."""
         return next(each for each in self.found["optimal"] if each.wanted == self.wanted)
 
     def of(self, rule: str, wanted: int) -> Edges | None:
-        """Return a rule's edges for a number of buckets; None with fewer distinct lengths."""
+        """Return a rule's edges for `wanted` buckets; None if there are fewer distinct lengths."""
         return next((each for each in self.found[rule] if each.wanted == wanted), None)
 
     @property

@@ -39,9 +39,10 @@ MOST_LEFT_OUT = 0.1
 """Short batches are dropped only if that loses at most this share of the tokens."""
 
 _USUAL_BUCKETS = 8
+"""Number of buckets if none is requested and there is no calibration."""
 
-_BY = {"model": "model", "time": "calibration"}
-"""What the costs that depend on more than lengths are computed by."""
+_OPTION_OF = {"model": "model", "time": "calibration"}
+"""By costs that depend on more than lengths, the option that gives the rest."""
 
 
 def search_buckets(
@@ -55,16 +56,17 @@ def search_buckets(
     device: Device | None,
     epochs: int,
 ) -> BucketReport:
-    """Find the edges with the least padding, or cost, and those of every other rule.
+    """Find the bucket edges with the least padding, or another cost, and beside them the edges of
+    every other rule: `batchstat buckets`.
 
     Args:
         inputs: the corpus.
         settings: the settings, as given.
-        buckets: number of buckets; None for the usual one, or with a device the best one.
+        buckets: number of buckets; None for 8, or with a device the number with the least time.
         min_bucket_samples: fewest samples per bucket.
         cost: one of `COSTS`, as `decide_cost` returns it.
-        model: the transformer, for the cost of that name.
-        device: the calibrated device, for the cost `time`.
+        model: the transformer, if the cost is `model`.
+        device: the calibrated device, if the cost is `time`.
         epochs: number of epochs after which training ends.
 
     Raises:
@@ -73,13 +75,14 @@ def search_buckets(
             or the settings leave no batch.
     """
     basis = inputs.resolve(settings)
-    kept = inputs.stats.cut(basis.max_length, basis.overflow)
-    check_any(kept.count, basis.max_length)
-    # An edge is at least 1: no row is 0 tokens wide.
-    real = kept.replace(np.maximum(kept.values, 1))
-    stats = real.replace(round_up(real.values, basis.pad_to_multiple_of))
-    check_buckets("buckets", buckets, len(stats.values))
-    wanted = buckets or min(_USUAL_BUCKETS, len(stats.values))
+    after_overflow = inputs.stats.cut(basis.max_length, basis.overflow)
+    check_any(after_overflow.count, basis.max_length)
+    # An edge is at least 1, so that an empty sample counts as 1 token.
+    lengths = after_overflow.replace(np.maximum(after_overflow.values, 1))
+    # Edges are widths of rows, and these are multiples of pad_to_multiple_of.
+    widths = lengths.replace(round_up(lengths.values, basis.pad_to_multiple_of))
+    check_buckets("buckets", buckets, len(widths.values))
+    wanted = buckets or min(_USUAL_BUCKETS, len(widths.values))
     price: EdgeCost = SampleCost(_price(cost, model))
     numbers = {*NUMBERS, wanted}
     if device is not None:
@@ -87,15 +90,16 @@ def search_buckets(
         # Where shapes are compiled, one bucket may take the least time.
         numbers.add(1)
     edges_by_rule = dict(
-        _edges(stats, sorted(numbers), price, min_bucket_samples, basis.pad_to_multiple_of)
+        _edges(widths, sorted(numbers), price, min_bucket_samples, basis.pad_to_multiple_of)
     )
     measured = {
-        rule: tuple(_measured(rule, n, edges, real, price) for n, edges in each)
-        for rule, each in edges_by_rule.items()
+        rule: tuple(_measured(rule, n, edges, lengths, price) for n, edges in edges_by_number)
+        for rule, edges_by_number in edges_by_rule.items()
     }
     shares = make_shares(inputs.samples, basis)
     times: tuple[BucketTime, ...] = ()
     if device is not None:
+        # The search takes batches as shared evenly by the ranks; simulated, each time is exact.
         times = tuple(times_of(edges_by_rule["optimal"], shares, basis, device, epochs))
         wanted = buckets or (fastest(times).wanted if times else wanted)
     chosen = next(each.edges for each in measured["optimal"] if each.wanted == wanted)
@@ -106,14 +110,14 @@ def search_buckets(
         corpus=inputs.corpus,
         tokenizer=inputs.tokenizer,
         basis=basis,
-        lengths=real,
+        lengths=lengths,
         cost=cost,
         model=model,
         wanted=wanted,
         min_bucket_samples=min_bucket_samples,
         epochs=epochs,
         times=times,
-        buckets=tuple(_buckets(chosen, real, basis)),
+        buckets=tuple(_buckets(chosen, lengths, basis)),
         found=measured,
         uses=uses,
         device=device,
@@ -122,11 +126,13 @@ def search_buckets(
 
 
 def decide_cost(cost: str | None, model: object, calibration: object) -> str:
-    """Return what edges minimise: what is asked for, or what a model or a calibration implies.
+    """Check --cost, --model and --calibration together, and return the cost that edges minimise:
+    the one requested, else `model` with a model, `time` with a calibration, and `linear` (padding)
+    without both.
 
     Raises:
-        OptionError: an unknown cost, one that the model or the calibration is not for or that lacks
-            it, both of these, or neither a model nor a calibration where one is given.
+        OptionError: an unknown cost, a cost without the option that it needs or with one that it
+            does not use, or a model and a calibration together.
     """
     if cost is not None and not isinstance(cost, str):
         raise OptionError(f"cost={short(cost)}: must be one of {', '.join(COSTS)}")
@@ -136,93 +142,103 @@ def decide_cost(cost: str | None, model: object, calibration: object) -> str:
     if cost is None:
         return implied
     one_of("cost", cost, COSTS)
-    if implied in _BY and cost != implied:
-        raise OptionError(f"cost={cost} uses no {_BY[implied]}: remove --cost or --{_BY[implied]}")
-    if cost in _BY and cost != implied:
-        raise OptionError(f"cost={cost} needs a {_BY[cost]}: name one with --{_BY[cost]}")
+    if cost != implied and (option := _OPTION_OF.get(implied)):
+        raise OptionError(f"cost={cost} uses no {option}: remove --cost or --{option}")
+    if cost != implied and (option := _OPTION_OF.get(cost)):
+        raise OptionError(f"cost={cost} needs a {option}: name one with --{option}")
     return cost
 
 
 def _uses(
     edges: tuple[int, ...], shares: EpochShares, basis: ResolvedSettings, device: Device | None
 ) -> list[StrategyResult]:
-    """Return the results with rows as wide as edges, short batches kept or dropped: the better
-    first.
+    """Simulate the edges twice, with short batches kept and with short batches dropped; return the
+    results, the better one first.
 
-    When dropped, there are as many shapes as buckets. That is better if few tokens are lost, and
-    not an option if a bucket then has no batch. With a device, the least time is that of all
-    samples: short batches are kept first.
+    Dropping leaves one shape per bucket, and loses the samples of short batches. It comes first if
+    few tokens are lost. With a device short batches are kept first: the edges have the least time
+    of all samples.
     """
     keep = rows_as_wide_as(edges)
     drop = keep.with_parameter("leftovers", "drop")
     cost = batch_cost(None, device)
-    every = make_row(keep.request(basis), shares, cost, device)
+    with_short = make_row(keep.request(basis), shares, cost, device)
     try:
-        full = make_row(drop.request(basis), shares, cost, device)
+        only_full = make_row(drop.request(basis), shares, cost, device)
     except NoBatchError:
-        return [every]
-    lost = full.counts.dropped_ratio - every.counts.dropped_ratio
-    if lost == 0:
-        return [full]
-    if full.counts.distinct_shapes < len(edges):  # whole buckets would never be computed
-        return [every]
-    is_first = device is None and lost <= MOST_LEFT_OUT
-    return [full, every] if is_first else [every, full]
+        return [with_short]
+    lost_share = only_full.counts.dropped_ratio - with_short.counts.dropped_ratio
+    # No batch is short, so that both are the same: the one that promises one shape per bucket.
+    if lost_share == 0:
+        return [only_full]
+    if only_full.counts.distinct_shapes < len(edges):  # whole buckets would never be computed
+        return [with_short]
+    drops_first = device is None and lost_share <= MOST_LEFT_OUT
+    return [only_full, with_short] if drops_first else [with_short, only_full]
 
 
 def _price(cost: str, model: CostModel | None) -> Cost:
-    """Return what a sample costs in a row of a width."""
+    """Return the function that gives the cost of a sample in a row of a width."""
     if model is not None:
         return lambda width: model.linear * width + model.quadratic * width**2
     return int if cost == "linear" else lambda width: width * width
 
 
 def _edges(
-    stats: LengthStats, numbers: list[int], price: EdgeCost, min_bucket_samples: int, multiple: int
+    widths: LengthStats, numbers: list[int], price: EdgeCost, min_bucket_samples: int, multiple: int
 ) -> Iterator[tuple[str, list[tuple[int, tuple[int, ...]]]]]:
-    """Yield each rule with its edges, for those numbers of buckets that are possible."""
-    numbers = [n for n in numbers if n <= len(stats.values)]
-    every = price.each_best(stats, max(numbers, default=1), min_bucket_samples)
-    yield "optimal", [(n, every[n - 1]) for n in numbers]
+    """Yield the name of each rule, with pairs of a number of buckets and the edges that the rule
+    finds for it. Numbers above that of distinct widths are left out.
+    """
+    numbers = [n for n in numbers if n <= len(widths.values)]
+    best_edges = price.each_best(widths, max(numbers, default=1), min_bucket_samples)
+    yield "optimal", [(n, best_edges[n - 1]) for n in numbers]
     for name, rule in RULES.items():
         if name != "optimal":
-            found = ((n, rule(stats.values, stats.counts, n, price.of_sample)) for n in numbers)
-            rounded = ((n, np.unique(round_up(edges, multiple))) for n, edges in found)
-            yield name, [(n, _merged(edges, stats, min_bucket_samples)) for n, edges in rounded]
+            pairs = ((n, rule(widths.values, widths.counts, n, price.of_sample)) for n in numbers)
+            rounded = ((n, np.unique(round_up(edges, multiple))) for n, edges in pairs)
+            yield name, [(n, _merged(edges, widths, min_bucket_samples)) for n, edges in rounded]
 
 
-def _merged(edges: Ints, stats: LengthStats, min_bucket_samples: int) -> tuple[int, ...]:
-    """Return the edges, without those of buckets with fewer than `min_bucket_samples` samples."""
-    upto = offsets_from_sizes(stats.counts)
-    below = upto[np.searchsorted(stats.values, edges, side="right")].tolist()
+def _merged(edges: Ints, widths: LengthStats, min_bucket_samples: int) -> tuple[int, ...]:
+    """Merge buckets with fewer than `min_bucket_samples` samples into the next one: other rules
+    than `optimal` know no such limit. Returns the edges that remain.
+    """
+    samples_before = offsets_from_sizes(widths.counts)
+    # How many samples are at or below each edge.
+    up_to_edge = samples_before[np.searchsorted(widths.values, edges, side="right")].tolist()
     kept: list[int] = []
-    taken = 0
-    for edge, samples in zip(edges.tolist()[:-1], below[:-1], strict=True):
-        if samples - taken >= min_bucket_samples and below[-1] - samples >= min_bucket_samples:
+    up_to_last_kept = 0
+    for edge, up_to in zip(edges.tolist()[:-1], up_to_edge[:-1], strict=True):
+        # Enough samples for this bucket, and enough above it: the last edge always stays.
+        if min(up_to - up_to_last_kept, up_to_edge[-1] - up_to) >= min_bucket_samples:
             kept.append(edge)
-            taken = samples
+            up_to_last_kept = up_to
     return (*kept, int(edges[-1]))
 
 
 def _measured(
-    rule: str, wanted: int, edges: tuple[int, ...], real: LengthStats, price: EdgeCost
+    rule: str, wanted: int, edges: tuple[int, ...], lengths: LengthStats, price: EdgeCost
 ) -> Edges:
-    above = np.searchsorted(edges, real.values)
-    held = sums_at(above, real.counts, len(edges))
-    needed = sum(
+    """Return the padding and the cost of the edges that a rule found for `wanted` buckets."""
+    bucket_of_length = np.searchsorted(edges, lengths.values)
+    samples = sums_at(bucket_of_length, lengths.counts, len(edges)).tolist()
+    cost_unpadded = sum(
         price.of_sample(value) * count
-        for value, count in zip(real.values.tolist(), real.counts.tolist(), strict=True)
+        for value, count in zip(lengths.values.tolist(), lengths.counts.tolist(), strict=True)
     )
-    paid = max(needed, price.of_edges(edges, held.tolist()))  # floats round
-    total = sum(edge * n for edge, n in zip(edges, held.tolist(), strict=True))
-    return Edges(rule, wanted, edges, real.sum, total, paid / needed)
+    # Padding never costs less; floats may round to less.
+    cost_padded = max(cost_unpadded, price.of_edges(edges, samples))
+    total = sum(edge * n for edge, n in zip(edges, samples, strict=True))
+    return Edges(rule, wanted, edges, lengths.sum, total, cost_padded / cost_unpadded)
 
 
 def _buckets(
-    edges: tuple[int, ...], real: LengthStats, basis: ResolvedSettings
+    edges: tuple[int, ...], lengths: LengthStats, basis: ResolvedSettings
 ) -> Iterator[Bucket]:
-    above = np.searchsorted(edges, real.values)
-    samples = sums_at(above, real.counts, len(edges))
-    tokens = sums_at(above, product(real.values, real.counts), len(edges))
-    for edge, count, held in zip(edges, samples.tolist(), tokens.tolist(), strict=True):
-        yield Bucket(edge, count, held, max(1, basis.tokens_per_batch // edge))
+    """Yield what each bucket holds, and how many of its rows the budget allows in a batch."""
+    bucket_of_length = np.searchsorted(edges, lengths.values)
+    samples = sums_at(bucket_of_length, lengths.counts, len(edges))
+    tokens = sums_at(bucket_of_length, product(lengths.values, lengths.counts), len(edges))
+    for edge, count, real in zip(edges, samples.tolist(), tokens.tolist(), strict=True):
+        yield Bucket(edge, count, real, batch_size=max(1, basis.tokens_per_batch // edge))

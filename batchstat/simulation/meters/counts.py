@@ -11,19 +11,24 @@ from batchstat.simulation.meters.rank_idle import RankCounts
 class PlanCounts:
     """What an epoch under one strategy computes, pads, truncates and drops.
 
-    `samples` and the token counts say what is computed. `dropped_*` counts whole samples, and all
-    tokens that are in no batch; `truncated_*` what `max_length` cut off; both with what a trainer's
-    configuration lost before, see `Profile.lost`. `visited_tokens` counts
-    the tokens of the epoch's samples before `max_length`: those of the whole corpus, if each sample
-    comes once.
-
-    `squared_tokens` is what attention computes: the sum over rows of the squared width, or over
-    samples of the squared length if attention stays within samples. `real_squared_tokens` is always
-    the latter. `row_tokens` is how many tokens fit in all rows of `max_length`; None if rows have
-    no such length. `largest_step` is the step, from 1, with the first batch of `max_batch_tokens`.
-    `reducible_peak` is the most total tokens in a batch that could be smaller: one
-    of several samples, or one padded beyond its only sample. `peak_bytes` is the
-    most memory that a batch takes; None where that is not known.
+    Attributes:
+        visited_tokens: tokens of the epoch's samples before `max_length`; those of the whole
+            corpus, if each sample comes once.
+        samples: samples that are computed, repeats included; the other counts without an
+            explanation count what is computed, too.
+        squared_tokens: what attention computes: the sum over rows of the squared width, or over
+            samples of the squared length if attention stays within samples.
+        real_squared_tokens: the sum over samples of the squared length.
+        row_tokens: tokens that fit in all rows of `max_length`; None if rows have no such length.
+        largest_step: the first step, counted from 1, with a batch of `max_batch_tokens`.
+        reducible_peak: the most total tokens in a batch that could be smaller, because it has
+            several samples, or one sample that is padded.
+        peak_bytes: the most memory that a batch takes; None where that is not known.
+        truncated_tokens: tokens cut off by `max_length`, or before by a trainer's configuration:
+            see `Profile.lost`.
+        dropped_samples: whole samples in no batch, or lost before by a trainer's configuration.
+        dropped_tokens: tokens in no batch, or lost before by a trainer's configuration.
+        sum_samples_per_batch: entries of all batches.
     """
 
     tokens_per_batch: int
@@ -120,12 +125,14 @@ class PlanCounts:
 
     @property
     def rank_idle(self) -> float:
-        """Share of the ranks' time spent waiting for the slowest one, if cost is total tokens."""
+        """Share of the ranks' time spent waiting for the slowest one, if time is proportional to
+        total tokens.
+        """
         return self.ranks.idle
 
     @property
     def rank_idle_quadratic(self) -> float:
-        """The same, if cost is that of attention."""
+        """The same, if time is proportional to the pairs of tokens that attention computes."""
         return self.ranks.idle_quadratic
 
     @property
@@ -139,8 +146,8 @@ class PlanCounts:
         return None if self.row_tokens is None else self.real_tokens / self.row_tokens
 
     def relative_cost(self, linear: int, quadratic: int) -> float:
-        """Return what is computed / what the real tokens need alone, each sample without padding:
-        at least 1, where a row of w tokens costs `linear` × w + `quadratic` × w².
+        """Return the cost of what is computed / the cost of the samples without padding. At least
+        1. A row of w tokens costs `linear` × w + `quadratic` × w².
         """
         computed = linear * self.total_tokens + quadratic * self.squared_tokens
         return computed / (linear * self.real_tokens + quadratic * self.real_squared_tokens)

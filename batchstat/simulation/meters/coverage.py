@@ -17,12 +17,12 @@ from batchstat.simulation.meters.mixing import class_mixing
 
 
 class DistinctCounts(NamedTuple):
-    """Distinct samples and tokens that end up in a batch.
+    """Samples and tokens that end up in a batch, those that are computed again not counted.
 
     Attributes:
         samples: samples of which at least a part is in a batch.
         tokens: their tokens that are in a batch.
-        headless: samples whose first part is in no batch.
+        headless: samples of which parts are in a batch, but not the first part.
     """
 
     samples: int
@@ -50,7 +50,7 @@ class Coverage:
 
     Attributes:
         corpus_samples: samples of the corpus, including those never drawn.
-        times: pairs (times, samples): the number of samples computed that many times; ascending
+        times: pairs (times, samples): how many samples are computed that many times; ascending
             from 1.
         shared_samples: samples that several ranks compute.
         ranks: what each rank computes.
@@ -85,9 +85,11 @@ class Coverage:
 
     @property
     def accuracy_bound(self) -> float:
-        """Largest difference between an accuracy over all computed samples and one over the corpus
-        with each sample counted once: the total variation distance of the two, attained if all
-        repeated samples are right and all others wrong, or the reverse.
+        """How far an accuracy over all computed samples may be from the accuracy over the corpus,
+        where each sample counts once.
+
+        It is the total variation distance of the two weightings. It is reached if all samples that
+        are computed more often than others are right, and all others wrong, or the reverse.
         """
         computed = sum(times * samples for times, samples in self.times)
         return sum(
@@ -97,21 +99,26 @@ class Coverage:
 
 
 class CoverageMeter:
-    """Accumulates the `Coverage` of units that hold each sample once and are distributed in groups.
+    """Finds the `Coverage` of an epoch without following single samples, which would take memory:
+    for plans in which each sample is in one unit. Then how often a sample is computed is how often
+    its unit is distributed.
 
-    Only units of the first turn are repeated, to fill the last turn.
+    Units come group by group. Only units of the first turn are distributed more than once: they
+    fill the last turn (`remainder=repeat`).
     """
 
     def __init__(self, world_size: int) -> None:
         """Start without units, for a number of ranks."""
         self._samples = np.zeros(world_size, dtype=np.int64)
         self._batches = np.zeros(world_size, dtype=np.int64)
-        self._once = 0
-        # For each unit of the first turn: its samples, how often it is distributed, to which ranks.
-        self._size = np.zeros(world_size, dtype=np.int64)
-        self._times = np.zeros(world_size, dtype=np.int64)
-        self._lowest = np.full(world_size, world_size)
-        self._highest = np.full(world_size, -1)
+        # Samples of all units that are not of the first turn: these are distributed once.
+        self._samples_once = 0
+        # For each unit of the first turn: its samples, how often it is distributed, and the lowest
+        # and the highest rank that gets it.
+        self._unit_samples = np.zeros(world_size, dtype=np.int64)
+        self._unit_times = np.zeros(world_size, dtype=np.int64)
+        self._lowest_rank = np.full(world_size, world_size)
+        self._highest_rank = np.full(world_size, -1)
 
     def add(self, batches: BatchTable, turns: Ints, numbers: Ints) -> None:
         """Add the next units.
@@ -122,48 +129,58 @@ class CoverageMeter:
             numbers: (n_units,) number of each unit among all units of the epoch.
         """
         world_size = len(self._samples)
-        size = batches.sum_by_unit(batches.samples)
-        held = turns >= 0
-        samples = np.where(held, size.take(turns), 0)
+        samples_of_unit = batches.sum_by_unit(batches.samples)
+        has_unit = turns >= 0
+        # `take` reads −1 as the last unit: np.where puts 0 there.
+        samples = np.where(has_unit, samples_of_unit.take(turns), 0)
+        batches_of_turns = np.diff(batches.unit_offsets).take(turns)
         self._samples += samples.sum(axis=0)
-        self._batches += np.where(held, np.diff(batches.unit_offsets).take(turns), 0).sum(axis=0)
-        # The others are distributed once, so that their sum is enough; of these, each is followed.
-        of_first = held & (numbers.take(turns) < world_size)
-        self._once += int(samples.sum() - samples[of_first].sum())
-        rank, unit = np.nonzero(of_first)[1], turns[of_first]
-        of_epoch = numbers[unit]
-        self._size[of_epoch] = size[unit]
-        np.add.at(self._times, of_epoch, 1)
-        np.minimum.at(self._lowest, of_epoch, rank)
-        np.maximum.at(self._highest, of_epoch, rank)
+        self._batches += np.where(has_unit, batches_of_turns, 0).sum(axis=0)
+        # Units of the first turn have the numbers below world_size, also where they are repeated.
+        is_of_first = has_unit & (numbers.take(turns) < world_size)
+        self._samples_once += int(samples.sum() - samples[is_of_first].sum())
+        rank, unit = np.nonzero(is_of_first)[1], turns[is_of_first]
+        number = numbers[unit]
+        self._unit_samples[number] = samples_of_unit[unit]
+        # ufunc.at also counts a unit that comes twice among these.
+        np.add.at(self._unit_times, number, 1)
+        np.minimum.at(self._lowest_rank, number, rank)
+        np.maximum.at(self._highest_rank, number, rank)
 
     def coverage(self, corpus_samples: int) -> Coverage:
         """Return the coverage of all units added, for a corpus of this many samples."""
-        times, which = np.unique(np.append(self._times, 1), return_inverse=True)
-        held = sums_at(which, np.append(self._size, self._once), len(times))
-        samples_by_times = zip(times.tolist(), held.tolist(), strict=True)
+        # The units after the first turn count as one more unit, distributed once.
+        times, group = np.unique(np.append(self._unit_times, 1), return_inverse=True)
+        samples = sums_at(group, np.append(self._unit_samples, self._samples_once), len(times))
+        samples_by_times = zip(times.tolist(), samples.tolist(), strict=True)
         return Coverage(
             corpus_samples=corpus_samples,
-            times=tuple((often, samples) for often, samples in samples_by_times if samples),
-            shared_samples=int(self._size[self._lowest < self._highest].sum()),
+            times=tuple((times, samples) for times, samples in samples_by_times if samples),
+            shared_samples=int(self._unit_samples[self._lowest_rank < self._highest_rank].sum()),
             ranks=_ranks(self._samples, self._batches),
         )
 
 
 def _ranks(samples: Ints, batches: Ints) -> tuple[RankSamples, ...]:
-    """Return what each rank computes; ranks with equal numbers share one record."""
-    columns = [np.unique(each, return_inverse=True)[1] for each in (samples, batches)]
-    cells = columns[0] * (columns[1].max() + 1) + columns[1]
-    # Thousands of ranks have one of a few numbers, mostly of two.
-    _, first, which = np.unique(cells, return_index=True, return_inverse=True)
-    known = list(map(RankSamples, samples[first].tolist(), batches[first].tolist()))
-    return tuple(known[i] for i in which.tolist())
+    """Return a record for each rank. Ranks with equal numbers share one: of thousands of ranks,
+    most have one of two pairs of numbers.
+
+    Args:
+        samples: (world_size,) samples of each rank.
+        batches: (world_size,) batches of each rank.
+    """
+    codes = [np.unique(each, return_inverse=True)[1] for each in (samples, batches)]
+    # One number for each pair of samples and batches: equal pairs have equal numbers.
+    pairs = codes[0] * (codes[1].max() + 1) + codes[1]
+    _, first_rank, record_of_rank = np.unique(pairs, return_index=True, return_inverse=True)
+    records = list(map(RankSamples, samples[first_rank].tolist(), batches[first_rank].tolist()))
+    return tuple(records[i] for i in record_of_rank.tolist())
 
 
 def trace_samples(
     plan: BatchPlan, units: Ints, shares: EpochShares
 ) -> tuple[DistinctCounts, Coverage]:
-    """Follow each sample to the ranks that compute it.
+    """Follow each sample of a plan to the ranks that compute it.
 
     Args:
         plan: all planned batches; its steps are the units.
@@ -171,87 +188,102 @@ def trace_samples(
         shares: the epoch.
     """
     samples, epoch = shares.samples, shares.epoch.whole
-    n, world_size = len(samples), units.shape[1]
-    held = units >= 0
-    rank, unit = np.nonzero(held)[1], units[held]
+    n_samples, world_size = len(samples), units.shape[1]
+    has_unit = units >= 0
+    rank, unit = np.nonzero(has_unit)[1], units[has_unit]
+    # The batches of the units that are distributed, the entries of these batches, and for each
+    # entry the rank that computes it, and its sample, by the index in the corpus.
     batch_offsets, batch = gather_groups(plan.unit_offsets, unit)
     entry_offsets, entry = gather_groups(plan.row_offsets[plan.batch_offsets], batch)
-    ranks = np.repeat(np.repeat(rank, np.diff(batch_offsets)), np.diff(entry_offsets))
-    place = samples.places(plan.samples[entry])
-    # A split sample counts where its first part is, so that it is one sample however many parts it
-    # has.
-    begins = np.ones(len(entry), bool) if plan.starts is None else plan.starts[entry] == 0
-    begun = np.bincount(place[begins], minlength=n)
-    there = np.bincount(place, minlength=n) > 0
-    # A part alone, whose beginning is in no batch, is still computed.
-    times = np.where(there, np.maximum(begun, 1), 0)
-    drawn = np.bincount(samples.places(epoch.first_parts), minlength=n)
+    rank_of_entry = np.repeat(np.repeat(rank, np.diff(batch_offsets)), np.diff(entry_offsets))
+    sample = samples.places(plan.samples[entry])
+    # A split sample counts with its first part alone: one sample, however many parts it has.
+    is_first_part = np.ones(len(entry), bool) if plan.starts is None else plan.starts[entry] == 0
+    times_begun = np.bincount(sample[is_first_part], minlength=n_samples)
+    is_computed = np.bincount(sample, minlength=n_samples) > 0
+    # If a dropped batch had the first part, the other parts still count as one sample.
+    times = np.where(is_computed, np.maximum(times_begun, 1), 0)
+    times_drawn = np.bincount(samples.places(epoch.first_parts), minlength=n_samples)
+    # No more tokens of a sample than the sampler drew.
     tokens = np.minimum(
-        sums_at(samples.places(epoch.samples), epoch.lengths, n),
-        _tokens_once(plan, place, entry, drawn),
+        sums_at(samples.places(epoch.samples), epoch.lengths, n_samples),
+        _tokens_once(plan, sample, entry, times_drawn),
     )
     unique = DistinctCounts(
-        samples=int(np.minimum(drawn, times).sum()),
+        samples=int(np.minimum(times_drawn, times).sum()),
         tokens=total(tokens),
-        headless=int(np.count_nonzero(there & (begun == 0))),
+        headless=int(np.count_nonzero(is_computed & (times_begun == 0))),
     )
     distinct_times, count = np.unique(times[times > 0], return_counts=True)
     mixing = None
     if samples.classes is not None:
-        of_batch = np.repeat(np.arange(len(batch)), np.diff(entry_offsets))
-        code = samples.classes.codes[place]
-        mixing = class_mixing(of_batch, code, len(batch), len(samples.classes.names))
+        batch_of_entry = np.repeat(np.arange(len(batch)), np.diff(entry_offsets))
+        code = samples.classes.codes[sample]
+        mixing = class_mixing(batch_of_entry, code, len(batch), len(samples.classes.names))
     shared = 0
     if world_size > 1:
-        # A sample is shared where it stands in more than one pair of a sample and a rank.
-        pairs = distinct(place * world_size + ranks)[0] // world_size
-        shared = int(np.count_nonzero(np.bincount(pairs) > 1))
-    batches_of_units = np.diff(plan.unit_offsets)[unit]
-    batches_of_ranks = np.bincount(rank, weights=batches_of_units, minlength=world_size)
+        # Each pair of a sample and a rank as one number, once: a sample that is in several of these
+        # pairs is computed by several ranks.
+        sample_of_pair = distinct(sample * world_size + rank_of_entry)[0] // world_size
+        shared = int(np.count_nonzero(np.bincount(sample_of_pair) > 1))
+    batches_of_ranks = sums_at(rank, np.diff(plan.unit_offsets)[unit], world_size)
+    rank_begun, sample_begun = rank_of_entry[is_first_part], sample[is_first_part]
     return unique, Coverage(
-        corpus_samples=n,
+        corpus_samples=n_samples,
         times=tuple(zip(distinct_times.tolist(), count.tolist(), strict=True)),
         shared_samples=shared,
-        ranks=_of_ranks(
-            ranks[begins], place[begins], batches_of_ranks.astype(np.int64), samples.classes
-        ),
+        ranks=_of_ranks(rank_begun, sample_begun, batches_of_ranks, samples.classes),
         mixing=mixing,
     )
 
 
-def _tokens_once(plan: BatchPlan, places: Ints, entry: Ints, drawn: Ints) -> Ints:
-    """Return (n,) tokens of each sample in the entries computed, each token at most as often as its
-    sample was drawn: a part computed again does not make up for one that is not. Parts of several
-    ranks may overlap, where each rank cuts samples at places of its own.
+def _tokens_once(plan: BatchPlan, sample: Ints, entry: Ints, times_drawn: Ints) -> Ints:
+    """Count the tokens of each sample that are computed, each token at most as often as its sample
+    was drawn: a part that is computed twice does not make up for a part that is not computed.
+    Returns (n_samples,).
 
     Args:
         plan: all planned batches.
-        places: (n_computed,) the sample of each entry computed.
-        entry: (n_computed,) the entries computed, repeats included.
-        drawn: (n,) how often each sample was drawn.
+        sample: (n_computed,) the sample of each entry computed.
+        entry: (n_computed,) the entries computed, by their index in the plan, repeats included.
+        times_drawn: (n_samples,) how often the sampler draws each sample.
     """
     lengths = plan.lengths[entry]
     if plan.starts is None:
-        return sums_at(places, lengths, len(drawn))
+        return sums_at(sample, lengths, len(times_drawn))
     starts = plan.starts[entry]
-    # Between the ends of parts, in sequence, all tokens of a sample are in equally many of them.
-    sample, at = np.tile(places, 2), np.concatenate([starts, starts + lengths])
-    order = np.lexsort((at, sample))
-    sample, at = sample[order], at[order]
-    parts = np.cumsum(np.where(order < len(entry), 1, -1))
-    once = np.diff(at, append=0) * np.minimum(parts, drawn[sample])
-    return sums_at(sample, np.where(parts > 0, once, 0), len(drawn))
+    # Parts may overlap, where each rank cuts samples at places of its own. The starts and stops of
+    # all parts of a sample, in sequence, cut it into stretches: parts [0, 10) and [5, 15) into
+    # [0, 5) in one part, [5, 10) in two, and [10, 15) in one.
+    sample, cut = np.tile(sample, 2), np.concatenate([starts, starts + lengths])
+    order = np.lexsort((cut, sample))
+    sample, cut = sample[order], cut[order]
+    # A start (the first half) opens a part, and a stop closes one.
+    open_parts = np.cumsum(np.where(order < len(entry), 1, -1))
+    tokens = np.diff(cut, append=0) * np.minimum(open_parts, times_drawn[sample])
+    # With no part open, the stretch is a gap, or leads on to the next sample.
+    return sums_at(sample, np.where(open_parts > 0, tokens, 0), len(times_drawn))
 
 
 def _of_ranks(
-    ranks: Ints, places: Ints, batches: Ints, classes: Classes | None
+    rank: Ints, sample: Ints, batches: Ints, classes: Classes | None
 ) -> tuple[RankSamples, ...]:
+    """Return the samples, batches, and samples of each class of every rank.
+
+    Args:
+        rank: (n,) the rank that computes each of n samples.
+        sample: (n,) the index of each in the corpus.
+        batches: (world_size,) batches of each rank.
+        classes: the class of each sample of the corpus; None without labels.
+    """
     world_size = len(batches)
-    samples = np.bincount(ranks, minlength=world_size)
+    samples = np.bincount(rank, minlength=world_size)
     if classes is None:
         return _ranks(samples, batches)
+    # A table of ranks × classes. A sample without a class has code −1 and counts in column 0,
+    # which is left out.
     columns = len(classes.names) + 1
-    cells = ranks * columns + classes.codes[places] + 1
+    cells = rank * columns + classes.codes[sample] + 1
     table = np.bincount(cells, minlength=world_size * columns).reshape(world_size, columns)
     columns_of_ranks = (samples.tolist(), batches.tolist(), table[:, 1:].tolist())
     return tuple(RankSamples(n, k, tuple(row)) for n, k, row in zip(*columns_of_ranks, strict=True))

@@ -21,6 +21,7 @@ from batchstat.simulation.meters.grouping import GroupingMeter
 from batchstat.simulation.meters.rank_idle import RankMeter, steps_of
 
 _WIDTH_BITS = 32
+"""Bits for the width of a batch, which is below 2³¹."""
 
 
 class Measurement(NamedTuple):
@@ -38,7 +39,9 @@ class Measurement(NamedTuple):
 
 
 class EpochMeter:
-    """Accumulates the numbers of an epoch whose batches come in rounds, in the order of turns."""
+    """Measures an epoch. Its batches are added round by round, in the order of their turns, so that
+    a long epoch is never in memory as a whole.
+    """
 
     def __init__(self, request: RowRequest, cost: BatchCost = TOTAL_TOKENS) -> None:
         """Start without batches.
@@ -50,14 +53,18 @@ class EpochMeter:
         self._strategy, self._settings = request.strategy, request.settings
         self._budget = request.strategy.budget or request.settings.tokens_per_batch
         self._ranks = RankMeter(request.settings, cost)
-        self._memory, self._varying = cost.memory, 0.0
+        # The most bytes that depend on the batch; the rest, such as weights, is the same for all.
+        self._memory, self._varying_bytes = cost.memory, 0.0
         self._units = CoverageMeter(request.settings.world_size)
         self._grouping = GroupingMeter()
+        # Sums of `PlanCounts`, by the names of its fields.
         self._sums: Counter[str] = Counter()
         self._samples = self._planned_units = 0
+        # Turns added so far, and the turn of the batch with the most total tokens.
         self._turns, self._largest_turn = 0, 0
-        self._largest = self._reducible = self._most_samples = 0
+        self._most_tokens = self._reducible_peak = self._most_samples = 0
         self._fewest_samples: int | None = None
+        # Planned once, although some units may be distributed twice.
         self._planned = DistinctCounts(0, 0)
         self._repeats = False
         self._widths: LengthStats | None = None
@@ -65,28 +72,31 @@ class EpochMeter:
         self._steps: list[Ints] = []
 
     def add(self, batches: BatchTable, turns: Ints, numbers: Ints | None = None) -> None:
-        """Add the next batches.
+        """Add the next round of batches.
 
         Args:
-            batches: the planned batches of the group, in units.
+            batches: the planned batches of the round, in units.
             turns: (n_turns, world_size) the unit of each rank; −1 where it has none; whole steps,
                 unless they are the last.
-            numbers: (n_units,) number of each unit among all of the epoch; those of the first turn
-                may be repeated, after all others. By default, none is.
+            numbers: (n_units,) number of each unit among all units of the epoch. Units of the first
+                turn may come again at the end, with the numbers that they had. By default, the
+                units are the first ones.
         """
         numbers = np.arange(batches.n_units) if numbers is None else numbers
         units = turns[turns >= 0]
-        first = numbers == self._planned_units + np.arange(batches.n_units)
-        self._note_planned(batches, units, first)
+        # New units have the next numbers; a unit that comes again has a number from before.
+        is_new = numbers == self._planned_units + np.arange(batches.n_units)
+        self._note_planned(batches, units, is_new)
+        # No rank has a unit, as where `remainder=drop` drops all of an incomplete turn.
         if len(units) == 0:
             self._turns += len(turns)
             return
         distributed = batches.take(units)
-        linear = self._ranks.add(turns, batches, self._attention(batches))
+        tokens_of_ranks = self._ranks.add(turns, batches, self._attended_pairs(batches))
         # Only several ranks have a timeline, and millions of steps of one would be kept for
         # nothing.
         if self._settings.world_size > 1:
-            self._steps.append(linear)
+            self._steps.append(tokens_of_ranks)
         self._units.add(batches, turns, numbers)
         self._note_largest(distributed, turns)
         self._note_batches(distributed)
@@ -102,49 +112,56 @@ class EpochMeter:
         of_ranks = steps_of(turns, numbers, self._settings.gradient_accumulation_steps)
         return added(of_ranks, lambda part: part.sum(axis=1), turns.shape[1])
 
-    def _note_planned(self, batches: BatchTable, units: Ints, first: npt.NDArray[np.bool_]) -> None:
-        """Count the units that are new; a repeated unit was counted before."""
-        self._repeats = self._repeats or not first.all() or len(units) > batches.n_units
-        new = batches if first.all() else batches.take(np.flatnonzero(first))
-        self._planned = DistinctCounts(
-            self._planned.samples + int(new.samples.sum()),
-            self._planned.tokens + total(new.tokens),
-        )
-        self._planned_units += int(np.count_nonzero(first))
+    def _note_planned(self, batches: BatchTable, units: Ints, new: npt.NDArray[np.bool_]) -> None:
+        """Count what the plan has, each unit once.
 
-    def _attention(self, batches: BatchTable) -> Ints:
-        """Return (n_batches,) the cost of attention."""
+        Args:
+            batches: the batches of the round.
+            units: (n,) the units that ranks get, which may be a part of these, or some twice.
+            new: (n_units,) whether no round before had the unit.
+        """
+        self._repeats = self._repeats or not new.all() or len(units) > batches.n_units
+        new_batches = batches if new.all() else batches.take(np.flatnonzero(new))
+        self._planned = DistinctCounts(
+            self._planned.samples + int(new_batches.samples.sum()),
+            self._planned.tokens + total(new_batches.tokens),
+        )
+        self._planned_units += int(np.count_nonzero(new))
+
+    def _attended_pairs(self, batches: BatchTable) -> Ints:
+        """Return (n_batches,) the pairs of tokens that attention computes in each batch."""
         if self._strategy.attends_within_samples:
             return batches.padded_squares
+        # rows × width²
         return product(batches.total_tokens, batches.widths)
 
     def _note_largest(self, distributed: BatchTable, turns: Ints) -> None:
-        """Note in which turn the largest batch comes."""
-        place = int(np.argmax(distributed.total_tokens))
-        tokens = int(distributed.total_tokens[place])
-        if tokens > self._largest:
-            unit = int(np.searchsorted(distributed.unit_offsets, place, side="right")) - 1
-            self._largest = tokens
-            self._largest_turn = (
-                self._turns + int(np.flatnonzero(turns.ravel() >= 0)[unit]) // (turns.shape[1])
-            )
+        """Note in which turn the largest batch of the epoch comes: users look at its step."""
+        batch = int(np.argmax(distributed.total_tokens))
+        tokens = int(distributed.total_tokens[batch])
+        if tokens > self._most_tokens:
+            unit = int(np.searchsorted(distributed.unit_offsets, batch, side="right")) - 1
+            # Units are distributed turn by turn: this one is in the n-th place that has a unit.
+            place = int(np.flatnonzero(turns.ravel() >= 0)[unit])
+            self._most_tokens = tokens
+            self._largest_turn = self._turns + place // turns.shape[1]
         self._turns += len(turns)
 
     def _note_batches(self, distributed: BatchTable) -> None:
-        whole, pairs = distributed.total_tokens, self._attention(distributed)
+        """Add batches to all sums, minima and maxima; a batch that comes again counts again."""
+        totals, pairs = distributed.total_tokens, self._attended_pairs(distributed)
+        # None unless the strategy caps something else than total tokens.
         over_own = self._strategy.exceeds_own_budget(distributed.rows, distributed.widths)
-        over = whole > self._budget if over_own is None else over_own
-        if self._memory is not None:
-            # The weights and the optimizer are the same for all batches: the largest part that
-            # varies decides.
-            varying = self._memory.per_token * whole + self._memory.per_pair * pairs.astype(float)
-            self._varying = max(self._varying, float(varying.max()))
+        over = totals > self._budget if over_own is None else over_own
+        if (memory := self._memory) is not None:
+            varying = memory.per_token * totals + memory.per_pair * pairs.astype(float)
+            self._varying_bytes = max(self._varying_bytes, float(varying.max()))
         self._samples += int(distributed.samples.sum())
         self._sums.update(
             rows=int(distributed.rows.sum()),
             batches=len(distributed),
             real_tokens=total(distributed.tokens),
-            total_tokens=total(whole),
+            total_tokens=total(totals),
             squared_tokens=total(pairs),
             real_squared_tokens=total(distributed.squares),
             over_budget_batches=int(np.count_nonzero(over)),
@@ -153,13 +170,14 @@ class EpochMeter:
         fewest = int(distributed.entries.min())
         self._fewest_samples = min(self._fewest_samples or fewest, fewest)
         self._most_samples = max(self._most_samples, int(distributed.entries.max()))
-        own = round_up(distributed.tokens, self._strategy.sample_multiple)
-        padded = round_up(own, self._strategy.pad_to_multiple_of)
-        # A single sample that is over the budget is so under every strategy, and rules none out.
-        alone = (distributed.entries == 1) & (whole == padded)
-        # What another measure than tokens keeps small enough is small enough to be recommended.
-        reducible = ~alone if over_own is None else ~alone & over_own
-        self._reducible = max(self._reducible, int(whole[reducible].max(initial=0)))
+        # The width of a row of these tokens alone, if they are one sample.
+        width_alone = round_up(distributed.tokens, self._strategy.sample_multiple)
+        width_alone = round_up(width_alone, self._strategy.pad_to_multiple_of)
+        # A batch of one sample without more padding than that is as large under every strategy.
+        is_irreducible = (distributed.entries == 1) & (totals == width_alone)
+        # Where a strategy has a cap of its own, only batches above that are too large to recommend.
+        reducible = ~is_irreducible if over_own is None else ~is_irreducible & over_own
+        self._reducible_peak = max(self._reducible_peak, int(totals[reducible].max(initial=0)))
         widths = LengthStats.of(distributed.widths)
         self._widths = widths if self._widths is None else self._widths.merge(widths)
         self._shapes = np.union1d(self._shapes, _shapes(distributed))
@@ -174,8 +192,8 @@ class EpochMeter:
 
         Args:
             epoch: the samples of the epoch.
-            traced: which samples are computed; None if each sample is in one unit, so that the
-                distributed units determine it.
+            traced: which samples are computed, if each was followed; None if each sample is in one
+                unit, so that the distributed units say it.
             lost_before: what of the corpus was lost before the epoch.
 
         Raises:
@@ -185,15 +203,19 @@ class EpochMeter:
             raise NoBatchError()
         if self._sums["real_tokens"] == 0:
             raise InputError(f"no tokens in {self._samples:,} samples: nothing to batch")
-        if traced is None:  # each sample is in one unit
+        if traced is None:
+            # Without repeats, all that is computed is distinct. With repeats, no unit was dropped,
+            # so that all that is planned is computed.
             computed = DistinctCounts(self._samples, self._sums["real_tokens"])
             of_corpus = epoch.lost.dropped_samples + epoch.sample_count
             traced = (self._planned if self._repeats else computed), self._units.coverage(of_corpus)
         unique, coverage = traced
+        # A sample without its first part was not counted yet: batches count samples that begin.
         samples, lost = self._samples + unique.headless, epoch.lost + lost_before
         ranks = self._ranks.counts(len(self._shapes))
         packs_within = self._strategy.attends_within_samples
-        # Rows that are laid end to end have no length to be full of.
+        # Samples that are laid end to end without padding, each attending to itself alone, make a
+        # row of any length: it has no max_length to fill.
         row_length = self._strategy.row_length or (
             None if packs_within else self._settings.max_length
         )
@@ -204,10 +226,10 @@ class EpochMeter:
             samples=samples,
             steps=ranks.max_steps,
             row_tokens=None if row_length is None else self._sums["rows"] * row_length,
-            max_batch_tokens=self._largest,
+            max_batch_tokens=self._most_tokens,
             largest_step=self._largest_turn // self._settings.gradient_accumulation_steps + 1,
-            reducible_peak=self._reducible,
-            peak_bytes=None if self._memory is None else self._memory.peak(self._varying),
+            reducible_peak=self._reducible_peak,
+            peak_bytes=None if self._memory is None else self._memory.peak(self._varying_bytes),
             distinct_shapes=len(self._shapes),
             truncated_samples=lost.truncated_samples,
             truncated_tokens=lost.truncated_tokens,
@@ -227,9 +249,12 @@ class EpochMeter:
 
 
 def _shapes(batches: BatchTable) -> Ints:
-    """Return (n_shapes,) a number for each distinct pair of rows and width."""
-    more = int(batches.widths.max()) + 1
-    pairs, _ = distinct(batches.rows.astype(np.int64) * more + batches.widths)
-    rows, widths = np.divmod(pairs, more)
+    """Return (n_shapes,) one number for each distinct shape (rows, width) of batches: rows × 2³² +
+    width, which means the same in every round.
+    """
+    # Numbers as small as these widths allow, since `distinct` need not sort small numbers.
+    factor = int(batches.widths.max()) + 1
+    pairs, _ = distinct(batches.rows.astype(np.int64) * factor + batches.widths)
+    rows, widths = np.divmod(pairs, factor)
     shapes: Ints = (rows << _WIDTH_BITS) + widths
     return shapes

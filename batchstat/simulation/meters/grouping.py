@@ -12,7 +12,7 @@ from batchstat.lengths.exact import total
 
 @dataclass
 class Moments:
-    """Weight, mean and squared deviations of numbers that come in groups.
+    """Total weight, mean and sum of squared deviations of numbers that are added group by group.
 
     Source: Chan, Golub and LeVeque, Updating formulae and a pairwise algorithm for computing sample
     variances (1979).
@@ -23,20 +23,23 @@ class Moments:
     deviations: float = 0.0
 
     def add(self, numbers: Floats | Ints, weights: Ints | None = None) -> None:
-        """Add numbers (n,), each with a weight, by default 1."""
+        """Add a group of numbers (n,), each with its weight; by default each weighs 1."""
         if len(numbers) == 0:
             return
         numbers = np.asarray(numbers, dtype=np.float64)
         weight = float(len(numbers) if weights is None else weights.sum())
-        alike = numbers.min() == numbers.max()  # their average could differ by rounding
-        mean = float(numbers[0] if alike else np.average(numbers, weights=weights))
-        apart = (numbers - mean) ** 2
-        deviations = float(apart.sum() if weights is None else (weights * apart).sum())
-        every = self.weight + weight
+        # The average of equal numbers may differ from them by rounding, and they must have no
+        # deviation at all.
+        are_equal = numbers.min() == numbers.max()
+        mean = float(numbers[0] if are_equal else np.average(numbers, weights=weights))
+        squares = (numbers - mean) ** 2
+        deviations = float(squares.sum() if weights is None else (weights * squares).sum())
+        # Merge the moments of this group with those of the groups before it.
+        total_weight = self.weight + weight
         delta = mean - self.mean
-        self.deviations += deviations + delta**2 * self.weight * weight / every
-        self.mean += delta * weight / every
-        self.weight = every
+        self.deviations += deviations + delta**2 * self.weight * weight / total_weight
+        self.mean += delta * weight / total_weight
+        self.weight = total_weight
 
     @property
     def spread(self) -> float:
@@ -46,12 +49,19 @@ class Moments:
 
 @dataclass
 class Neighbours:
-    """Accumulates the correlation of numbers in a sequence with their successors."""
+    """Accumulates the correlation between each number of a sequence and the next one.
+
+    Attributes:
+        _last: the last number added: the first number of the next group follows it.
+        _before: moments of the first numbers of all pairs of neighbours.
+        _after: moments of the second ones.
+        _products: sum of the products of both deviations, from which the correlation follows.
+    """
 
     _last: float | None = None
     _before: Moments = field(default_factory=Moments)
     _after: Moments = field(default_factory=Moments)
-    _together: float = 0.0
+    _products: float = 0.0
 
     def add(self, numbers: Floats) -> None:
         """Add the next numbers (n,) of the sequence."""
@@ -60,32 +70,36 @@ class Neighbours:
         if len(numbers) == 0:
             return
         self._last = float(numbers[-1])
-        x, y = numbers[:-1], numbers[1:]
-        if len(x) == 0:
+        before, after = numbers[:-1], numbers[1:]
+        if len(before) == 0:
             return
-        both = float(((x - x.mean()) * (y - y.mean())).sum())
-        apart = (float(x.mean()) - self._before.mean) * (float(y.mean()) - self._after.mean)
-        n, more = self._before.weight, len(x)
-        self._together += both + apart * n * more / (n + more)
-        self._before.add(x)
-        self._after.add(y)
+        products = float(((before - before.mean()) * (after - after.mean())).sum())
+        # Merge this group's sum of products with that of the groups before, as `Moments` does.
+        delta_before = float(before.mean()) - self._before.mean
+        delta = delta_before * (float(after.mean()) - self._after.mean)
+        pairs, new_pairs = self._before.weight, len(before)
+        self._products += products + delta * pairs * new_pairs / (pairs + new_pairs)
+        self._before.add(before)
+        self._after.add(after)
 
     @property
     def correlation(self) -> float | None:
         """Pearson's correlation; None for fewer than four numbers, or if they do not differ."""
-        known = self._before.weight + 1 >= _LEAST_STEPS
+        has_enough = self._before.weight + 1 >= _LEAST_STEPS  # one more number than pairs
         spread = sqrt(self._before.deviations) * sqrt(self._after.deviations)
-        if not known or spread == 0:
+        if not has_enough or spread == 0:
             return None
-        return float(min(1.0, max(-1.0, self._together / spread)))
+        # Rounding may exceed 1.
+        return float(min(1.0, max(-1.0, self._products / spread)))
 
 
 _LEAST_STEPS = 4
+"""Two pairs always correlate by 1 or −1: that says nothing. Four steps are three pairs."""
 
 
 @dataclass
 class GroupingMeter:
-    """Accumulates the `Grouping` of batches that come in groups, in order."""
+    """Accumulates the `Grouping` of an epoch from batches that are added round by round."""
 
     _neighbours: Neighbours = field(default_factory=Neighbours)
     _means: Moments = field(default_factory=Moments)
@@ -100,8 +114,8 @@ class GroupingMeter:
         """Add the next batches.
 
         Args:
-            samples: (n_batches,) entries of each, at least 1.
-            tokens: (n_batches,) real tokens of each.
+            samples: (n_batches,) entries of each batch, at least 1.
+            tokens: (n_batches,) real tokens of each batch.
             squares: sum of the squared lengths of all entries.
             means: (n_steps,) mean length of the entries of each step.
             step_tokens: (n_steps,) real tokens of each step, of all ranks.
@@ -125,10 +139,17 @@ class GroupingMeter:
 
     @property
     def _homogeneity(self) -> float | None:
-        n, batches = int(self._means.weight), int(self._samples.weight)
-        spread = self._squares * n - self._tokens**2  # n² times the variance, in whole numbers
-        if n == batches or spread == 0:
+        """How much of the variance of lengths lies between batches, beyond that of random batches
+        (epsilon squared): 0 for random batches, 1 where every batch holds one length. None if every
+        batch has one sample, or all lengths are equal.
+        """
+        samples, batches = int(self._means.weight), int(self._samples.weight)
+        # samples² × the variance of lengths, in whole numbers of any size: exactly 0 if all are
+        # equal.
+        spread = self._squares * samples - self._tokens**2
+        if samples == batches or spread == 0:
             return None
-        between = self._means.deviations * n / spread
-        by_chance = (batches - 1) / (n - 1)
+        between = self._means.deviations * samples / spread
+        # Means of random batches differ, too: by this share of the variance.
+        by_chance = (batches - 1) / (samples - 1)
         return (between - by_chance) / (1 - by_chance) if by_chance < 1 else None

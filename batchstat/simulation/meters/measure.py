@@ -29,29 +29,32 @@ def measure(
     by_sample: bool = True,
     cost: BatchCost = TOTAL_TOKENS,
 ) -> Measurement:
-    """Plan, distribute and measure an epoch.
+    """Plan an epoch, distribute its batches to the ranks, and measure them.
 
     Args:
         request: one strategy, with its settings.
         shares: the epoch.
-        by_sample: whether each sample is followed to its ranks if the distribution alone does not
-            determine where it goes; else repeated, dropped and mixed samples are not reported.
-        cost: what compute is counted in.
+        by_sample: whether each sample is followed to its ranks where that is needed to know which
+            samples are repeated, dropped or mixed; False where the caller only needs padding and
+            numbers of batches, which takes less time and memory.
+        cost: the unit of compute.
 
     Raises:
         InputError: there is no batch, or no token.
     """
     strategy, settings = request.strategy, request.settings
-    # If units hold each sample once, the distributed units determine what happens to every sample.
     in_parts = shares.epoch.is_split or strategy.cuts_samples or strategy.repeats_samples
+    # Whether each sample that is drawn is in one unit, as a whole.
     once = shares.is_distributed and not in_parts and not rebatches(strategy, settings)
+    # If each is also drawn once, the distributed units say what happens to every sample. Only how
+    # classes mix needs the samples themselves.
     by_sample = by_sample and not (once and settings.draws_all and shares.samples.classes is None)
     meter = EpochMeter(request, cost)
-    noted: list[BatchPlan] = []
+    plans_kept: list[BatchPlan] = []
     rounds: list[RankRound] = []
     summary = None
-    # Of a whole epoch in one window, the histogram gives the batches: it has fewer lengths than the
-    # epoch has samples.
+    # If the whole epoch is one window, some strategies make its batches from the histogram, which
+    # has fewer lengths than the epoch has samples. A histogram does not know the trained tokens.
     if once and not by_sample and not settings.needs_trained:
         rng = window_rng(settings.seed, settings.epoch, 0)
         summary = strategy.summary(shares.epoch.stats, rng)
@@ -61,20 +64,21 @@ def measure(
     elif by_sample:
         trained_in = trained_to_balance(shares, settings)
 
-        def noted_batches(plans: Iterator[BatchPlan]) -> Iterator[BatchTable]:
+        def tabulated(plans: Iterator[BatchPlan]) -> Iterator[BatchTable]:
             for plan in plans:
-                noted.append(plan)
+                plans_kept.append(plan)
                 yield BatchTable.of([plan], trained_in)
 
-        planned = list(map(noted_batches, plan_shares(strategy, shares, settings)))
+        planned = list(map(tabulated, plan_shares(strategy, shares, settings)))
     else:
         planned = list(tabulate_shares(strategy, shares, settings))
-    for each in distribute(planned, shares, settings, strategy.turns):
-        meter.add(*each)
+    for rank_round in distribute(planned, shares, settings, strategy.turns):
+        meter.add(*rank_round)
         if by_sample:
-            rounds.append(each)
+            rounds.append(rank_round)
     traced = None
-    if rounds and any((each.turns >= 0).any() for each in rounds):  # else there is no batch
+    # Else no rank has a unit, which `measurement` reports.
+    if rounds and any((each.turns >= 0).any() for each in rounds):
         units = np.concatenate([each.units for each in rounds])
-        traced = trace_samples(BatchPlan.concatenate(noted), units, shares)
+        traced = trace_samples(BatchPlan.concatenate(plans_kept), units, shares)
     return meter.measurement(shares.epoch, traced, shares.samples.lost)

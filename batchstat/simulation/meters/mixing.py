@@ -6,14 +6,15 @@ from batchstat.documents.grouping import ClassesPerBatch, Mixing
 from batchstat.lengths.arrays import Ints
 
 _DENSE = 8
-"""Table cells per entry above which sorting is cheaper."""
+"""A table of batches × classes with more cells per entry than this takes longer than sorting."""
 
 
 def class_mixing(batch: Ints, code: Ints, batches: int, classes: int) -> Mixing:
-    """Count the classes of batches, of samples that have a class.
+    """Measure how well batches mix the classes. Samples without a class do not count.
 
-    If two random samples of a batch have the same class with probability p, and two of the epoch
-    with q, the homogeneity is (p − q) / (1 − q), which is Fleiss's kappa (J. L. Fleiss, 1971) with
+    Let p be the probability that two random samples of one batch have the same class, and q that
+    of two random samples of the epoch. The homogeneity is (p − q) / (1 − q): 0 if batches are as
+    mixed as random ones, 1 if each has one class. This is Fleiss's kappa (J. L. Fleiss, 1971) with
     batches as subjects.
 
     Args:
@@ -23,31 +24,35 @@ def class_mixing(batch: Ints, code: Ints, batches: int, classes: int) -> Mixing:
         classes: number of classes.
     """
     batch, code = batch[code >= 0], code[code >= 0]
+    # Cell b × classes + c counts the samples of class c in batch b; only cells above 0 are kept.
     if batches * classes <= _DENSE * max(len(batch), 1):
         table = np.bincount(batch * classes + code, minlength=batches * classes)
         cells = np.flatnonzero(table)
         counts = table[cells]
     else:
         cells, counts = np.unique(batch * classes + code, return_counts=True)
-    different = np.bincount(cells // classes, minlength=batches)
+    classes_in_batch = np.bincount(cells // classes, minlength=batches)
     samples = np.bincount(batch, minlength=batches)
     squares = np.bincount(cells // classes, weights=counts * counts, minlength=batches)
-    several = samples > 1
-    alike = (squares[several] - samples[several]) / (samples[several] - 1)
-    total = np.bincount(code, minlength=classes).astype(np.float64)
-    n = total.sum()
-    chance = (total * (total - 1)).sum() / (n * (n - 1)) if n > 1 else 1.0
+    has_pairs = samples > 1
+    # Samples of a batch × the probability that two of them have the same class: among n samples,
+    # the sum of count × (count − 1) over its classes / (n − 1).
+    same_class = (squares[has_pairs] - samples[has_pairs]) / (samples[has_pairs] - 1)
+    of_class = np.bincount(code, minlength=classes).astype(np.float64)
+    n = of_class.sum()
+    chance = (of_class * (of_class - 1)).sum() / (n * (n - 1)) if n > 1 else 1.0
     homogeneity = None
-    if several.any() and chance < 1:
-        within = alike.sum() / samples[several].sum()
+    # With one class alone (chance 1), or no two samples in any batch, nothing is mixed.
+    if has_pairs.any() and chance < 1:
+        within = same_class.sum() / samples[has_pairs].sum()
         homogeneity = float((within - chance) / (1 - chance))
     return Mixing(
         ClassesPerBatch(
             batches=batches,
-            sum=int(different.sum()),
-            min=int(different.min()),
-            max=int(different.max()),
+            sum=int(classes_in_batch.sum()),
+            min=int(classes_in_batch.min()),
+            max=int(classes_in_batch.max()),
         ),
-        single_class_batches=int(np.count_nonzero(different == 1)),
+        single_class_batches=int(np.count_nonzero(classes_in_batch == 1)),
         homogeneity=homogeneity,
     )

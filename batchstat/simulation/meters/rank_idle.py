@@ -15,7 +15,7 @@ from batchstat.planning.settings import ResolvedSettings
 
 @dataclass(frozen=True)
 class RankCounts:
-    """The cost of steps for their ranks: total tokens, or the squared width for attention.
+    """What the steps of an epoch cost the ranks. In each step the others wait for the slowest rank.
 
     Attributes:
         world_size: number of ranks.
@@ -25,7 +25,7 @@ class RankCounts:
         slowest_tokens: sum over steps of the slowest rank's total tokens.
         squares: cost of attention of all ranks.
         slowest_squares: sum over steps of the slowest rank's cost of attention.
-        compute: sum over steps of the slowest rank's compute, in the unit of its `BatchCost`.
+        compute: sum over steps of the slowest rank's compute, in the unit of the `BatchCost`.
         compute_of_ranks: sum over steps of the compute of all ranks.
         worst: the step in which ranks wait the most, in tokens.
     """
@@ -63,16 +63,20 @@ class RankCounts:
 
 
 class RankMeter:
-    """Accumulates the `RankCounts` of units that come in groups of whole steps, except the last."""
+    """Accumulates the `RankCounts` of an epoch from units that are added round by round. A round
+    has whole steps, but for the last one.
+    """
 
     def __init__(self, settings: ResolvedSettings, cost: BatchCost = TOTAL_TOKENS) -> None:
-        """Start without units; `cost` is what compute is counted in."""
+        """Start without units; `cost` is the unit of compute."""
         self._settings = settings
         self._cost = cost
+        # Sums of `RankCounts`, by the names of its fields.
         self._sums: Counter[str] = Counter()
-        self._held = np.zeros(settings.world_size, dtype=np.int64)
+        self._steps_of_ranks = np.zeros(settings.world_size, dtype=np.int64)
         self._steps = 0
-        self._waited = -1.0
+        # The most tokens that the mean rank waits in a step, and that step.
+        self._most_waited = -1.0
         self._worst: WorstStep | None = None
 
     def add(self, turns: Ints, batches: BatchTable, attention: Ints) -> Ints:
@@ -81,73 +85,87 @@ class RankMeter:
         Args:
             turns: (n_turns, world_size) the unit of each rank; −1 where it has none.
             batches: the batches of the units.
-            attention: (n_batches,) cost of attention.
+            attention: (n_batches,) pairs of tokens that attention computes.
 
         Returns:
             (n_steps, world_size) total tokens of each rank in each step.
         """
         accumulation = self._settings.gradient_accumulation_steps
-        linear = steps_of(turns, batches.sum_by_unit(batches.total_tokens), accumulation)
-        quadratic = steps_of(turns, batches.sum_by_unit(attention), accumulation)
-        slowest = linear.max(axis=1)
-        held = np.zeros_like(linear)
+        # For each step and rank (n_steps, world_size): its tokens, its pairs, its batches.
+        tokens = steps_of(turns, batches.sum_by_unit(batches.total_tokens), accumulation)
+        pairs = steps_of(turns, batches.sum_by_unit(attention), accumulation)
+        slowest = tokens.max(axis=1)
+        batches_run = np.zeros_like(tokens)
+        # The number of batches only matters where each costs something whatever it holds.
         if self._cost.per_batch:
-            held = steps_of(turns, np.diff(batches.unit_offsets), accumulation)
+            batches_run = steps_of(turns, np.diff(batches.unit_offsets), accumulation)
         self._sums.update(
-            tokens=total(linear),
+            tokens=total(tokens),
             slowest_tokens=total(slowest),
-            squares=total(quadratic),
-            slowest_squares=total(quadratic.max(axis=1)),
-            compute=self._slowest_compute(held, linear, quadratic),
-            compute_of_ranks=linear.size * self._cost.per_step
-            + self._computed(total(held), total(linear), total(quadratic)),
+            squares=total(pairs),
+            slowest_squares=total(pairs.max(axis=1)),
+            compute=self._slowest_compute(batches_run, tokens, pairs),
+            compute_of_ranks=tokens.size * self._cost.per_step
+            + self._compute(total(batches_run), total(tokens), total(pairs)),
         )
-        # Of a recording, some ranks may have a unit in fewer steps than others.
+        # A rank runs the steps in which it has a unit. In a recording, that may be any of them.
         units = steps_of(turns, np.ones(batches.n_units, dtype=np.int64), accumulation)
-        self._held += np.count_nonzero(units, axis=0)
-        waited = slowest - linear.mean(axis=1, dtype=np.float64)
+        self._steps_of_ranks += np.count_nonzero(units, axis=0)
+        waited = slowest - tokens.mean(axis=1, dtype=np.float64)
         worst = int(np.argmax(waited))
-        if waited[worst] > self._waited:
-            self._waited = float(waited[worst])
-            self._worst = self._step(worst, turns, batches, linear)
-        self._steps += len(linear)
-        return linear
+        if waited[worst] > self._most_waited:
+            self._most_waited = float(waited[worst])
+            self._worst = self._step(worst, turns, batches, tokens)
+        self._steps += len(tokens)
+        return tokens
 
-    def _computed(self, batches: int, tokens: int, pairs: int) -> int:
+    def _compute(self, batches: int, tokens: int, pairs: int) -> int:
+        """Return the compute of this many batches, tokens and pairs, without that of steps."""
         cost = self._cost
         return cost.per_batch * batches + cost.per_token * tokens + cost.per_pair * pairs
 
-    def _slowest_compute(self, held: Ints, linear: Ints, quadratic: Ints) -> int:
-        """Return the exact sum over steps; floats only decide which rank is the slowest."""
+    def _slowest_compute(self, batches: Ints, tokens: Ints, pairs: Ints) -> int:
+        """Return the sum over steps of the slowest rank's compute. The sum is exact: floats only
+        decide which rank is the slowest.
+
+        Args:
+            batches: (n_steps, world_size) batches of each rank in each step.
+            tokens: (n_steps, world_size) total tokens.
+            pairs: (n_steps, world_size) pairs of tokens that attention computes.
+        """
         cost = self._cost
-        steps = cost.per_step * len(linear)
+        steps = cost.per_step * len(tokens)
         # The usual case: the rank with the most tokens is the slowest, without floats.
         if not cost.per_batch and not cost.per_pair:
-            return steps + cost.per_token * total(linear.max(axis=1))
+            return steps + cost.per_token * total(tokens.max(axis=1))
         compute = (
-            cost.per_batch * held.astype(np.float64)
-            + cost.per_token * linear.astype(np.float64)
-            + cost.per_pair * quadratic.astype(np.float64)
+            cost.per_batch * batches.astype(np.float64)
+            + cost.per_token * tokens.astype(np.float64)
+            + cost.per_pair * pairs.astype(np.float64)
         )
-        slowest = (np.arange(len(linear)), compute.argmax(axis=1))
-        sums = (total(each[slowest]) for each in (held, linear, quadratic))
-        return steps + self._computed(*sums)
+        # One element of each step: that of its slowest rank.
+        slowest = (np.arange(len(tokens)), compute.argmax(axis=1))
+        sums = (total(each[slowest]) for each in (batches, tokens, pairs))
+        return steps + self._compute(*sums)
 
-    def _step(self, step: int, turns: Ints, batches: BatchTable, linear: Ints) -> WorstStep:
-        rank = int(linear[step].argmax())
+    def _step(self, step: int, turns: Ints, batches: BatchTable, tokens: Ints) -> WorstStep:
+        """Describe the step of this index among the units just added: its slowest rank, and the
+        largest batch of that rank, which is what a user can change about it.
+        """
+        rank = int(tokens[step].argmax())
         accumulation = self._settings.gradient_accumulation_steps
-        shared = turns[step * accumulation : (step + 1) * accumulation]
-        # What a user can change about the slowest step is its largest batch.
-        its = batches.take(shared[:, rank][shared[:, rank] >= 0])
-        largest = int(its.total_tokens.argmax())
+        turns_of_step = turns[step * accumulation : (step + 1) * accumulation]
+        units_of_rank = turns_of_step[:, rank]
+        of_rank = batches.take(units_of_rank[units_of_rank >= 0])
+        largest = int(of_rank.total_tokens.argmax())
         return WorstStep(
             step=self._steps + step,
             rank=rank,
-            tokens=int(linear[step, rank]),
-            mean_tokens=total(linear[step]) / linear.shape[1],
-            rows=int(its.rows[largest]),
-            width=int(its.widths[largest]),
-            ranks_without=int(np.count_nonzero((shared < 0).all(axis=0))),
+            tokens=int(tokens[step, rank]),
+            mean_tokens=total(tokens[step]) / tokens.shape[1],
+            rows=int(of_rank.rows[largest]),
+            width=int(of_rank.widths[largest]),
+            ranks_without=int(np.count_nonzero((turns_of_step < 0).all(axis=0))),
         )
 
     def counts(self, shapes: int) -> RankCounts:
@@ -155,26 +173,37 @@ class RankMeter:
         assert self._worst is not None
         # With dummy batches, a rank without a unit runs an empty step.
         is_even = self._settings.remainder == "dummy"
-        fewest = self._held.max() if is_even else self._held.min()
+        fewest_steps = self._steps_of_ranks.max() if is_even else self._steps_of_ranks.min()
+        # Every rank compiles every shape.
         compiling, sums = self._cost.per_shape * shapes, Counter(self._sums)
-        sums.update(compute=compiling, compute_of_ranks=compiling * len(self._held))
+        sums.update(compute=compiling, compute_of_ranks=compiling * self._settings.world_size)
         return RankCounts(
             **sums,
-            world_size=len(self._held),
-            min_steps=int(fewest),
-            max_steps=int(self._held.max()),
+            world_size=self._settings.world_size,
+            min_steps=int(fewest_steps),
+            max_steps=int(self._steps_of_ranks.max()),
             worst=self._worst,
         )
 
 
 def steps_of(turns: Ints, numbers: Ints, gradient_accumulation_steps: int) -> Ints:
-    """Return (n_steps, world_size) sums over the turns of a step of a number that each unit has."""
-    found: Ints = numbers.take(turns)
-    # −1 takes the last number; the copy is saved where every rank has a unit, as nearly always.
+    """Add up a number that each unit has, such as its tokens, over the units of each step.
+
+    Args:
+        turns: (n_turns, world_size) the unit of each rank; −1 where it has none, which counts 0.
+        numbers: (n_units,) the number of each unit.
+        gradient_accumulation_steps: turns of a step; the last step may have fewer.
+
+    Returns:
+        (n_steps, world_size) the sum of each rank in each step.
+    """
+    of_turns: Ints = numbers.take(turns)
+    # `take` reads −1 as the last unit. Nearly always every rank has a unit, and no copy is made.
     if turns.min(initial=0) < 0:
-        found = np.where(turns < 0, 0, found)
+        of_turns = np.where(turns < 0, 0, of_turns)
     if gradient_accumulation_steps == 1:
-        return found
-    firsts = np.arange(0, len(found), gradient_accumulation_steps)
-    most = min(gradient_accumulation_steps, len(found))
-    return added(found, lambda part: np.add.reduceat(part, firsts, axis=0), most)
+        return of_turns
+    # reduceat adds the turns from the first one of each step up to the next.
+    first_turns = np.arange(0, len(of_turns), gradient_accumulation_steps)
+    most = min(gradient_accumulation_steps, len(of_turns))
+    return added(of_turns, lambda part: np.add.reduceat(part, first_turns, axis=0), most)

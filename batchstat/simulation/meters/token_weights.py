@@ -14,13 +14,15 @@ EXACT = ("num-items-in-batch", "token-sum", "trl")
 """Losses under which every trained token of a step weighs the same."""
 
 UNKNOWN = "unknown"
-"""A loss of which no weights are known."""
+"""Name of a loss that a recorded run does not reveal: it gives no weights."""
 
 TENTH = 10
+"""The shortest and the longest tenth of the samples are compared."""
 
 
 def measure_trained(batches: RankBatches, request: RowRequest, samples: Samples) -> TrainedCounts:
-    """Return the trained tokens of batches, and their weights under the loss of the settings.
+    """Count the trained tokens of batches, and measure how much each weighs in the gradient of its
+    step under the loss of the settings.
 
     Args:
         batches: the batches of all ranks.
@@ -28,28 +30,29 @@ def measure_trained(batches: RankBatches, request: RowRequest, samples: Samples)
         samples: the corpus.
     """
     trained = batches.loss_tokens
-    of_batch = _sums(trained, batches.entry_offsets)
-    filled = np.diff(batches.entry_offsets) > 0
-    of_sample = trained
+    trained_in_batch = _sums(trained, batches.entry_offsets)
+    # A dummy batch has no entries, and no loss to be undefined.
+    has_entries = np.diff(batches.entry_offsets) > 0
+    trained_in_sample = trained
     # The parts of a split sample are one sample: any of them may have the trained tokens.
     if batches.starts is not None:
         _, sample = np.unique(batches.records, return_inverse=True)
-        of_sample = np.bincount(sample, weights=trained)
+        trained_in_sample = np.bincount(sample, weights=trained)
     weights = None
     if trained.any() and request.settings.loss != UNKNOWN:
         weights = _weights(batches, samples, *token_weights(batches, request))
     return TrainedCounts(
         tokens=total(trained),
-        untrained_samples=int(np.count_nonzero(of_sample == 0)),
-        untrained_batches=int(np.count_nonzero(of_batch[filled] == 0)),
+        untrained_samples=int(np.count_nonzero(trained_in_sample == 0)),
+        untrained_batches=int(np.count_nonzero(trained_in_batch[has_entries] == 0)),
         per_step=_amounts(batches.step_totals.tokens),
-        per_rank=_amounts(_of_ranks(batches)),
+        per_rank=_amounts(_trained_by_rank(batches)),
         weights=weights,
     )
 
 
 def _amounts(numbers: Ints) -> Amounts:
-    """Return how the numbers of an array differ, which is not empty."""
+    """Return the mean, spread and extremes of at least one number."""
     return Amounts(
         mean=total(numbers) / numbers.size,
         std=float(numbers.std(dtype=np.float64)),
@@ -59,11 +62,12 @@ def _amounts(numbers: Ints) -> Amounts:
 
 
 def token_weights(batches: RankBatches, request: RowRequest) -> tuple[Floats, Ints]:
-    """Return the weights of trained tokens, and which of them each entry's have.
+    """Return the weight of each trained token, by groups of entries in which all weigh the same: a
+    batch, or a row where the loss is a mean over rows.
 
-    Tokens of a batch, or of a row where the loss is a mean over rows, weigh the same. With T
-    trained tokens in the step and t in the batch, a mean over the batch that is divided by A and
-    averaged over W ranks gives each T / (W A t), where a sum divided by T gives 1.
+    A step has T trained tokens, and a batch has t of them. If the loss is a mean over the batch,
+    divided by the A batches of the step and averaged over W ranks, each token of the batch weighs
+    T / (W A t). Under a sum over the step that is divided by T, each would weigh 1.
 
     Returns:
         (n_groups,) the weight of the tokens of each group, 0 where it has none, and (n_entries,)
@@ -71,56 +75,72 @@ def token_weights(batches: RankBatches, request: RowRequest) -> tuple[Floats, In
     """
     loss, settings = request.settings.loss, request.settings
     if loss in EXACT:
+        # All entries are one group.
         return np.ones(1), np.zeros(len(batches.lengths), dtype=np.int64)
     divided_by: Ints | int = settings.gradient_accumulation_steps
-    # axolotl divides by the batches that a step really has; the last one of an epoch may have
-    # fewer.
+    # axolotl divides by the batches that a step really has; the last step of an epoch may have
+    # fewer. With `varies_steps`, steps have different numbers of batches anyway.
     if loss == "axolotl" or request.strategy.varies_steps:
         divided_by = np.maximum(batches.step_totals.batches[batches.steps, batches.ranks], 1)
     offsets = batches.entry_offsets
     trained = _sums(batches.loss_tokens, offsets)
-    # transformers with average_tokens_across_devices=False counts the tokens of its own rank's
-    # step.
+    # transformers with average_tokens_across_devices=False divides by the trained tokens that its
+    # own rank has in the step, over all batches: that takes the place of A t.
     if loss == "num-items-per-rank":
-        divided_by, trained = 1, _of_ranks(batches)[batches.steps, batches.ranks]
-    of_step = batches.step_totals.tokens[batches.steps] / (batches.world_size * divided_by)
+        divided_by, trained = 1, _trained_by_rank(batches)[batches.steps, batches.ranks]
+    numerators = batches.step_totals.tokens[batches.steps] / (batches.world_size * divided_by)
+    # The mean over the rows of a batch of the mean over each row's tokens: a row is a group.
     if loss == "sequence-mean":
         rows, offsets = np.diff(batches.batch_offsets), batches.row_offsets
         trained = _sums(batches.loss_tokens, offsets)
-        of_step = np.repeat(of_step / np.maximum(rows, 1), rows)
-    weights = np.divide(of_step, trained, out=np.zeros(len(trained)), where=trained > 0)
+        numerators = np.repeat(numerators / np.maximum(rows, 1), rows)
+    weights = np.divide(numerators, trained, out=np.zeros(len(trained)), where=trained > 0)
     return weights, np.repeat(np.arange(len(trained)), np.diff(offsets))
 
 
-def _of_ranks(batches: RankBatches) -> Ints:
+def _trained_by_rank(batches: RankBatches) -> Ints:
     """Return (n_steps, world_size) trained tokens of each rank in each step."""
-    of_batch = _sums(batches.loss_tokens, batches.entry_offsets)
-    places = batches.steps * batches.world_size + batches.ranks
-    found = sums_at(places, of_batch, batches.step_totals.batches.size)
-    return found.reshape(batches.step_totals.batches.shape)
+    trained_in_batch = _sums(batches.loss_tokens, batches.entry_offsets)
+    # The cell of each batch in a table of steps × ranks, row after row.
+    cells = batches.steps * batches.world_size + batches.ranks
+    trained = sums_at(cells, trained_in_batch, batches.step_totals.batches.size)
+    return trained.reshape(batches.step_totals.batches.shape)
 
 
 def _sums(numbers: Ints, offsets: Ints) -> Ints:
-    """Return (n_groups,) the sum of each group, which may be empty."""
+    """Return (n_groups,) the sum of numbers[offsets[i] : offsets[i + 1]]; 0 for an empty group."""
     return np.diff(offsets_from_sizes(numbers)[offsets])
 
 
 def _weights(batches: RankBatches, samples: Samples, weights: Floats, group: Ints) -> TokenWeights:
+    """Sum up the weights of trained tokens: percentiles, and means of some samples.
+
+    Args:
+        batches: the batches of all ranks.
+        samples: the corpus.
+        weights: (n_groups,) weight of the trained tokens of each group.
+        group: (n_entries,) group of each entry.
+    """
     trained, lengths = batches.loss_tokens, batches.lengths
-    of_entry = weights[group]
+    entry_weights = weights[group]
     tokens_of_group = np.bincount(group, weights=trained, minlength=len(weights))
+    # From the lightest group to the heaviest, and how many tokens there are up to each.
     order = np.argsort(weights, kind="stable")
-    ends = np.cumsum(tokens_of_group[order])
+    tokens_up_to = np.cumsum(tokens_of_group[order])
 
     def percentile(percent: int) -> float:
-        rank = -(-ends[-1] * percent // 100)
-        return float(weights[order[np.searchsorted(ends, rank)]])
+        """Return the smallest weight that this share of the tokens, rounded up, do not exceed."""
+        rank = -(-tokens_up_to[-1] * percent // 100)
+        return float(weights[order[np.searchsorted(tokens_up_to, rank)]])
 
     def mean(entries: Ints) -> float | None:
+        """Return the mean weight of the trained tokens of entries; None if they have none."""
         tokens = trained[entries].sum()
-        return float((of_entry[entries] * trained[entries]).sum() / tokens) if tokens else None
+        return float((entry_weights[entries] * trained[entries]).sum() / tokens) if tokens else None
 
-    tenth = -(-len(lengths) // TENTH)
+    tenth = -(-len(lengths) // TENTH)  # rounded up
+    # Puts two lengths where sorting would: the longest of the shortest tenth, and the shortest of
+    # the longest tenth.
     ranked = np.partition(lengths, (tenth - 1, len(lengths) - tenth))
     return TokenWeights(
         p5=percentile(5),
@@ -129,20 +149,30 @@ def _weights(batches: RankBatches, samples: Samples, weights: Floats, group: Int
         longest_tenth=mean(np.flatnonzero(lengths >= ranked[-tenth])),
         classes=None
         if samples.classes is None
-        else _by_class(samples.classes, samples.places(batches.records), of_entry, trained),
+        else _by_class(samples.classes, samples.places(batches.records), entry_weights, trained),
     )
 
 
 def _by_class(
-    classes: Classes, places: Ints, weights: Floats, trained: Ints
+    classes: Classes, sample: Ints, weights: Floats, trained: Ints
 ) -> tuple[ClassWeight, ...]:
-    code = classes.codes[places]
+    """Return the mean weight of the trained tokens of each class; last, of samples without a class,
+    if there are any.
+
+    Args:
+        classes: the class of each sample of the corpus.
+        sample: (n_entries,) the sample of each entry.
+        weights: (n_entries,) weight of its trained tokens.
+        trained: (n_entries,) its trained tokens.
+    """
+    code = classes.codes[sample]
+    # −1, no class, becomes one more class after all others.
     code = np.where(code < 0, len(classes.names), code)
-    size = len(classes.names) + 1
-    tokens = np.bincount(code, weights=trained, minlength=size)
-    sums = np.bincount(code, weights=trained * weights, minlength=size)
+    n_codes = len(classes.names) + 1
+    tokens = np.bincount(code, weights=trained, minlength=n_codes)
+    weighted = np.bincount(code, weights=trained * weights, minlength=n_codes)
     names = [*classes.names, *([None] if (code == len(classes.names)).any() else [])]
     return tuple(
-        ClassWeight(name, float(weighed / count) if count else None)
-        for name, weighed, count in zip(names, sums, tokens, strict=False)
+        ClassWeight(label=name, weight=float(weight / count) if count else None)
+        for name, weight, count in zip(names, weighted, tokens, strict=False)
     )
