@@ -45,9 +45,10 @@ if TYPE_CHECKING:
 Path_ = str | os.PathLike[str]
 
 _MAX_EVICTIONS = 20
-"""A small cache may evict counts of this run to make room for those of other runs."""
+"""Recounts of splits whose counts a small cache evicted, to make room for those of other runs."""
 
 _LISTED = 100
+"""Failed splits that are warned of; the log has them all."""
 
 
 @checks_keywords(CorpusOptions)
@@ -124,7 +125,7 @@ def profile(
         executor, workers, scheduler, count_cache, recount, allow_partial, on_warning=warn
     )
     if isinstance(corpus, Corpus):
-        return _shown(corpus, run, on_progress)
+        return _with_progress(corpus, run, on_progress)
     if isinstance(text_column, str | int):
         text_column = (str(text_column),)
     read_as = CorpusOptions(text_column=listed("text_column", text_column), **options)
@@ -132,49 +133,54 @@ def profile(
     if (texts is None) == (corpus is None):
         raise OptionError("pass a corpus, or its texts")
     name = type(corpus).__name__
+    # One value per sample becomes a table in memory; a DataFrame or a Dataset is one already.
     if texts is not None:
         corpus, name = table_of_texts(texts), "texts"
     elif holds_values(corpus):
         corpus, read_as = table_of(corpus, read_as)
     elif isinstance(corpus, str | os.PathLike | Sequence):
         paths: Any = [corpus] if isinstance(corpus, str | os.PathLike) else corpus
-        found = open_corpus(paths, read_as, tokenizer, template, warn, allow_empty=allow_partial)
-        return _shown(found, run, on_progress)
+        files = open_corpus(paths, read_as, tokenizer, template, warn, allow_empty=allow_partial)
+        return _with_progress(files, run, on_progress)
     return _of_table(corpus, read_as, name, tokenizer, template, worker_count(workers))
 
 
-def _shown(
+def _with_progress(
     corpus: Corpus, run: RunOptions, on_progress: Callable[[Progress], object] | None
 ) -> Profile:
+    """Count a corpus, with the progress on the screen unless the caller takes it."""
     if on_progress is not None:
         return build(corpus, replace(run, on_progress=on_progress))
-    with interactive_progress() as shown:
-        return build(corpus, replace(run, on_progress=shown))
+    with interactive_progress() as show:
+        return build(corpus, replace(run, on_progress=show))
 
 
 def build(corpus: Corpus, run: RunOptions = DEFAULT_RUN) -> Profile:
-    """Count a corpus.
+    """Count a corpus. If an optional cache has no space left, count it without a cache.
 
     Raises:
         OptionError: an executor that cannot be used.
         InputError: a split that cannot be read with these options, or splits that failed.
-        StorageFullError: there is no space for the counts.
+        StorageFullError: no space for the counts in a cache that the user named.
     """
     cache = run.count_cache
     try:
-        counted = _built(corpus, run)
+        counted = _count(corpus, run)
     except StorageFullError as full:
         # Standard input is over by then and cannot be counted again.
         if cache is None or not cache.is_optional or corpus.reads_standard_input:
             raise
         run.on_warning(f"{full.reason}: recounting without the cache")
-        counted = _built(corpus, replace(run, count_cache=None))
+        counted = _count(corpus, replace(run, count_cache=None))
     if cache is not None and cache.is_optional:
         cache.make_room()
     return counted
 
 
-def _built(corpus: Corpus, run: RunOptions) -> Profile:
+def _count(corpus: Corpus, run: RunOptions) -> Profile:
+    """Count all splits of a corpus, and merge their counts into its profile. Splits whose stored
+    counts disappear in between, as when another process evicts them, are counted again.
+    """
     created = datetime.now(UTC).isoformat()
     splits = corpus.splits
     with _cache_of(run) as cache:
@@ -191,6 +197,7 @@ def _built(corpus: Corpus, run: RunOptions) -> Profile:
                 try:
                     return merge_splits(splits, counted, scheduler.failed, corpus.options, created)
                 except CacheEvictedError as evicted:
+                    # The entry may be damaged: without removing it, it would be found again.
                     cache.remove(scheduler.done[evicted.number].key)
                     scheduler.forget(evicted.number)
             raise InputError(
@@ -200,12 +207,14 @@ def _built(corpus: Corpus, run: RunOptions) -> Profile:
 
 
 def count_shard(corpus: Corpus, spec: ShardSpec, run: RunOptions) -> Shard:
-    """Count one shard of the splits into the count cache; failed splits are named in the shard.
+    """Count the splits of one shard into the count cache, and return what shard.json says of them;
+    it names the splits that failed, too.
 
     Raises:
         InputError: a split that cannot be read with these options.
     """
     created = datetime.now(UTC).isoformat()
+    # Numbers of the shard's splits in the corpus; the scheduler numbers them from 0.
     numbers = [i for i in range(len(corpus.splits)) if spec.takes(i)]
     assert run.count_cache is not None, "a shard stores its splits"
     splits = [corpus.splits[i] for i in numbers]
@@ -220,7 +229,7 @@ def count_shard(corpus: Corpus, spec: ShardSpec, run: RunOptions) -> Shard:
         options=corpus.options,
         tokenizer=TokenizerFacts.of(corpus.tokenizer, corpus.options),
         counted={numbers[i]: (r.key, r.samples) for i, r in sorted(scheduler.done.items())},
-        failed={numbers[i]: why for i, why in sorted(scheduler.failed.items())},
+        failed={numbers[i]: reason for i, reason in sorted(scheduler.failed.items())},
         shortcuts=scheduler.shortcuts,
     )
 
@@ -228,6 +237,7 @@ def count_shard(corpus: Corpus, spec: ShardSpec, run: RunOptions) -> Shard:
 def _scheduler(
     corpus: Corpus, splits: Sequence[Split], run: RunOptions, cache: CountCache
 ) -> Scheduler:
+    """Return what counts these splits, into this cache."""
     executor, tokenizer = run.executor_for(splits), corpus.tokenizer
     if corpus.reads_standard_input and not executor.in_process:
         executor = threads(worker_count(None))  # only this process can read it
@@ -237,16 +247,17 @@ def _scheduler(
         cache,
         executor.threads,
         recount=run.recount,
+        # A cache in a temporary folder only takes what does not fit in memory.
         in_memory=run.count_cache is None,
     )
-    # A copy is made while reading only if it may have to be read again.
+    # If a shortcut of counting proves wrong, the input is counted again, from a copy.
     copies = corpus.reads_standard_input and tokenizer is not None and tokenizer.has_shortcuts
     return Scheduler(splits, task, executor, run, Rereadable(sys.stdin.buffer) if copies else None)
 
 
 @contextmanager
 def _cache_of(run: RunOptions) -> Iterator[CountCache]:
-    """Yield the count cache, or one in a temporary folder."""
+    """Yield the count cache of the run, or one in a folder that is deleted afterwards."""
     if run.count_cache is not None:
         yield run.count_cache
         return
@@ -266,6 +277,7 @@ def _failure(failed: Mapping[int, str], splits: int, run: RunOptions) -> InputEr
     reasons = [failed[i] for i in sorted(failed)]
     if splits == 1:
         return InputError(reasons[0])
+    # A single failure is named by the error itself.
     for reason in reasons[:_LISTED] if len(reasons) > 1 else ():
         run.on_warning(f"not counted: {reason}")
     if len(reasons) > _LISTED:
@@ -284,10 +296,12 @@ def _of_table(
     chat_template: Path | None,
     workers: int,
 ) -> Profile:
+    """Count a table in memory, which messages call `name`: by threads, without a cache."""
     from batchstat.corpus.in_memory import TableReader
     from batchstat.profiling.counting import count_samples
 
     is_chat = options.content == "messages"
+    # A prompt and its completion are texts or chats: the first rows tell.
     if options.content == "completion":
         is_chat = holds_chats(TableReader(table, options, name))
     counter = tokenizer_for(options, tokenizer, chat_template, is_chat=is_chat)
@@ -297,7 +311,7 @@ def _of_table(
     except MiscountError as difference:
         assert counter is not None
         warnings.warn(f"{difference}: recounting without shortcuts", stacklevel=3)
-        reader = TableReader(table, options, name)
+        reader = TableReader(table, options, name)  # a reader is read once
         counted = count_samples(reader, counter.without_shortcuts(), workers)
     if len(counted) == 0:
         raise no_samples(counted.corpus.sources, counted.corpus.skipped)

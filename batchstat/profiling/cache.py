@@ -36,8 +36,12 @@ MOST_BYTES = 1 << 30
 """Size limit of the cache folder; beyond it, the least recently used entries are evicted."""
 
 TASK_ENDING = ".job"
+"""Ending of the file that holds the counting task of a run, for workers elsewhere."""
 
 _TRIES, _PAUSE_SECONDS = 3, 1.0
+"""Attempts to read or write an entry, and the pause between them, since storage over a network
+fails now and then.
+"""
 
 _ENDING = ".counts"
 
@@ -71,14 +75,15 @@ class SplitCounts:
 
     @property
     def bytes(self) -> int:
-        """Approximate memory that they take."""
+        """Approximate memory that the arrays of the profile take."""
         profile = self.profile
         size = profile.records.nbytes + profile.lengths.nbytes
         if profile.labels is not None:
             size += profile.labels.codes.nbytes + sum(map(sys.getsizeof, profile.labels.names))
+            # There are offsets only where a sample may have several labels.
             size += 0 if profile.labels.offsets is None else profile.labels.offsets.nbytes
         return size + sum(
-            each.edges.nbytes + each.offsets.nbytes for each in profile.kinds.values()
+            ranges.edges.nbytes + ranges.offsets.nbytes for ranges in profile.kinds.values()
         )
 
 
@@ -88,8 +93,8 @@ class CountCache:
 
     Attributes:
         address: a path, or an address that all workers can reach.
-        is_optional: whether the cache may be full or lose entries, so that counting goes on without
-            it, and is kept below a limit.
+        is_optional: whether the user did not ask for it: then counting goes on without it if it is
+            full, and old entries are evicted to keep it below a limit.
     """
 
     address: str
@@ -107,7 +112,7 @@ class CountCache:
         return as_path(self.address)
 
     def try_writing(self, remedy: str) -> None:
-        """Raise InputError if nothing can be written to the folder."""
+        """Raise InputError, which ends with `remedy`, if nothing can be written to the folder."""
         try:
             try_writing(self.folder)
         except InputError:
@@ -124,14 +129,17 @@ class CountCache:
         """
         path = self.folder / f"{key}{_ENDING}"
         try:
+            # The first line of an entry is a digest of the rest.
             digest, _, content = self._read(path).partition(b"\n")
             # The digest covers the key, too: files may have been renamed.
             if digest != _digest(key, content):
                 return None
-            profile, more = read_counts(io.BytesIO(content), path)
-            counts = SplitCounts(profile, decoded(SplitFacts, more))
+            profile, facts = read_counts(io.BytesIO(content), path)
+            counts = SplitCounts(profile, decoded(SplitFacts, facts))
+        # An address that fails again and again ends the run; it is an InputError, too.
         except SourceError:
             raise
+        # No such file, or damaged content: the split is counted again.
         except (OSError, InputError, ValueError):
             return None
         with suppress(OSError):  # for example in a read-only folder
@@ -140,8 +148,13 @@ class CountCache:
         return counts
 
     def _read(self, path: Path) -> bytes:
-        """Read a file, retrying at an address. Raise OSError if it does not exist."""
-        for left in reversed(range(_TRIES)):
+        """Read a file, at a remote address in several attempts.
+
+        Raises:
+            OSError: it does not exist, or a local file cannot be read.
+            SourceError: the address cannot be read.
+        """
+        for tries_left in reversed(range(_TRIES)):
             try:
                 check_regular(path)
                 return read_bytes(path)
@@ -149,7 +162,7 @@ class CountCache:
                 if isinstance(error, FileNotFoundError) or not is_remote(path):
                     raise
                 reason = error
-            if left:
+            if tries_left:
                 time.sleep(_PAUSE_SECONDS)
         raise SourceError(f"{self.address} cannot be read: {one_line(reason)}")
 
@@ -158,12 +171,12 @@ class CountCache:
         sink = io.BytesIO()
         save_lengths(counts.profile, sink, asdict(counts.facts))
         content = sink.getvalue()
-        for left in reversed(range(_TRIES)):
+        for tries_left in reversed(range(_TRIES)):
             try:
                 self.write(f"{key}{_ENDING}", _digest(key, content) + b"\n" + content)
                 return
             except OSError:
-                if not left:
+                if not tries_left:
                     raise
                 time.sleep(_PAUSE_SECONDS)
 
@@ -180,7 +193,7 @@ class CountCache:
                 move(temporary, target)
 
     def refusal(self, what: str, error: OSError) -> BatchstatError:
-        """Return the error that says that something cannot be stored."""
+        """Return the error that says that `what` cannot be stored, and why."""
         text = f"{what} cannot be stored in {self.address}: {one_line(error)}"
         if error.errno in (errno.ENOSPC, errno.EDQUOT):
             return StorageFullError(
@@ -196,15 +209,16 @@ class CountCache:
             (self.folder / f"{key}{_ENDING}").unlink(missing_ok=True)
 
     def make_room(self, most_bytes: int = MOST_BYTES) -> None:
-        """Evict the least recently used entries, and what killed processes left unfinished."""
+        """Evict the least recently used files of the cache until the rest fits `most_bytes`."""
         entries = []
         try:
             for path in self.folder.iterdir():
+                # Processes that were killed leave tasks and temporary files.
                 if path.name.endswith((_ENDING, TASK_ENDING, ".tmp")):
                     with suppress(OSError):  # another process may delete it in the meantime
                         state = path.stat()
                         entries.append((state.st_mtime_ns, state.st_size, path))
-        except OSError:
+        except OSError:  # there is no such folder: nothing was stored
             return
         excess = sum(size for _, size, _ in entries) - most_bytes
         for _, size, path in sorted(entries):

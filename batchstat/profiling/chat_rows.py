@@ -1,4 +1,4 @@
-"""What the files of a profile hold beside lengths: records of each, and chats out of turn."""
+"""What preflight needs to know of a corpus beside lengths: records per file, and odd chats."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -24,17 +24,18 @@ _TURNS = ("user", "assistant")
 
 @dataclass(frozen=True)
 class ChatRows:
-    """The records of a corpus.
+    """The records of a corpus, and its chats that trainers treat in a way of their own.
 
     Attributes:
         sizes: records of each file, in order.
-        out_of_turn: (n,) records of chats in which user and assistant do not take turns, the
-            user first and the assistant last, as human and gpt in ShareGPT's format; a system
-            message may precede them.
-        indented: chats in which an answer begins with whitespace.
-        with_tools: location of the first chat that has tools, or their results; empty if none.
+        out_of_turn: (n,) records of chats in which user and assistant do not take turns. They do
+            if, after an optional system message, the user (in ShareGPT's format human) is first,
+            the assistant (gpt) is last, and they alternate.
+        indented: number of chats in which an answer begins with whitespace.
+        with_tools: location of the first chat with calls of tools or their results; empty if there
+            is no such chat.
         empty_system: location of the first chat that begins with an empty system message; empty if
-            none.
+            there is no such chat.
     """
 
     sizes: tuple[int, ...]
@@ -45,10 +46,11 @@ class ChatRows:
 
 
 def chat_rows(profile: Profile) -> ChatRows:
-    """Read the files of a profile again.
+    """Read the files of a profile again, and look for chats that trainers treat differently.
 
     Raises:
-        InputError: they cannot be read again, or have blank lines, which other readers skip.
+        InputError: they cannot be read again, or have blank lines: other readers skip these, so
+            that records would have other numbers there.
     """
     sources = profile.corpus.sources
     if any(source.is_standard_input for source in sources):
@@ -58,6 +60,7 @@ def chat_rows(profile: Profile) -> ChatRows:
 
 @lru_cache(maxsize=4)
 def _read_again(sources: tuple[Source, ...], options: CorpusOptions) -> ChatRows:
+    """Read the files; the last results are kept, since several checks ask for the same ones."""
     # Loads every format, which a configuration without such a corpus does not need.
     from batchstat.corpus.reader import CorpusReader
 
@@ -69,23 +72,25 @@ def _read_again(sources: tuple[Source, ...], options: CorpusOptions) -> ChatRows
             continue
         chats = block.content
         wrong = [i for i, chat in enumerate(chats.messages) if not _takes_turns(chat)]
+        # Records of a block are numbered within its split; `before` counts those of earlier splits.
         out_of_turn.append(block.reading.before + block.records[wrong])
         indented += sum(map(_is_indented, chats.messages))
-        with_tools = with_tools or _first_location(block, chats, _calls)
+        with_tools = with_tools or _first_location(block, chats, _has_tools)
         empty_system = empty_system or _first_location(block, chats, _has_empty_system)
     sizes: list[int] = []
     for split, reading in zip(reader.splits, reader.readings, strict=True):
         if reading.blank:
             raise InputError(f"{split.source.shown} has blank lines: remove them")
-        if split.first == 0:
+        if split.first == 0:  # the first split of a file
             sizes.append(0)
         sizes[-1] += reading.records
-    dropped = np.concatenate(out_of_turn)
-    return ChatRows(tuple(sizes), dropped, indented, with_tools, empty_system)
+    return ChatRows(tuple(sizes), np.concatenate(out_of_turn), indented, with_tools, empty_system)
 
 
 def _first_location(block: "Block", chats: Chats, holds: Callable[[list[Message]], object]) -> str:
-    """Return the location of the first chat of a block for which something holds."""
+    """Return the location of the first chat of a block for which `holds` is true; empty if there
+    is no such chat.
+    """
     return next(
         (str(block.location(i)) for i, chat in enumerate(chats.messages) if holds(chat)), ""
     )
@@ -96,6 +101,10 @@ def _has_empty_system(chat: list[Message]) -> bool:
 
 
 def _takes_turns(chat: list[Message]) -> bool:
+    """Return whether user and assistant alternate, after an optional system message, and the
+    assistant has the last word.
+    """
+    # A role that the file names by another word (`WRITTEN`), such as function_call, breaks turns.
     roles = ["" if WRITTEN in message else message["role"] for message in chat]
     turns = roles[1:] if roles[0] == "system" else roles
     expected = [_TURNS[i % 2] for i in range(len(turns))]
@@ -107,10 +116,11 @@ def _is_indented(chat: list[Message]) -> bool:
     return any(answer[:1].isspace() for answer in answers)
 
 
-def _calls(chat: list[Message]) -> bool:
+def _has_tools(chat: list[Message]) -> bool:
+    """Return whether a chat has results of tools, or calls of them, in any of the formats."""
     return any(
-        each["role"] in ("tool", "function", "ipython")
-        or each.get("tool_calls")
-        or each.get(WRITTEN) == "function_call"
-        for each in chat
+        message["role"] in ("tool", "function", "ipython")  # ipython: Llama 3
+        or message.get("tool_calls")
+        or message.get(WRITTEN) == "function_call"  # ShareGPT
+        for message in chat
     )

@@ -1,4 +1,4 @@
-"""What counted a profile, and which of its tokens are not one that a trainer looks for."""
+"""The tokenizer of a profile again, and where its texts have a token that a trainer looks for."""
 
 import json
 from itertools import chain
@@ -27,17 +27,20 @@ def tokenizer_of(profile: Profile) -> Any:
 
 
 def tokens_other_than(profile: Profile, token: str, lengths: Ints, tokenizer: Any) -> TokenRanges:
-    """Return the tokens of texts that are not this one, of which those with it inside are read and
-    tokenized again.
+    """Return, for each text, the ranges of its tokens that are not `token`. LLaMA-Factory gives no
+    loss to the token that pads, not even where a text contains it.
+
+    Only texts that may contain the token are tokenized again. In all others every token counts,
+    but for the token at the end if it was appended.
 
     Args:
         profile: counted texts; what is appended to them may be the token.
         token: one token of the tokenizer.
-        lengths: (n,) tokens of each, without special tokens.
+        lengths: (n,) tokens of each text, without special tokens.
         tokenizer: what counted them, as an object of transformers.
 
     Raises:
-        InputError: they cannot be read again, or have changed.
+        InputError: the texts cannot be read again, or have changed.
     """
     import pyarrow.compute as pc  # with the reader, more to load than a cached profile needs
 
@@ -46,41 +49,51 @@ def tokens_other_than(profile: Profile, token: str, lengths: Ints, tokenizer: An
     sources, options = profile.corpus.sources, profile.corpus.options
     if any(source.is_standard_input for source in sources):
         raise InputError("standard input cannot be read again: save the corpus to a file")
-    number, at_end = tokenizer.convert_tokens_to_ids(token), int(options.append == token)
-    looks_at_all = _may_stand_for_others(tokenizer, token, number)
-    picked, ids, read = [np.zeros(0, dtype=np.int64)], list[list[int]](), 0
+    token_id, appended = tokenizer.convert_tokens_to_ids(token), int(options.append == token)
+    takes_all = _may_hide(tokenizer, token, token_id)
+    # The texts that are tokenized again: their numbers in the corpus, and their token ids.
+    retokenized, ids, texts_read = [np.zeros(0, dtype=np.int64)], list[list[int]](), 0
     for block in CorpusReader(splits_of(sources, options), options).blocks():
         if not isinstance(block.content, Texts):
             continue
         texts = block.content.first
-        holds = pc.greater(pc.count_substring(texts, token), at_end)
-        places = np.flatnonzero(np.asarray(holds) | looks_at_all)
+        # More often than once where it is appended: then it stands inside, too.
+        contains = pc.greater(pc.count_substring(texts, token), appended)
+        places = np.flatnonzero(np.asarray(contains) | takes_all)
         if len(places):
-            held = texts.take(places).to_pylist()
-            ids += tokenizer(held, add_special_tokens=False, verbose=False)["input_ids"]
-            picked.append(read + places)
-        read += len(texts)
-    samples, sizes = np.concatenate(picked), np.array([len(each) for each in ids], dtype=np.int64)
-    if read != len(lengths) or (lengths[samples] != sizes).any():
+            taken = texts.take(places).to_pylist()
+            ids += tokenizer(taken, add_special_tokens=False, verbose=False)["input_ids"]
+            retokenized.append(texts_read + places)
+        texts_read += len(texts)
+    samples, sizes = np.concatenate(retokenized), np.array(list(map(len, ids)), dtype=np.int64)
+    if texts_read != len(lengths) or (lengths[samples] != sizes).any():
         raise InputError("the corpus has changed since it was counted: count it again")
-    flat = np.array(list(chain.from_iterable(ids)), dtype=np.int64)
-    again = TokenRanges.of_mask(flat != number, offsets_from_sizes(sizes))
-    all_other = TokenRanges.of_last(lengths - at_end, lengths - at_end)
+    flat_ids = np.array(list(chain.from_iterable(ids)), dtype=np.int64)
+    exact = TokenRanges.of_mask(flat_ids != token_id, offsets_from_sizes(sizes))
+    # All tokens of a text, without the one appended.
+    usual = TokenRanges.of_last(lengths - appended, lengths - appended)
+    # The exact ranges stand behind the usual ones of all texts: take those where there are any.
     order = np.arange(len(lengths))
     order[samples] = len(lengths) + np.arange(len(samples))
-    return TokenRanges.concatenate([all_other, again]).take(order)
+    return TokenRanges.concatenate([usual, exact]).take(order)
 
 
-def _may_stand_for_others(tokenizer: Any, token: str, number: int) -> bool:
-    """Return whether a text may have a token that is not written in it as it is, or may be written
-    there and not be found.
+def _may_hide(tokenizer: Any, token: str, token_id: int) -> bool:
+    """Return whether a text may get the token without having its characters: then a search through
+    the texts does not find it.
     """
-    added = tokenizer.added_tokens_decoder.get(number)
+    added = tokenizer.added_tokens_decoder.get(token_id)
     backend = getattr(tokenizer, "backend_tokenizer", None)
+    # Only an added token that is matched in the text as it is written can be searched. Otherwise
+    # the model makes it of any text, normalisation changes its characters, or (single_word) its
+    # characters inside of a word are not the token.
     if backend is None or added is None or added.normalized or added.single_word:
         return True
-    if backend.model.id_to_token(number) not in (None, token):
+    # The model gives the same id to another piece of text.
+    if backend.model.id_to_token(token_id) not in (None, token):
         return True
+    # The token of unknown characters stands for any of them: WordPiece and BPE name it, and
+    # Unigram has its id.
     model = json.loads(backend.to_str())["model"]
     unknown = model.get("unk_token")
     if model.get("unk_id") is not None:

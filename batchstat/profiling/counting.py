@@ -30,11 +30,12 @@ def count_samples(
     pool: ThreadPoolExecutor | None = None,
     on_progress: Callable[[CountedAmount], object] = lambda _: None,
 ) -> Profile:
-    """Return the profile of what a reader reads: one split, or a table; it may have no samples.
+    """Read one split of a corpus, or a table, count its samples with several threads, and return
+    its profile, which may have no samples.
 
     Args:
-        reader: what reads it.
-        tokenizer: what counts it; None where it comes with lengths.
+        reader: reads the split or the table.
+        tokenizer: counts the samples; None if they come with their lengths.
         workers: number of counting threads.
         pool: thread pool to use instead of an own one.
         on_progress: called with the amount counted so far.
@@ -48,7 +49,8 @@ def count_samples(
     kinds: dict[str, list[TokenRanges]] = {kind: [] for kind in options.token_kinds}
     samples, tokens = 0, 0
     left_out: Counter[str] = Counter()
-    for block in in_order(partial(_counted, reader, tokenizer), reader.blocks(), workers, pool):
+    # Blocks are counted at the same time, and come back in the order in which they were read.
+    for block in in_order(partial(_count_block, reader, tokenizer), reader.blocks(), workers, pool):
         records.append(block.records)
         lengths.append(block.lengths)
         labels += [] if block.labels is None else [block.labels]
@@ -58,7 +60,7 @@ def count_samples(
         tokens += int(block.lengths.sum())
         left_out.update(block.left_out)
         on_progress(CountedAmount(block.position, samples, tokens))
-    (reading,) = reader.readings
+    (reading,) = reader.readings  # one split, so one reading
     return Profile(
         created=created,
         corpus=CorpusFacts(
@@ -95,9 +97,14 @@ class _CountedBlock:
     left_out: Counter[str]
 
 
-def _counted(reader: CorpusReader, tokenizer: Tokenizer | None, block: Block) -> _CountedBlock:
+def _count_block(reader: CorpusReader, tokenizer: Tokenizer | None, block: Block) -> _CountedBlock:
+    """Count the samples of one block, in a thread of its own. Samples that the tokenizer raises on,
+    or with marks of trained tokens that do not fit, are reported as bad records and left out.
+    """
     left_out: Counter[str] = Counter()
     kinds: dict[str, TokenRanges] = {}
+    # `counts` are the tokens of all samples of the block, and `samples` the indices of those that
+    # could be counted.
     if isinstance(block.content, PrecountedLengths):
         counts: Ints = block.content.lengths
         samples: Ints = np.arange(len(counts))
@@ -107,12 +114,15 @@ def _counted(reader: CorpusReader, tokenizer: Tokenizer | None, block: Block) ->
         def report(i: int, error: Exception) -> None:
             block.report_bad(i, "not_counted", tokenizer.cannot_count(error))
 
-        # Only now that a block could be read: loading cannot be interrupted.
+        # For many bytes this loads the fast engine; only now that a block could be read, since
+        # loading cannot be interrupted.
         tokenizer.expect(sum(split.bytes for split in reader.splits))
         first_byte = reader.splits[0].first if reader.splits else 0
+        # Where this block is in the corpus decides which of its texts check the shortcuts.
         with counting_after(block.locations.first, first_byte=first_byte):
             counts, samples, counted_kinds = tokenizer.count(block.content, report, left_out)
         kinds = {kind: ranges.take(samples) for kind, ranges in counted_kinds.items()}
+    # The corpus says itself which tokens are trained, as in a mask: that must fit the lengths.
     if block.trained is not None:
         misfits = block.trained.misfits(counts)
         for i in samples.tolist() if misfits else ():

@@ -60,11 +60,22 @@ def open_corpus(
 ) -> Corpus:
     """Find the files of a corpus, and load the tokenizer that counts them.
 
+    Args:
+        paths: paths, addresses or glob patterns of files or folders.
+        options: how the files are read.
+        tokenizer: the tokenizer, or its name; None for the built-in one.
+        chat_template: file with a template for chats; None for the tokenizer's own.
+        on_warning: called with each warning.
+        allow_empty: whether files without content are allowed.
+
     Raises:
         OptionError, InputError: as in `find_sources` and `tokenizer_for`.
     """
     sources = find_sources(paths, options.input_format, on_warning, allow_empty=allow_empty)
     is_chat = options.content == "messages"
+    # The first records are read in two cases: for a missing column to be an error before another
+    # tokenizer than the built-in one loads, which takes seconds; and to know whether prompts and
+    # completions are texts or chats.
     if tokenizer not in (None, BUILTIN) or options.content == "completion":
         is_chat = begins_with_chats(sources[0], options) or is_chat
     counter = tokenizer_for(options, tokenizer, chat_template, sources, is_chat=is_chat)
@@ -72,11 +83,11 @@ def open_corpus(
 
 
 def has_columns(path: str | os.PathLike[str], options: CorpusOptions) -> bool | None:
-    """Return whether a corpus begins with a file that can be read with these options; None if what
-    it lacks are columns.
+    """Return whether the first file of a corpus can be read with these options: True, None if it
+    lacks the columns, or False for any other reason.
 
     Raises:
-        InputError: there is no such file, or it is read only once or over a network.
+        InputError: there is no such file, or it is standard input or remote, and is not read twice.
     """
     source = find_sources([path], options.input_format)[0]
     if source.is_standard_input or is_remote(source.path):
@@ -94,8 +105,8 @@ def has_columns(path: str | os.PathLike[str], options: CorpusOptions) -> bool | 
 
 
 def column_names(path: str | os.PathLike[str], input_format: str | None) -> tuple[str, ...]:
-    """Return the columns of the first file of a corpus, by its first record where it has no schema;
-    none where they are not known before it is counted, or it has none.
+    """Return the columns of the first file of a corpus: those of its schema, or of its first record
+    where it has no schema. Empty if the format has no columns, or the file cannot be read.
     """
     source = find_sources([path], input_format)[0]
     try:
@@ -115,6 +126,7 @@ def begins_with_chats(source: Source, options: CorpusOptions) -> bool:
     """
     from batchstat.corpus.reader import CorpusReader
 
+    # Standard input can be read once, and a remote file is not read twice.
     if source.is_standard_input or is_remote(source.path):
         return False
     return holds_chats(CorpusReader(splits_of([source], options)[:1], options))
@@ -137,35 +149,44 @@ def tokenizer_for(
     *,
     is_chat: bool = False,
 ) -> Tokenizer | None:
-    """Return the tokenizer for a corpus read with `options`, which has chats if `is_chat`; None if
-    it needs no counting.
+    """Check the options that depend on the content of a corpus, and return the tokenizer that
+    counts it; None if it has tokens or lengths instead of texts.
+
+    Args:
+        options: how the corpus is read.
+        tokenizer: the tokenizer, or its name; None for the built-in one.
+        chat_template: file with a template for chats; None for the tokenizer's own.
+        sources: its files; empty for a table in memory.
+        is_chat: whether its samples are chats.
 
     Raises:
         OptionError: a tokenizer, chat template or other option that has no effect here.
         InputError: a tokenizer or template that cannot be loaded.
     """
     formats = {source.format for source in sources}
-    is_delimited = not options.header or options.quote is not None
-    if is_delimited and not {"csv", "tsv"} & formats:
+    has_csv_options = not options.header or options.quote is not None
+    if has_csv_options and not {"csv", "tsv"} & formats:
         flag = "--quote" if options.header else "--no-header"
         raise OptionError(f"{flag} is for .csv and .tsv files, but the corpus has none")
     if chat_template is not None and not is_chat:
         raise OptionError("chat_template needs a messages_column: pass one")
-    counted = f"a {options.content}_column" if options.content in ("tokens", "length") else ""
+    # What holds tokens or lengths, in words; empty for a corpus of texts.
+    precounted = f"a {options.content}_column" if options.content in ("tokens", "length") else ""
     if formats == {"npy"}:
-        counted = "a .npy file"
-    if counted:
-        needless = {
+        precounted = "a .npy file"
+    if precounted:
+        options_of_texts = {
             "tokenizer": tokenizer is not None,
             "strip": options.strip,
             "min_chars": options.min_chars > 0,
             "append": bool(options.append),
         }
-        for name, is_set in needless.items():
+        for name, is_set in options_of_texts.items():
             if is_set:
-                raise OptionError(f"{name} is for texts, but {counted} has none: remove it")
+                raise OptionError(f"{name} is for texts, but {precounted} has none: remove it")
         return None
     loaded = as_tokenizer(BUILTIN if tokenizer is None else tokenizer)
+    # Some trainers tokenize an instruction and its answer apart, and join their tokens.
     if options.tokenize_apart:
         return with_instructions(loaded)
     return with_chat_template(loaded, chat_template, options.turn_ends) if is_chat else loaded

@@ -17,18 +17,20 @@ HELD = 1 << 26
 
 
 def new_array(n: int, most: int) -> Ints:
-    """Return (n,) uninitialised numbers up to `most`.
+    """Return an array (n,) for numbers up to `most`, uninitialised: in memory, or if it is large in
+    a temporary file, so that the corpus may have more samples than fit in memory.
 
     Raises:
         InputError: there is no space for a temporary file.
     """
     if n <= HELD:
         return np.empty(n, dtype=np.int64)
-    kind = np.int32 if most < 2**31 else np.int64
+    dtype = np.int32 if most < 2**31 else np.int64  # half the disk space, where that suffices
     try:
-        with tempfile.TemporaryFile() as file:  # which exists as long as it is mapped
-            _reserve(file, n * np.dtype(kind).itemsize)
-            return np.memmap(file, dtype=kind, mode="r+", shape=(n,))
+        # Closing the file leaves the mapping; the file is gone when the array is.
+        with tempfile.TemporaryFile() as file:
+            _reserve(file, n * np.dtype(dtype).itemsize)
+            return np.memmap(file, dtype=dtype, mode="r+", shape=(n,))
     except OSError as error:
         raise InputError(
             f"no space for the lengths of {n:,} samples in the folder for temporary files: "
@@ -47,6 +49,7 @@ def _reserve(file: IO[bytes], size: int) -> None:
     if shutil.disk_usage(tempfile.gettempdir()).free < size:
         raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
     file.truncate(size)
+    # Without it, as on macOS and Windows, only the free space above was checked.
     if hasattr(os, "posix_fallocate"):
         try:
             os.posix_fallocate(file.fileno(), 0, size)

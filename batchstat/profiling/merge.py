@@ -22,11 +22,11 @@ from batchstat.profiling.profile import CorpusFacts, Profile
 
 
 class CachedSplit(NamedTuple):
-    """Where the counts of a split are, and how many samples it has.
+    """Where the counts of a split are stored, and how many samples it has.
 
     Attributes:
-        caches: caches to look in; one that has the counts is enough.
-        key: key of the counts.
+        caches: caches that may have the counts; several where several shards counted the split.
+        key: key of the counts in these caches.
         samples: samples in the split.
         counts: the counts, if they are in memory.
         tokens: tokens in the split, if known.
@@ -39,8 +39,9 @@ class CachedSplit(NamedTuple):
     tokens: int | None = None
 
     def load(self, source: Source, options: CorpusOptions) -> SplitCounts | None:
-        """Return the counts; None if they are missing, damaged, or not of this source as read with
-        these options: their digest covers their key alone, which any worker can compute.
+        """Return the counts; None if they are missing, damaged, or of another source or with other
+        options. Whoever can write to the cache can store anything under a key, with a digest that
+        fits: that is why the content is checked, too.
 
         Raises:
             InputError: an address that cannot be read.
@@ -53,21 +54,24 @@ class CachedSplit(NamedTuple):
                 return counts
         return None
 
-    def _fits(self, found: Profile, source: Source, options: CorpusOptions) -> bool:
-        corpus = found.corpus
+    def _fits(self, stored: Profile, source: Source, options: CorpusOptions) -> bool:
+        """Return whether a stored profile is that of this split, as its worker reported it."""
+        corpus = stored.corpus
         return (
-            len(found) == self.samples
-            and self.tokens in (None, int(found.lengths.sum()))
-            # A source has its digest once it was read.
+            len(stored) == self.samples
+            and self.tokens in (None, int(stored.lengths.sum()))
+            # The same source, but for its digest, which is known only once it was read.
             and corpus.sources in ((source,), (replace(source, digest=corpus.sources[0].digest),))
-            # What is done with bad records changes no counts of a split without any, see `key_of`.
+            # Counts are shared by runs that stop at bad records and runs that skip them: `key_of`.
             and replace(corpus.options, on_error=options.on_error) == options
-            and (found.labels is None) == (options.label_column is None)
+            and (stored.labels is None) == (options.label_column is None)
         )
 
 
 class CacheEvictedError(Exception):
-    """The counts of a split no longer exist, for example because another process evicted them."""
+    """The counts of split `number` no longer exist, for example because another process evicted
+    them, or they are not those that were stored.
+    """
 
     def __init__(self, number: int) -> None:
         super().__init__(number)
@@ -85,8 +89,8 @@ def merge_splits(
 
     Args:
         splits: all splits of the corpus, in order.
-        counted: where the counts of most splits are, by their numbers.
-        failed: why the other splits have no counts.
+        counted: by the number of a split, where its counts are.
+        failed: by the number of each other split, why it could not be counted.
         options: how the corpus was read.
         created: when reading began, ISO 8601 in UTC.
 
@@ -96,6 +100,7 @@ def merge_splits(
     """
     sources: list[Source] = []
     merged = _MergedSamples(sum(split.samples for split in counted.values()))
+    # File by file: each begins with a split that begins at byte 0.
     firsts = [i for i, split in enumerate(splits) if split.first == 0]
     for first, stop in pairwise([*firsts, len(splits)]):
         source, facts = splits[first].source, list[SplitFacts]()
@@ -105,11 +110,12 @@ def merge_splits(
                 raise CacheEvictedError(i)
             merged.add(counts.profile)
             facts.append(counts.facts)
-            # Its size and digest are known only once it was read.
+            # The size and the digest of standard input are known only once it was read.
             if source.is_standard_input:
                 (source,) = counts.profile.corpus.sources
-        seen = [each.label_seen for each in facts if each.label_seen is not None]
-        if options.label_column and seen and not any(seen):
+        # A split may lack labels by chance. If all splits of a file do, the name is wrong.
+        labels_seen = [each.label_seen for each in facts if each.label_seen is not None]
+        if options.label_column and labels_seen and not any(labels_seen):
             raise InputError(
                 f"no record of {source.shown} has column {options.label_column!r}: pass another "
                 "--label-column"
@@ -125,12 +131,17 @@ def merge_splits(
 
 
 class _MergedSamples:
-    """The samples of consecutive splits, with record numbers continued from split to split."""
+    """The samples of consecutive splits, with record numbers continued from split to split.
+
+    Attributes:
+        first: profile of the first split added; None before that.
+    """
 
     def __init__(self, samples: int) -> None:
         self.first: Profile | None = None
         self._lengths, self._records = new_array(samples, LONGEST), new_array(samples, FAR)
-        self._samples = self._seen = 0
+        # Samples added so far, and records: the samples, and those that were skipped.
+        self._samples = self._seen_records = 0
         self._skipped: Counter[str] = Counter()
         self._bad_records: list[str] = []
         self._left_out: Counter[str] = Counter()
@@ -138,19 +149,23 @@ class _MergedSamples:
         self._kinds: dict[str, list[TokenRanges]] = {}
 
     def takes(self, profile: Profile) -> bool:
-        """Return whether a split was counted in the same way as the first one."""
+        """Return whether a split was counted in the same way as the first one: by the same
+        tokenizer, with the same kinds of tokens.
+        """
         first = self.first or profile
         return first.tokenizer == profile.tokenizer and first.kinds.keys() == profile.kinds.keys()
 
     def add(self, profile: Profile) -> None:
-        """Append the next split."""
+        """Append the samples of the next split."""
         self.first = self.first or profile
-        at = slice(self._samples, self._samples + len(profile))
-        self._lengths[at] = profile.lengths
-        self._records[at] = profile.records + self._seen
+        rows = slice(self._samples, self._samples + len(profile))
+        self._lengths[rows] = profile.lengths
+        # A split numbers its records from 0.
+        self._records[rows] = profile.records + self._seen_records
         self._samples += len(profile)
-        self._seen += len(profile) + sum(profile.corpus.skipped.values())
+        self._seen_records += len(profile) + sum(profile.corpus.skipped.values())
         self._skipped.update(profile.corpus.skipped)
+        # Only the first bad records of the corpus are shown.
         self._bad_records += profile.corpus.faults[: EXAMPLES - len(self._bad_records)]
         self._left_out.update(profile.corpus.left_out)
         self._labels += [] if profile.labels is None else [profile.labels]
@@ -187,7 +202,7 @@ class _MergedSamples:
 
 
 def no_samples(sources: Sequence[Source], skipped: Mapping[str, int]) -> InputError:
-    """Return the error for a corpus without samples, and why its records were left out."""
+    """Return the error for a corpus without samples, which says why its records were skipped."""
     more = f" and {len(sources) - 1} more" if len(sources) > 1 else ""
     reasons = ", ".join(f"{count:,} {reason}" for reason, count in skipped.items() if count)
     why = f"all records were skipped ({reasons})" if reasons else "it has no records"

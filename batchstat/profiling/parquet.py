@@ -44,12 +44,13 @@ from batchstat.storage.shown import is_remote, one_line
 
 SCHEMA = "batchstat.lengths/2"
 ROW_GROUP = 1 << 20
-"""Samples."""
+"""Samples of a row group, which are in memory at a time while a file is read or written."""
 
 FAR = 2**40
 """Larger than any record number in a corpus."""
 
 _DICTIONARY = "dictionary<values={}, indices=int32, ordered=0>"
+# By column, the types of Arrow that it may have, as pyarrow writes them.
 _TYPES = {
     "record": ["int64"],
     "length": ["int64"],
@@ -70,7 +71,7 @@ _OPTIONAL = (*KINDS, *(f"{kind}_ranges" for kind in KINDS), "label")
 
 @dataclass(frozen=True, kw_only=True)
 class _Facts:
-    """Metadata stored beside the columns.
+    """Metadata of a file, stored beside the columns.
 
     Attributes:
         schema: schema of the file.
@@ -79,8 +80,8 @@ class _Facts:
         corpus: which corpus was read, and how.
         tokenizer: tokenizer that counted it.
         rows: number of samples.
-        columns: digests of the columns' numbers.
-        more: anything else to store.
+        columns: a digest of the numbers of each column, by its name.
+        more: anything else that the caller stores.
     """
 
     schema: str
@@ -96,9 +97,11 @@ class _Facts:
 def save_lengths(
     profile: Profile, file: BinaryIO, more: Mapping[str, object] | None = None
 ) -> None:
-    """Write `record` and `length`; for each known kind of tokens, their number, such as `trained`,
-    and their ranges, such as `trained_ranges`; `label`, where known; and the rest as metadata,
-    `more` too.
+    """Write a profile as a Parquet file.
+
+    It has the columns `record` and `length`; for each known kind of tokens a column with their
+    number, such as `trained`, and one with their ranges, such as `trained_ranges`; and `label`, if
+    there are labels. All else is metadata, also `more`.
     """
     facts = _Facts(
         schema=SCHEMA,
@@ -111,10 +114,10 @@ def save_lengths(
         more=more or {},
     )
     optional: dict[str, pa.Array] = {}
-    for kind, known in profile.kinds.items():
-        optional[kind] = as_arrow(known.counts())
+    for kind, token_ranges in profile.kinds.items():
+        optional[kind] = as_arrow(token_ranges.counts())
         optional[f"{kind}_ranges"] = pa.LargeListArray.from_arrays(
-            as_arrow(known.offsets), as_arrow(known.edges)
+            as_arrow(token_ranges.offsets), as_arrow(token_ranges.edges)
         )
     if profile.labels is not None:
         optional["label"] = _label_column(profile.labels)
@@ -125,35 +128,38 @@ def save_lengths(
     with pq.ParquetWriter(file, schema, compression="zstd") as writer:
         for first in range(0, len(profile), ROW_GROUP):
             rows = slice(first, first + ROW_GROUP)
-            columns = [as_arrow(n[rows]) for n in (profile.records, profile.lengths)]
+            columns = [as_arrow(numbers[rows]) for numbers in (profile.records, profile.lengths)]
             columns += [column.slice(first, ROW_GROUP) for column in optional.values()]
             writer.write_table(pa.table(columns, schema=schema))
 
 
 def _digests(profile: Profile) -> dict[str, str]:
-    """Return digests of everything in the columns."""
-    found = {
+    """Return a digest of each column, by its name, from which a changed file is recognised."""
+    digests = {
         "record": digest_of_numbers(profile.records),
         "length": digest_of_numbers(profile.lengths, "<i4"),
     }
     labels = profile.labels
-    for kind, known in profile.kinds.items():
-        ranges = (known.edges, known.offsets)
-        found[kind] = digest_of_numbers(known.counts())
-        found[f"{kind}_ranges"] = digest_of([digest_of_numbers(each) for each in ranges])
+    for kind, token_ranges in profile.kinds.items():
+        arrays = (token_ranges.edges, token_ranges.offsets)
+        digests[kind] = digest_of_numbers(token_ranges.counts())
+        digests[f"{kind}_ranges"] = digest_of([digest_of_numbers(array) for array in arrays])
     if labels is not None:
-        found["label"] = digest_of(
+        digests["label"] = digest_of(
             [
                 digest_of_numbers(labels.codes),
                 None if labels.offsets is None else digest_of_numbers(labels.offsets),
                 labels.names,
             ]
         )
-    return found
+    return digests
 
 
 def _label_column(labels: Labels) -> pa.Array:
-    # -1 is a sample without a label.
+    """Return the column `label`: a text for each sample, or a list of texts if a sample may have
+    several labels.
+    """
+    # Code −1 is a sample without a label: null.
     codes = pa.array(labels.codes, pa.int32(), mask=labels.codes < 0)
     names = pa.DictionaryArray.from_arrays(codes, pa.array(labels.names, pa.large_string()))
     if labels.offsets is None:
@@ -173,10 +179,10 @@ def load_profile(
     path = folder / LENGTHS_FILE
     try:
         with as_os_errors(path):
-            found = path.exists()
+            exists = path.exists()
     except OSError as error:
         raise InputError(f"{folder.as_posix()} cannot be read: {one_line(error)}") from None
-    if not found:
+    if not exists:
         raise InputError(f"no profile in {folder.as_posix()}: {remedy}")
     return read_file(path)
 
@@ -199,9 +205,12 @@ def read_file(address: str | Path) -> Profile:
 
 
 def read_counts(file: Path | BinaryIO, path: Path) -> tuple[Profile, Mapping[str, Any]]:
-    """Return the profile in a file, which may have no samples, and what else is stored there.
+    """Return the profile in a file, which may have no samples, and what `save_lengths` stored there
+    as `more`.
 
-    `path` names the file in messages.
+    Args:
+        file: the file, or its content.
+        path: names the file in messages.
 
     Raises:
         InputError: as in `load_profile`.
@@ -222,30 +231,35 @@ def check_formats(sources: Iterable[Source]) -> None:
 
 
 def _profile(table: SealedTable, facts: _Facts) -> Profile:
+    """Read the columns of a file block by block, and check them.
+
+    Raises:
+        ValueError: numbers that no profile has, or a column with another digest than `facts` says.
+    """
     check_formats(facts.corpus.sources)
     lengths, records = new_array(table.rows, LONGEST), new_array(table.rows, FAR)
     labels: list[Labels] = []
     has_labels = "label" in table.names
     kinds: dict[str, list[TokenRanges]] = {kind: [] for kind in KINDS if kind in table.names}
     # Records that were skipped have numbers too.
-    most = table.rows + sum(facts.corpus.skipped.values()) - 1
-    at, last = 0, -1
+    last_possible = table.rows + sum(facts.corpus.skipped.values()) - 1
+    rows_read, last_record = 0, -1
     for block in table.blocks():
-        rows = slice(at, at + len(block))
+        rows = slice(rows_read, rows_read + len(block))
         block_lengths, block_records = numbers_in(block, "length"), numbers_in(block, "record")
-        check_range("length", block_lengths, LONGEST, at)
-        check_range("record", block_records, most, at)
-        check_rising("record", block_records, last, at)
+        check_range("length", block_lengths, LONGEST, rows_read)
+        check_range("record", block_records, last_possible, rows_read)
+        check_rising("record", block_records, last_record, rows_read)
         lengths[rows], records[rows] = block_lengths, block_records
         for kind, parts in kinds.items():
-            parts.append(_ranges(block, kind, block_lengths, at))
+            parts.append(_ranges(block, kind, block_lengths, rows_read))
         if has_labels:
-            # With pyarrow.compute, which takes longer to load than a profile without labels.
+            # Imports pyarrow.compute, which takes longer than loading a profile without labels.
             from batchstat.profiling.labels import as_labels
 
             labels += map(as_labels, block["label"].chunks)
-        at += len(block)
-        last = int(block_records[-1]) if len(block) else last
+        rows_read += len(block)
+        last_record = int(block_records[-1]) if len(block) else last_record
     profile = Profile(
         created=facts.created,
         corpus=facts.corpus,
@@ -255,26 +269,36 @@ def _profile(table: SealedTable, facts: _Facts) -> Profile:
         labels=Labels.joined(labels) if has_labels else None,
         kinds={kind: TokenRanges.concatenate(parts) for kind, parts in kinds.items()},
     )
-    if (found := _digests(profile)) != facts.columns:
-        odd = next(name for name in _TYPES if found.get(name) != facts.columns.get(name))
-        raise ValueError(f"column {odd} was damaged or edited: its digest differs")
+    if (digests := _digests(profile)) != facts.columns:
+        changed = next(name for name in _TYPES if digests.get(name) != facts.columns.get(name))
+        raise ValueError(f"column {changed} was damaged or edited: its digest differs")
     return profile
 
 
-def _ranges(block: pa.Table, kind: str, lengths: Ints, before: int) -> TokenRanges:
-    """Return the tokens of a kind in a row group. Raise ValueError if its columns contradict each
-    other.
+def _ranges(block: pa.Table, kind: str, lengths: Ints, rows_before: int) -> TokenRanges:
+    """Return the ranges of tokens of a kind in one block of rows.
+
+    Args:
+        block: the rows.
+        kind: the kind of tokens, such as trained.
+        lengths: (n,) tokens of each sample in the block.
+        rows_before: rows of the file before the block, for the message.
+
+    Raises:
+        ValueError: the ranges do not fit the lengths, or the column with their number.
     """
     ranges = block[f"{kind}_ranges"].combine_chunks()
     if ranges.null_count or ranges.values.null_count:
         raise ValueError(f"column {kind}_ranges contains null values")
     offsets, edges = as_numpy(ranges.offsets), as_numpy(ranges.values)
-    found = TokenRanges(edges[offsets[0] : offsets[-1]], offsets - offsets[0])
-    if not found.fits(lengths) or (found.counts() != numbers_in(block, kind)).any():
-        raise ValueError(f"{kind}_ranges do not fit length and {kind} after row {before:,}")
-    return found
+    # A slice of a list column has the values of the whole column: those outside are cut off.
+    token_ranges = TokenRanges(edges[offsets[0] : offsets[-1]], offsets - offsets[0])
+    if not token_ranges.fits(lengths) or (token_ranges.counts() != numbers_in(block, kind)).any():
+        raise ValueError(f"{kind}_ranges do not fit length and {kind} after row {rows_before:,}")
+    return token_ranges
 
 
 def _useless(path: Path, error: BaseException) -> InputError:
-    what = fault_of(error, "a profile")
-    return InputError(f"{path.as_posix()} {what}: run batchstat profile again")
+    """Return the error for a file that is not a profile, or not one that can be used."""
+    fault = fault_of(error, "a profile")
+    return InputError(f"{path.as_posix()} {fault}: run batchstat profile again")

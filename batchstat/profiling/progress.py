@@ -45,15 +45,17 @@ class Progress:
 
 
 class ProgressTracker:
-    """Combined progress of all splits of a run."""
+    """Adds up the progress of all splits of a run, which several threads note, and reports it."""
 
     def __init__(self, splits: Sequence[Split], on_progress: Callable[[Progress], object]) -> None:
         self._splits, self._on_progress = splits, on_progress
         self._numbers = {split: i for i, split in enumerate(splits)}
-        self._known: dict[int, CountedAmount] = {}
+        # How far each split is, by its number.
+        self._amounts: dict[int, CountedAmount] = {}
         self._bytes, self._work = 0, CountedAmount()
-        inputs = any(split.source.is_standard_input for split in splits)
-        self._total = 0 if inputs else sum(split.bytes for split in splits)
+        # Nobody knows how long standard input is.
+        reads_input = any(split.source.is_standard_input for split in splits)
+        self._total = 0 if reads_input else sum(split.bytes for split in splits)
         self._one_at_a_time = threading.Lock()
 
     def note(self, split: Split, amount: CountedAmount) -> None:
@@ -61,21 +63,22 @@ class ProgressTracker:
         self._set(self._numbers[split], amount)
 
     def note_done(self, i: int, samples: int, tokens: int, *, was_cached: bool) -> None:
-        """Note that a split is counted, now or earlier."""
+        """Note that split `i` is counted: by this run, or by an earlier one if `was_cached`."""
         self._set(i, CountedAmount(self._splits[i].bytes, samples, tokens), is_work=not was_cached)
 
     def begin_again(self) -> None:
-        """Reset all splits to not counted."""
+        """Reset all splits to not counted; work that was done stays work."""
         with self._one_at_a_time:
-            self._known.clear()
+            self._amounts.clear()
             self._bytes = 0
 
-    def _set(self, i: int, now: CountedAmount, *, is_work: bool = True) -> None:
+    def _set(self, i: int, amount: CountedAmount, *, is_work: bool = True) -> None:
+        """Set how far split `i` is, and report the progress of the run."""
         with self._one_at_a_time:
-            before = self._known.get(i, CountedAmount())
-            self._known[i] = now
-            self._bytes += now.bytes - before.bytes
+            before = self._amounts.get(i, CountedAmount())
+            self._amounts[i] = amount
+            self._bytes += amount.bytes - before.bytes
             if is_work:
-                # A split that is less far than before was started again.
-                self._work += now - (before if now.bytes >= before.bytes else CountedAmount())
+                # A split that is less far than before was started again: all of it is new work.
+                self._work += amount - (before if amount.bytes >= before.bytes else CountedAmount())
             self._on_progress(Progress(self._bytes, self._total, self._work))

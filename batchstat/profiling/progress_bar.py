@@ -15,7 +15,9 @@ _SECONDS_BETWEEN_LINES = 10
 
 @contextmanager
 def shown_progress() -> Iterator[OnProgress]:
-    """Yield a callback that takes each `Progress` while a corpus is counted."""
+    """Yield a function that shows each `Progress` it is called with on standard error: in a bar on
+    a terminal, or in a line every few seconds elsewhere, as in a log file.
+    """
     if not sys.stderr.isatty():
         yield _lines()
         return
@@ -35,19 +37,22 @@ def shown_progress() -> Iterator[OnProgress]:
 
         def update(progress: Progress) -> None:
             pace = _pace(progress, time.monotonic() - began)
-            total = progress.total_bytes or None
+            total = progress.total_bytes or None  # 0 if unknown; rich wants None
             bar.update(task, total=total, completed=progress.bytes, pace=pace)
 
         yield update
 
 
 def interactive_progress() -> AbstractContextManager[OnProgress]:
-    """Return the same for an interactive session, such as a notebook, and for others nothing."""
+    """Return `shown_progress()` in an interactive session, such as a notebook; in a script, a
+    function that shows nothing.
+    """
     # Python defines sys.ps1, its prompt, in interactive sessions alone.
     return shown_progress() if hasattr(sys, "ps1") else nullcontext(lambda _: None)
 
 
 def _lines() -> OnProgress:
+    """Return a function that prints a line for a `Progress`, but at most every few seconds."""
     from rich.filesize import decimal
 
     began = time.monotonic()
@@ -59,8 +64,8 @@ def _lines() -> OnProgress:
             return
         due = now + _SECONDS_BETWEEN_LINES
         total = progress.total_bytes
-        of = f" of {decimal(total)}" if total else ""
-        line = f"counting: {decimal(progress.bytes)}{of}, {_pace(progress, now - began)}"
+        of_total = f" of {decimal(total)}" if total else ""
+        line = f"counting: {decimal(progress.bytes)}{of_total}, {_pace(progress, now - began)}"
         with suppress(OSError):  # standard error may be closed
             print(line, file=sys.stderr, flush=True)  # noqa: T201
 
@@ -68,10 +73,11 @@ def _lines() -> OnProgress:
 
 
 def _pace(progress: Progress, seconds: float) -> str:
-    """Return samples and tokens per second, and the time left at this pace."""
-    work, seconds = progress.work, max(seconds, 1e-9)
+    """Return the text that says samples and tokens per second, and the time left at this pace."""
+    work, seconds = progress.work, max(seconds, 1e-9)  # a clock may not have moved yet
     pace = f"{work.samples / seconds:,.0f} samples/s, {work.tokens / seconds:,.0f} tokens/s"
+    # The size is unknown, or nothing was counted yet.
     if not (progress.total_bytes and work.bytes):
         return pace
-    left = seconds * (progress.total_bytes - progress.bytes) / work.bytes
-    return f"{pace}, {timedelta(seconds=round(left))} left"
+    seconds_left = seconds * (progress.total_bytes - progress.bytes) / work.bytes
+    return f"{pace}, {timedelta(seconds=round(seconds_left))} left"

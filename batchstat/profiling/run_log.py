@@ -12,16 +12,18 @@ LOG = logging.getLogger("batchstat.profile")
 
 
 class RunLog:
-    """Log of one run, which begins with the first attempt at a split."""
+    """Log of one run. It begins with the first attempt at a split: a run that ends before that, as
+    when the executor cannot be started, logs nothing.
+    """
 
-    def __init__(self, begin: str) -> None:
-        """`begin`: the first line."""
-        self._begin = begin
+    def __init__(self, first_line: str) -> None:
+        """Start with a first line that is not written yet."""
+        self._first_line = first_line
 
     def _write(self, text: str) -> None:
-        if self._begin:
-            LOG.info(self._begin)
-            self._begin = ""
+        if self._first_line:
+            LOG.info(self._first_line)
+            self._first_line = ""
         LOG.info(text)
 
     def done(self, split: Split, result: SplitResult) -> None:
@@ -33,17 +35,19 @@ class RunLog:
         )
 
     def failed(self, split: Split, tries: int, reason: str, *, is_last: bool = True) -> None:
-        """Log an attempt at a split that failed; `is_last` if it will not be tried again."""
-        again = "" if is_last else "; will retry"
-        self._write(f"FAILED  {split.shown}, try {tries}: {reason}{again}")
+        """Log that an attempt at a split failed, the `tries`-th; `is_last` if no other follows."""
+        retry = "" if is_last else "; will retry"
+        self._write(f"FAILED  {split.shown}, try {tries}: {reason}{retry}")
 
     @contextmanager
     def ending(self, done: Collection[SplitResult], failed: Collection[str]) -> Iterator[None]:
-        """Log how the run ends, with what is `done` and `failed` by then."""
+        """Log how the run in this context ends, with the splits that are `done` and `failed` then;
+        both are collections that change while it runs.
+        """
         try:
             yield
-        except BaseException as error:
-            if not self._begin:
+        except BaseException as error:  # an interrupt, too
+            if not self._first_line:
                 self._write(f"ended by {str(error) or type(error).__name__}")
             raise
         self._write(

@@ -71,11 +71,11 @@ class RunOptions:
             from batchstat.profiling.executors.dask import dask
 
             return dask(self.scheduler)
-        count, name = worker_count(self.workers), self.executor
+        workers, name = worker_count(self.workers), self.executor
         if name == "auto":
-            large = len(splits) > 1 and sum(split.bytes for split in splits) >= PROCESSES_FROM
-            name = "processes" if large and count > 1 else "threads"
-        return threads(count) if name == "threads" else processes(count, len(splits))
+            is_large = len(splits) > 1 and sum(split.bytes for split in splits) >= PROCESSES_FROM
+            name = "processes" if is_large and workers > 1 else "threads"
+        return threads(workers) if name == "threads" else processes(workers, len(splits))
 
 
 DEFAULT_RUN = RunOptions()

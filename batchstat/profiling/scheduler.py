@@ -25,6 +25,7 @@ TRIES = 3
 """Attempts before a split has failed, and losses before an executor is given up."""
 
 _POLL_SECONDS = 1.0
+"""How often a wait for results checks whether the executor is still connected."""
 _PAUSE_SECONDS = 1.0
 """Pause before splits at a remote address are tried again."""
 _ALONE_AFTER = 2
@@ -32,11 +33,15 @@ _ALONE_AFTER = 2
 
 
 class Scheduler:
-    """Counting of the splits of one run.
+    """Counts the splits of one run through an executor.
+
+    Every split is in one of these places: to do, in flight, to be retried, done, failed, or dropped
+    because the run ends with an error at an earlier split. A split whose worker process dies is a
+    suspect: it may need more memory than there is.
 
     Attributes:
-        done: splits that are counted, by their number.
-        failed: why the others could not be counted.
+        done: results of the splits that are counted, by the number of the split.
+        failed: reasons for the splits that could not be counted, by the number of the split.
         log: log of its splits.
     """
 
@@ -48,20 +53,31 @@ class Scheduler:
         run: RunOptions,
         standard_input: Rereadable | None = None,
     ) -> None:
-        """If the run allows a partial profile, it continues where a split cannot be read."""
+        """Start with all splits to do.
+
+        Args:
+            splits: the splits.
+            task: how each is counted.
+            executor: where they are counted.
+            run: whether failed splits are allowed, and who is told of warnings and progress.
+            standard_input: standard input with a copy, if it may have to be read again.
+        """
         self.done: dict[int, SplitResult] = {}
         self.failed: dict[int, str] = {}
         self._splits, self._task, self._executor, self._run = splits, task, executor, run
         self._standard_input = standard_input
         self._progress = ProgressTracker(splits, run.on_progress)
-        # A heap, as is every sorted list.
+        # Numbers of splits, the lowest first: a heap, as is every sorted list.
         self._todo = list(range(len(splits)))
-        self._again: list[int] = []
-        self._flying: dict[Future[SplitResult], int] = {}
+        # Failed attempts, to be retried when nothing else is left to do.
+        self._to_retry: list[int] = []
+        self._in_flight: dict[Future[SplitResult], int] = {}
         self._folder = str(Path.cwd())
+        # Attempts at each split, and losses of the executor.
         self._tries = [0] * len(splits)
         self._losses = 0
         self._suspects: set[int] = set()
+        # The first split that ends the run, if there is one, and its error.
         self._end = len(splits)
         self._error: BatchstatError | None = None
         tokenizer = task.tokenizer.name if task.tokenizer else "already counted"
@@ -70,14 +86,16 @@ class Scheduler:
         )
 
     def count(self) -> None:
-        """Count all splits, or all before the first that cannot be read with the given options.
+        """Count all splits: each is in `done` or `failed` afterwards.
 
         Raises:
-            InputError: such a split, or an executor that cannot be started.
+            InputError: a split that cannot be read with the given options, unless the run allows a
+                partial profile; or an executor that cannot be started.
         """
-        while self._todo or self._again:
+        # Each round starts an executor: the first one, one with a new task, or one for a lost one.
+        while self._todo or self._to_retry:
             if not self._todo:
-                self._try_again()
+                self._retry_failed()
             try:
                 with self._executor.start() as executor, self._task_for_workers() as task:
                     self._work(executor, task)
@@ -99,11 +117,13 @@ class Scheduler:
 
     @contextmanager
     def _task_for_workers(self) -> Iterator[CountTask | RemoteTask]:
-        """Provide the task in the form that the executor's workers receive."""
+        """Yield the task in the form in which the workers of the executor get it."""
+        # Workers elsewhere read it from a file.
         if not self._executor.in_process:
             with RemoteTask.sent(self._task) as sent:
                 yield sent
             return
+        # Threads share a pool of counting threads, the progress, and a signal to stop.
         stop, pool = threading.Event(), ThreadPoolExecutor(self._task.threads)
         try:
             local = LocalContext(pool, self._progress.note, stop, self._standard_input)
@@ -113,12 +133,14 @@ class Scheduler:
             pool.shutdown(wait=False, cancel_futures=True)
 
     def _work(self, executor: Executor, task: CountTask | RemoteTask) -> None:
-        """Work until nothing is left to do, or everything must be redone with another task."""
+        """Submit splits and note how they end, until nothing is left to do, or until everything
+        must be redone with another task.
+        """
         ended: SimpleQueue[Future[SplitResult]] = SimpleQueue()
-        while self._todo or self._flying:
+        while self._todo or self._in_flight:
             # With suspects one at a time, so that a lost process tells which split it was.
             most = 1 if self._suspects else self._executor.max_in_flight
-            while self._todo and len(self._flying) < most:
+            while self._todo and len(self._in_flight) < most:
                 self._submit(executor, task).add_done_callback(ended.put)
             try:
                 future = ended.get(timeout=_POLL_SECONDS)
@@ -127,10 +149,10 @@ class Scheduler:
                     raise ExecutorLostError(f"{self._executor.name} is lost") from None
                 continue
             # A split that was dropped meanwhile may still end.
-            if future in self._flying and not self._note_end(self._flying[future], future):
+            if future in self._in_flight and not self._note_end(self._in_flight[future], future):
                 return
-            if not self._todo and not self._flying:
-                self._try_again()
+            if not self._todo and not self._in_flight:
+                self._retry_failed()
 
     def _submit(self, executor: Executor, task: CountTask | RemoteTask) -> "Future[SplitResult]":
         """Submit the next split: a suspected one, if there are any."""
@@ -144,37 +166,45 @@ class Scheduler:
                 raise
             # An executor that was shut down raises RuntimeError.
             raise ExecutorLostError(one_line(error)) from None
+        # Only a split that was submitted leaves the heap; a suspect may be anywhere in it.
         if self._suspects:
             self._todo = sorted({*self._todo} - {i})
         else:
             heappop(self._todo)
         self._tries[i] += 1
-        self._flying[future] = i
+        self._in_flight[future] = i
         return future
 
-    def _try_again(self) -> None:
-        """Requeue failed splits at the end, when a file or a server may be available again."""
-        self._todo, self._again = sorted(self._again), []
+    def _retry_failed(self) -> None:
+        """Requeue failed splits: at the end of a round, a file or a server may be there again."""
+        self._todo, self._to_retry = sorted(self._to_retry), []
         if any(is_remote(self._splits[i].source.path) for i in self._todo):
             time.sleep(_PAUSE_SECONDS)
 
     def _note_end(self, i: int, future: "Future[SplitResult]") -> bool:
-        """Note how a split ended, and return whether the run continues with the same task."""
+        """Note how split `i` ended. Returns whether the run continues with the same task.
+
+        Raises:
+            BrokenExecutor, ExecutorLostError: the executor was lost, and the split with it.
+        """
         error = None if future.cancelled() else future.exception()
         if isinstance(error, BrokenExecutor):
             raise error
+        # Dask cancels what is submitted when the connection to its scheduler is lost.
         if future.cancelled() or isinstance(error, CancelledError):
             raise ExecutorLostError(f"{self._executor.name} is lost")
-        del self._flying[future]
+        del self._in_flight[future]
         self._suspects.discard(i)
         if error is None:
             try:
                 answer = future.result()
+                # Another process may run anything: its answer is checked before it is used.
                 if not self._executor.in_process:
                     answer = check_answer(answer, self._splits[i], self._task)
                 return self._note_done(i, answer)
-            except SourceError as answered:
-                error = answered
+            except SourceError as answer_error:
+                error = answer_error
+        # A SourceError may not come again; any other error of batchstat will.
         if isinstance(error, BatchstatError) and not isinstance(error, SourceError):
             self._note_refused(i, error)
         else:
@@ -182,6 +212,9 @@ class Scheduler:
         return True
 
     def _note_done(self, i: int, result: SplitResult) -> bool:
+        """Note that split `i` is counted. Returns False if its worker found a shortcut of counting
+        wrong: then all splits are counted again without shortcuts, so that all counts agree.
+        """
         self.done[i] = result
         self._progress.note_done(i, result.samples, result.tokens, was_cached=result.was_cached)
         self.log.done(self._splits[i], result)
@@ -189,44 +222,53 @@ class Scheduler:
             return True
         self._run.on_warning(f"{result.difference}: recounting without shortcuts")
         self._task = replace(self._task, shortcuts=False)
-        for future in self._flying:
+        for future in self._in_flight:
             future.cancel()
-        self._todo = sorted([*self._todo, *self.done, *self._flying.values()])
+        self._todo = sorted([*self._todo, *self.done, *self._in_flight.values()])
         self.done.clear()
-        self._flying.clear()
+        self._in_flight.clear()
         self._progress.begin_again()
         return False
 
     def _note_refused(self, i: int, error: BatchstatError) -> None:
-        """Note a split that cannot be read or stored, which will be the same at every attempt."""
+        """Note that split `i` cannot be read or stored, which would be so at every attempt: it ends
+        the run, unless the run allows a partial profile.
+        """
         self.log.failed(self._splits[i], self._tries[i], str(error))
         if self._run.allow_partial and isinstance(error, InputError):
             self.failed[i] = str(error)
-        # The first one in the order of files is named, whichever ends first.
+        # The error of the first split in the order of files is raised, whichever ends first.
         elif i < self._end:
             self._end, self._error = i, error
             self._drop_after_end()
 
     def _drop_after_end(self) -> None:
-        """Drop the splits behind the one that ends the run, which has just ended itself."""
+        """Drop all splits that come after the one that ends the run. Those before it are still
+        counted, as one of them may end it, too.
+        """
         self._todo = sorted(i for i in self._todo if i < self._end)
-        self._again = [i for i in self._again if i < self._end]
+        self._to_retry = [i for i in self._to_retry if i < self._end]
         self._suspects = {i for i in self._suspects if i < self._end}
-        for future, i in list(self._flying.items()):
+        for future, i in list(self._in_flight.items()):
             if i >= self._end:
                 # A running one cannot be cancelled: what it counts is ignored.
                 future.cancel()
-                del self._flying[future]
+                del self._in_flight[future]
 
     def _note_failed(self, i: int, error: BaseException) -> None:
-        """Note a split that may be counted at another attempt. Raises an error that is a bug."""
+        """Note that an attempt at split `i` failed, and retry it later if it has tries left. Raises
+        an error that is a bug.
+        """
         is_known = isinstance(error, SourceError | OSError | MemoryError)
+        # Of a bug in this process a traceback says more. On another machine, any error may come
+        # from its own installation.
         if self._executor.in_process and not is_known:
-            raise error  # which no other machine could avoid
+            raise error
         split = self._splits[i]
         if isinstance(error, SourceError):
             reason = str(error)
-        else:  # of which even str() may raise
+        else:
+            # one_line, since even str() of an unknown error may raise.
             what = "out of memory" if isinstance(error, MemoryError) else one_line(error)
             kind = "" if is_known else f"{type(error).__name__}: "
             reason = f"{split.shown} could not be counted: {kind}{what}"
@@ -234,20 +276,22 @@ class Scheduler:
         self.log.failed(split, self._tries[i], reason, is_last=is_last)
         if is_last:
             self.failed[i] = reason
+        # A split after the one that ends the run is not tried again.
         elif i < self._end:
-            self._again.append(i)
+            self._to_retry.append(i)
 
     def _note_loss(self, loss: BaseException) -> None:
-        """Requeue the splits in flight, one at a time if processes were lost before.
+        """Requeue the splits that were in flight when the executor was lost.
 
-        A split that is in flight every time a process is lost is the cause, for example because it
-        needs more memory than there is.
+        If a process died, one of them may be the cause, since it needs more memory than there is.
+        From the second loss on they are suspects, which run one at a time: the one that is alone in
+        flight at its last try, when a process dies again, has failed.
 
         Raises:
-            InputError: an executor is lost again and again.
+            InputError: the executor cannot be started again, or was lost too often.
         """
         self._losses += 1
-        broken = isinstance(loss, BrokenExecutor)
+        process_died = isinstance(loss, BrokenExecutor)
         name = self._executor.name
         if not self._executor.restartable:
             raise InputError(
@@ -255,22 +299,23 @@ class Scheduler:
                 "count_cache only missing splits are counted"
             )
         # With splits in flight this ends by itself: each loss takes one of their tries.
-        if not (broken and self._flying) and self._losses >= TRIES:
+        if not (process_died and self._in_flight) and self._losses >= TRIES:
             raise InputError(f"{name} was lost {self._losses} times: {one_line(loss)}")
-        flying = sorted(self._flying.values())
-        self._flying.clear()
-        for i in flying:
+        lost_splits = sorted(self._in_flight.values())
+        self._in_flight.clear()
+        for i in lost_splits:
             split, tries = self._splits[i], self._tries[i]
-            if broken and len(flying) == 1 and tries >= TRIES:
+            if process_died and len(lost_splits) == 1 and tries >= TRIES:
                 reason = "the worker died unexpectedly (possibly out of memory)"
                 self.failed[i] = f"{split.shown} could not be counted: {reason}"
                 self.log.failed(split, tries, self.failed[i])
                 self._suspects.discard(i)
-                # The cause is out, so that the executor is not given up for it.
+                # The cause is found: its losses do not count against the executor any more.
                 self._losses = 0
                 continue
             self.log.failed(split, tries, one_line(loss), is_last=False)
             heappush(self._todo, i)
-            if broken and self._losses >= _ALONE_AFTER:
+            if process_died and self._losses >= _ALONE_AFTER:
                 self._suspects.add(i)
+        # What was requeued must not be behind the split that ends the run.
         self._drop_after_end()
