@@ -10,18 +10,25 @@ HUB_NAME = re.compile(r"\w[\w.-]*(/\w[\w.-]*)?")
 
 
 def import_quietly(name: str) -> Any:
-    """Import a name of transformers without its warning that torch is missing."""
-    before = os.environ.get("TRANSFORMERS_VERBOSITY")
+    """Import an object of transformers without the warning that torch is missing.
+
+    transformers reads the variable below when it is imported. It is left unchanged if the user set
+    it, and removed otherwise.
+    """
+    users_level = os.environ.get("TRANSFORMERS_VERBOSITY")
     os.environ.setdefault("TRANSFORMERS_VERBOSITY", "error")
     try:
         return getattr(import_module("transformers"), name)
     finally:
-        if before is None:
+        if users_level is None:
             del os.environ["TRANSFORMERS_VERBOSITY"]
 
 
 def hub_answers() -> bool:
-    """Return whether the hub is reachable, with one request; its own client retries for 46 s."""
+    """Find out with one request whether the hub is reachable.
+
+    Without it, the hub's own client would retry for 46 s before it gives up.
+    """
     from huggingface_hub import constants
     from huggingface_hub.utils import get_session  # type: ignore[attr-defined]
 

@@ -31,7 +31,7 @@ from batchstat.tokenization.tokenizer import Tokenizer
 _LIBRARY = f"tokenizers {tokenizers.__version__}"
 
 _CALLS = ("__call__", "_call_one", "encode_plus", "_encode_plus", "_batch_encode_plus")
-"""Methods between calling a transformers tokenizer and its backend."""
+"""Methods that a call of a transformers tokenizer runs through before its backend."""
 
 _REFUSES_WORDS = frozenset(
     (
@@ -39,7 +39,8 @@ _REFUSES_WORDS = frozenset(
         *("gpt2", "led", "longformer", "mvp", "roberta", "whisper"),
     )
 )
-"""Modules in which transformers 4 overrides them only to reject texts already split into words."""
+"""Modules in which transformers 4 overrides these methods only to reject texts that are already
+split into words."""
 
 
 def load_tokenizer(name: str) -> Tokenizer:
@@ -53,12 +54,12 @@ def load_tokenizer(name: str) -> Tokenizer:
     path = Path(name)
     try:
         is_file, is_folder = path.is_file(), path.is_dir()
-    except OSError as error:
+    except OSError as error:  # a name that is too long, or a folder that must not be read
         reason = error.strerror or str(error)
         raise InputError(f"tokenizer {name!r} cannot be loaded: {reason}: check the path") from None
     if is_file:
         return _from_file(name, path)
-    # tokenizer.json could be a name of the hub, but is a file that is missing.
+    # tokenizer.json would be a valid name on the hub, but is meant as a file, which is missing.
     is_name = HUB_NAME.fullmatch(name) and path.suffix != ".json"
     if not name or not (is_folder or is_name):
         raise InputError(
@@ -69,7 +70,10 @@ def load_tokenizer(name: str) -> Tokenizer:
 
 
 def _from_file(name: str, path: Path) -> Tokenizer:
-    """Load a bare tokenizer.json; its maximum is that of its stored truncation, if any."""
+    """Load a tokenizer.json that stands alone, without a tokenizer_config.json.
+
+    Its maximum length is that of the truncation that is stored in it; None without one.
+    """
     try:
         backend = tokenizers.Tokenizer.from_str(path.read_text(encoding="utf-8"))
         stated = (backend.truncation or {}).get("max_length")
@@ -85,7 +89,10 @@ def _from_file(name: str, path: Path) -> Tokenizer:
 
 
 def _builtin() -> Tokenizer:
-    """Return the built-in tokenizer, all of whose settings are known before it is loaded."""
+    """Return the built-in tokenizer.
+
+    Its settings are known, so the tokenizers library parses it only when something is counted.
+    """
     definition = builtin.definition()
     return Tokenizer(
         name=builtin.NAME,
@@ -104,10 +111,17 @@ def _builtin() -> Tokenizer:
 def _from_backend(
     name: str, backend: tokenizers.Tokenizer, max_length: int | None, loaded: Any = None
 ) -> Tokenizer:
-    """Wrap a backend that may be modified; `loaded` is the transformers tokenizer it belongs to."""
+    """Wrap a tokenizer of the tokenizers library.
+
+    Args:
+        name: as the user wrote it.
+        backend: the tokenizer, which is modified: truncation and padding are switched off.
+        max_length: its `model_max_length`; None if it has none.
+        loaded: the transformers tokenizer that the backend belongs to; None if there is none.
+    """
     backend.no_truncation()
     backend.no_padding()
-    with panics_as_errors():  # some post-processors make it panic
+    with panics_as_errors():  # with some post-processors, it panics on an empty text
         special = len(backend.encode("").ids), len(backend.encode("", "").ids)
     return Tokenizer(
         name=name,
@@ -117,16 +131,21 @@ def _from_backend(
         max_length=max_length,
         library=_LIBRARY,
         load=lambda: _encoder(backend, loaded, None),
-        made_by=(_again, (backend, backend.encode_special_tokens, name, max_length, loaded)),
+        made_by=(_rebuild, (backend, backend.encode_special_tokens, name, max_length, loaded)),
     )
 
 
 def _encoder(backend: tokenizers.Tokenizer, loaded: Any, chat_template: str | None) -> Encoder:
-    """Return what counts by a backend, and faster where that is exact; `loaded`: the transformers
-    object, None where it is made, with the chat template, when it is asked for.
+    """Return what counts by a tokenizer of the tokenizers library, and faster where that is exact.
+
+    Args:
+        backend: the tokenizer.
+        loaded: the transformers tokenizer that it belongs to. With None, one is made with
+            `chat_template`, when it is first asked for.
+        chat_template: the template of that one.
     """
 
-    @cache  # transformers copies the backend
+    @cache  # transformers copies the backend, which takes time: once
     def as_transformers() -> Any:
         if loaded is not None:
             return loaded
@@ -136,6 +155,7 @@ def _encoder(backend: tokenizers.Tokenizer, loaded: Any, chat_template: str | No
 
     cuts = find_cuts(backend)
 
+    # The faster ways of counting, as arguments of TextEncoder.
     def shortcuts(*, special_tokens: bool) -> dict[str, Any]:
         is_bpe = isinstance(backend.model, BPE)
         return {
@@ -143,6 +163,7 @@ def _encoder(backend: tokenizers.Tokenizer, loaded: Any, chat_template: str | No
             "engine": EngineCounter(backend, special_tokens=special_tokens) if is_bpe else None,
         }
 
+    # A chat template writes special tokens itself, so no others are added to rendered chats.
     rendered = TextEncoder(
         encode=lambda texts: backend.encode_batch_fast(texts, add_special_tokens=False),
         **shortcuts(special_tokens=False),
@@ -156,14 +177,17 @@ def _encoder(backend: tokenizers.Tokenizer, loaded: Any, chat_template: str | No
     )
 
 
-def _again(
+def _rebuild(
     backend: tokenizers.Tokenizer,
     encode_special_tokens: bool,
     name: str,
     max_length: int | None,
     loaded: Any,
 ) -> Tokenizer:
-    """Rebuild a tokenizer after pickling; a backend's pickle omits one setting."""
+    """Build a tokenizer again from its pickle, in another process.
+
+    The pickle of a backend omits `encode_special_tokens`, which is set here.
+    """
     backend.encode_special_tokens = encode_special_tokens
     return _from_backend(name, backend, max_length, loaded)
 
@@ -171,10 +195,11 @@ def _again(
 def _from_transformers(name: str) -> Tokenizer:
     """Load with AutoTokenizer, without running code from the tokenizer's own repository."""
     auto_tokenizer = import_quietly("AutoTokenizer")
-    local = Path(name).is_dir()
-    offline = local or not hub_answers()
+    is_folder = Path(name).is_dir()
+    offline = is_folder or not hub_answers()
     file = "tokenizer_config.json"
-    origin = (Path(name) / file).as_posix() if local else f"{file} of {name}"
+    # For messages about a setting.
+    origin = (Path(name) / file).as_posix() if is_folder else f"{file} of {name}"
     try:
         tokenizer = auto_tokenizer.from_pretrained(
             name, trust_remote_code=False, local_files_only=offline
@@ -183,19 +208,20 @@ def _from_transformers(name: str) -> Tokenizer:
         return _from_loaded(name, tokenizer, origin)
     except InputError:
         raise
-    # transformers passes on anything that a file or the hub causes, and a tokenizer may raise on an
-    # empty text.
+    # Of any class: transformers passes on whatever a file or the hub causes, and a tokenizer may
+    # raise on the empty text, on which it is tried.
     except Exception as error:
         raise not_loaded(name, offline, error) from None
 
 
 def as_tokenizer(given: Any) -> Tokenizer:
-    """Wrap a tokenizer given by name or path, or as a tokenizers or transformers object.
+    """Return the `Tokenizer` for whatever a user passes as one.
 
-    The object itself is not modified.
+    Args:
+        given: a name or path, or a tokenizer of tokenizers or transformers, which is not modified.
 
     Raises:
-        OptionError: something else.
+        OptionError: `given` is something else.
         InputError: it cannot be loaded.
     """
     if isinstance(given, Tokenizer):
@@ -203,12 +229,14 @@ def as_tokenizer(given: Any) -> Tokenizer:
     if isinstance(given, str | os.PathLike):
         return load_tokenizer(os.fspath(given))
     if isinstance(given, tokenizers.Tokenizer):
+        # A copy is needed only where truncation or padding have to be switched off.
         is_plain = given.truncation is None and given.padding is None
         backend = given if is_plain else _copy(given, given.encode_special_tokens)
-        return _from_backend(type(given).__name__, backend, None)
+        return _from_backend(type(given).__name__, backend, max_length=None)
+    # A tokenizer of transformers, recognized without importing it.
     if hasattr(given, "get_vocab") and hasattr(given, "init_kwargs"):
         kind = type(given).__name__
-        # Where it was loaded from is what a recipe loads again.
+        # Its name is where it was loaded from: a recipe loads it from there again.
         return _from_loaded(given.name_or_path or kind, given, f"the {kind}")
     raise OptionError(
         f"unsupported tokenizer type {type(given).__name__}: pass a name, a path, or a tokenizer "
@@ -217,7 +245,13 @@ def as_tokenizer(given: Any) -> Tokenizer:
 
 
 def _from_loaded(name: str, tokenizer: Any, origin: str) -> Tokenizer:
-    """Wrap a transformers tokenizer; `origin` is where its settings come from, for messages."""
+    """Wrap a transformers tokenizer: its backend if calls only pass texts to it, or its calls.
+
+    Args:
+        name: as the user wrote it.
+        tokenizer: the tokenizer.
+        origin: where its settings come from, for messages.
+    """
     stated = getattr(tokenizer, "model_max_length", None)
     max_length = stated_maximum(stated, f"{origin}: model_max_length")
     backend = getattr(tokenizer, "backend_tokenizer", None)
@@ -231,15 +265,18 @@ def _from_loaded(name: str, tokenizer: Any, origin: str) -> Tokenizer:
 
 
 def _encodes_by_backend(tokenizer: Any) -> bool:
-    """Return whether calling it does nothing but pass texts to its backend."""
+    """Return whether a call of a transformers tokenizer only passes texts to its backend.
+
+    That is so if its class overrides none of the methods in between, or only in a harmless way.
+    """
     kind, usual = type(tokenizer), import_quietly("PreTrainedTokenizerFast")
-    calls = [(getattr(kind, name, None), getattr(usual, name, None)) for name in _CALLS]
-    modules = [own.__module__ for own, inherited in calls if own is not inherited]
-    return all(_REFUSES_WORDS.intersection(module.split(".")) for module in modules)
+    methods = [(getattr(kind, name, None), getattr(usual, name, None)) for name in _CALLS]
+    overriding_modules = [own.__module__ for own, inherited in methods if own is not inherited]
+    return all(_REFUSES_WORDS.intersection(module.split(".")) for module in overriding_modules)
 
 
 def _copy(backend: tokenizers.Tokenizer, encode_special_tokens: bool) -> tokenizers.Tokenizer:
-    """Return a copy that may be modified, with the one setting that its definition omits."""
+    """Return a copy that may be modified, with the only setting that its definition omits."""
     copied = tokenizers.Tokenizer.from_str(backend.to_str())
     copied.encode_special_tokens = encode_special_tokens
     return copied

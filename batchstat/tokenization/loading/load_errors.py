@@ -17,19 +17,21 @@ _SENTENCEPIECE = {"sentencepiece": "sentencepiece", "google.protobuf": "protobuf
 """Modules that read a SentencePiece model, and the packages that provide them."""
 
 _SPACES = "▁Ġ \t\n"
-"""The only entry, besides special tokens, in vocabularies that a class fills in by itself."""
+"""How spaces are written in vocabularies. A class that finds no vocabulary makes one that has such
+an entry and special tokens only."""
 
 
 def stated_maximum(value: object, what: str) -> int | None:
-    """Return a tokenizer's declared maximum length, in tokens; None if it declares none.
+    """Return the maximum length that a tokenizer states, in tokens; None if it states none.
 
     Args:
-        value: the declared value: an integer of at least 1, or a huge number for none.
+        value: what it states: an integer of at least 1; None or a huge number for no maximum.
         what: the setting and its file, for the message.
 
     Raises:
-        InputError: anything else.
+        InputError: `value` is anything else.
     """
+    # nan, for which both comparisons below are false, stands for anything but a number.
     number = value if isinstance(value, int | float) and not isinstance(value, bool) else math.nan
     if value is None or number >= _NO_MAXIMUM:
         return None
@@ -42,10 +44,10 @@ def stated_maximum(value: object, what: str) -> int | None:
 
 
 def check_complete(name: str, tokenizer: Any) -> None:
-    """Raise InputError for a tokenizer without a vocabulary.
+    """Raise InputError if a transformers tokenizer has no vocabulary.
 
-    From a folder without the files of its class, transformers makes a tokenizer that knows only
-    special tokens, and counts nothing or unknown tokens.
+    From a folder that lacks the files of the tokenizer's class, transformers makes, without an
+    error, a tokenizer that knows only special tokens: it would count nothing, or unknown tokens.
     """
     added = {str(token) for token in tokenizer.added_tokens_decoder.values()}
     special = added.union(map(str, tokenizer.all_special_tokens))
@@ -59,7 +61,13 @@ def check_complete(name: str, tokenizer: Any) -> None:
 
 
 def not_loaded(name: str, offline: bool, error: Exception) -> InputError:
-    """Return the error for a name that transformers could not load a tokenizer from."""
+    """Return the error for a name from which transformers could not load a tokenizer.
+
+    Args:
+        name: as the user wrote it: a folder, or a name on the hub.
+        offline: whether only local files were tried.
+        error: what transformers raised.
+    """
     if "trust_remote_code" in str(error):
         reason = "it requires trust_remote_code, which batchstat never enables"
         remedy = "pass a tokenizer.json"
@@ -75,9 +83,11 @@ def not_loaded(name: str, offline: bool, error: Exception) -> InputError:
         )
     else:
         reason, remedy = one_line(error), "check the name, or set HF_TOKEN for a gated one"
+        # Without the libraries for a SentencePiece model, transformers names them in its message.
         packages = _missing(_SENTENCEPIECE)
         if packages and any(word in reason for word in ("sentencepiece", "tiktoken", "protobuf")):
             remedy = f"if it is a SentencePiece model, pip install {' '.join(packages)}"
+    # A folder of that name exists, but not in the working folder.
     if not Path(name).is_dir() and (folder := _folder_below(name)) is not None:
         remedy = f"pass --tokenizer {folder.as_posix()}, a folder of that name"
     return _refusal(name, reason, remedy)
@@ -105,6 +115,7 @@ def _refusal(name: str, reason: str, remedy: str) -> InputError:
 
 
 def _local_reason(folder: Path, error: Exception) -> str:
+    """Return why a tokenizer could not be loaded from a folder: of what is known, the likeliest."""
     patterns = ("*token*", "*vocab*", "*.model")
     if not any(match for pattern in patterns for match in folder.glob(pattern)):
         return "the folder has no tokenizer files, such as a tokenizer.json"
@@ -118,11 +129,14 @@ def _local_reason(folder: Path, error: Exception) -> str:
 
 
 def _lacks_library(folder: Path) -> str:
-    """Return what to install for a folder without a tokenizer.json; empty if nothing."""
+    """Return which library is missing to read the model file of a folder, as a reason for a
+    message; empty if none is missing.
+    """
+    # transformers reads a tokenizer.json without these libraries.
     if (folder / "tokenizer.json").exists():
         return ""
     for model in sorted(folder.glob("*.model")):
-        is_tiktoken = _begins_as_text(model)  # or it is a SentencePiece model, which is binary
+        is_tiktoken = _begins_as_text(model)  # otherwise a SentencePiece model, which is binary
         packages = _missing({"tiktoken": "tiktoken"} if is_tiktoken else _SENTENCEPIECE)
         if packages:
             kind = "tiktoken" if is_tiktoken else "SentencePiece"
@@ -146,6 +160,7 @@ def _is_there(module: str) -> bool:
 
 
 def _begins_as_text(path: Path) -> bool:
+    """Return whether the first bytes of a file are ASCII text; not so if it cannot be read."""
     try:
         with path.open("rb") as file:
             head = file.read(64)

@@ -11,30 +11,31 @@ from batchstat.tokenization.loading.load_errors import one_line
 
 
 def check_class(name: str, kind: str, options: Mapping[str, Any]) -> None:
-    """Raise InputError if a class of transformers makes another tokenizer of a folder or name than
-    the class with which it was saved.
+    """Raise InputError if a trainer that loads a tokenizer by a named class gets another tokenizer
+    than `profile` counts with, which loads it by the class with which it was saved.
 
-    A class that fits the model may still split texts in its own way, whatever tokenizer.json says.
+    A class may split texts in its own way, whatever tokenizer.json says.
 
     Args:
         name: the tokenizer, as `profile` takes it.
-        kind: the class.
-        options: arguments with which it is loaded.
+        kind: the name of the class, in transformers.
+        options: arguments with which the trainer loads it.
     """
-    counted = load_tokenizer(name)
+    ours = load_tokenizer(name)
     try:
-        # In transformers 5 both names are one class; in 4 a trainer takes the fast one.
-        made = _class(kind).from_pretrained(
+        # What the trainer uses.
+        used = _class(kind).from_pretrained(
             name, local_files_only=Path(name).exists() or not hub_answers(), **options
         )
-        is_same = as_tokenizer(made).digest == counted.digest
+        is_same = as_tokenizer(used).digest == ours.digest
     except Exception as error:  # transformers passes on anything that a file or the hub causes
         raise InputError(
             f"tokenizer {name!r} cannot be loaded by {kind}, as the trainer does: "
             f"{one_line(error)}: name another class, or none"
         ) from None
-    saved = counted.encoder.as_transformers()
-    if is_same and made.chat_template == saved.chat_template and _written(made) == _written(saved):
+    saved = ours.encoder.as_transformers()
+    # The digest has neither the chat template nor the names of special tokens.
+    if is_same and used.chat_template == saved.chat_template and _special(used) == _special(saved):
         return
     call = "".join(f", {key}={value!r}" for key, value in options.items())
     raise InputError(
@@ -45,23 +46,31 @@ def check_class(name: str, kind: str, options: Mapping[str, Any]) -> None:
 
 
 def check_added(name: str, tokens: Iterable[str]) -> None:
-    """Raise InputError if a tokenizer lacks a token that the trainer adds to it, or has it with
-    spaces or normalization around it.
+    """Raise InputError if a trainer adds tokens to a tokenizer, and texts are then tokenized in
+    another way than now.
+
+    That is so if the tokenizer lacks one of the tokens, or has it with other flags than the trainer
+    gives it: taking whitespace around it, or found in normalized text.
     """
-    own = load_tokenizer(name).encoder.as_transformers()
-    added = {token.content: token for token in own.added_tokens_decoder.values()}
-    for each in tokens:
-        token = added.get(each)
+    loaded = load_tokenizer(name).encoder.as_transformers()
+    added = {token.content: token for token in loaded.added_tokens_decoder.values()}
+    for text in tokens:
+        token = added.get(text)
         if token is None or token.lstrip or token.rstrip or token.normalized:
             raise InputError(
-                f"the trainer adds {short(each)} to tokenizer {name!r}, which lacks it or has it "
+                f"the trainer adds {short(text)} to tokenizer {name!r}, which lacks it or has it "
                 "otherwise: save the tokenizer with it, and pass --tokenizer FOLDER"
             )
 
 
 def check_eos(name: str, token: str) -> None:
-    """Raise InputError if chats end their turns with another token than the tokenizer's eos_token,
-    so that axolotl does not train it.
+    """Raise InputError if axolotl would not train the token that ends a turn in a chat template.
+
+    By default it trains that token only if it is the tokenizer's eos_token.
+
+    Args:
+        name: the tokenizer, as `profile` takes it.
+        token: the token that ends a turn.
     """
     eos_token = load_tokenizer(name).encoder.as_transformers().eos_token
     if eos_token != token:
@@ -74,13 +83,17 @@ def check_eos(name: str, token: str) -> None:
 
 
 def _class(kind: str) -> Any:
+    """Return a class of transformers by its name; its fast form if there is one.
+
+    In transformers 5 both names are one class; in 4 a trainer takes the fast one.
+    """
     try:
         return import_quietly(f"{kind}Fast")
     except AttributeError:
         return import_quietly(kind)
 
 
-def _written(tokenizer: Any) -> dict[str, str]:
-    """Return the tokens that a chat template or a trainer may write."""
+def _special(tokenizer: Any) -> dict[str, str]:
+    """Return the special tokens that a chat template or a trainer may write into a text."""
     names = ("bos_token", "eos_token", "unk_token")
     return {name: str(getattr(tokenizer, name)) for name in names}

@@ -16,26 +16,34 @@ _LIBRARIES = (
     *("regex", "ftfy", "sacremoses", "emoji", "nltk", "jieba", "rjieba", "pythainlp"),
     *("fugashi", "ipadic", "unidic", "unidic-lite", "sudachipy", "rhoknp", "phonemizer", "uroman"),
 )
-"""Libraries that tokenizers of transformers call."""
+"""Libraries that tokenizers of transformers call: another version may count differently."""
 
 _NO_SETTINGS = ("name_or_path", "is_local", "local_files_only")
-"""Arguments that say where a tokenizer was found."""
+"""Arguments that say only where a tokenizer was found: they change no count."""
 
 
 def from_callable(
     name: str, tokenizer: Any, max_length: int | None, definition: str | None = None
 ) -> Tokenizer:
-    """Wrap a transformers tokenizer that counts by being called; `definition` if it is known."""
-    # Before the first call: a tokenizer may remember what it was called with.
+    """Wrap a transformers tokenizer that counts by being called.
+
+    Args:
+        name: as the user wrote it.
+        tokenizer: the tokenizer.
+        max_length: its `model_max_length`; None if it has none.
+        definition: the definition that was made of it before, in another process; None to make it.
+    """
+    # Made before the first call: a tokenizer may store in its attributes what it was called with.
     known_definition = definition or _definition(tokenizer)
 
+    # `texts` are one list, or the first and the second texts of pairs.
     def call(*texts: list[str], special_tokens: bool = True) -> list[list[int]]:
         encoded = tokenizer(
             *texts,
             add_special_tokens=special_tokens,
             padding=False,
             truncation=False,
-            # Else transformers warns of each text that is longer than model_max_length.
+            # Otherwise transformers warns about each text that is longer than model_max_length.
             verbose=False,
             return_attention_mask=False,
         )
@@ -43,7 +51,7 @@ def from_callable(
         return ids
 
     def encode(samples: list[Any]) -> list[list[int]]:
-        if isinstance(samples[0], tuple):
+        if isinstance(samples[0], tuple):  # pairs, of which the tokenizer takes two lists
             return call(*map(list, zip(*samples, strict=True)))
         return call(samples)
 
@@ -67,7 +75,11 @@ def from_callable(
 
 
 def _definition(tokenizer: Any) -> str:
-    """Return everything that can change a count: class, attributes, and libraries it calls."""
+    """Return a text that differs between two tokenizers if their counts may differ.
+
+    It has a digest of the tokenizer's class, attributes and settings, and the versions of the
+    libraries that it may call.
+    """
     attributes = dict(vars(tokenizer))
     settings = attributes.pop("init_kwargs", {})
     attributes.pop("name_or_path", None)
@@ -82,10 +94,13 @@ def _definition(tokenizer: Any) -> str:
 
 
 def _folders(values: dict[str, Any]) -> set[str]:
-    """Return the folders of the files that the values name."""
+    """Return the folders of all files whose paths are among the values, each with its last slash.
+
+    They are left out of the digest: the same tokenizer may be in another folder elsewhere.
+    """
     paths = [value for value in values.values() if isinstance(value, str)]
-    found = {path.removesuffix(Path(path).name) for path in paths if _is_file(path)}
-    return found - {""}
+    folders = {path.removesuffix(Path(path).name) for path in paths if _is_file(path)}
+    return folders - {""}
 
 
 def _is_file(path: str) -> bool:

@@ -1,8 +1,9 @@
 """The state of Python objects as a digest: equal digests mean equal state.
 
 The counts of a tokenizer written in Python depend on whatever its class reads from its files and
-stores in its attributes, such as the ranks of merges or the scores of a SentencePiece model, and no
-definition contains all of it. So everything reachable from its attributes is included.
+stores in its attributes, such as the ranks of merges or the scores of a SentencePiece model. No
+file contains all of that. So the digest includes everything that its attributes refer to, directly
+or through other objects.
 """
 
 import copyreg
@@ -24,13 +25,14 @@ class _OpaqueError(Exception):
 def state_digest(thing: object, folders: Collection[str] = ()) -> str:
     """Return the SHA-256, in hexadecimal, of everything that an object holds.
 
-    If an object does not expose its state, such as one of a C extension that cannot be pickled, the
-    digest is random, and equals no other.
+    If something in it does not expose its state, such as an object of a C extension that cannot be
+    pickled, the digest is random, and equals no other.
 
     Args:
         thing: the object; it is only read.
-        folders: paths that are ignored where a text begins with one of them.
+        folders: paths of folders, which are left out where a text begins with one of them.
     """
+    # The longest first: of two that a text begins with, the inner folder is left out.
     walk = _Walk(tuple(sorted(folders, key=len, reverse=True)))
     try:
         walk.add(thing)
@@ -40,7 +42,7 @@ def state_digest(thing: object, folders: Collection[str] = ()) -> str:
 
 
 def definition_of(backend: tokenizers.Tokenizer) -> str:
-    """Return everything about a tokenizer of `tokenizers` that can change a count, as text.
+    """Return everything about a tokenizer of the tokenizers library that can change a count.
 
     Raises:
         Exception: a component of it is written in Python.
@@ -54,118 +56,132 @@ def full_definition(definition: str, splits_special_tokens: bool) -> str:
 
 
 class _Walk:
-    """Digest of everything that one object reaches, as one sequence of bytes.
+    """Adds an object, and all objects that it refers to, to one digest.
 
-    Every item begins with its kind and its size, so that no two states give the same bytes.
+    Everything is added as bytes, after its kind and its size, so that no two states give the same
+    bytes.
     """
 
     def __init__(self, folders: tuple[str, ...]) -> None:
         self.digest = hashlib.sha256()
         self._folders = folders
-        self._places: dict[int, int] = {}
+        # The position of each object that was added, by its id: an object may refer to itself.
+        self._positions: dict[int, int] = {}
         self._alive: list[object] = []
 
     def add(self, thing: object) -> None:
         """Add any object. Raise _OpaqueError if it does not expose its state."""
-        plain = _PLAIN.get(type(thing))
-        if plain is not None:
-            self._put(type(thing).__name__, plain(thing))
+        to_bytes = _PLAIN.get(type(thing))
+        if to_bytes is not None:
+            self._put(type(thing).__name__, to_bytes(thing))
         elif type(thing) is str:
-            self._text(thing)
-        elif id(thing) in self._places:
-            self._put("again", str(self._places[id(thing)]).encode())
+            self._add_text(thing)
+        elif id(thing) in self._positions:
+            # An object that was added before is only named, by its position.
+            self._put("again", str(self._positions[id(thing)]).encode())
         else:
-            self._places[id(thing)] = len(self._places)
+            self._positions[id(thing)] = len(self._positions)
             self._alive.append(thing)  # an id may be reused once its object is freed
-            self._object(thing)
+            self._add_object(thing)
 
     def _put(self, kind: str, content: bytes) -> None:
         self.digest.update(f"{kind} {len(content)}:".encode())
         self.digest.update(content)
 
-    def _text(self, text: str) -> None:
+    def _add_text(self, text: str) -> None:
         folder = next((each for each in self._folders if text.startswith(each)), "")
         kind = "path" if folder else "str"
         self._put(kind, text[len(folder) :].encode("utf-8", "surrogatepass"))
 
-    def _name(self, thing: Any) -> None:
-        """Add the name of something that its library's version defines."""
+    def _add_name(self, thing: Any) -> None:
+        """Add the name of an object that the code of a library defines: its version is known."""
         name = getattr(thing, "__qualname__", thing.__name__)
         self._put("name", f"{getattr(thing, '__module__', None)}.{name}".encode())
 
-    def _object(self, thing: Any) -> None:
+    def _add_object(self, thing: Any) -> None:
+        """Add an object that was not added before, in the way of its type."""
         if type(thing) in _CONTAINERS:
-            self._container(thing)
+            self._add_container(thing)
         elif isinstance(thing, type | ModuleType | BuiltinFunctionType):
-            self._name(thing)
+            self._add_name(thing)
         elif isinstance(thing, FunctionType):
-            self._function(thing)
+            self._add_function(thing)
         elif isinstance(thing, MethodType):
-            self._name(thing)
+            self._add_name(thing)
             self.add(thing.__self__)
         elif isinstance(thing, Enum):
-            self._name(type(thing))
+            self._add_name(type(thing))
             self._put("member", thing.name.encode())
         elif isinstance(thing, tokenizers.Tokenizer):
-            self._backend(thing)
+            self._add_backend(thing)
         else:
-            self._reduced(thing)
+            self._add_reduced(thing)
 
-    def _container(self, things: Any) -> None:
-        """Add a built-in container; only the order of a set differs between processes."""
+    def _add_container(self, things: Any) -> None:
+        """Add a built-in container with its items."""
         kind = type(things).__name__
+        # The order of a set differs between processes: its items are digested one by one, and
+        # sorted by their digests.
         if isinstance(things, set | frozenset):
-            self._put(kind, b"".join(sorted(map(self._apart, things))))
+            self._put(kind, b"".join(sorted(map(self._digest_of_item, things))))
             return
         self._put(kind, str(len(things)).encode())
-        for each in things.items() if isinstance(things, dict) else things:
-            self.add(each)
+        for item in things.items() if isinstance(things, dict) else things:
+            self.add(item)
 
-    def _apart(self, thing: object) -> bytes:
+    def _digest_of_item(self, thing: object) -> bytes:
         walk = _Walk(self._folders)
         walk.add(thing)
         return walk.digest.digest()
 
-    def _function(self, function: FunctionType) -> None:
-        self._name(function)
-        if "<" in function.__qualname__:  # other functions may have the same name
+    def _add_function(self, function: FunctionType) -> None:
+        """Add a function: its name, its defaults, and the variables that it takes from outside."""
+        self._add_name(function)
+        # A lambda or an inner function: others may have the same name, so its code is added.
+        if "<" in function.__qualname__:
             code = function.__code__
             self.add((code.co_firstlineno, code.co_code, code.co_consts, code.co_names))
         cells = [cell.cell_contents for cell in function.__closure__ or ()]
         self.add((function.__defaults__, function.__kwdefaults__, cells))
 
-    def _backend(self, backend: tokenizers.Tokenizer) -> None:
+    def _add_backend(self, backend: tokenizers.Tokenizer) -> None:
         try:
             self._put("tokenizer", definition_of(backend).encode())
         except Exception:  # tokenizers raises bare Exception
             raise _OpaqueError from None
 
-    def _reduced(self, thing: Any) -> None:
-        """Add any other object as it would be pickled, and its attributes if that may omit some."""
-        self._name(type(thing))
+    def _add_reduced(self, thing: Any) -> None:
+        """Add any other object by what pickle would store of it, and by its attributes if its class
+        may leave some of these out of its pickle.
+        """
+        self._add_name(type(thing))
+        # As pickle does: a registered function, or the object's own method, in protocol 4.
         reduce = copyreg.dispatch_table.get(type(thing))
         try:
             reduced = reduce(thing) if reduce else thing.__reduce_ex__(4)
         except Exception:  # a class that cannot be pickled may raise anything
             raise _OpaqueError from None
-        if isinstance(reduced, str):
+        if isinstance(reduced, str):  # the name of a global object
             self._put("global", reduced.encode())
             return
         for part in reduced:
             # The items of lists and dictionaries come as iterators.
             self.add(list(part) if isinstance(part, Iterator) else part)
-        chooses = getattr(type(thing), "__getstate__", None) is not _TAKES_ALL
+        # A class with a __getstate__ of its own chooses what is pickled.
+        chooses = getattr(type(thing), "__getstate__", None) is not _PICKLES_ALL
         if chooses and hasattr(thing, "__dict__"):
-            own = vars(thing).items()
+            attributes = vars(thing).items()
             is_model = type(thing).__module__.startswith("sentencepiece")
             hidden = _SENTENCEPIECE_HANDLES if is_model else ()
-            self.add({key: value for key, value in own if key not in hidden})
+            self.add({key: value for key, value in attributes if key not in hidden})
 
 
 _SENTENCEPIECE_HANDLES = ("this", "_processor")
-"""Where a SentencePieceProcessor stores the bytes that its `__getstate__` returns: the model."""
+"""Attributes of a SentencePieceProcessor that hold the model as an object of C++. Its
+`__getstate__` returns the bytes of the model, so they are left out."""
 
-_TAKES_ALL: object = object.__getstate__
+_PICKLES_ALL: object = object.__getstate__
+"""The `__getstate__` of classes that define none: it returns all attributes."""
 
 _CONTAINERS = (dict, list, tuple, set, frozenset)
 
