@@ -100,12 +100,12 @@ def test_turns_are_those_of_rendering_each_beginning(tokenizer, name, chats):
     ]
     texts = turns.template.render(chats, NO_INPUTS)
     try:
-        expected = texts, turns._by_beginnings(chats, NO_INPUTS, texts, positions)
+        expected = texts, turns._turns_of_beginnings(chats, NO_INPUTS, texts, positions)
     except TemplateError as error:
         with pytest.raises(TemplateError, match=str(error)[:60]):
-            turns._turns(chats, NO_INPUTS)
+            turns._find_turns(chats, NO_INPUTS)
         return
-    assert turns._turns(chats, NO_INPUTS) == expected
+    assert turns._find_turns(chats, NO_INPUTS) == expected
 
 
 @pytest.mark.parametrize("name", STREAMED)

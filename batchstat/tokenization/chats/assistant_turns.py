@@ -1,8 +1,10 @@
 """Which tokens of chats carry loss where only the assistants' turns do.
 
-A chat template may mark these: `{% generation %}`. Otherwise an assistant's turn is what its
-message adds to the text after the generation prompt, if the text before it and after it begins the
-whole text. That is not so where a template renders a message differently because of later ones.
+A chat template may mark these turns by `{% generation %}`. Otherwise the turn of message i is found
+by two renderings: of the messages before it, with the generation prompt, and of the messages up to
+it. The turn is what the second text has more than the first. Both must be beginnings of the text of
+the whole chat. They are not where a template renders a message differently because of later ones:
+then it is ambiguous which tokens are trained, and TemplateError is raised.
 """
 
 from dataclasses import dataclass, replace
@@ -23,12 +25,12 @@ from batchstat.tokenization.token_positions import tokens_of
 _REMEDY = "mark assistants' turns with {% generation %} in a --chat-template"
 
 _Turns = list[tuple[int, int]]
-"""Where turns begin and end in a text."""
+"""For each turn, its first character in a text and one past its last."""
 
 
 @dataclass(frozen=True, eq=False)
 class AssistantTurns:
-    """Finder of the assistants' turns in chats that one template renders.
+    """Finds the assistants' turns in chats that one template renders.
 
     Attributes:
         template: the chat template.
@@ -39,55 +41,74 @@ class AssistantTurns:
     def mark(
         self, chats: list[list[Message]], inputs: TemplateInputs, locate: Locate
     ) -> list[bytes]:
-        """Return 1 for each token of an assistant's turn, and 0 for others, in chats that have the
-        same inputs; `locate`: returns the tokens of their texts.
+        """Return a mask of each chat: 1 for a token of an assistant's turn, and 0 for others.
+
+        Args:
+            chats: the messages of each chat.
+            inputs: what the template gets beside the messages, the same for all of these chats.
+            locate: returns the tokens of texts with their characters.
 
         Raises:
             TemplateError: the template has no marks, and it is ambiguous what a turn adds.
         """
         if self.template.has_marks:
-            return self._marked(chats, inputs, locate)
-        texts, turns = self._turns(chats, inputs)
+            return self._mask_by_marks(chats, inputs, locate)
+        texts, turns = self._find_turns(chats, inputs)
         encoded = locate(texts)
-        return [mask_tokens(tokens_of(encoded, i), own) for i, own in enumerate(turns)]
+        return [mask_tokens(tokens_of(encoded, i), ranges) for i, ranges in enumerate(turns)]
 
     def split(
         self, chats: list[list[Message]], inputs: TemplateInputs, firsts: list[int]
     ) -> list[tuple[str, str]]:
-        """Return the texts of the first messages of chats that have the same inputs, each with its
-        generation prompt, and those of the whole chats.
+        """Return the text of the prompt of each chat, and the text of the whole chat.
+
+        The prompt is the first messages of a chat, and the generation prompt after them.
 
         Args:
-            chats: the chats.
-            inputs: these inputs.
-            firsts: number of the first messages of each.
+            chats: the messages of each chat.
+            inputs: what the template gets beside the messages, the same for all of these chats.
+            firsts: the number of messages in the prompt of each chat.
         """
+        # The first part has what the template writes before all messages, and the first message: it
+        # does not say what the text of no messages is.
         parts = None if 0 in firsts else self._parts(chats, inputs)
         if parts is not None:
             return [
-                ("".join(own[:n]) + self._prompt, "".join(own))
-                for own, n in zip(parts, firsts, strict=True)
+                ("".join(texts[:n]) + self._prompt, "".join(texts))
+                for texts, n in zip(parts, firsts, strict=True)
             ]
-        begun = [chat[:n] for chat, n in zip(chats, firsts, strict=True)]
-        prompts = self.template.render(begun, inputs, generation_prompt=True)
+        prompt_messages = [chat[:n] for chat, n in zip(chats, firsts, strict=True)]
+        prompts = self.template.render(prompt_messages, inputs, generation_prompt=True)
         return list(zip(prompts, self.template.render(chats, inputs), strict=True))
 
     def _parts(self, chats: list[list[Message]], inputs: TemplateInputs) -> list[list[str]] | None:
-        """Return what each message of chats adds to their texts; None if that is not known."""
-        # Settings, such as enable_thinking, may change the generation prompt.
+        """Cut the text of each chat after each of its messages, by one rendering.
+
+        The parts of a chat are one for each message, and what follows the last one; None if the
+        template may render a message differently because of others, or a chat has the character
+        that marks the cuts.
+        """
+        # Settings, such as enable_thinking, may change the generation prompt, which `_prompt` is
+        # without them.
         if self._with_edges is None or inputs.settings:
             return None
         parts = [text.split(EDGE) for text in self._with_edges.render(chats, inputs)]
-        # A chat may have the character itself.
-        is_known = all(len(own) == len(chat) + 1 for own, chat in zip(parts, chats, strict=True))
-        return parts if is_known else None
+        # More parts than messages and a rest: a chat has the character itself.
+        valid = all(len(texts) == len(chat) + 1 for texts, chat in zip(parts, chats, strict=True))
+        return parts if valid else None
 
-    def _marked(
+    def _mask_by_marks(
         self, chats: list[list[Message]], inputs: TemplateInputs, locate: Locate
     ) -> list[bytes]:
+        """Return a mask of each chat by the template's `{% generation %}` marks.
+
+        They are found by characters in an ordinary rendering if possible, which is faster than how
+        transformers does it.
+        """
         if self._with_characters is not None:
-            found = [find_marked(text) for text in self._with_characters.render(chats, inputs)]
-            known = [each for each in found if each is not None]
+            rendered = [find_marked(text) for text in self._with_characters.render(chats, inputs)]
+            # None of a chat that has such a character itself: then transformers renders all.
+            known = [each for each in rendered if each is not None]
             if len(known) == len(chats):
                 encoded = locate([text for text, _ in known])
                 return [
@@ -96,98 +117,119 @@ class AssistantTurns:
                 ]
         return [bytes(mask) for mask in self.template.mask(chats, inputs, locate)]
 
-    def _turns(
+    def _find_turns(
         self, chats: list[list[Message]], inputs: TemplateInputs
     ) -> tuple[list[str], list[_Turns]]:
-        """Return the texts of chats, and where each assistant's turn begins and ends in them."""
+        """Return the text of each chat, and the assistants' turns in it, without marks."""
+        # For each chat, which of its messages are an assistant's.
         positions = [
             [i for i, message in enumerate(chat) if message["role"] == "assistant"]
             for chat in chats
         ]
-        # There is no text before it of which its turn could be the rest.
-        if any(found and found[0] == 0 for found in positions):
+        # Of a first message, there is no text before it to compare with.
+        if any(indices and indices[0] == 0 for indices in positions):
             raise TemplateError(f"it begins with an assistant: {_REMEDY}")
         if any(positions) and not self._separates_turns:
             raise TemplateError(
                 f"the chat template has neither marks nor a generation prompt: {_REMEDY}"
             )
+        # One rendering is enough where the template shows the edges of messages.
         if (parts := self._parts(chats, inputs)) is not None:
-            found = [self._between(own, turns) for own, turns in zip(parts, positions, strict=True)]
-            return ["".join(own) for own in parts], found
+            turns = [self._turns_of_parts(*chat) for chat in zip(parts, positions, strict=True)]
+            return ["".join(chat_parts) for chat_parts in parts], turns
         texts = self.template.render(chats, inputs)
-        return texts, self._by_beginnings(chats, inputs, texts, positions)
+        return texts, self._turns_of_beginnings(chats, inputs, texts, positions)
 
-    def _between(self, parts: list[str], positions: list[int]) -> _Turns:
-        """Return the turns of a chat by what each of its messages adds."""
-        ends = list(accumulate(map(len, parts)))
+    def _turns_of_parts(self, parts: list[str], positions: list[int]) -> _Turns:
+        """Return the turns of one chat, given the text of each message and the assistants' ones.
+
+        A turn is the text of its message after the generation prompt with which it begins.
+        """
+        ends = list(accumulate(map(len, parts)))  # where each part ends in the text
         for i in positions:
             if not parts[i].startswith(self._prompt):
                 raise TemplateError(_differs(i))
         return [(ends[i - 1] + len(self._prompt), ends[i]) for i in positions]
 
-    def _by_beginnings(
+    def _turns_of_beginnings(
         self,
         chats: list[list[Message]],
         inputs: TemplateInputs,
         texts: list[str],
         positions: list[list[int]],
     ) -> list[_Turns]:
-        """Return the turns of chats by rendering what comes before each of them, and with it."""
+        """Return the turns of chats, found by two renderings for each: see the top of this module.
+
+        Args:
+            chats: the messages of each chat.
+            inputs: what the template gets beside them.
+            texts: the text of each whole chat.
+            positions: for each chat, which of its messages are an assistant's.
+        """
+        # One entry for each turn of all chats: its chat, the text of the chat, and its message.
         places = [
             (chat, text, i)
-            for chat, text, found in zip(chats, texts, positions, strict=True)
-            for i in found
+            for chat, text, indices in zip(chats, texts, positions, strict=True)
+            for i in indices
         ]
-        before = self.template.render(
+        texts_before = self.template.render(
             [chat[:i] for chat, _, i in places], inputs, generation_prompt=True
         )
-        inside = [chat[: i + 1] for chat, _, i in places if i + 1 < len(chat)]
-        after = iter(self.template.render(inside, inputs))
+        # Up to the last message of a chat, its whole text is known already.
+        up_to_turn = [chat[: i + 1] for chat, _, i in places if i + 1 < len(chat)]
+        texts_up_to = iter(self.template.render(up_to_turn, inputs))
         turns = []
-        for (chat, text, i), begun in zip(places, before, strict=True):
-            ended = next(after) if i + 1 < len(chat) else text
-            if not (text.startswith(ended) and ended.startswith(begun)):
+        for (chat, text, i), before in zip(places, texts_before, strict=True):
+            up_to = next(texts_up_to) if i + 1 < len(chat) else text
+            if not (text.startswith(up_to) and up_to.startswith(before)):
                 raise TemplateError(_differs(i))
-            turns.append((len(begun), len(ended)))
-        edges = accumulate(map(len, positions), initial=0)
-        return [turns[first:last] for first, last in pairwise(edges)]
+            turns.append((len(before), len(up_to)))
+        # Hand the turns of all chats, which are in one list, back to their chats.
+        offsets = accumulate(map(len, positions), initial=0)
+        return [turns[first:last] for first, last in pairwise(offsets)]
 
     @cached_property
     def _with_characters(self) -> ChatTemplate | None:
-        """The template that writes characters around what it marks; None if there is none."""
+        """The template changed to write characters around what it marks; None if that fails."""
         source = with_characters(self.template.source)
         return None if source is None else replace(self.template, source=source)
 
     @cached_property
     def _with_edges(self) -> ChatTemplate | None:
-        """The template that also writes where each message ends; None if there is none."""
+        """The template changed to write a character after each message; None if that fails."""
         source = with_edges(self.template.source)
         return None if source is None else replace(self.template, source=source)
 
     @cached_property
     def _prompt(self) -> str:
-        """The generation prompt, if it is the same for all chats."""
-        asked: list[list[Message]] = [[{"role": "user", "content": "?"}]]
-        [alone] = self.template.render(asked, NO_INPUTS)
-        [prompted] = self.template.render(asked, NO_INPUTS, generation_prompt=True)
-        return prompted.removeprefix(alone)
+        """The generation prompt: what the template adds to a chat when it is asked for one.
+
+        Used only with a template whose syntax shows that it is the same for all chats.
+        """
+        query: list[list[Message]] = [[{"role": "user", "content": "?"}]]
+        [without_prompt] = self.template.render(query, NO_INPUTS)
+        [with_prompt] = self.template.render(query, NO_INPUTS, generation_prompt=True)
+        return with_prompt.removeprefix(without_prompt)
 
     @cached_property
     def _separates_turns(self) -> bool:
-        """Whether what begins an assistant's turn is rendered before it: as a generation prompt, or
-        with the message before.
+        """Whether the template writes what introduces an answer, such as a role, before the turn:
+        as a generation prompt, or at the end of the message before.
+
+        Otherwise the role would be taken for a part of the answer.
         """
-        asked, answered = {"role": "user", "content": "?"}, {"role": "assistant", "content": "zqxj"}
+        # The answer is a word that is in no template.
+        query, answer = {"role": "user", "content": "?"}, {"role": "assistant", "content": "zqxj"}
         try:
-            alone, before, after = (
-                *self.template.render([[asked]], NO_INPUTS),
-                *self.template.render([[asked]], NO_INPUTS, generation_prompt=True),
-                *self.template.render([[asked, answered]], NO_INPUTS),
+            without_prompt, with_prompt, answered = (
+                *self.template.render([[query]], NO_INPUTS),
+                *self.template.render([[query]], NO_INPUTS, generation_prompt=True),
+                *self.template.render([[query, answer]], NO_INPUTS),
             )
         except Exception:  # a template that expects other contents may raise anything
             return False
-        added = after[len(before) :].lstrip() if after.startswith(before) else ""
-        return bool(alone != before or added.startswith("zqxj"))
+        added = answered[len(with_prompt) :] if answered.startswith(with_prompt) else ""
+        return bool(without_prompt != with_prompt or added.lstrip().startswith("zqxj"))
 
 
 def _differs(i: int) -> str:

@@ -24,11 +24,16 @@ from batchstat.tokenization.tokenizer import Tokenizer
 def with_chat_template(
     tokenizer: Tokenizer, template_file: Path | None, turn_ends: tuple[str, ...] = ()
 ) -> Tokenizer:
-    """Return the tokenizer prepared for chats, with the template of a file or its own.
+    """Return the tokenizer prepared for chats.
 
     No generation prompt is added, and the only special tokens are those that the template writes.
     Tools are passed to the template, or to the tokenizer's separate one for them (`tool_use`).
-    With `turn_ends`, only the content of an assistant's turn carries loss, and the first of these.
+
+    Args:
+        tokenizer: the tokenizer.
+        template_file: a chat template; None for the tokenizer's own.
+        turn_ends: tokens that end a turn. With some, what carries loss is found as axolotl does:
+            the content of an assistant's turn, and the first of these tokens after it.
 
     Raises:
         InputError: the file cannot be read; the tokenizer has no template of its own.
@@ -42,8 +47,8 @@ def with_chat_template(
 
 
 def template_of(tokenizer: Tokenizer, template_file: Path | None) -> str:
-    """Return the template for chats without tools, of a file or of the tokenizer; empty if it has
-    none.
+    """Return the chat template of a file, or without a file the tokenizer's own for chats without
+    tools; empty if it has none.
 
     Raises:
         InputError: the file cannot be read.
@@ -54,9 +59,17 @@ def template_of(tokenizer: Tokenizer, template_file: Path | None) -> str:
 def _with_templates(
     tokenizer: Tokenizer, plain: str, with_tools: str, turn_ends: tuple[str, ...]
 ) -> Tokenizer:
-    """Add one template for chats without tools and one for chats with tools."""
+    """Return the tokenizer with its four functions for chats: see `Tokenizer`.
+
+    Args:
+        tokenizer: the tokenizer.
+        plain: the template for chats without tools.
+        with_tools: the template for chats with tools.
+        turn_ends: see `with_chat_template`.
+    """
     loaded = tokenizer.encoder.as_transformers()
 
+    # Each pair: for chats without tools, and for chats with tools.
     templates = ChatTemplate(loaded, plain), ChatTemplate(loaded, with_tools)
     turns = [AssistantTurns(template) for template in templates]
     marking = [ContentTurns(each, turn_ends) for each in templates] if turn_ends else turns
@@ -64,7 +77,8 @@ def _with_templates(
     render_chats = partial(_by_inputs, templates, ChatTemplate.render)
     mark = ContentTurns.mark if turn_ends else AssistantTurns.mark
 
-    # A template may write the special tokens, which come from the tokenizer's configuration.
+    # Everything that can change a count of chats. A template may write the special tokens, which
+    # come from the tokenizer's configuration.
     special = json.dumps(loaded.special_tokens_map, default=repr)
     kind = f"{type(loaded).__module__}.{type(loaded).__qualname__}"
     definition = json.dumps([tokenizer.digest, plain, with_tools, special, kind, *turn_ends])
@@ -85,8 +99,10 @@ def _with_templates(
 
 @contextmanager
 def _explained(chats: Sequence[Any]) -> Iterator[None]:
-    """Say what is wrong with what a template gets; and where it raises, as it may on a call of a
-    tool, which message has no content.
+    """Turn what goes wrong with chats in the `with` block into a TemplateError with a remedy.
+
+    One is raised before the block if the tools or settings of a chat are wrong, and after it if the
+    template raised and a message has no content, such as one with nothing but a call of a tool.
     """
     for _, inputs, *_ in chats:
         if inputs.wrong:
@@ -96,13 +112,14 @@ def _explained(chats: Sequence[Any]) -> Iterator[None]:
     except TemplateError:
         raise
     except Exception as error:  # a template may raise anything
-        without = (
+        without_content = (
             i
             for messages, *_ in chats
-            for i, each in enumerate(messages)
-            if each.get("content") is None
+            for i, message in enumerate(messages)
+            if message.get("content") is None
         )
-        if (number := next(without, None)) is None:
+        # All messages have content: the template's own message says what is wrong.
+        if (number := next(without_content, None)) is None:
             raise
         reason = " ".join(str(error).split())
         raise TemplateError(
@@ -118,26 +135,33 @@ def _by_inputs(
     chats: Sequence[Any],
     *more: Any,
 ) -> list[Any]:
-    """Return what a method makes of chats, of those at once that have the same inputs.
+    """Call a method for chats, once for each run of consecutive chats with the same inputs.
 
     Args:
-        without_and_with_tools: whose method it is, for chats without tools and for others.
-        work: the method; it takes messages of chats, inputs, what else these have, and `more`.
-        chats: each its messages, its inputs, and what else it has.
-        more: what the method takes beside.
+        without_and_with_tools: two objects that have the method: the first is for chats without
+            tools, the second for chats with tools.
+        work: the method. It takes the messages of some chats, their common inputs, a list of each
+            further column of the chats, and `more`; it returns one result for each chat.
+        chats: for each chat its messages, its inputs, and perhaps further columns.
+        more: further arguments of the method.
+
+    Returns:
+        The result of each chat.
     """
-    made: list[Any] = []
+    results: list[Any] = []
     with _explained(chats):
         # apply_chat_template takes one set of tools and settings for all chats of a call.
         for inputs, group in groupby(chats, key=itemgetter(1)):
-            messages, _, *numbers = map(list, zip(*group, strict=True))
+            messages, _, *columns = map(list, zip(*group, strict=True))
             owner = without_and_with_tools[inputs.tools is not None]
-            made += work(owner, messages, inputs, *numbers, *more)
-    return made
+            results += work(owner, messages, inputs, *columns, *more)
+    return results
 
 
 def _templates(tokenizer: Tokenizer, file: Path | None) -> tuple[str, str]:
-    """Return the templates for chats without and with tools, of a file or of a tokenizer; empty if
+    """Return the template for chats without tools, and the one for chats with tools.
+
+    Both are the template of the file if there is one, and otherwise the tokenizer's own; empty if
     it has none.
     """
     if file is not None:

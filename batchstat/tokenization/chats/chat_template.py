@@ -17,7 +17,8 @@ _MARKS = re.compile(r"\{%[-+]?\s*generation\s*[-+]?%\}")
 _RENDERING = Lock()
 
 Locate = Callable[[list[str]], Any]
-"""Returns the tokens of texts and their characters, as a BatchEncoding of transformers does."""
+"""Tokenizes texts, and returns their tokens with the characters of each, like a BatchEncoding of
+transformers."""
 
 
 class TemplateError(Exception):
@@ -48,8 +49,14 @@ class ChatTemplate:
         *,
         generation_prompt: bool = False,
     ) -> list[str]:
-        """Return the texts of chats that have the same template inputs."""
-        if not chats:
+        """Return the text of each chat.
+
+        Args:
+            chats: the messages of each chat.
+            inputs: the tools and settings that the template gets, the same for all of these chats.
+            generation_prompt: whether a generation prompt is added at the end of each chat.
+        """
+        if not chats:  # apply_chat_template raises on an empty list
             return []
         with _RENDERING:
             texts: list[str] = self.tokenizer.apply_chat_template(
@@ -65,15 +72,16 @@ class ChatTemplate:
     def mask(
         self, chats: list[list[Message]], inputs: TemplateInputs, locate: Locate
     ) -> list[list[int]]:
-        """Return 1 for each token of chats that the template marks, and 0 for others.
+        """Return a mask of each chat, as transformers makes it: 1 for a token that the template
+        marks by `{% generation %}`, and 0 for others.
 
         Args:
-            chats: chats that have the same template inputs.
-            inputs: these inputs.
-            locate: returns the tokens of their texts.
+            chats: the messages of each chat.
+            inputs: the tools and settings that the template gets, the same for all of these chats.
+            locate: returns the tokens of texts.
         """
         with _RENDERING:
-            found = _called(self.tokenizer, locate).apply_chat_template(
+            encoded = _with_call(self.tokenizer, locate).apply_chat_template(
                 chats,
                 tools=inputs.tools,
                 chat_template=self.source,
@@ -82,18 +90,20 @@ class ChatTemplate:
                 return_assistant_tokens_mask=True,
                 **inputs.settings,
             )
-        masks: list[list[int]] = found["assistant_masks"]
+        masks: list[list[int]] = encoded["assistant_masks"]
         return masks
 
 
-def _called(tokenizer: Any, call: Locate) -> Any:
-    """Return a copy of a tokenizer that makes of texts what `call` does.
+def _with_call(tokenizer: Any, call: Locate) -> Any:
+    """Return a copy of a tokenizer that tokenizes texts by `call`.
 
-    So transformers itself decides what a mark means, without its tokens of the texts.
+    With it, transformers itself decides which tokens a mark has, but does not tokenize the texts in
+    its own way, which is slower.
     """
     kind = type(tokenizer)
-    made = copy.copy(tokenizer)
-    made.__class__ = type(
+    copied = copy.copy(tokenizer)
+    # Python looks up `__call__` in the class of an object: so the copy gets a class of its own.
+    copied.__class__ = type(
         kind.__name__, (kind,), {"__call__": lambda _, texts, **_options: call(texts)}
     )
-    return made
+    return copied

@@ -1,7 +1,8 @@
 """Which tokens of chats carry loss where only what assistants say does, as axolotl finds it.
 
-That is what changes in the text of a chat when a turn is replaced by another content, and then the
-first token that ends a turn, if it follows closely.
+For each assistant's turn, axolotl renders the chat again with another content in that turn. What
+changes in the text is the content of the turn. The first token after it that ends a turn is trained
+as well, if it follows closely.
 
 Source: `_tokenize_single_prompt` and `_find_turn_from_text` of
 src/axolotl/prompt_strategies/chat_template.py, axolotl 0.19.
@@ -18,8 +19,9 @@ from batchstat.tokenization.chats.chat_template import ChatTemplate, Locate, Tem
 from batchstat.tokenization.token_positions import Tokens, tokens_of
 
 _OTHERS = ("[[dummy_message]]", "zzdummymessagezz")
-"""Contents without a common character at either edge: what a template writes there may be alike in
-one of them only.
+"""The other contents. A content that begins or ends with the same character as one of them seems to
+change less than all of itself; the two have different characters at both edges, so the larger
+change is right.
 """
 _NEAR = 3
 """Tokens that may stand between a content and the token that ends its turn."""
@@ -27,11 +29,11 @@ _NEAR = 3
 
 @dataclass(frozen=True, eq=False)
 class ContentTurns:
-    """Finder of what assistants say in chats that one template renders.
+    """Finds what assistants say in chats that one template renders.
 
     Attributes:
         template: the chat template.
-        ends: tokens of which the first after a content is trained.
+        ends: tokens that end a turn; the first of them after a content is trained.
     """
 
     template: ChatTemplate
@@ -40,32 +42,38 @@ class ContentTurns:
     def mark(
         self, chats: list[list[Message]], inputs: TemplateInputs, locate: Locate
     ) -> list[bytes]:
-        """Return 1 for each token that carries loss, and 0 for others, in chats that have the same
-        inputs; `locate`: returns the tokens of their texts.
+        """Return a mask of each chat: 1 for a token that carries loss, and 0 for others.
+
+        Args:
+            chats: the messages of each chat.
+            inputs: what the template gets beside the messages, the same for all of these chats.
+            locate: returns the tokens of texts with their characters.
 
         Raises:
             TemplateError: a token that ends a turn is not one token.
         """
+        # Each assistant's turn: the number of its chat, the chat, and its message.
         places = [
             (number, chat, i)
             for number, chat in enumerate(chats)
             for i, message in enumerate(chat)
             if message["role"] == "assistant"
         ]
-        changed = [
+        # Two changed chats for each turn, one after the other.
+        changed_chats = [
             [*chat[:i], {"role": "assistant", "content": other}, *chat[i + 1 :]]
             for _, chat, i in places
             for other in _OTHERS
         ]
-        texts, rendered = (self.template.render(each, inputs) for each in (chats, changed))
+        texts, changed = (self.template.render(each, inputs) for each in (chats, changed_chats))
         encoded = locate(texts)
         masks = [bytearray(len(tokens_of(encoded, i))) for i in range(len(chats))]
         for turn, (number, *_) in enumerate(places):
             text, tokens = texts[number], tokens_of(encoded, number)
-            begin, end = _changed(text, rendered[len(_OTHERS) * turn : len(_OTHERS) * (turn + 1)])
+            begin, end = _difference(text, changed[len(_OTHERS) * turn : len(_OTHERS) * (turn + 1)])
             first, stop = tokens.overlapping(begin, end) if begin < end else (-1, -1)
-            if first >= stop:
-                first = stop = -1  # where axolotl looks for the end of a turn that it did not find
+            if first >= stop:  # the template does not write the content, or it is empty
+                first = stop = -1  # axolotl then looks for the end of the turn from here
             else:
                 masks[number][first:stop] = b"\1" * (stop - first)
             for ends in self._kinds_of_ends:
@@ -75,14 +83,15 @@ class ContentTurns:
 
     @cached_property
     def _kinds_of_ends(self) -> list[frozenset[str]]:
-        """The tokens that end a turn and that the template writes, and the one that ends a
-        sequence: the first of each kind is trained.
+        """Two kinds of tokens, of each of which the first after a content is trained: those of
+        `ends` that the template writes, and the token that ends a sequence (eos).
         """
         tokenizer = self.template.tokenizer
         eos = tokenizer.eos_token
-        ends = [each for each in self.ends if each == eos or each in self.template.source]
-        added = {each.content for each in tokenizer.added_tokens_decoder.values()}
-        if missing := [each for each in ends if each not in added]:
+        # A template may write the eos_token by its name, so it need not be in its source.
+        ends = [end for end in self.ends if end == eos or end in self.template.source]
+        added = {token.content for token in tokenizer.added_tokens_decoder.values()}
+        if missing := [end for end in ends if end not in added]:
             raise TemplateError(
                 f"{missing[0]!r}, which ends a turn, is not an added token of the tokenizer: save "
                 "the tokenizer with it, or name another with --turn-ends"
@@ -90,24 +99,40 @@ class ContentTurns:
         return [frozenset(ends), frozenset([eos] if eos else [])]
 
 
-def _changed(text: str, others: list[str]) -> tuple[int, int]:
-    """Return where a text differs from any of others."""
+def _difference(text: str, others: list[str]) -> tuple[int, int]:
+    """Return the range of a text outside which it equals each of the other texts.
+
+    `a cat!` and `a dog!` -> (2, 5). The begin is not before the end if the texts are equal.
+    """
     begin, end = len(text), 0
     for other in others:
         limit = min(len(text), len(other))
-        before = _shared(text, other, limit)
-        begin = min(begin, before)
-        end = max(end, len(text) - _shared(text[::-1], other[::-1], limit - before))
+        n_before = _n_shared(text, other, limit)
+        begin = min(begin, n_before)
+        # The characters after the difference must not be counted before it, too.
+        end = max(end, len(text) - _n_shared(text[::-1], other[::-1], limit - n_before))
     return begin, end
 
 
-def _shared(text: str, other: str, limit: int) -> int:
+def _n_shared(text: str, other: str, limit: int) -> int:
     """Return how many of the first `limit` characters two texts share before they differ."""
+    # A binary search for the first size at which their beginnings differ: comparing slices is much
+    # faster in Python than comparing characters one by one.
     return bisect(range(1, limit + 1), 0, key=lambda size: text[:size] != other[:size])
 
 
 def _end_after(stop: int, text: str, tokens: Tokens, ends: frozenset[str]) -> int | None:
-    """Return the position of the first token of some that stands near where a content stops."""
+    """Return the position of the first token that ends a turn, near where its content stops.
+
+    Args:
+        stop: one past the last token of the content; -1 if axolotl did not find it.
+        text: the text of the chat.
+        tokens: its tokens.
+        ends: the texts of tokens that end a turn.
+
+    Returns:
+        None if there is no such token near.
+    """
     chars = np.array(tokens.offsets, dtype=np.int64).reshape(-1, 2)
 
     def is_end(position: int) -> bool:
@@ -115,7 +140,8 @@ def _end_after(stop: int, text: str, tokens: Tokens, ends: frozenset[str]) -> in
         return text[begin:end].strip() in ends
 
     if stop == -1:
-        # axolotl begins with the last token then, and takes it for none.
+        # axolotl then searches from index -1 on, which in Python is the last token: if that is an
+        # end, it returns -1, which stands for "no token"; otherwise it goes on with index 0.
         if len(chars) and is_end(-1):
             return None
         near = range(min(_NEAR, len(chars)))

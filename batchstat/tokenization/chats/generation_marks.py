@@ -1,7 +1,8 @@
-"""What a chat template marks with `{% generation %}`, by an ordinary rendering.
+"""Find what a chat template marks with `{% generation %}`, by an ordinary rendering.
 
-transformers renders such a template piece by piece, to know where it is when a marked part begins.
-Where marked parts go straight to the text, characters around them say the same.
+transformers renders such a template piece by piece, to know where in the text a marked part begins.
+If the template writes its marked parts straight to the text, a special character before and after
+each of them says the same.
 """
 
 import re
@@ -15,22 +16,27 @@ from jinja2.parser import Parser
 from batchstat.tokenization.token_positions import Tokens
 
 BEGIN, END = "\ufdd1", "\ufdd2"
-"""What `with_characters` writes around marked parts: noncharacters, which no text should have."""
+"""What `with_characters` writes before and after marked parts: noncharacters of Unicode, which no
+text should have."""
 
 _TAG = re.compile(r"\{%([-+]?)\s*(end)?generation\s*([-+]?)%\}")
 _BUFFERS = (nodes.Macro, nodes.CallBlock, nodes.FilterBlock, nodes.AssignBlock, nodes.Block)
-"""What a template may put a part into without writing it."""
+"""Blocks whose content a template may keep, change or write later, instead of writing it."""
 
 
 @cache
 def with_characters(source: str) -> str | None:
-    """Return a chat template that writes `BEGIN` and `END` around marked parts; None if these may
-    not be where they are rendered, or what they contain may differ.
+    """Return a chat template that writes `BEGIN` before each marked part and `END` after it.
+
+    None if that might not give the text and the marks of the original, as where a marked part is
+    stored in a variable first.
     """
     if BEGIN in source or END in source:
         return None
-    marked = _TAG.sub(_replaced, source)
+    marked = _TAG.sub(_replace_tag, source)
     try:
+        # `Generation` parses a tag to what should replace it, so both syntax trees must be equal:
+        # they are not where a tag was replaced inside a quoted text, for example.
         if parsed(marked) != (expected := parsed(source)):
             return None
     except TemplateSyntaxError:
@@ -39,22 +45,26 @@ def with_characters(source: str) -> str | None:
 
 
 def find_marked(text: str) -> tuple[str, list[tuple[int, int]]] | None:
-    """Return a text without the characters, and the ranges between them; None if a chat has some
-    of its own.
+    """Take `BEGIN` and `END` out of a text that a template of `with_characters` rendered.
+
+    Returns the text without them, and the ranges of characters that were between them; None if a
+    chat has such a character itself.
     """
-    parts = re.split(f"([{BEGIN}{END}])", text)
-    if parts[1::4] != [BEGIN] * len(parts[1::4]) or parts[3::4] != [END] * len(parts[1::4]):
+    # [text, BEGIN, marked text, END, text, ...]: split keeps the separators.
+    pieces = re.split(f"([{BEGIN}{END}])", text)
+    if pieces[1::4] != [BEGIN] * len(pieces[1::4]) or pieces[3::4] != [END] * len(pieces[1::4]):
         return None
     position, ranges = 0, []
-    for i, part in enumerate(parts[::2]):
+    # Without the separators, every second piece is marked.
+    for i, piece in enumerate(pieces[::2]):
         if i % 2:
-            ranges.append((position, position + len(part)))
-        position += len(part)
-    return "".join(parts[::2]), ranges
+            ranges.append((position, position + len(piece)))
+        position += len(piece)
+    return "".join(pieces[::2]), ranges
 
 
 def mask_tokens(tokens: Tokens, ranges: list[tuple[int, int]]) -> bytes:
-    """Return 1 for each token that has characters of a range, and 0 for others."""
+    """Return a mask of one text: 1 for a token that has a character of a range, 0 for others."""
     mask = bytearray(len(tokens))
     for begin, end in ranges:
         first, stop = tokens.overlapping(begin, end)
@@ -63,10 +73,11 @@ def mask_tokens(tokens: Tokens, ranges: list[tuple[int, int]]) -> bytes:
 
 
 def mask_marked(tokens: Tokens, ranges: list[tuple[int, int]]) -> bytes:
-    """Return 1 for each token that transformers takes for marked, and 0 for others.
+    """Return a mask of one text: 1 for a token that the installed transformers takes for marked.
 
-    Before version 5.24, of a character in several tokens at the end of a range only the first
-    token is, and an empty range is the rest of the text.
+    Before version 5.24, it asked only for the tokens of the first and the last character of a
+    range. If several tokens have the last character, it marked only the first of them. If that
+    token was not found, or was token 0, it marked the rest of the text.
 
     Source: `apply_chat_template` of src/transformers/tokenization_utils_base.py, transformers 5.24
     and 5.23.
@@ -76,9 +87,9 @@ def mask_marked(tokens: Tokens, ranges: list[tuple[int, int]]) -> bytes:
     mask = bytearray(len(tokens))
     for begin, end in ranges:
         first, last = tokens.position(begin), tokens.position(end - 1)
-        if first is None:
+        if first is None:  # for transformers, the text was truncated before this range
             break
-        stop = last + 1 if last else len(tokens)
+        stop = last + 1 if last else len(tokens)  # 0 counts as not found, as in transformers
         mask[first:stop] = b"\1" * max(stop - first, 0)
     return bytes(mask)
 
@@ -89,12 +100,12 @@ def _version() -> tuple[int, ...]:
 
 
 class Generation(Extension):
-    """The tag, parsed as what `_replaced` makes of it."""
+    """The `{% generation %}` tag, parsed to the same syntax tree as what `_replace_tag` writes."""
 
     tags = {"generation"}  # noqa: RUF012 - as jinja2 declares it
 
     def parse(self, parser: Parser) -> nodes.Node:
-        """Return the part up to the tag that ends it."""
+        """Return the syntax tree of a marked part, up to `{% endgeneration %}`."""
         line = next(parser.stream).lineno
         body = parser.parse_statements(("name:endgeneration",), drop_needle=True)
         begin, end = (nodes.Output([nodes.TemplateData(each)]) for each in (BEGIN, END))
@@ -102,12 +113,17 @@ class Generation(Extension):
         return nodes.If(always, [begin, nodes.If(always, body, [], []), end], [], [], lineno=line)
 
 
-def _replaced(tag: re.Match[str]) -> str:
-    # Blocks, so that the whitespace around them is treated as that around the tag.
-    before, is_end, after = tag.groups()
+def _replace_tag(tag: re.Match[str]) -> str:
+    """Return what to write for a tag: its character, between two blocks that change nothing.
+
+    {%- generation %} becomes {%- if true %} BEGIN {% if true %}, and its end tag two `endif`.
+    Blocks, because jinja2 then treats the whitespace around them as that around the tag.
+    """
+    # The signs that strip whitespace (- or +) on both sides, and whether it is the end tag.
+    left_sign, is_end, right_sign = tag.groups()
     if is_end:
-        return f"{{%{before} endif %}}{END}{{% endif {after}%}}"
-    return f"{{%{before} if true %}}{BEGIN}{{% if true {after}%}}"
+        return f"{{%{left_sign} endif %}}{END}{{% endif {right_sign}%}}"
+    return f"{{%{left_sign} if true %}}{BEGIN}{{% if true {right_sign}%}}"
 
 
 def parsed(source: str) -> nodes.Template:
@@ -118,17 +134,19 @@ def parsed(source: str) -> nodes.Template:
 
 
 def _writes_at_once(tree: nodes.Template) -> bool:
-    """Return whether all marked parts are written where they are rendered, and set nothing."""
-    loops = [node for node in tree.find_all(nodes.For) if node.recursive]
-    if any(_parts(node) for node in (*tree.find_all(_BUFFERS), *loops)):
+    """Return whether all marked parts go straight to the text, and change nothing outside."""
+    recursive_loops = [node for node in tree.find_all(nodes.For) if node.recursive]
+    if any(_marked(node) for node in (*tree.find_all(_BUFFERS), *recursive_loops)):
         return False
-    # Its tag keeps inside a part what that sets, and where it leaves a loop.
-    kept_inside = (nodes.Assign, nodes.AssignBlock, nodes.Break, nodes.Continue)
-    return not any(_parts(part) or list(part.find_all(kept_inside)) for part in _parts(tree))
+    # In transformers, a marked part is a scope of its own: a variable that it sets is not set
+    # outside, and it cannot leave a loop. A part between characters would do both. Nor may a marked
+    # part have another one inside.
+    effects = (nodes.Assign, nodes.AssignBlock, nodes.Break, nodes.Continue)
+    return not any(_marked(part) or list(part.find_all(effects)) for part in _marked(tree))
 
 
-def _parts(tree: nodes.Node) -> list[nodes.Node]:
-    """Return what marked parts became."""
+def _marked(tree: nodes.Node) -> list[nodes.Node]:
+    """Return the syntax trees of all marked parts: what is behind `BEGIN`, in the same block."""
     return [
         node.body[1]
         for node in tree.find_all(nodes.If)

@@ -1,7 +1,7 @@
-"""Tokens of prompts and of completions that are tokenized apart from them.
+"""Count prompts and completions that are tokenized separately, as axolotl does.
 
 Source: `InstructionPromptTokenizingStrategy` of src/axolotl/prompt_tokenizers.py, axolotl 0.19. An
-empty text has no tokens, not even special ones.
+empty text has no tokens there, not even special ones.
 """
 
 import json
@@ -25,28 +25,29 @@ def count_instructions(
     begin: int | None,
     end: int,
 ) -> Ints:
-    """Return (n, 2) tokens of prompts with their completions, and of the prompts.
+    """Return (n, 2): tokens of each prompt with its completion, and of the prompt alone.
 
     Args:
-        encode: converts texts to one object each, which is its ids or has them as `ids`.
-        samples: n prompts, each with its completion.
-        begin: id of the token that begins a sequence, which completions lose; None if there is
-            none.
-        end: id of the token that ends a sequence, with which completions end.
+        encode: tokenizes texts, and returns for each its ids, or an object that has them as `ids`.
+        samples: n pairs of a prompt and its completion.
+        begin: id of the token that begins a sequence, which is removed from completions; None if
+            the tokenizer has none.
+        end: id of the token that ends a sequence, which is added to completions without it.
     """
     prompts, completions = (
-        [ids_of(each) if text else () for text, each in zip(side, encode(side), strict=True)]
+        [ids_of(encoded) if text else () for text, encoded in zip(side, encode(side), strict=True)]
         for side in map(list, zip(*samples, strict=True))
     )
-    asked = [len(ids) for ids in prompts]
-    answered = [
+    prompt_counts = [len(ids) for ids in prompts]
+    # One token more if the end must be added, and one less if the begin must be removed.
+    completion_counts = [
         len(ids) + (ids[-1] != end) - (ids[0] == begin) if len(ids) else 0 for ids in completions
     ]
-    return np.array([np.add(asked, answered), asked], dtype=np.int64).T
+    return np.array([np.add(prompt_counts, completion_counts), prompt_counts], dtype=np.int64).T
 
 
 def with_instructions(tokenizer: Tokenizer) -> Tokenizer:
-    """Return the tokenizer prepared for prompts and completions that are tokenized apart.
+    """Return the tokenizer prepared for prompts and completions that are tokenized separately.
 
     Raises:
         InputError: it has no token that ends a sequence.

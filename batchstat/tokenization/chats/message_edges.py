@@ -1,8 +1,10 @@
-"""Where each message ends in what a chat template renders, by one rendering.
+"""Where each message ends in the text of a chat, found by one rendering.
 
-A template that goes through the messages once, and looks at none but the first and the current one,
-renders the first messages of a chat as the beginning of the whole. Its syntax tree shows whether it
-is one. Then a mark at the end of its loop gives what rendering each beginning by itself would.
+Many templates are one loop over the messages that reads only the current message and the first one.
+Such a template renders the first n messages of a chat as the beginning of the text of the whole
+chat. So a character that is written at the end of each pass of the loop shows where each of these
+beginnings ends, and they need not be rendered one by one. The syntax tree of a template shows
+whether it is of that kind.
 """
 
 import re
@@ -14,22 +16,25 @@ from jinja2 import TemplateSyntaxError, nodes
 from batchstat.tokenization.chats.generation_marks import parsed
 
 EDGE = "\ufdd0"
-"""What `with_edges` adds after each message: a noncharacter, which no text should have."""
+"""What `with_edges` writes after each message: a noncharacter of Unicode, which no text should
+have."""
 
 _MESSAGES, _PROMPT = "messages", "add_generation_prompt"
 _END = re.compile(r"\{%([-+]?)\s*endfor\b")
 _BACKWARD = ("first", "index", "index0")
-"""What a loop knows of the messages so far."""
+"""Attributes of `loop` that do not depend on later messages, as `last` does."""
 _ELSEWHERE = (
     *(nodes.Include, nodes.Import, nodes.FromImport, nodes.Extends, nodes.Block),
     *(nodes.Break, nodes.Continue),
 )
+"""Parts of a template that use other templates, or that leave a pass of the loop before its end."""
 
 
 @cache
 def with_edges(source: str) -> str | None:
-    """Return a chat template that writes `EDGE` after each message, whatever comes after it; None
-    if its syntax does not show that messages are rendered without regard to later ones.
+    """Return a chat template that writes `EDGE` after each message.
+
+    None if the syntax does not show that each message is rendered without regard to later ones.
     """
     try:
         loop = _loop_of_messages(parsed(source))
@@ -37,74 +42,90 @@ def with_edges(source: str) -> str | None:
         return None
     if loop is None or EDGE in source:
         return None
+    # The syntax tree that the new template must have: EDGE at the end of the body of the loop.
     expected = parsed(source)
-    ended = nodes.Output([nodes.TemplateData(EDGE)])
+    edge = nodes.Output([nodes.TemplateData(EDGE)])
     expected_loop = next(filter(_is_loop, expected.body))
-    expected_loop.body.append(nodes.If(nodes.Const(True), [ended], [], []))
-    for end in _END.finditer(source):
+    expected_loop.body.append(nodes.If(nodes.Const(True), [edge], [], []))
+    # A template may have several loops: try EDGE before each `endfor` until the tree is right.
+    for end_tag in _END.finditer(source):
         # A block, so that the whitespace around it is treated as that around `endfor`.
-        mark = f"{{%{end[1]} if true %}}{EDGE}{{% endif %}}"
-        marked = source[: end.start()] + mark + source[end.start() :]
+        mark = f"{{%{end_tag[1]} if true %}}{EDGE}{{% endif %}}"
+        marked = source[: end_tag.start()] + mark + source[end_tag.start() :]
         if parsed(marked) == expected:
             return marked
     return None
 
 
 def _is_loop(node: nodes.Node) -> TypeGuard[nodes.For]:
+    """Return whether a node is a loop over all messages: {% for ... in messages %}."""
     return isinstance(node, nodes.For) and node.iter == nodes.Name(_MESSAGES, "load")
 
 
 def _loop_of_messages(tree: nodes.Template) -> nodes.For | None:
-    """Return the loop over the messages; None unless later ones make no difference."""
+    """Return the loop over the messages of a chat template.
+
+    None unless there is one such loop, nothing before it or in it looks at later messages, and
+    nothing but a generation prompt comes after it.
+    """
     loops = [(i, node) for i, node in enumerate(tree.body) if _is_loop(node)]
     if len(loops) != 1:
         return None
-    [(at, loop)] = loops
-    before, after = tree.body[:at], tree.body[at + 1 :]
+    [(position, loop)] = loops
+    before, after = tree.body[:position], tree.body[position + 1 :]
+    # A loop with a condition or an `else` does not have one pass for each message.
     if loop.else_ or loop.test is not None or loop.recursive or not all(map(_is_prompt, after)):
         return None
-    looks_back = all(map(_looks_back, (*before, loop.target, *loop.body)))
-    return loop if looks_back else None
+    ignores_later = all(map(_ignores_later, (*before, loop.target, *loop.body)))
+    return loop if ignores_later else None
 
 
-def _looks_back(node: nodes.Node, is_inner: bool = False) -> bool:
+def _ignores_later(node: nodes.Node, is_inner: bool = False) -> bool:
     """Return whether nothing in a node depends on messages after the current one.
 
     Args:
-        node: before the loop over the messages, or in it.
-        is_inner: whether it is in a loop of its own, whose `loop` that is.
+        node: a node before the loop over the messages, or in it.
+        is_inner: whether it is in another loop, so that the name `loop` means that one.
     """
     if isinstance(node, _ELSEWHERE):
         return False
     if isinstance(node, nodes.Getitem | nodes.Getattr) and isinstance(node.node, nodes.Name):
         key = node.attr if isinstance(node, nodes.Getattr) else getattr(node.arg, "value", None)
+        # Of the list of messages, only messages[0] may be read.
         if node.node.name == _MESSAGES:
             return key == 0 and not isinstance(key, bool)
+        # Of the loop, only what does not depend on later messages.
         if node.node.name == "loop" and not is_inner:
             return key in _BACKWARD
+    # A name by itself: the whole list, the whole loop, or whether a generation prompt is asked for,
+    # which differs between a beginning and the whole chat.
     if isinstance(node, nodes.Name):
         return node.name not in (_MESSAGES, _PROMPT) and (is_inner or node.name != "loop")
     if isinstance(node, nodes.For):
+        # In its body, `loop` is its own; what it loops over is still outside.
         outside = [node.target, node.iter, *filter(None, [node.test])]
         inside = [*node.body, *node.else_]
-        return all(_looks_back(each, is_inner) for each in outside) and all(
-            _looks_back(each, True) for each in inside
+        return all(_ignores_later(part, is_inner) for part in outside) and all(
+            _ignores_later(part, is_inner=True) for part in inside
         )
-    return all(_looks_back(each, is_inner) for each in node.iter_child_nodes())
+    return all(_ignores_later(child, is_inner) for child in node.iter_child_nodes())
 
 
 def _is_prompt(node: nodes.Node) -> bool:
-    """Return whether a node is the generation prompt, the same for all chats."""
+    """Return whether a node writes the generation prompt, the same for all chats:
+    {% if add_generation_prompt %} with nothing but constant text in it.
+    """
     return (
         isinstance(node, nodes.If)
         and node.test == nodes.Name(_PROMPT, "load")
         and not node.elif_
         and not node.else_
-        and all(isinstance(each, nodes.Output) for each in node.body)
-        and all(_is_fixed(each) for output in node.body for each in output.iter_child_nodes())
+        and all(isinstance(child, nodes.Output) for child in node.body)
+        and all(_is_constant(text) for output in node.body for text in output.iter_child_nodes())
     )
 
 
-def _is_fixed(node: nodes.Node) -> bool:
+def _is_constant(node: nodes.Node) -> bool:
+    """Return whether an expression is constant text, or constant texts that are joined."""
     kinds = (nodes.Const, nodes.TemplateData, nodes.Add, nodes.Concat)
-    return isinstance(node, kinds) and all(map(_is_fixed, node.iter_child_nodes()))
+    return isinstance(node, kinds) and all(map(_is_constant, node.iter_child_nodes()))

@@ -1,7 +1,8 @@
 """How many tokens a text shares with the prompt that it begins with.
 
-What follows carries loss. Tokens may merge where a prompt ends, so both are tokenized, the prompt
-alone and the whole text, and compared from the first token on. Source: TRL 1.16, SFTTrainer.
+The shared tokens are the prompt, and carry no loss; all tokens after them do. The end of a prompt
+and the beginning of a completion may merge into one token. So the prompt alone and the whole text
+are both tokenized, and their tokens compared from the first one on. Source: TRL 1.16, SFTTrainer.
 """
 
 from collections.abc import Callable, Iterable, Sequence, Sized
@@ -18,37 +19,38 @@ from batchstat.lengths.arrays import Ints, expand_ranges
 def count_completions(
     encode: Callable[[list[Any]], Iterable[Sized]], samples: Sequence[tuple[str, str]]
 ) -> Ints:
-    """Return (n, 2) tokens of each text, and how many of them it shares with its prompt.
+    """Return (n, 2): tokens of each text, and how many of them it shares with its prompt.
 
     Args:
-        encode: converts texts to one object each, which is its ids or has them as `ids`.
-        samples: n prompts, each with the text that begins with it.
+        encode: tokenizes texts, and returns for each its ids, or an object that has them as `ids`.
+        samples: n pairs of a prompt and the text that begins with it.
     """
     prompts, texts = (map(ids_of, encode(list(side))) for side in zip(*samples, strict=True))
     counts = [
-        (len(text), _shared(prompt, text)) for prompt, text in zip(prompts, texts, strict=True)
+        (len(text), _n_shared(prompt, text)) for prompt, text in zip(prompts, texts, strict=True)
     ]
     return np.array(counts, dtype=np.int64).reshape(-1, 2)
 
 
-def _shared(prompt: Sequence[int], text: Sequence[int]) -> int:
+def _n_shared(prompt: Sequence[int], text: Sequence[int]) -> int:
+    """Return how many ids two sequences share before they differ or the shorter one ends."""
     pairs = enumerate(zip(prompt, text, strict=False))
     return next((i for i, (a, b) in pairs if a != b), min(len(prompt), len(text)))
 
 
 def ids_of(encoded: Any) -> Sequence[int]:
-    """Return the ids of a text that `encode` converted."""
+    """Return the ids of one text, given what `encode` of `count_completions` returned for it."""
     ids: Sequence[int] = getattr(encoded, "ids", encoded)
     return ids
 
 
 @dataclass(frozen=True)
 class Surroundings:
-    """Special tokens around the tokens of every text.
+    """The special tokens that a tokenizer puts around the tokens of every text.
 
     Attributes:
-        before: number of those before.
-        after: ids of those after.
+        before: number of special tokens before the text's own.
+        after: ids of the special tokens after them.
     """
 
     before: int
@@ -56,49 +58,64 @@ class Surroundings:
 
     @classmethod
     def find(cls, backend: tokenizers.Tokenizer, special: int) -> "Surroundings | None":
-        """Return those of a tokenizer that adds so many to every text; None if not found."""
+        """Find them by tokenizing a letter with and without special tokens.
+
+        None if the letter has no tokens, or its tokens are not found among those with special ones.
+
+        Args:
+            backend: the tokenizer.
+            special: how many special tokens it adds to every text.
+        """
         if special == 0:
-            return cls(0, ())
-        own = backend.encode("a", add_special_tokens=False).ids
+            return cls(before=0, after=())
+        plain_ids = backend.encode("a", add_special_tokens=False).ids
         ids = backend.encode("a").ids
-        if not own or len(ids) != len(own) + special:
+        if not plain_ids or len(ids) != len(plain_ids) + special:
             return None
+        # Where do the tokens of the letter begin among all tokens?
         for before in range(special + 1):
-            if ids[before : before + len(own)] == own:
-                return cls(before, tuple(ids[before + len(own) :]))
+            if ids[before : before + len(plain_ids)] == plain_ids:
+                return cls(before, tuple(ids[before + len(plain_ids) :]))
         return None
 
 
 def shared_ids(
     prompts: tuple[Ints, Ints], texts: tuple[Ints, Ints], around: Surroundings
 ) -> tuple[Ints, npt.NDArray[np.bool_]]:
-    """Return (n,) tokens that texts share with their prompts, special ones counted, and where that
-    is uncertain: where the special tokens after one may equal what the other has there.
+    """Compare the ids of many texts with those of their prompts at once.
+
+    Returns (n,) how many tokens each text shares with its prompt, special tokens included; and (n,)
+    whether that number is uncertain. It is uncertain where one of the two ends and the other goes
+    on with an id that equals the special token after the first one: then more may be shared.
 
     Args:
-        prompts: (n_tokens,) ids of all prompts, without special tokens and laid end to end, and
-            (n + 1,) where each begins.
+        prompts: the ids of all prompts, without special tokens, end to end; and (n + 1,) where the
+            ids of each prompt begin.
         texts: the same of the texts.
         around: the special tokens.
     """
     (prompt_ids, prompt_offsets), (text_ids, text_offsets) = prompts, texts
     prompt_sizes, text_sizes = np.diff(prompt_offsets), np.diff(text_offsets)
+    # Compare as many ids of each sample as its shorter side has, all samples end to end.
     compared = np.minimum(prompt_sizes, text_sizes)
-    offsets, ours = expand_ranges(prompt_offsets[:-1], compared)
-    _, theirs = expand_ranges(text_offsets[:-1], compared)
-    differing = np.flatnonzero(prompt_ids[ours] != text_ids[theirs])
-    # The first difference at or after the begin of each sample, if it is before its end.
+    offsets, prompt_positions = expand_ranges(prompt_offsets[:-1], compared)
+    _, text_positions = expand_ranges(text_offsets[:-1], compared)
+    differing = np.flatnonzero(prompt_ids[prompt_positions] != text_ids[text_positions])
+    # The first difference at or after the begin of each sample; it may be in a later sample, or
+    # behind all of them.
     first = np.append(differing, offsets[-1])[np.searchsorted(differing, offsets[:-1])]
     shared = np.minimum(first - offsets[:-1], compared)
-    ended = shared == compared
-    same = ended & (prompt_sizes == text_sizes)
-    uncertain = np.zeros(len(shared), dtype=bool)
+    has_ended = shared == compared  # the shorter side has no further ids
+    is_same = has_ended & (prompt_sizes == text_sizes)
+    is_uncertain = np.zeros(len(shared), dtype=bool)
     if around.after:
-        longer = ended & ~same
-        of_prompt = longer & (prompt_sizes > text_sizes)
-        of_text = longer & (text_sizes > prompt_sizes)
+        # The id with which the longer side goes on where the shorter one has a special token.
+        goes_on = has_ended & ~is_same
+        in_prompt = goes_on & (prompt_sizes > text_sizes)
+        in_text = goes_on & (text_sizes > prompt_sizes)
         next_ids = np.full(len(shared), -1, dtype=np.int64)
-        next_ids[of_prompt] = prompt_ids[(prompt_offsets[:-1] + shared)[of_prompt]]
-        next_ids[of_text] = text_ids[(text_offsets[:-1] + shared)[of_text]]
-        uncertain = next_ids == around.after[0]
-    return shared + around.before + len(around.after) * same, uncertain
+        next_ids[in_prompt] = prompt_ids[(prompt_offsets[:-1] + shared)[in_prompt]]
+        next_ids[in_text] = text_ids[(text_offsets[:-1] + shared)[in_text]]
+        is_uncertain = next_ids == around.after[0]
+    # Sides that are the same share the special tokens after them, too.
+    return shared + around.before + len(around.after) * is_same, is_uncertain

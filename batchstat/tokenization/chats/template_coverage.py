@@ -1,8 +1,8 @@
-"""What a chat template renders, found by rendering chats of marked words.
+"""What a chat template leaves out of chats, found by rendering chats of made-up words.
 
-A template decides by roles, by the fields of messages and by their position, so chats that agree in
-these are rendered alike. One chat of each kind is rendered with a distinct word in every field; the
-fields whose words are missing from the text are left out by the template.
+A template decides by the roles, fields and positions of messages. So chats that agree in these, of
+one kind here, are rendered alike. One chat of each kind is rendered with a distinct word in place
+of each field. If a word is missing from the text, the template leaves that field out.
 """
 
 from collections.abc import Callable, Hashable, Iterator
@@ -13,34 +13,40 @@ from batchstat.corpus.chat import ROLES, Message, TemplateInputs, Tool
 
 TOOLS = "tools"
 _CALLS = ("tool_calls", "function_call")
+"""Fields of a message that hold calls of tools."""
 _REASONING = ("reasoning_content", "reasoning", "thinking")
+"""Fields of a message that hold reasoning."""
 _THINK, _THINK_ENDS = "<think>", "</think>"
+"""What encloses reasoning inside a content."""
 _MOST_KINDS = 10_000
+"""Kinds of chats that are remembered: bounds the memory."""
 
 Render = Callable[[list[Message], TemplateInputs], str]
 
 
 class TemplateCoverage:
-    """Detector of what a template leaves out of chats; may be called by several threads."""
+    """Finds what a template leaves out of chats; may be called by several threads."""
 
     def __init__(self, render: Render) -> None:
-        """`render`: returns the text of a chat, given what its template gets beside it."""
+        """`render`: takes the messages of a chat and its template inputs, and returns its text."""
         self._render = render
+        # What is left out of chats of each kind that was rendered.
         self._known: dict[Hashable, frozenset[str]] = {}
 
     def left_out(self, messages: list[Message], inputs: TemplateInputs) -> frozenset[str]:
-        """Return what of a chat is missing from its text.
+        """Return the names of what the template leaves out of a chat.
 
-        These are `tool_messages` and the like by role, `reasoning`, `tool_calls`, `function_call`
-        or `tools`; nothing if the template raises on the marked words.
+        Names are `tool_messages` and the like by role, `reasoning`, `tool_calls`, `function_call`
+        and `tools`. Nothing is returned if the template raises on the made-up words.
 
         Args:
-            messages: the chat.
-            inputs: what its template gets beside it.
+            messages: the messages of the chat.
+            inputs: the tools and settings that the template gets.
         """
-        kinds = tuple(tuple(_kind(*part) for part in _parts(message)) for message in messages)
+        # Everything that may change which fields the template renders.
+        kinds = tuple(tuple(_kind(*field) for field in _fields(message)) for message in messages)
         roles = tuple(message["role"] for message in messages)
-        tools = tuple(map(_described, inputs.tools or ()))
+        tools = tuple(map(_kind_of_tool, inputs.tools or ()))
         kind = (roles, kinds, tools, inputs.unread_tools, repr(inputs.settings))
         missing = self._known.get(kind)
         if missing is None:
@@ -51,36 +57,43 @@ class TemplateCoverage:
         return missing
 
     def _find(self, messages: list[Message], inputs: TemplateInputs) -> frozenset[str]:
+        """Render a chat with made-up words, and return the names of those that are missing."""
         words = _Words()
         marked = [words.mark(message) for message in messages]
         tools = None if inputs.tools is None else [words.mark_tool(tool) for tool in inputs.tools]
         names = {TOOLS} if inputs.unread_tools else set()
         try:
+            # A template may change the case of what it writes.
             text = self._render(marked, replace(inputs, tools=tools)).lower()
         except Exception:  # a template that expects other contents may raise anything
             return frozenset(names)
         return frozenset(names | {name for word, name in words.names.items() if word not in text})
 
 
-def _parts(message: Message) -> Iterator[tuple[str, Any]]:
-    """Yield the fields of a message that hold content, reasoning or calls."""
+def _fields(message: Message) -> Iterator[tuple[str, Any]]:
+    """Yield name and value of each field of a message that holds content, reasoning or calls."""
     for name in ("content", *_REASONING, *_CALLS):
         if message.get(name):
             yield name, message[name]
 
 
 def _kind(name: str, value: Any) -> Hashable:
-    """Return everything about a field that its marking depends on."""
+    """Return what two fields of one name must have in common to be rendered alike.
+
+    These are the properties by which `_Words` decides where it puts words.
+    """
+    # Content may be a list of parts, with texts in some of them.
     if name == "content" and not isinstance(value, str):
         return name, tuple(bool(text.strip()) for text in _texts(value))
     if name == "content":
-        return name, tuple(bool(each.strip()) for each in _thought_and_said(value))
+        return name, tuple(bool(text.strip()) for text in _split_thought(value))
     if name in _CALLS:
         return name, tuple(map(_kind_of_call, value if isinstance(value, list) else [value]))
     return name, isinstance(value, str)
 
 
-def _thought_and_said(content: str) -> tuple[str, str]:
+def _split_thought(content: str) -> tuple[str, str]:
+    """Return the reasoning between <think> and </think>, or nothing, and the content after it."""
     thought, ends, said = content.rpartition(_THINK_ENDS)
     return (thought.rpartition(_THINK)[2], said) if ends else ("", content)
 
@@ -94,46 +107,57 @@ def _texts(parts: Any) -> list[str]:
 
 
 def _function(call: Any) -> dict[str, Any]:
-    found = call.get("function", call) if isinstance(call, dict) else {}
-    return found if isinstance(found, dict) else {}
+    """Return the function of a call or of a tool, which may be under `function` or the call itself;
+    empty if there is none.
+    """
+    function = call.get("function", call) if isinstance(call, dict) else {}
+    return function if isinstance(function, dict) else {}
 
 
 def _kind_of_call(call: Any) -> Hashable:
+    """Return what two calls must have in common to be rendered alike."""
     function = _function(call)
     arguments = function.get("arguments")
     return bool(function.get("name")), type(arguments).__name__, bool(arguments)
 
 
-def _described(tool: Tool) -> tuple[bool, bool, tuple[str, ...]]:
-    """Return the fields of a tool that are texts, which say what a template may ask for."""
+def _kind_of_tool(tool: Tool) -> tuple[bool, bool, tuple[str, ...]]:
+    """Return what two tools must have in common to be rendered alike.
+
+    That is whether a tool has its function under `function`, whether it has a description, and the
+    name of the first of its fields that is text.
+    """
     function = _function(tool)
     texts = [name for name, value in function.items() if isinstance(value, str) and value]
     return "function" in tool, "description" in texts, tuple(texts[:1])
 
 
 class _Words:
-    """Words that occur in no template, a distinct one for each field.
+    """Puts made-up words, a distinct one for each field, into messages and tools.
 
     Attributes:
-        names: what each word stands for.
+        names: for each word, the name that `TemplateCoverage.left_out` gives to its field.
     """
 
     def __init__(self) -> None:
         self.names: dict[str, str] = {}
 
     def _new(self, name: str) -> str:
+        # zq0xj, zq1xj, ...: in no template, and none is a part of another.
         word = f"zq{len(self.names)}xj"
         self.names[word] = name
         return word
 
     def mark(self, message: Message) -> Message:
-        """Return a message with marked words instead of its own."""
+        """Return a message with made-up words instead of its own."""
         marked = dict(message)
-        thoughts = [name for name in _REASONING if isinstance(message.get(name), str)]
-        if any(message[name].strip() for name in thoughts):
-            # transformers uses all of these names for reasoning, and a template reads one of them.
-            marked |= dict.fromkeys(thoughts, self._new("reasoning"))
+        reasoning_fields = [name for name in _REASONING if isinstance(message.get(name), str)]
+        if any(message[name].strip() for name in reasoning_fields):
+            # One word in all of them: transformers uses all of these names for the same reasoning,
+            # and a template reads one of them.
+            marked |= dict.fromkeys(reasoning_fields, self._new("reasoning"))
         for name in _CALLS:
+            # Several calls, or one by itself.
             if isinstance(message.get(name), list):
                 marked[name] = [self._mark_call(call, name) for call in message[name]]
             elif isinstance(message.get(name), dict):
@@ -147,36 +171,40 @@ class _Words:
         return marked
 
     def _mark_part(self, part: Any, name: str) -> Any:
+        """Return a part of a content with a word as its text; unchanged if it has no text."""
         has_text = any(text.strip() for text in _texts([part]))
         return {**part, "text": self._new(name)} if has_text else part
 
     def _mark_content(self, content: str, name: str) -> str:
-        thought, said = _thought_and_said(content)
-        word = self._new(name) if said.strip() else ""
-        # Templates such as Qwen3's take a content apart there, and may leave the thought out.
+        """Return a word instead of a content, with another one for the reasoning inside it."""
+        thought, answer = _split_thought(content)
+        word = self._new(name) if answer.strip() else ""
         if _THINK_ENDS not in content:
             return word
-        reason = self._new("reasoning") if thought.strip() else ""
-        return f"{_THINK}\n{reason}\n{_THINK_ENDS}\n\n{word}"
+        # Templates such as Qwen3's split a content at </think>, and may leave the reasoning out.
+        thought_word = self._new("reasoning") if thought.strip() else ""
+        return f"{_THINK}\n{thought_word}\n{_THINK_ENDS}\n\n{word}"
 
     def _mark_call(self, call: Any, name: str) -> Any:
+        """Return a call with words as the name of its function and as its arguments."""
         function = dict(_function(call))
         if function.get("name"):
             function["name"] = self._new(name)
         if function.get("arguments"):
             word = self._new(name)
+            # Arguments are a JSON object, as text or parsed: a template may expect either.
             as_text = isinstance(function["arguments"], str)
             function["arguments"] = f'{{"{word}": "{word}"}}' if as_text else {word: word}
-        if not function:
+        if not function:  # not in a form that is known
             return call
         return {**call, "function": function} if "function" in call else {**call, **function}
 
     def mark_tool(self, tool: Tool) -> Tool:
-        """Return a tool with a word as its description, or as its name if it has none, or as the
-        first of its texts.
+        """Return a tool with a word as its description; without one, as its name; without a name,
+        as the first of its texts.
         """
         function = dict(_function(tool))
-        _, has_description, texts = _described(tool)
+        _, has_description, texts = _kind_of_tool(tool)
         fields = ["description"] if has_description else ["name"] if "name" in function else texts
         function |= {field: self._new(TOOLS) for field in fields}
         return {**tool, "function": function} if "function" in tool else {**tool, **function}

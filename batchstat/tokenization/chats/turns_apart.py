@@ -1,6 +1,8 @@
-"""Whether a tokenizer makes of the turns of a chat, one by one, what it makes of the whole chat.
+"""Check that a chat has the same tokens in whole as turn by turn.
 
-Some trainers tokenize each turn by itself, in slots that they read out of the chat template.
+batchstat tokenizes the text of a whole chat. Some trainers tokenize each turn by itself, in slots
+that they read out of the chat template. If tokens merge between turns, or the template renders a
+turn differently beside others, the two have different tokens, and batchstat would count wrong.
 """
 
 from collections.abc import Callable
@@ -17,6 +19,7 @@ from batchstat.tokenization.tokenizer import Tokenizer
 
 _ASKED: Message = {"role": "user", "content": "Who found the 12 letters, and when?"}
 _ANSWERS = ("Nobody did.", "12 people", "- nobody", "“No”, he said.", "没有人。", "{}")
+"""Answers that begin with characters of several kinds, which may merge with what is before them."""
 _SYSTEM: Message = {"role": "system", "content": "Be brief."}
 
 REMEDY = "pass a template with {% generation %} around all of each answer, with --chat-template"
@@ -29,37 +32,38 @@ def check_turns(
     begin: str = "",
     thought: str = "",
 ) -> None:
-    """Raise InputError unless the whole of a chat has the tokens of its turns, one by one.
+    """Raise InputError unless test chats have the same tokens in whole as turn by turn.
 
     Args:
         name: the tokenizer, as `profile` takes it.
         template: the chat template; None for the tokenizer's own.
         special_tokens: tokens that the template writes, each of which must be one token.
-        begin: what the template writes before each answer, as a part of it.
-        thought: the same, tokenized by itself.
+        begin: what the template writes before each answer, and the trainer tokenizes with it.
+        thought: what the template writes after that, and the trainer tokenizes by itself.
     """
     loaded = load_tokenizer(BUILTIN if name is None else name)
     encode = loaded.encoder.as_transformers().encode
-    for each in special_tokens:
-        if len(encode(each, add_special_tokens=False)) != 1:
+    for token in special_tokens:
+        if len(encode(token, add_special_tokens=False)) != 1:
             raise InputError(
-                f"tokenizer {loaded.name!r} has no token {each!r}, which the trainer's template "
+                f"tokenizer {loaded.name!r} has no token {token!r}, which the trainer's template "
                 "adds to it: save the tokenizer with it, or name the model's own template"
             )
     chats = with_chat_template(loaded, template)
+    # Each answer in a chat without and with a system message.
     for answer, before in product(_ANSWERS, ([], [_SYSTEM])):
         try:
             problem = _problem(chats, before, answer, begin + thought, is_own=template is None)
-            problem = problem or _merged(encode, thought, answer)
+            problem = problem or _merge_problem(encode, thought, answer)
         except Exception as error:  # a template may raise anything
             problem = f"does not render a chat of user and assistant ({short(error)})"
         if problem:
             raise InputError(f"the chat template of tokenizer {loaded.name!r} {problem}: {REMEDY}")
 
 
-def _merged(encode: Callable[..., list[int]], thought: str, answer: str) -> str:
-    """Return why a thought and an answer are not tokenized one by one; empty if they are."""
-    parts = [encode(each, add_special_tokens=False) for each in (thought, answer)]
+def _merge_problem(encode: Callable[..., list[int]], thought: str, answer: str) -> str:
+    """Return a message if a token spans the end of a thought and an answer; empty if none does."""
+    parts = [encode(text, add_special_tokens=False) for text in (thought, answer)]
     whole = encode(thought + answer, add_special_tokens=False)
     return "" if whole == parts[0] + parts[1] else "has tokens that merge after a thought"
 
@@ -67,57 +71,78 @@ def _merged(encode: Callable[..., list[int]], thought: str, answer: str) -> str:
 def _problem(
     tokenizer: Tokenizer, before: list[Message], answer: str, begin: str, *, is_own: bool
 ) -> str:
-    """Return why a chat is not its turns one by one; empty if it is."""
+    """Return how a test chat differs in whole and turn by turn, for a message; empty if not at all.
+
+    The chat has the same question and answer twice. Its text is cut into the first question (with
+    what is before it), the first answer, the second question and the second answer.
+
+    Args:
+        tokenizer: the tokenizer, with its chat template.
+        before: the messages before the first question: a system message, or none.
+        answer: the content of the answers.
+        begin: what the template writes before each answer, which belongs to the answer.
+        is_own: whether the template is the tokenizer's own, out of which the trainer reads slots.
+    """
     assert tokenizer.split_chats is not None, "it was given its chat template before"
     assert tokenizer.render_chats is not None
     assert tokenizer.mark_chats is not None
     turn: list[Message] = [_ASKED, {"role": "assistant", "content": answer}]
-    chat, first = [*before, *turn, *turn], len(before) + 1
-    ended = [chat[: first + 1], chat]
+    chat, n_asked = [*before, *turn, *turn], len(before) + 1
+    chats = [chat[: n_asked + 1], chat]  # up to the first answer, and up to the second
+    # The texts up to each question, with what introduces its answer.
     if is_own:
-        # What begins an answer is its generation prompt; a template that was passed has marks.
-        asked = [
+        # An answer is introduced by the generation prompt.
+        asked_texts = [
             text
             for text, _ in tokenizer.split_chats(
-                [(each, NO_INPUTS, len(each) - 1) for each in ended]
+                [(messages, NO_INPUTS, len(messages) - 1) for messages in chats]
             )
         ]
     else:
+        # A template that was passed need have no generation prompt: the text before a made-up
+        # answer is what introduces it.
         marker = "zqxj"
-        open_ended = [[*each[:-1], {**turn[1], "content": marker}] for each in ended]
-        asked = [
+        marked_chats = [[*messages[:-1], {**turn[1], "content": marker}] for messages in chats]
+        asked_texts = [
             text.rpartition(marker)[0].removesuffix(begin)
-            for text in tokenizer.render_chats([(each, NO_INPUTS) for each in open_ended])
+            for text in tokenizer.render_chats([(messages, NO_INPUTS) for messages in marked_chats])
         ]
-    texts = tokenizer.render_chats([(each, NO_INPUTS) for each in ended])
-    edges = [asked[0], texts[0], asked[1], texts[1]]
-    if not all(longer.startswith(shorter) for shorter, longer in pairwise(edges)):
+    texts = tokenizer.render_chats([(messages, NO_INPUTS) for messages in chats])
+    # Four texts, each of which must begin with the one before it.
+    beginnings = [asked_texts[0], texts[0], asked_texts[1], texts[1]]
+    if not all(longer.startswith(shorter) for shorter, longer in pairwise(beginnings)):
         return "renders a turn differently where others follow"
-    pieces = [edges[0], *(longer[len(shorter) :] for shorter, longer in pairwise(edges))]
+    # Questions are pieces[0] and pieces[2], answers pieces[1] and pieces[3].
+    pieces = [beginnings[0], *(longer[len(shorter) :] for shorter, longer in pairwise(beginnings))]
     if pieces[1] != pieces[3] or (is_own and not pieces[0].endswith(pieces[2])):
         return "renders the first turn in another way than the next"
-    if is_own and "<think>" in pieces[1]:
+    if is_own and "<think>" in pieces[1]:  # LLaMA-Factory removes it from its slot
         return "adds thoughts to answers"
     encode = tokenizer.encoder.as_transformers().encode
-    counts = [len(encode(each, add_special_tokens=False)) for each in pieces]
+    counts = [len(encode(piece, add_special_tokens=False)) for piece in pieces]
     if is_own:
-        # What stands before the first question is tokenized by itself, too.
+        # What is before the first question is tokenized by itself, too.
         start = pieces[0].removesuffix(pieces[2])
         if before and tokenizer.render_chats([(before, NO_INPUTS)]) != [start]:
             return "renders a system message differently where others follow"
         counts[0] = len(encode(start, add_special_tokens=False)) + counts[2]
-    expected = b"".join(bytes([i % 2]) * size for i, size in enumerate(counts))
-    if tokenizer.mark_chats([(chat, NO_INPUTS)], tokenizer.encoder.locate) != [expected]:
+    # Turn by turn, the mask of the chat has 0 for tokens of questions and 1 for those of answers.
+    expected_mask = b"".join(bytes([i % 2]) * size for i, size in enumerate(counts))
+    if tokenizer.mark_chats([(chat, NO_INPUTS)], tokenizer.encoder.locate) != [expected_mask]:
         return "has marks, or tokens that merge, where an answer begins or ends"
     return ""
 
 
 _HOLE = "{{content}}"
+"""What LLaMA-Factory renders in place of a content, to find out what the template writes around it.
+"""
 
 
 def check_slots(name: str | None) -> None:
-    """Raise InputError if LLaMA-Factory, which renders a chat with slots that it reads out of the
-    tokenizer's own chat template, gets another text than the template renders.
+    """Raise InputError if LLaMA-Factory would render chats in another way than the chat template.
+
+    It does not render chats with the tokenizer's own template, but with slots that it reads out of
+    it: the texts around contents.
 
     Source: `parse_template` in src/llamafactory/data/template.py of LLaMA-Factory 0.9.5.
 
@@ -125,12 +150,13 @@ def check_slots(name: str | None) -> None:
         name: the tokenizer, as `profile` takes it.
     """
     loaded = load_tokenizer(BUILTIN if name is None else name)
-    own = loaded.encoder.as_transformers()
+    with_template = loaded.encoder.as_transformers()
     try:
-        slots = _Slots(own)
+        slots = _Slots(with_template)
+        # Without and with a system message; spaces, because a template may strip contents.
         chats = (["", " a ", " b ", " c ", " d "], [" s ", " a ", " b ", " c ", " d "])
-        agree = all(slots.join(chat) == _rendered(own, chat) for chat in chats)
-    except Exception:  # a template may raise anything, which check_turns says
+        agree = all(slots.render(chat) == _render(with_template, chat) for chat in chats)
+    except Exception:  # a template may raise anything; check_turns, which comes next, reports it
         return
     if not agree:
         raise InputError(
@@ -140,43 +166,64 @@ def check_slots(name: str | None) -> None:
 
 
 class _Slots:
-    """The texts around the contents of messages, as LLaMA-Factory finds them."""
+    """The texts around the contents of messages, as LLaMA-Factory finds them.
+
+    A slot is the text of a message with a hole, `_HOLE`, in place of its content.
+    """
 
     def __init__(self, tokenizer: Any) -> None:
-        """Render messages of a hole, and subtract what stands before them."""
+        """Render chats of holes, and take the slot of each message out of their texts."""
+        # What the tokenizer writes before every text, such as a token that begins a sequence.
         self._prefix = str(tokenizer.decode(tokenizer.encode("")))
         start = len(self._prefix)
-        self._system = _rendered(tokenizer, [_HOLE])[start:]
-        asked = _rendered(tokenizer, ["", _HOLE], prompt=True)
+        self._system = _render(tokenizer, [_HOLE])[start:]
+        asked = _render(tokenizer, ["", _HOLE], prompt=True)
         empty = [{"role": "system", "content": ""}, {"role": "user", "content": _HOLE}]
         without = tokenizer.apply_chat_template(empty, tokenize=False, add_generation_prompt=True)
-        answered = _rendered(tokenizer, ["", _HOLE, _HOLE])[len(asked) :]
+        answered = _render(tokenizer, ["", _HOLE, _HOLE])[len(asked) :]
         self._user, without = asked[start:], without[start:]
-        self._default = ""
+        # A template may write a system message of its own where a chat has none. Then the text is
+        # longer than with an empty system message, and the difference is its content.
+        self._default_system = ""
         if len(self._user) > len(without):
-            self._default = self._system.replace(_HOLE, _added(without, self._user), 1)
-            self._user = self._user[len(self._default) :]
-        thoughtless = answered.replace("<think>", "").replace("</think>", "")
-        self._answer = thoughtless.lstrip("\n")
+            self._default_system = self._system.replace(_HOLE, _difference(without, self._user), 1)
+            self._user = self._user[len(self._default_system) :]
+        without_tags = answered.replace("<think>", "").replace("</think>", "")
+        self._answer = without_tags.lstrip("\n")
 
-    def join(self, contents: list[str]) -> str:
-        """Return a chat: the contents of its system message, or an empty one, and of its turns."""
-        said, *turns = contents
-        first = self._system.replace(_HOLE, said, 1) if said else self._default
+    def render(self, contents: list[str]) -> str:
+        """Return the text of a chat, given the contents of its system message and of its turns.
+
+        An empty first content stands for a chat without a system message.
+        """
+        content, *turns = contents
+        system = self._system.replace(_HOLE, content, 1) if content else self._default_system
         slots = [self._user, self._answer] * (len(turns) // 2)
-        filled = [slot.replace(_HOLE, each, 1) for slot, each in zip(slots, turns, strict=True)]
-        return self._prefix + first + "".join(filled)
+        filled = [slot.replace(_HOLE, text, 1) for slot, text in zip(slots, turns, strict=True)]
+        return self._prefix + system + "".join(filled)
 
 
-def _rendered(tokenizer: Any, contents: list[str], prompt: bool = False) -> str:
-    """Return a chat of system, user, assistant, user and assistant; empty contents are left out."""
+def _render(tokenizer: Any, contents: list[str], prompt: bool = False) -> str:
+    """Return the text of a chat by the tokenizer's chat template.
+
+    Args:
+        tokenizer: a transformers tokenizer.
+        contents: the contents of a system message, a question, an answer, a question and an answer,
+            or of the first of these; a message with an empty content is left out.
+        prompt: whether a generation prompt is added.
+    """
     roles = ("system", "user", "assistant", "user", "assistant")
     pairs = zip(roles, contents, strict=False)
-    chat = [{"role": role, "content": each} for role, each in pairs if each]
+    chat = [{"role": role, "content": content} for role, content in pairs if content]
     return str(tokenizer.apply_chat_template(chat, tokenize=False, add_generation_prompt=prompt))
 
 
-def _added(short: str, long: str) -> str:
-    """Return the characters of a text between those that a shorter one has in the same sequence."""
+def _difference(short: str, long: str) -> str:
+    """Return the characters that a long text has between those of a short one.
+
+    `ad` and `abcd` -> `bc`. It is `find_diff` of LLaMA-Factory.
+    """
     rest = iter(long)
-    return "".join("".join(takewhile(each.__ne__, rest)) for each in short)
+    # For each character of the short text, takewhile yields what comes before it in the long one,
+    # and drops the character itself.
+    return "".join("".join(takewhile(char.__ne__, rest)) for char in short)
