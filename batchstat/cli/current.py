@@ -102,7 +102,9 @@ def current_of(inputs: "Inputs", profile: "Profile") -> "Trained":
         if key in inputs.values and inputs.values[key].origin not in origins
     }
     if inputs.observed is not None:
-        return current.of_recording(inputs.observed, overriding).warned(inputs.observed.warnings)
+        return current.current_of_recording(inputs.observed, overriding).warned(
+            inputs.observed.warnings
+        )
     trained = current.current_of(Trainer(setup=inputs.setup, profile=profile, settings=overriding))
     return trained.warned(_warnings(inputs, trained))
 

@@ -224,9 +224,9 @@ def _current_setup(
 
         return read_setup(current, framework, ignored or ()), None
     if names_recording(current):
-        from batchstat.trainers.preflight.current import recorded
+        from batchstat.trainers.preflight.current import observe_folder
 
-        observed = recorded(local_path(current))
+        observed = observe_folder(local_path(current))
         return observed.setup, observed
     return None, None
 

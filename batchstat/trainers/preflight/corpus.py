@@ -19,6 +19,7 @@ from batchstat.trainers.base.rules import TokenizerRules
 from batchstat.trainers.base.setup import TrainingSetup
 
 _CONTENTS = ("text_column", "prompt_column", "tokens_column", "length_column")
+"""Keywords that choose a content other than chats."""
 _OF_CHATS = (
     "messages_column",
     "assistant_only_loss",
@@ -27,44 +28,50 @@ _OF_CHATS = (
     "chat_template",
     "input_format",
 )
-"""Keywords of a configuration that those for another content replace."""
+"""Keywords of a configuration for chats, which do not count if the user chooses another content."""
 _OF_TEXTS = {"append", "always_append", "min_chars", "tokenizer"}
+"""Keywords that only texts take; some of them also chats and pairs."""
 _WITHOUT_EFFECT = {
     "messages_column": _OF_TEXTS - {"tokenizer"},
     "tokens_column": _OF_TEXTS,
     "length_column": _OF_TEXTS,
     "prompt_column": {"min_chars"},
 }
-"""Keywords of a configuration for texts that have no effect on other contents."""
+"""Keywords of a configuration for texts that have no effect on other contents, by the keyword that
+chooses the content."""
 _OF_PLAIN_TEXT = {"text_column": ("text",)}
-"""The column that lines of plain text have as the datasets library reads them."""
+"""The column into which the datasets library puts the lines of plain text."""
 
 
 def profile_keywords(setup: TrainingSetup, **given: Any) -> dict[str, Any]:
-    """Return the keywords of `batchstat.profile` for the corpus of a configuration.
+    """Return the keywords with which `batchstat.profile` counts the corpus of a configuration as
+    its trainer does.
 
     Args:
         setup: what the configuration means.
-        given: keywords that override it.
+        given: keywords that the user passes, which override the configuration.
 
     Raises:
-        InputError: it names no corpus, one that cannot be read or lacks the trainer's columns, a
-            tokenizer without an end-of-sequence token, or another chat template than the trainer's.
+        InputError: the configuration names no corpus, or one that cannot be read, lacks the
+            trainer's columns, or whose tokenizer or chat template are not those of the trainer.
     """
-    others = set(_CONTENTS) & set(given)
+    has_other_content = set(_CONTENTS) & set(given)
     own = {key: value for key, value in setup.corpus.reading.items() if key not in _OF_CHATS}
-    keywords: dict[str, Any] = {**(own if others else setup.corpus.reading), **given}
+    keywords: dict[str, Any] = {**(own if has_other_content else setup.corpus.reading), **given}
     if not keywords.get("corpus"):
         raise InputError(setup.no_corpus)
-    if "corpus" not in given:
+    if "corpus" not in given:  # its message says that the configuration names the file
         check_files(setup, keywords["corpus"])
     if isinstance(keywords["corpus"], str | Path):
         keywords["corpus"] = (keywords["corpus"],)
+    # The columns of the first file count for all.
     path, columns = keywords["corpus"][0], _named_columns(keywords)
     keywords = {**_columns(setup, path, keywords.get("input_format"), columns), **keywords}
     without_effect = {name for column in keywords for name in _WITHOUT_EFFECT.get(column, ())}
+    # Keywords that the user passes stay: without effect, they are an error of `profile`.
     for name in without_effect - set(given):
         keywords.pop(name, None)
+    # A tokenizer that the user passes is as the trainer has loaded and saved it.
     if "tokenizer" in keywords and "tokenizer" not in given:
         _check_loading(setup, keywords["tokenizer"])
     is_text = not {"messages_column", "tokens_column", "length_column", "append"} & set(keywords)
@@ -72,6 +79,7 @@ def profile_keywords(setup: TrainingSetup, **given: Any) -> dict[str, Any]:
         keywords["append"] = _end_of_sequence(keywords["tokenizer"])
     if "messages_column" in keywords:
         _check_turns(setup, keywords)
+        # Only the trainer's own template ends turns with this token.
         if setup.corpus.loads.eos_token and "chat_template" not in given:
             check_eos(keywords.get("tokenizer") or BUILTIN, setup.corpus.loads.eos_token)
     _check_columns(setup, keywords)
@@ -82,8 +90,8 @@ def profile_keywords(setup: TrainingSetup, **given: Any) -> dict[str, Any]:
 
 
 def _settle_template(setup: TrainingSetup, keywords: dict[str, Any]) -> None:
-    """Remove the chat template of a configuration where there are no chats; else check that the
-    tokenizer has its tokens.
+    """Remove the configuration's chat template from `keywords` if the corpus has no chats, to which
+    `profile` would refuse it; otherwise check that the tokenizer has its tokens.
     """
     if "messages_column" not in keywords and not _has_chat_pairs(keywords):
         keywords.pop("chat_template", None)
@@ -92,13 +100,17 @@ def _settle_template(setup: TrainingSetup, keywords: dict[str, Any]) -> None:
 
 
 def _find_answers(setup: TrainingSetup, keywords: dict[str, Any], given: Mapping[str, Any]) -> None:
-    """Put the template in place with which a trainer finds the answers of chats, if it has one; and
-    name the tokens that end turns where it finds the contents of assistants itself: a template that
-    is passed with marks says what carries loss.
+    """Set in `keywords` how the trainer finds the answers of chats, which alone carry loss: by a
+    chat template that marks them (TRL), or by the token that ends a turn (axolotl).
+
+    Args:
+        setup: what the configuration means.
+        keywords: keywords of `profile`, which are changed.
+        given: the keywords among them that the user passes.
     """
     rules, tokenizer = setup.corpus, keywords.get("tokenizer") or BUILTIN
-    finds_itself = rules.answers_template is not None or rules.turn_ends is not None
-    if not (finds_itself and keywords.get("assistant_only_loss")):
+    has_rule = rules.answers_template is not None or rules.turn_ends is not None
+    if not (has_rule and keywords.get("assistant_only_loss")):
         return
     loaded, template = load_tokenizer(tokenizer), keywords.get("chat_template")
     file = None if template is None else Path(template)
@@ -108,10 +120,11 @@ def _find_answers(setup: TrainingSetup, keywords: dict[str, Any], given: Mapping
             keywords["chat_template"] = marked
     if rules.turn_ends is None:
         return
-    own = loaded.encoder.as_transformers()
-    if given.get("chat_template") and ChatTemplate(own, template_of(loaded, file)).has_marks:
+    counter = loaded.encoder.as_transformers()
+    # A template with marks that the user passes says itself what carries loss.
+    if given.get("chat_template") and ChatTemplate(counter, template_of(loaded, file)).has_marks:
         return
-    eos = str(own.eos_token or "")
+    eos = str(counter.eos_token or "")
     if (set_eos := rules.loads.set_eos_token) not in ("", eos):
         raise InputError(
             f"the trainer makes {set_eos} the eos_token of tokenizer {tokenizer!r}, which has "
@@ -126,7 +139,9 @@ def _find_answers(setup: TrainingSetup, keywords: dict[str, Any], given: Mapping
 
 
 def _check_loading(setup: TrainingSetup, tokenizer: str) -> None:
-    """Raise InputError if a trainer loads another tokenizer than the one that is counted with."""
+    """Raise InputError if a trainer makes another tokenizer of this name than the one that counts:
+    by another class of transformers, or with more tokens.
+    """
     rules = setup.corpus.loads
     if rules.kind != TokenizerRules.kind or rules.options:
         check_class(tokenizer, rules.kind, rules.options)
@@ -135,7 +150,7 @@ def _check_loading(setup: TrainingSetup, tokenizer: str) -> None:
 
 
 def _has_chat_pairs(keywords: Mapping[str, Any]) -> bool:
-    """Whether prompts and completions are chats."""
+    """Return whether the corpus has pairs of prompts and completions that are chats."""
     names = ("prompt_column", "completion_column", "chat_format", "input_format")
     options = CorpusOptions(**{name: keywords[name] for name in names if name in keywords})
     if options.content != "completion":
@@ -144,8 +159,10 @@ def _has_chat_pairs(keywords: Mapping[str, Any]) -> bool:
 
 
 def _check_turns(setup: TrainingSetup, keywords: Mapping[str, Any]) -> None:
-    """Raise InputError if a trainer tokenizes turns of chats otherwise than the whole."""
-    if (rules := setup.corpus.turns) is None:
+    """Raise InputError if a trainer that tokenizes chats turn by turn gets other tokens than the
+    chat template gives for the whole chat.
+    """
+    if (rules := setup.corpus.turns) is None:  # it tokenizes whole chats
         return
     tokenizer, template = keywords.get("tokenizer"), keywords.get("chat_template")
     if template is None and rules.unknown_template:
@@ -157,7 +174,9 @@ def _check_turns(setup: TrainingSetup, keywords: Mapping[str, Any]) -> None:
 
 
 def _check_columns(setup: TrainingSetup, keywords: Mapping[str, Any]) -> None:
-    """Raise InputError if a corpus has a column that changes its samples."""
+    """Raise InputError if a file has a column that makes the trainer treat samples differently than
+    they are read here.
+    """
     named = _named_columns(keywords)
     refused = setup.corpus.refused_columns(CorpusOptions(**named).content)
     refused = {name: why for name, why in refused.items() if name not in named.values()}
@@ -170,47 +189,61 @@ def _check_columns(setup: TrainingSetup, keywords: Mapping[str, Any]) -> None:
 def _columns(
     setup: TrainingSetup, path: str, input_format: str | None, named: Mapping[str, Any]
 ) -> Mapping[str, Any]:
-    """Return those of the trainer's columns that a corpus has, or that are named, and how they are
-    read.
+    """Return the keywords of `profile` for the first of the trainer's columns that a file has.
+
+    Args:
+        setup: what the configuration means.
+        path: the file.
+        input_format: its format; None to tell it by its name.
+        named: the columns that the user or the configuration names: they are not looked for, but
+            the trainer may have further keywords for them.
+
+    Raises:
+        InputError: the file has none of the columns, and the trainer cannot do without them.
     """
     if named:
         return next((each for each in setup.corpus.columns if _named_columns(each) == named), {})
+    # Lines of a .txt file are read without the name of a column.
     is_plain_text = (input_format or format_by_name(path)) == "txt"
     if _OF_PLAIN_TEXT in setup.corpus.columns and is_plain_text:
         return {}
     unreadable: Mapping[str, Any] | None = None
     for columns in setup.corpus.columns:
+        # True: the file has them; False: it has them, but cannot be read; None: it lacks them.
         has_them = has_columns(path, CorpusOptions(**{"input_format": input_format, **columns}))
         if has_them:
             return columns
         if has_them is not None and unreadable is None:
             unreadable = columns
     if unreadable is not None:
-        return unreadable  # what is wrong with these is the message
+        return unreadable  # so that counting stops with a message about what is wrong with them
     if setup.corpus.no_columns:
         raise InputError(f"{path} {setup.corpus.no_columns}")
+    # The last ones are the trainer's fallback: counting stops with a message that they are missing.
     return setup.corpus.columns[-1] if setup.corpus.columns else {}
 
 
 def _named_columns(keywords: Mapping[str, Any]) -> dict[str, Any]:
-    """Return those keywords that name columns with content."""
-    return {
-        key: value
-        for key, value in keywords.items()
-        if key.endswith("_column") and key != "label_column"
-    }
+    """Return the keywords that name columns with content: all columns but that of labels."""
+    return {k: v for k, v in keywords.items() if k.endswith("_column") and k != "label_column"}
 
 
 def _appends_eos(setup: TrainingSetup, keywords: Mapping[str, Any]) -> bool:
-    """Whether the texts of a corpus get an end-of-sequence token."""
+    """Return whether the trainer appends the tokenizer's end-of-sequence token to the texts that
+    are counted.
+    """
+    # The built-in tokenizer, which counts if none is named, has no such token.
     if not (setup.corpus.appends_eos and keywords.get("tokenizer")):
         return False
+    # If a file has prompts, completions and also a column of texts, TRL appends it to those texts,
+    # and so not to the completions that are counted.
     is_pair = "completion_column" in keywords
     names = column_names(keywords["corpus"][0], keywords.get("input_format")) if is_pair else ()
     return setup.corpus.eos_column not in names
 
 
 def _end_of_sequence(tokenizer: str) -> str:
+    """Return the tokenizer's end-of-sequence token. Raises InputError if it has none."""
     token = load_tokenizer(tokenizer).encoder.as_transformers().eos_token
     if not token:
         raise InputError(

@@ -23,9 +23,9 @@ class CurrentSetup(Trained):
     """What a trainer's configuration, its object, a loader or a recording trains on.
 
     Attributes:
-        samples: what it keeps of the corpus.
-        row: its strategy, or a name and its batches.
-        trainer: what its keys can change.
+        samples: what the trainer keeps of the corpus, with what it drops and holds out.
+        row: the strategy, or a name and batches.
+        trainer: the trainer, whose keys can be changed.
     """
 
     samples: TrainedSamples
@@ -34,17 +34,19 @@ class CurrentSetup(Trained):
 
 
 def current_of(trainer: Trainer) -> CurrentSetup:
-    """Return what a trainer trains on.
+    """Return what a trainer trains on: the samples that it keeps, settings, and a strategy or
+    batches.
 
     Raises:
         OptionError: settings that contradict each other.
-        InputError: it keeps no sample.
+        InputError: the trainer keeps no sample.
     """
     observed = trainer.observed
-    unmarked = ALL_TRAINED if observed is None else WITHOUT_LABELS
-    samples, wanted = as_trained(trainer.setup, trainer.profile, trainer.settings, unmarked)
+    all_trained = ALL_TRAINED if observed is None else WITHOUT_LABELS
+    samples, wanted = as_trained(trainer.setup, trainer.profile, trainer.settings, all_trained)
     row: ParsedRow = trainer.setup.batching.strategy
     if observed is not None and observed.batches is not None:
+        # The batches that were seen, not those that a strategy would make.
         row = (observed.kind, observed.batches)
     return CurrentSetup(
         lengths=samples.profile,
@@ -52,20 +54,26 @@ def current_of(trainer: Trainer) -> CurrentSetup:
         settings=wanted,
         row=row,
         trainer=trainer,
-        # Which samples meet decides two widths then, of which a strategy plans one.
+        # A batch of an encoder and a decoder has two widths, of which a strategy plans one: no
+        # strategy can be compared with it.
         strategies=() if observed is not None and observed.has_decoder else None,
     )
 
 
 _DECIDED = ("world_size", "gradient_accumulation_steps", "max_length", "overflow")
-"""Settings that are those of a recording."""
+"""Settings that are facts of a recording, and cannot be changed afterwards."""
 
 
-def of_recording(observed: Observed, settings: Mapping[str, Any]) -> CurrentSetup:
-    """Return what a recording trains on; `settings` are of the rows that it is compared with.
+def current_of_recording(observed: Observed, settings: Mapping[str, Any]) -> CurrentSetup:
+    """Return what a recorded run trained on.
+
+    Args:
+        observed: the run.
+        settings: fields of `batchstat.Settings`, which the strategies get that it is compared with.
 
     Raises:
-        OptionError: a setting that the recording decides, or settings that contradict each other.
+        OptionError: another value for a setting that the recording decides, or settings that
+            contradict each other.
     """
     setup, profile = observed.setup, observed.profile
     decided = vars(Settings(**{**setup.batching.settings, **observed.settings}))
@@ -79,13 +87,14 @@ def of_recording(observed: Observed, settings: Mapping[str, Any]) -> CurrentSetu
     return current_of(Trainer(setup=setup, profile=profile, settings=wanted, observed=observed))
 
 
-def recorded(folder: Path) -> Observed:
-    """Return what was recorded in a folder, under whose name its samples are shown.
+def observe_folder(folder: Path) -> Observed:
+    """Return what the run trained on that was recorded in a folder.
 
     Raises:
         InputError: a folder without a recording, or a recording that cannot be described.
     """
     observed = observe_recording(read_recording(folder), {})
+    # Its samples are in no file: reports show the name of the folder in place of one.
     corpus = observed.profile.corpus
     source = replace(corpus.sources[0], path=folder.as_posix())
     return replace(

@@ -17,24 +17,34 @@ def device_of(
     model: CostModel | None = None,
     settings: Settings | None = None,
 ) -> Device | None:
-    """Return what `as_device` returns, for a configuration that trains as it was measured.
+    """Return the device that a configuration trains on, after a check that the device was measured
+    in the way in which the configuration trains.
+
+    Args:
+        setup: what the configuration means.
+        calibration: measurements of the device, or their file; None for no device.
+        cost_per_hour: cost of one such device.
+        model: the transformer whose compute is estimated, as `as_device` takes it.
+        settings: the settings of the training, as `as_device` takes them.
 
     Raises:
-        InputError: a calibration of another dtype or gradient checkpointing.
+        InputError: the calibration is of another dtype or gradient checkpointing.
     """
     device = as_device(calibration, cost_per_hour, model, settings)
+    # Measurements of the user's own function, or of a recorded run, do not say how it trained.
     if device is None or not device.calibration.setup.is_described:
         return device
-    own, named = device.calibration.setup, device.file or "the calibration"
+    calibrated, shown_name = device.calibration.setup, device.file or "the calibration"
     pairs = {
-        "dtype": (own.dtype, setup.dtype),
-        "gradient_checkpointing": (own.gradient_checkpointing, setup.gradient_checkpointing),
+        "dtype": (calibrated.dtype, setup.dtype),
+        "gradient_checkpointing": (calibrated.gradient_checkpointing, setup.gradient_checkpointing),
     }
     for name, (measured, trained) in pairs.items():
+        # None: the configuration does not say it, and the trainer's default is not known here.
         if trained is not None and trained != measured:
-            words = [str(each).lower() for each in (measured, trained)]
+            words = [str(value).lower() for value in (measured, trained)]
             raise InputError(
-                f"{named} was measured with {name}={words[0]}, but {setup.path.as_posix()} "
+                f"{shown_name} was measured with {name}={words[0]}, but {setup.path.as_posix()} "
                 f"trains with {name}={words[1]}: run batchstat calibrate with it"
             )
     return device

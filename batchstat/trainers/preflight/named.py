@@ -1,4 +1,4 @@
-"""What is trained today, by the name of the current setup."""
+"""What is trained today: a strategy, a configuration or a recording, as `current` names it."""
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -25,17 +25,17 @@ def trained_today(
     trainer: Trainer | None = None,
     ignore_keys: Sequence[str] = (),
 ) -> Trained:
-    """Return what is trained on a corpus.
+    """Return what is trained today: samples, settings, and a strategy or batches.
 
     Args:
         current: the current setup: a strategy, or a name and batches; a trainer's configuration, or
             the folder of a recording.
-        lengths: the corpus: a profile, or (n,) tokens per sample; None for the one that a
+        lengths: the corpus: a profile, or (n,) tokens per sample; None for the corpus that a
             configuration names, and for a recording, which has its own samples.
         settings: fields of `batchstat.Settings`, which override those of a configuration.
-        trainer: the trainer that `current` is of, where that is known, and lengths and settings are
-            already those that it trains with.
-        ignore_keys: keys of a configuration that decide nothing, beside those that are known.
+        trainer: the trainer that `current` is of, if the caller has read it: lengths and settings
+            are then already those that it trains with, and `current` is not read again.
+        ignore_keys: further keys of a configuration that decide nothing.
 
     Raises:
         OptionError: no samples; lengths beside a recording, or without their corpus beside a
@@ -52,9 +52,9 @@ def trained_today(
                 raise OptionError(
                     f"{current}: a recording brings its own samples: leave lengths out"
                 )
-            from batchstat.trainers.preflight.current import of_recording, recorded
+            from batchstat.trainers.preflight.current import current_of_recording, observe_folder
 
-            return of_recording(recorded(local_path(current)), settings)
+            return current_of_recording(observe_folder(local_path(current)), settings)
     if lengths is None:
         raise OptionError(
             "no samples: pass a profile or lengths, or a trainer's configuration or a recording as "
@@ -64,12 +64,12 @@ def trained_today(
     return Trained(lengths=lengths, settings=Settings(**settings), row=row, trainer=trainer)
 
 
-def setup_warnings(now: "CurrentSetup") -> list[str]:
-    """Return what a report has to say of a configuration, by which a corpus is trained on."""
-    setup, samples = now.trainer.setup, len(now.trainer.profile)
-    config, left_out = setup.path.as_posix(), samples - len(now.samples.profile)
+def setup_warnings(current: "CurrentSetup") -> list[str]:
+    """Return the warnings of a report whose current setup is a trainer's configuration."""
+    setup, samples = current.trainer.setup, len(current.trainer.profile)
+    config, left_out = setup.path.as_posix(), samples - len(current.samples.profile)
     warnings = [f"{config}: {setup.assumption}"] if setup.assumption else []
-    warnings += now.samples.warnings
+    warnings += current.samples.warnings
     if left_out:
         warnings.append(
             f"{config} leaves out {left_out:,} of {samples:,} samples: batchstat preflight says why"
@@ -80,7 +80,8 @@ def setup_warnings(now: "CurrentSetup") -> list[str]:
 def _of_configuration(
     current: str | Path, lengths: object, settings: Mapping[str, Any], ignore_keys: Sequence[str]
 ) -> Trained:
-    # What trainers do to a corpus loads its readers, which most comparisons do not need.
+    """Return what a trainer's configuration trains on; arguments as in `trained_today`."""
+    # Imported here, since it loads the readers of corpora, which most comparisons do not need.
     from batchstat.profiling.build import profile
     from batchstat.trainers.base.files import read_setup
     from batchstat.trainers.preflight.corpus import profile_keywords
@@ -91,5 +92,5 @@ def _of_configuration(
     setup = read_setup(current, ignore_keys=ignore_keys)
     if lengths is None:
         lengths = profile(**profile_keywords(setup))
-    found = current_of(Trainer(setup=setup, profile=lengths, settings=settings))
-    return found.warned(setup_warnings(found))
+    today = current_of(Trainer(setup=setup, profile=lengths, settings=settings))
+    return today.warned(setup_warnings(today))

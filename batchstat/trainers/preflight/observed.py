@@ -45,9 +45,11 @@ _PAD_LESS = "pad to the longest row of a batch, where you tokenize or collate"
 WITHOUT_LABELS = (
     "no labels of tokens were seen: all but the first token of a sample count as trained"
 )
-"""What is said where neither the data set nor its batches have labels that stay the same."""
+"""The warning where neither the data set nor its batches have labels of tokens that stay the same
+in each epoch."""
 WITHOUT_COUNT = "axolotl"
-"""The loss of a Trainer whose model is not given the number of trained tokens."""
+"""The loss of a Trainer whose model is not given the number of trained tokens in the step: a mean
+of each batch, averaged over the batches of the step, as in axolotl."""
 
 LOADER = TrainingSetup(
     framework="loader",
@@ -58,29 +60,31 @@ LOADER = TrainingSetup(
     batching=Batching(strategy=StrategySpec.of("static")),
     schedule=Schedule(epochs=1),
 )
+"""The setup of a loader, of which no configuration is known."""
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Observed:
-    """What a trainer's object or a loader trains on.
+    """What a trainer's object, a loader or a recorded run trains on.
 
     Attributes:
-        kind: the class of the object.
+        kind: the class of the object, or the program that was recorded.
         setup: what its arguments mean.
         profile: the samples as they are trained on.
         settings: the settings of the training.
-        batches: the batches, where they are not those that the strategy of the setup makes.
-        trainer: the trainer's object; None for a loader.
-        rows: the rows of its data set; None where its own loader was read.
-        loader: how its batches were read; None where its data set was.
-        padded: what is padded before rows are batched, in words; empty where nothing is.
-        repair: what takes that padding out; empty where nothing is known to.
-        unpadded: the strategy that makes the same batches then; None where there is none.
-        without_padding: the samples without padding that counts as real; None where there is none.
-        warnings: caveats of the report.
-        rank: of a loader, whose sampler may know it.
-        run: what a recording says beside its batches; None without one.
-        times: what its batches took; None where nothing was recorded or that cannot be told.
+        batches: the batches; None if they are those that the strategy of the setup makes.
+        trainer: what the trainer's object says of itself; None for a loader.
+        rows: the rows of the trainer's data set; None if batches were read instead.
+        loader: how batches were read; None if the data set was read instead.
+        padded: what is padded before rows are batched, in words; empty if nothing is.
+        repair: what the user can do to take that padding out; empty if that is not known.
+        unpadded: the strategy that makes the same batches without that padding; None if none does.
+        without_padding: the samples without padding that the attention mask calls real; None if
+            there is no such padding.
+        warnings: warnings of the report.
+        rank: rank of this process, as the sampler of a loader may know it; else 0.
+        run: what a recording says beside its batches; None without a recording.
+        times: what its batches took; None without a recording, or if its times cannot be used.
     """
 
     kind: str
@@ -102,14 +106,14 @@ class Observed:
 
     @property
     def is_main(self) -> bool:
-        """Whether this process speaks for all ranks."""
+        """Whether this process is the one that prints the report for all ranks."""
         if self.trainer is None:
             return self.rank == 0
         return self.trainer.is_main
 
     @property
     def has_token_labels(self) -> bool:
-        """Whether labels are of tokens; those that are drawn again in each batch are."""
+        """Whether labels say which tokens are trained; a collator may draw these in each batch."""
         collating = None if self.trainer is None else self.trainer.collating
         is_random = collating is not None and collating.labels == "random"
         return self.profile.trained is not None or is_random
@@ -130,16 +134,16 @@ class Observed:
 def observe(
     target: Any, settings: Mapping[str, Any], steps: int | None, pad_token_id: int | None
 ) -> Observed:
-    """Return what an object trains on.
+    """Return what an object trains on, without training.
 
     Args:
-        target: a Trainer of transformers or of a subclass, or a loader.
-        settings: fields of `batchstat.Settings` that override it.
-        steps: how many steps of its own loader to read; by default an epoch.
-        pad_token_id: what pads the batches of its loader, where no mask says so.
+        target: a Trainer of transformers or of a subclass, or a loader of batches.
+        settings: fields of `batchstat.Settings` that override those of the object.
+        steps: how many steps to read of a loader; by default an epoch.
+        pad_token_id: the token id that pads batches of a loader without a mask.
 
     Raises:
-        InputError: something else, no batch, or an environment that is too old.
+        InputError: another object, no batch, or a version of a library that is too old.
     """
     if is_trainer(target):
         check_versions()
@@ -150,6 +154,7 @@ def observe(
             "batches: pass the file, the object or the DataLoader"
         )
     kind, wanted = type(target).__name__, Settings(**settings)
+    # How many batches to read; None for all. Ranks get them in turn.
     limit = steps and steps * wanted.gradient_accumulation_steps * wanted.world_size
     with unchanged_random_state(target):
         batches = collated_batches(kind, target, limit=limit, pad_token_id=pad_token_id)
@@ -158,7 +163,8 @@ def observe(
         kind=kind,
         setup=replace(LOADER, path=Path(kind)),
         settings={"loss": UNKNOWN, **settings},
-        warnings=_of_part(steps),
+        warnings=_part_warnings(steps),
+        # A DistributedSampler has it.
         rank=getattr(getattr(target, "sampler", None), "rank", 0),
     )
 
@@ -166,20 +172,23 @@ def observe(
 def _of_trainer(
     target: Any, settings: Mapping[str, Any], steps: int | None, pad_token_id: int | None
 ) -> Observed:
+    """Return what a Trainer trains on: the rows of its data set, batched by its arguments; or, if
+    the user's own code batches them, what its loader yields. Arguments as in `observe`.
+    """
     trainer = read_trainer(target)
     setup = setup_of_trainer(trainer)
-    own: dict[str, Any] = {**settings}
-    own.setdefault("world_size", trainer.world_size)
-    # Batches of a data set that is packed already have no size in the strategy.
-    own.setdefault("batch_size", setup.config.values()["per_device_train_batch_size"])
+    merged: dict[str, Any] = {**settings}
+    merged.setdefault("world_size", trainer.world_size)
+    # The strategy for a data set that is packed already has no batch size: take the argument.
+    merged.setdefault("batch_size", setup.config.values()["per_device_train_batch_size"])
     if trainer.own_loss:
-        own.setdefault("loss", UNKNOWN)
+        merged.setdefault("loss", UNKNOWN)
     elif not trainer.takes_count:
-        own.setdefault("loss", WITHOUT_COUNT)
+        merged.setdefault("loss", WITHOUT_COUNT)
     if trainer.rows is not None:
-        return _of_rows(trainer, trainer.rows, setup, own)
-    accumulation = {**setup.batching.settings, **own}.get("gradient_accumulation_steps", 1)
-    # A stream may have no end, and a Trainer takes one only with a number of steps.
+        return _of_rows(trainer, trainer.rows, setup, merged)
+    accumulation = {**setup.batching.settings, **merged}.get("gradient_accumulation_steps", 1)
+    # A stream may have no end: a Trainer trains on one only with max_steps, which ends it here.
     most_steps = setup.schedule.max_steps if steps is None else steps
     with unchanged_random_state():
         loader = target.get_train_dataloader()
@@ -191,18 +200,17 @@ def _of_trainer(
                 pad_token_id=pad_token_id,
                 has_decoder=trainer.has_decoder,
             )
-    warnings = [*_of_part(steps)]
-    if own["world_size"] > 1:
+    warnings = [*_part_warnings(steps)]
+    if (ranks := merged["world_size"]) > 1:
         warnings.append(
-            f"the loader of one rank was read: {own['world_size']} train, each with batches of its "
-            "own"
+            f"the loader of one rank was read: {ranks} train, each with batches of its own"
         )
-    own |= {"world_size": 1, "max_length": int(collated.samples.lengths.max())}
+    merged |= {"world_size": 1, "max_length": int(collated.samples.lengths.max())}
     return of_batches(
         collated,
         kind=trainer.kind,
         setup=setup,
-        settings=own,
+        settings=merged,
         trainer=trainer,
         warnings=tuple(warnings),
     )
@@ -211,21 +219,24 @@ def _of_trainer(
 def of_batches(
     collated: CollatedBatches, *, setup: TrainingSetup, settings: Mapping[str, Any], **known: Any
 ) -> Observed:
-    """Return what the batches of a loader are; `known` are other attributes of `Observed`."""
-    own = {"order": "file", **settings}  # the samples are in the sequence of the batches
+    """Return what is known of a training whose batches were read; `known` are other attributes of
+    `Observed`.
+    """
+    settings = {"order": "file", **settings}  # the samples are in the sequence of the batches
     batches, unpadded = collated.batches, None
     sizes = np.diff(batches.batch_offsets)
-    # The same batches with less padding, where each row is padded to one width.
+    # If every row is padded to the same width, the strategy `static` makes these batches with less
+    # padding. The last batch may be short.
     is_one_size = bool((sizes[:-1] == sizes[0]).all()) and sizes[-1] <= sizes[0]
     if collated.constant_width is not None and is_one_size:
         unpadded = StrategySpec.of("static", batch_size=int(sizes[0]))
-        wanted = Settings(**{**setup.batching.settings, **own})
+        wanted = Settings(**{**setup.batching.settings, **settings})
         origin = unpadded.request(PlanInputs(collated.samples, None).resolve(wanted))
         batches = replace(batches, origin=origin)
     return Observed(
         setup=setup,
         profile=_profile(collated.samples.lengths, collated.samples.trained),
-        settings=own,
+        settings=settings,
         batches=batches,
         loader=collated.facts,
         padded=_width(collated),
@@ -236,68 +247,71 @@ def of_batches(
 
 
 def setup_of_trainer(trainer: TrainerObject) -> TrainingSetup:
-    """Return what the arguments of a Trainer mean; those that no rule knows decide nothing that is
-    not seen in its data set or its batches.
+    """Return what the arguments of a Trainer mean, without those that no rule knows: what they
+    decide is seen in the data set or the batches.
     """
     known = CONFIGURATIONS[trainer.framework].knows
-    given = {
+    known_arguments = {
         key: value
         for key, value in trainer.arguments.items()
-        if known(key) and value is not None  # an argument that is not used
+        if known(key) and value is not None  # None is an argument that is not used
     }
-    setup = setup_of(given, trainer.framework, Path(trainer.arguments_class))
-    # Samples are prepared: truncated, dropped and shuffled already. Its arguments are those of its
-    # own version, whatever keys that has.
+    setup = setup_of(known_arguments, trainer.framework, Path(trainer.arguments_class))
+    # The Trainer has truncated, dropped and shuffled samples already. Warnings about keys of other
+    # versions do not apply: its arguments are those of its own version.
     return replace(setup.with_batching(prepare=keep_all), warnings=())
 
 
-def _of_part(steps: int | None) -> tuple[str, ...]:
+def _part_warnings(steps: int | None) -> tuple[str, ...]:
+    """Return the warning that only some steps of a loader were read; nothing for a whole epoch."""
     if steps is None:
         return ()
     return (f"{counted(steps, 'step')} read: what an epoch has and loses is of these alone",)
 
 
-def _width(found: CollatedBatches) -> str:
-    """Return in words how wide rows are, where that does not follow from their samples."""
-    if (both := found.facts.widths) is not None:
-        most = both.max(axis=0)
-        is_same = len(both) > 1 and bool((both == most).all())
+def _width(collated: CollatedBatches) -> str:
+    """Return, in words, a width to which rows are padded whatever their batch needs, or the widths
+    of an encoder and a decoder; else an empty text.
+    """
+    if (both := collated.facts.widths) is not None:  # (n_batches, 2) of encoder and decoder
+        widest = both.max(axis=0)
+        is_same = len(both) > 1 and bool((both == widest).all())
         how = "every row is padded to" if is_same else "rows are padded to at most"
-        return f"{how} {most[0]:,} in the encoder and {most[1]:,} in the decoder"
-    width = found.constant_width
+        return f"{how} {widest[0]:,} in the encoder and {widest[1]:,} in the decoder"
+    width = collated.constant_width
     return "" if width is None else f"every row is padded to {width:,}"
 
 
 def _profile(lengths: Ints, trained: TokenRanges | None) -> Profile:
-    """Return the profile of samples that a trainer has tokenized."""
+    """Return the profile of samples that a trainer has tokenized; `trained` None if unknown."""
     import pandas as pd
 
-    found = count(pd.DataFrame({"tokens": lengths}), length_column="tokens")
-    return found if trained is None else replace(found, kinds={"trained": trained})
+    samples = count(pd.DataFrame({"tokens": lengths}), length_column="tokens")
+    return samples if trained is None else replace(samples, kinds={"trained": trained})
 
 
 def _of_rows(
-    trainer: TrainerObject, rows: PreparedRows, setup: TrainingSetup, own: Mapping[str, Any]
+    trainer: TrainerObject, rows: PreparedRows, setup: TrainingSetup, settings: Mapping[str, Any]
 ) -> Observed:
-    """Return what a prepared data set is: its own batches where rows are padded or packed before
-    they are batched, else those of the strategy.
+    """Return what a Trainer trains on whose data set was read: with batches, if rows are padded or
+    packed before they are batched; otherwise the strategy makes them from the lengths alone.
     """
     trained = None if rows.trained is None else TokenRanges.of_counts(rows.trained)
     collating = trainer.collating
-    assert collating is not None
+    assert collating is not None, "without a known collator, batches are read instead"
     if collating.multiple > 1:
         padded_as = {"pad_to_multiple_of": collating.multiple}
         setup = setup.with_batching(settings={**setup.batching.settings, **padded_as})
     batches = None
     if rows.padded_tokens or trainer.packs or collating.width is not None:
-        settings = Settings(**{**setup.batching.settings, **own})
-        batches = batches_of_rows(rows, collating, setup.batching.strategy, settings)
+        wanted = Settings(**{**setup.batching.settings, **settings})
+        batches = batches_of_rows(rows, collating, setup.batching.strategy, wanted)
     padded, repair = padding_before_batching(rows, collating)
     return Observed(
         kind=trainer.kind,
         setup=setup,
         profile=_profile(rows.lengths, trained),
-        settings=own,
+        settings=settings,
         batches=batches,
         trainer=trainer,
         rows=rows,

@@ -23,11 +23,11 @@ from batchstat.trainers.preflight.observed import (
 
 
 def observe_recording(recording: Recording, settings: Mapping[str, Any]) -> Observed:
-    """Return what a recorded command trained on: the first epoch of it.
+    """Return what a recorded command trained on in its first epoch.
 
     Args:
         recording: what its processes have written.
-        settings: fields of `batchstat.Settings` that override it.
+        settings: fields of `batchstat.Settings` that override those of the recording.
 
     Raises:
         InputError: nothing was recorded, ranks whose steps differ, or batches that cannot be
@@ -36,7 +36,7 @@ def observe_recording(recording: Recording, settings: Mapping[str, Any]) -> Obse
     batches = batches_of(recording)
     first = recording.ranks[0]
     name = str(first.begun["program"]) or "a command"
-    if names_strategy(name):
+    if names_strategy(name):  # a script static.py: in a comparison, its row needs another name
         name = f"{name} (run)"
     trainer = None if first.trainer is None else trainer_of(first.trainer)
     setup = replace(LOADER, path=Path(name)) if trainer is None else setup_of_trainer(trainer)
@@ -54,33 +54,34 @@ def observe_recording(recording: Recording, settings: Mapping[str, Any]) -> Obse
         setup=setup,
         settings={**own, **settings},
         trainer=trainer,
-        warnings=tuple(_of_recording(recording, batches)),
+        warnings=tuple(_warnings(recording, batches)),
         run=run_facts(recording),
         times=times_of(recording),
     )
 
 
 def _loss_of(recording: Recording, trainer: TrainerObject | None) -> str:
-    """Return the loss, where it is seen: the forward, or the step of a Trainer whose loss is its
-    library's own, was given the number of trained tokens; where nothing was computed, it is as the
-    Trainer says.
+    """Return the name of the loss of a run, one of `LOSSES`, or UNKNOWN.
+
+    A Trainer that gave every forward the number of trained tokens in the step has divided the loss
+    by that number. In a dry run without that, nothing was computed, and its Trainer's rule counts.
     """
     batches = [batch for rank in recording.ranks for batch in rank.batches]
-    if trainer is None or trainer.own_loss:
+    if trainer is None or trainer.own_loss:  # the user's own code decides
         return UNKNOWN
-    # SFTTrainer divides outside of the forward.
+    # SFTTrainer divides in its step, outside of the forward.
     is_trl = trainer.framework == "trl"
     if all(each.is_step_counted if is_trl else each.is_counted for each in batches):
         if is_trl:
             return "trl"
         if trainer.takes_count:
-            across = trainer.arguments.get("average_tokens_across_devices", True)
-            return "num-items-in-batch" if across else "num-items-per-rank"
+            across_ranks = trainer.arguments.get("average_tokens_across_devices", True)
+            return "num-items-in-batch" if across_ranks else "num-items-per-rank"
     return WITHOUT_COUNT if recording.is_dry else UNKNOWN
 
 
-def _of_recording(recording: Recording, batches: RecordedBatches) -> Iterator[str]:
-    """Yield what of a run is not in its report."""
+def _warnings(recording: Recording, batches: RecordedBatches) -> Iterator[str]:
+    """Yield warnings about parts of a run that its report leaves out, or does not know."""
     first = recording.ranks[0]
     if recording.others:
         yield (
@@ -94,7 +95,7 @@ def _of_recording(recording: Recording, batches: RecordedBatches) -> Iterator[st
         )
     if later := first.later_trainings:
         yield f"train() was called {later + 1:,} times: this is the first"
-    yield from _of_ranks(recording)
+    yield from _rank_warnings(recording)
     if recording.is_dry and first.trainer and "compute_loss" in first.trainer["own_loss"]:
         yield "a dry run has each batch once, whatever the script's own compute_loss does with it"
     if first.why_partly:
@@ -111,8 +112,8 @@ def _of_recording(recording: Recording, batches: RecordedBatches) -> Iterator[st
         )
 
 
-def _of_ranks(recording: Recording) -> Iterator[str]:
-    """Yield what is not known of the ranks."""
+def _rank_warnings(recording: Recording) -> Iterator[str]:
+    """Yield warnings about ranks that were not recorded, or not to their end."""
     if len(recording.ranks) < (world := recording.ranks[0].world_size):
         yield (
             f"{len(recording.ranks):,} of {world:,} ranks were recorded: what ranks wait is not "

@@ -18,23 +18,29 @@ from batchstat.planning.shares import make_shares
 from batchstat.profiling.profile import Profile
 from batchstat.recording.recording import Recording, read_recording
 from batchstat.simulation.compare.named_rows import Row, request_of
-from batchstat.trainers.preflight.current import CurrentSetup, current_of, of_recording, recorded
+from batchstat.trainers.preflight.current import (
+    CurrentSetup,
+    current_of,
+    current_of_recording,
+    observe_folder,
+)
 from batchstat.trainers.registry import CONFIGURATIONS
 
 _SEEDS = (42, 0, 1, 2, 3, 1234)
-"""Seeds that are tried where a recording has no Trainer that says its own."""
+"""Usual seeds, tried beside that of the recorded Trainer, if there was one."""
 _EPOCHS = (0, 1, 2, 3)
+"""Epochs that are tried: a recording may have begun with a later one."""
 
 
 @dataclass(frozen=True)
 class _Batch:
-    """A batch as both know it.
+    """What is compared of a batch, planned or recorded.
 
     Attributes:
         step: its step.
         rank: its rank.
         lengths: tokens of each sample, in sequence.
-        tokens: what is computed of it, padding included.
+        tokens: its total tokens, padding included.
     """
 
     step: int
@@ -43,74 +49,88 @@ class _Batch:
     tokens: int
 
 
-def prove(now: CurrentSetup, folder: Path) -> Proof:
-    """Compare what a setup makes with what was recorded, and try what would explain a difference.
+def prove(setup: CurrentSetup, folder: Path) -> Proof:
+    """Compare the batches that a setup plans with those of a recorded run. If they differ, look for
+    the reason: try other settings, and the keys of the run that differ.
 
     Args:
-        now: the setup.
+        setup: what is planned to train.
         folder: the recording.
 
     Raises:
         InputError: no recording, or one that cannot be described.
     """
-    own = _batches(_planned(of_recording(recorded(folder), {})))
-    proof = _compared(folder, _batches(_planned(now)), own)
+    recorded = _batches(_planned(current_of_recording(observe_folder(folder), {})))
+    proof = _compared(folder, _batches(_planned(setup)), recorded)
     if proof.is_equal:
         return proof
     recording = read_recording(folder)
-    longest = max(max(each.lengths) for each in own)
+    longest = max(max(each.lengths) for each in recorded)
 
     def explain(tried: Iterable[tuple[str, RankBatches]]) -> tuple[str, ...]:
+        """Return the changes, in words, with which the plan equals the recording."""
         return tuple(
-            words for words, plan in tried if _compared(folder, _batches(plan), own).is_equal
+            words for words, plan in tried if _compared(folder, _batches(plan), recorded).is_equal
         )
 
-    differing = _differing(now, recording)
-    causes = explain(_one_change(now, recording, longest)) or explain(_by_keys(now, differing))
+    differing = _differing(setup, recording)
+    # The changes are tried one at a time; only if none explains it, all keys that differ at once.
+    causes = explain(_one_change(setup, recording, longest)) or explain(_by_keys(setup, differing))
     return replace(proof, causes=causes, hint="" if causes else _hint(recording, differing))
 
 
-def _compared(folder: Path, planned: list[_Batch], own: list[_Batch]) -> Proof:
-    """Return the first batch that differs. A recording may end earlier than its epoch."""
+def _compared(folder: Path, planned: list[_Batch], recorded: list[_Batch]) -> Proof:
+    """Return how many batches are equal from the first on, and the first that differs, in words.
+
+    A recording may end earlier than its epoch: planned batches after its last one do not count.
+    """
     equal, difference = 0, ""
-    for mine, theirs in zip_longest(planned[: len(own)], own):
-        difference = _difference(mine, theirs)
+    for plan, record in zip_longest(planned[: len(recorded)], recorded):
+        difference = _difference(plan, record)
         if difference:
-            place = f"batch {equal + 1:,} (step {theirs.step + 1:,}, rank {theirs.rank})"
+            place = f"batch {equal + 1:,} (step {record.step + 1:,}, rank {record.rank})"
             difference = f"{place}: {difference}"
             break
         equal += 1
     return Proof(
         folder=folder.as_posix(),
-        batches=len(own),
+        batches=len(recorded),
         planned=len(planned),
         equal=equal,
         difference=difference,
     )
 
 
-def _difference(mine: _Batch | None, theirs: _Batch) -> str:
-    if mine is None:
+def _difference(plan: _Batch | None, record: _Batch) -> str:
+    """Return the first thing in which a planned batch differs from a recorded one, in words; empty
+    if they are equal.
+    """
+    if plan is None:  # the plan has fewer batches
         return "recorded, and not planned"
-    if (mine.step, mine.rank) != (theirs.step, theirs.rank):
-        return f"step {mine.step + 1:,} of rank {mine.rank} planned"
-    if len(mine.lengths) != len(theirs.lengths):
-        planned = counted(len(mine.lengths), "sample")
-        return f"{planned} planned, {len(theirs.lengths):,} recorded"
-    if mine.lengths != theirs.lengths:
-        pairs = zip(mine.lengths, theirs.lengths, strict=True)
+    if (plan.step, plan.rank) != (record.step, record.rank):
+        return f"step {plan.step + 1:,} of rank {plan.rank} planned"
+    if len(plan.lengths) != len(record.lengths):
+        planned = counted(len(plan.lengths), "sample")
+        return f"{planned} planned, {len(record.lengths):,} recorded"
+    if plan.lengths != record.lengths:
+        pairs = zip(plan.lengths, record.lengths, strict=True)
         place, (a, b) = next((place, pair) for place, pair in enumerate(pairs) if len({*pair}) > 1)
         return f"sample {place + 1:,} of {a:,} tokens planned, of {b:,} recorded"
-    if mine.tokens != theirs.tokens:
-        return f"{mine.tokens:,} tokens with padding planned, {theirs.tokens:,} recorded"
+    if plan.tokens != record.tokens:
+        return f"{plan.tokens:,} tokens with padding planned, {record.tokens:,} recorded"
     return ""
 
 
 def _one_change(
-    now: CurrentSetup, recording: Recording, longest: int
+    setup: CurrentSetup, recording: Recording, longest: int
 ) -> Iterator[tuple[str, RankBatches]]:
-    """Yield changes of the plan, one at a time, each with what it makes: those that the Trainer of
-    the run says first.
+    """Yield plans that differ from the setup's in one setting, each after the change in words, such
+    as "seed 0". The values of the recorded run come first, since they are the most likely ones.
+
+    Args:
+        setup: what is planned to train.
+        recording: the recorded run.
+        longest: tokens of its longest sample, to which its max_length may have truncated it.
     """
     ran = _arguments(recording)
     values: dict[str, list[Any]] = {
@@ -120,55 +140,61 @@ def _one_change(
         "max_length": [ran.get("max_length"), longest],
     }
     for key, tried in values.items():
-        for value in dict.fromkeys(tried):
-            if value is None or value == getattr(now.settings, key):
+        for value in dict.fromkeys(tried):  # each once, in this sequence
+            if value is None or value == getattr(setup.settings, key):
                 continue
-            settings = {**now.trainer.settings, key: value}
+            settings = {**setup.trainer.settings, key: value}
             try:
-                plan = _planned(current_of(replace(now.trainer, settings=settings)))
-            except BatchstatError:  # it does not go with the setup
+                plan = _planned(current_of(replace(setup.trainer, settings=settings)))
+            except BatchstatError:  # the value contradicts another setting, or leaves no sample
                 continue
             yield f"{key} {value}", plan
-    framework = now.trainer.framework
+    framework = setup.trainer.framework
+    # Packing is no setting, but a key of the trainer: try the other value of it.
     if framework is not None and (packing := framework.packing):
-        yield from _by_keys(now, {packing: not now.trainer.setup.own.get(packing, False)})
+        yield from _by_keys(setup, {packing: not setup.trainer.setup.own.get(packing, False)})
 
 
 def _arguments(recording: Recording) -> Mapping[str, Any]:
-    """Return the arguments of the Trainer of a run; none without one."""
+    """Return the arguments of the Trainer of a run; empty if it had no Trainer."""
     trainer = recording.ranks[0].trainer
     return {} if trainer is None else trainer["arguments"]
 
 
-def _differing(now: CurrentSetup, recording: Recording) -> dict[str, Any]:
-    """Return the arguments of the run that decide about batches and differ from the setup's."""
-    ran, framework = _arguments(recording), now.trainer.framework
+def _differing(setup: CurrentSetup, recording: Recording) -> dict[str, Any]:
+    """Return the arguments of the run that decide about batches and differ from the setup's, with
+    the values of the run.
+    """
+    ran, framework = _arguments(recording), setup.trainer.framework
     known = {} if framework is None else framework.keys
     return {
         key: ran[key]
-        for key, value in now.trainer.setup.config.values().items()
-        # A record of several keys is filled up by transformers, and tokens are hidden by it.
+        for key, value in setup.trainer.setup.config.values().items()
+        # Two kinds of arguments always differ: transformers fills up those that are tables of keys
+        # with defaults, and writes a placeholder for tokens.
         if key in known.keys() & ran.keys()
         and ran[key] != value
         and not (isinstance(ran[key], dict) or key.endswith("_token"))
     }
 
 
-def _by_keys(now: CurrentSetup, keys: Mapping[str, Any]) -> Iterator[tuple[str, RankBatches]]:
-    """Yield what other keys of a configuration make; nothing for an object, whose samples are
-    prepared, or where they do not go together.
+def _by_keys(setup: CurrentSetup, keys: Mapping[str, Any]) -> Iterator[tuple[str, RankBatches]]:
+    """Yield the plan of a configuration with other values for these keys, after them in words.
+
+    Yields nothing for an object, whose samples are prepared already, and for values that contradict
+    others.
     """
-    if not keys or now.trainer.observed is not None:
+    if not keys or setup.trainer.observed is not None:
         return
-    if (change := now.trainer.with_keys(keys)) is not None:
+    if (change := setup.trainer.with_keys(keys)) is not None:
         words = " and ".join(f"{key} {json.dumps(value)}" for key, value in keys.items())
-        profile = change.profile or now.samples.profile
+        profile = change.profile or setup.samples.profile
         yield words, _plan(profile, change.settings, change.strategy)
 
 
 def _hint(recording: Recording, differing: Mapping[str, Any]) -> str:
-    """Return what differs otherwise, in words: a version, whose rules cannot be tried, or arguments
-    whose batches are not those of the run either.
+    """Return, in words, what else differs in the run where no change explains the difference: its
+    version, whose rules cannot be tried, and its arguments, which do not explain it alone.
     """
     words = []
     trainer, rules = recording.ranks[0].trainer, CONFIGURATIONS["transformers"].version
@@ -183,28 +209,31 @@ def _hint(recording: Recording, differing: Mapping[str, Any]) -> str:
     return "; ".join(words)
 
 
-def _planned(now: CurrentSetup) -> RankBatches:
-    """Return what a setup makes."""
-    return _plan(now.samples.profile, now.settings, now.row)
+def _planned(setup: CurrentSetup) -> RankBatches:
+    """Return the batches of all ranks that a setup plans."""
+    return _plan(setup.samples.profile, setup.settings, setup.row)
 
 
 def _plan(profile: Profile, settings: Settings, row: Row) -> RankBatches:
+    """Return the batches of all ranks that a strategy plans, or that a row has."""
     inputs = resolve_inputs(profile, keep=settings.keep_labels)
     request = request_of(inputs, settings, row)
     return plan_ranks(make_shares(inputs.samples, request.settings), request)
 
 
 def _batches(plan: RankBatches) -> list[_Batch]:
-    """Return batches in the sequence of training: step by step, in each of them rank by rank."""
+    """Return the batches of a plan in the sequence of training: by step, and in a step by rank."""
     offsets = plan.entry_offsets
-    held = np.flatnonzero(np.diff(offsets))  # an empty batch of a rank is not computed
-    made = [
+    # A rank that ran out of batches has an empty one, which it does not compute, nor record.
+    with_samples = np.flatnonzero(np.diff(offsets))
+    batches = [
         _Batch(
-            int(plan.steps[place]),
-            int(plan.ranks[place]),
-            tuple(plan.lengths[offsets[place] : offsets[place + 1]].tolist()),
-            int(plan.widths[place] * (plan.batch_offsets[place + 1] - plan.batch_offsets[place])),
+            step=int(plan.steps[i]),
+            rank=int(plan.ranks[i]),
+            lengths=tuple(plan.lengths[offsets[i] : offsets[i + 1]].tolist()),
+            tokens=int(plan.widths[i] * (plan.batch_offsets[i + 1] - plan.batch_offsets[i])),
         )
-        for place in held.tolist()
+        for i in with_samples.tolist()
     ]
-    return sorted(made, key=lambda each: (each.step, each.rank))
+    # A stable sort: batches of one rank in one step keep their sequence.
+    return sorted(batches, key=lambda batch: (batch.step, batch.rank))

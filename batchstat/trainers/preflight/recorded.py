@@ -32,9 +32,10 @@ class Run:
     Attributes:
         folder: where its processes write.
         run_id: the id of the run.
-        command: what was started, its Python named; empty for a part of a program.
-        code: its exit code, or minus the number of the signal that ended it; 0 where it was ended
-            as planned.
+        command: what was started, with the Python that runs a script; empty for a part of a
+            program.
+        code: exit code of the command, or minus the number of the signal that ended it; 0 if it was
+            ended as planned.
     """
 
     folder: Path
@@ -49,17 +50,17 @@ class Run:
         Raises:
             InputError: another run was recorded in the same folder meanwhile.
         """
-        found = read_recording(self.folder)
-        if found.facts.get("id") != self.run_id:
+        recording = read_recording(self.folder)
+        if recording.facts.get("id") != self.run_id:
             raise InputError(
                 f"{self.folder.as_posix()}: another run was recorded there meanwhile: name a "
                 "folder of its own with -o"
             )
-        return found
+        return recording
 
     @cached_property
     def report(self) -> Preflight:
-        """The report on it.
+        """The report on the run.
 
         Raises:
             InputError: nothing was recorded, ranks whose steps differ, or batches that cannot be
@@ -105,19 +106,20 @@ def run(
     if no_weights and not dry_run:
         raise OptionError("--no-weights is for --dry-run alone: training needs the weights")
     words = command_of(command)
-    given = None if output is None else local_path(output)
-    folder = folder_of(given, DEFAULT_FOLDER, words, run_id)
-    orders = _begin(folder, command, dry_run, steps, no_weights, found=words[: -len(command)])
+    named_folder = None if output is None else local_path(output)
+    folder = folder_of(named_folder, DEFAULT_FOLDER, words, run_id)
+    # Words that `command_of` put in front are the Python that runs a script.
+    orders = _begin(folder, command, dry_run, steps, no_weights, python=words[: -len(command)])
     code = run_command(words, orders)
-    made = Run(folder=folder.path, run_id=folder.run_id, command=words, code=code)
+    result = Run(folder=folder.path, run_id=folder.run_id, command=words, code=code)
     try:
         Log(orders.folder, orders.run_id).note_process("ended", code=code)
-        if code and (dry_run or steps) and any(each.is_planned for each in made.recording.ranks):
+        if code and (dry_run or steps) and any(rank.is_planned for rank in result.recording.ranks):
             # A launcher or a notebook may take the end of its script for a failure.
-            return replace(made, code=0)
+            return replace(result, code=0)
     except (OSError, InputError):  # the command has taken the folder away: its report says so
         pass
-    return made
+    return result
 
 
 @contextmanager
@@ -152,24 +154,25 @@ def record(
             "command that starts them by batchstat run"
         )
     folder = folder_of(output, DEFAULT_FOLDER, (), None)
-    own = _begin(folder, (), dry_run, steps, False) if rank == 0 else None
-    orders = _of_first_rank(own)
+    # Only the first rank prepares the folder; the others get its orders.
+    own_orders = _begin(folder, (), dry_run, steps, no_weights=False) if rank == 0 else None
+    orders = _of_first_rank(own_orders)
     recorder, patches = record_here(orders)
-    made = Run(folder=folder.path, run_id=orders.run_id)
+    run_here = Run(folder=folder.path, run_id=orders.run_id)
     try:
-        yield made
-    except Stopped:
+        yield run_here
+    except Stopped:  # the recorder has seen all steps that it is to record
         pass
     finally:
         recorder.close()
         patches.restore()
-    _of_first_rank(orders)  # all have written
+    _of_first_rank(orders)  # a barrier: from here on, all ranks have written
     if rank == 0:
         import batchstat
 
         try:
-            batchstat.show(made.report)
-        except InputError as error:  # what was trained inside is not lost for that
+            batchstat.show(run_here.report)
+        except InputError as error:  # a warning: what was trained inside must not be lost
             warnings.warn(str(error), stacklevel=3)
 
 
@@ -179,32 +182,48 @@ def _begin(
     dry_run: bool,
     steps: int | None,
     no_weights: bool,
-    found: Sequence[str] = (),
+    python: Sequence[str] = (),
 ) -> Orders:
+    """Prepare the folder of a run, write the facts of the run there, and return the orders for its
+    processes.
+
+    Args:
+        folder: where to record.
+        words: the command as the user wrote it; empty for a part of a program.
+        dry_run: whether batches are made without training.
+        steps: after how many steps to end; None for all.
+        no_weights: whether models are made without reading their weights.
+        python: the Python that runs the command's script, if it was put in front of the command.
+    """
     most_steps = 0 if steps is None else whole_number("steps", steps)
     facts = {
         "command": [*map(without_secrets, words)],
-        "python": "".join(found),
+        "python": "".join(python),
         "dry_run": dry_run,
         "steps": most_steps,
         "no_weights": no_weights,
     }
     prepare(folder, facts)
-    where = str(folder.path.resolve())  # a script may change its folder
+    where = str(folder.path.resolve())  # absolute, since a script may change its current folder
     return Orders(where, folder.run_id, secrets.token_bytes(16), most_steps, dry_run, no_weights)
 
 
 def _is_together() -> bool:
+    """Return whether the ranks of this program can communicate."""
     from torch import distributed
 
     return bool(distributed.is_available() and distributed.is_initialized())
 
 
 def _of_first_rank(orders: Orders | None) -> Orders:
-    """Return the orders of the first rank on every rank, which wait for each other here."""
+    """Return the orders of the first rank on every rank. The ranks wait for each other here.
+
+    Args:
+        orders: of this rank; those of other ranks than the first do not matter, and may be None.
+    """
     from torch import distributed
 
-    if orders is not None and ranks()[1] == 1:
+    if orders is not None and ranks()[1] == 1:  # one rank, without torch.distributed
         return orders
     shared: list[Any] = [orders]
     distributed.broadcast_object_list(shared)

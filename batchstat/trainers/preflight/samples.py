@@ -25,33 +25,41 @@ def as_trained(
     settings: Mapping[str, Any],
     all_trained: str = ALL_TRAINED,
 ) -> tuple[TrainedSamples, Settings]:
-    """Return what a trainer keeps of a corpus, and the settings for it; those given override its.
+    """Return the samples of a corpus that a trainer batches, and the settings that it batches them
+    with.
 
-    A corpus that is not known to have untrained tokens has none: all but the first of each sample
-    carry loss, which nothing predicts.
+    If a corpus does not say which tokens carry loss, all do but the first of each sample, which
+    nothing predicts.
 
     Args:
         setup: what the trainer's configuration means.
         profile: the corpus.
-        settings: fields of `batchstat.Settings` that override it.
-        all_trained: what is said where a corpus does not say which tokens carry loss.
+        settings: fields of `batchstat.Settings` that override those of the configuration.
+        all_trained: the warning for a corpus that does not say which tokens carry loss.
 
     Raises:
         OptionError: settings that contradict each other.
-        InputError: it keeps no sample.
+        InputError: the trainer keeps no sample.
     """
     batching = setup.batching
+    # A trainer that truncates nothing: the longest sample is the limit.
     of_corpus = {"max_length": profile.stats.max} if batching.max_length_of_corpus else {}
     wanted = Settings(**{**batching.settings, **of_corpus, **settings})
     limit = wanted.resolve(longest=profile.stats.max, stated_max=profile.stated_max).max_length
     samples = batching.prepare(profile, limit)
+    # Texts are trained whole, and chats say what is trained; token ids and lengths may hide it.
     if samples.profile.trained is None and profile.corpus.options.content in _UNMARKED:
         samples = replace(samples, warnings=(*samples.warnings, all_trained))
     return replace(samples, profile=replace(samples.profile, lost=samples.lost)), wanted
 
 
 def epoch_size(samples: TrainedSamples, simulation: Simulation) -> EpochSize:
-    """Return how much an epoch of what a trainer keeps has."""
+    """Return the size of an epoch: samples, batches on each rank, steps and ranks.
+
+    Args:
+        samples: what the trainer keeps of the corpus.
+        simulation: the epoch of these samples.
+    """
     counts, ranks = simulation.row.counts, simulation.basis.world_size
     return EpochSize(
         samples=len(samples.profile),

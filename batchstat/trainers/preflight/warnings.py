@@ -20,12 +20,12 @@ from batchstat.trainers.preflight.observed import Observed
 def configuration_warnings(
     setup: TrainingSetup, samples: TrainedSamples, counter: TokenizerFacts | None
 ) -> Iterator[ReportWarning]:
-    """Yield caveats of a report.
+    """Yield the warnings about a configuration, its samples and the tokenizer that counted them.
 
     Args:
         setup: what the configuration means.
         samples: what the trainer keeps of the corpus.
-        counter: the tokenizer that counted; None if there was none.
+        counter: the tokenizer that counted; None if the corpus came with lengths or token ids.
     """
     messages = [*setup.warnings, *samples.warnings]
     if counter is not None and counter.name == BUILTIN:
@@ -40,11 +40,14 @@ def configuration_warnings(
 
 
 def observed_warnings(observed: Observed) -> Iterator[ReportWarning]:
-    """Yield what a trainer's object or a loader does wrong, and what was not read of it."""
+    """Yield the warnings about what a trainer's object, a loader or a run does wrong, and about
+    what could not be read of it.
+    """
     messages = [*observed.warnings]
     if (facts := observed.loader) is not None:
+        # A run that is recorded cannot be read again with another pad_token_id.
         remedy = ": pass pad_token_id" if observed.run is None else ""
-        guesses = [by for by in facts.by if by.startswith(GUESS)]
+        guesses = [source for source in facts.by if source.startswith(GUESS)]
         messages += [f"what is padding is {guess}{remedy}" for guess in guesses[:1]]
         messages += [UNMARKED] if UNMARKED in facts.by else []
         if facts.trained_padding:
@@ -58,15 +61,15 @@ def observed_warnings(observed: Observed) -> Iterator[ReportWarning]:
 def schedule_warnings(
     warmup: int, steps: int, epochs: float, trained: int, samples: int
 ) -> Iterator[ReportWarning]:
-    """Yield warnings about a training of no steps, one with a warm-up that is longer than it, and
-    one that does not see all samples.
+    """Yield warnings about a training without a step, a warm-up that is longer than the training,
+    and a training that does not see all samples.
 
     Args:
         warmup: steps of the warm-up.
-        steps: those of the whole training.
-        epochs: how often it goes through the samples.
-        trained: samples that it computes at least once.
-        samples: those that it could.
+        steps: steps of the whole training.
+        epochs: how often the training goes through the samples; 0.5 for half of them.
+        trained: number of samples that it computes at least once.
+        samples: number of samples of the corpus.
     """
     if not steps:
         yield ReportWarning(
@@ -92,25 +95,29 @@ def schedule_warnings(
 
 
 def own_warnings(setup: TrainingSetup, simulation: Simulation) -> Iterator[ReportWarning]:
-    """Yield the warnings of a simulation, in the words of the configuration's own keys.
-
-    The remedy for unequal weights is a setting that a trainer does not have.
-    """
-    for each in simulation.warnings:
-        if each.code == DOES_NOT_FIT and simulation.device is not None:
+    """Yield the warnings of a simulation, in the words of the configuration's own keys."""
+    for warning in simulation.warnings:
+        if warning.code == DOES_NOT_FIT and simulation.device is not None:
             what = unfitting([simulation.row], simulation.device)
             remedy = _memory_remedy(simulation.device, simulation.basis.widest)
-            yield replace(each, message=f"{what}: {remedy}")
-        elif each.code != "token_weights":
-            yield replace(each, message=setup.with_own_keys(each.message))
+            yield replace(warning, message=f"{what}: {remedy}")
+        # Its remedy for unequal weights is a setting, `loss`, which no trainer has.
+        elif warning.code != "token_weights":
+            yield replace(warning, message=setup.with_own_keys(warning.message))
 
 
 def _memory_remedy(device: Device, widest: int) -> str:
-    """Return what to change of a configuration whose batches do not fit."""
+    """Return, in words, what to change in a configuration whose batches do not fit on a device.
+
+    Args:
+        device: the device.
+        widest: tokens of the widest row.
+    """
+    # Model and optimizer alone may be too large, whatever the batches are.
     if (excess := fixed_excess(device.calibration)) is not None:
         return excess
     most = device.tokens_that_fit(widest)
-    if most is None:
+    if most is None:  # the calibration does not know how much memory a batch takes
         return "lower its batch size or its maximum length"
     if most < widest:
         return f"not even one row of {widest:,} tokens fits, so lower its maximum length"
