@@ -101,11 +101,11 @@ def measure(
         if per_rank is not None or batches is None:
             raise OptionError(f"{name}: per_rank needs the lengths of the samples: pass lengths")
         collated = collated_batches(name, batches, limit=limit, pad_token_id=pad_token_id)
-        given, reading_facts = collated.batches, collated.facts
+        user_batches, reading_facts = collated.batches, collated.facts
         inputs = PlanInputs(collated.samples, None)
     else:
         inputs = resolve_inputs(lengths)
-        given = given_batches(
+        user_batches = given_batches(
             name,
             batches,
             inputs.samples,
@@ -114,9 +114,9 @@ def measure(
             limit=limit,
             pad_to_multiple_of=wanted.pad_to_multiple_of,
         )
-    # Settings that nobody gave, such as the batch size, are those of the batches themselves.
-    basis = inputs.resolve(given.as_current(wanted, inputs.samples.lengths))
-    request = NamedBatches(name, given).request(basis)
+    # Without settings for them, batch size and budget are those of the batches themselves.
+    basis = inputs.resolve(user_batches.as_current(wanted, inputs.samples.lengths))
+    request = NamedBatches(name, user_batches).request(basis)
     shares = make_shares(inputs.samples, request.settings)
     row = make_row(request, shares, batch_cost(shape, device), device)
     return replace(row, reading=reading_facts)

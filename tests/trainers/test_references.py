@@ -10,7 +10,7 @@ from hypothesis import given
 
 import batchstat
 from batchstat.trainers.base.files import read_setup
-from batchstat.trainers.base.references import resolved
+from batchstat.trainers.base.references import resolve_references
 
 SFT = {"max_length": 64, "packing": False, "per_device_train_batch_size": 2}
 
@@ -91,8 +91,8 @@ TREES = st.recursive(
 
 @given(st.dictionaries(st.sampled_from(["a", "b", "c"]), TREES, min_size=1), TREES)
 def test_values_without_references_stay_and_a_reference_is_the_value(content, value):
-    assert resolved(content).values == content
-    found = resolved({**content, "value": value, "other": [{"deep": "${value}"}]})
+    assert resolve_references(content).values == content
+    found = resolve_references({**content, "value": value, "other": [{"deep": "${value}"}]})
     assert found.values["other"] == [{"deep": value}]
     assert found.referred == {"value"}
 

@@ -93,6 +93,7 @@ def _check(config: AxolotlConfig) -> None:
     config.check_modelled()
     if config.sample_packing:
         _check_packing(config)
+    # With these, several ranks share a batch.
     for key in ("context_parallel_size", "sequence_parallel_degree", "tensor_parallel_size"):
         if (getattr(config, key) or 1) > 1:
             raise config.error(
@@ -169,13 +170,14 @@ def _packed(config: AxolotlConfig, size: int) -> StrategySpec:
         "read_ahead": config.sample_packing_group_size,
         "max_samples_per_row": config.sample_packing_bin_size,
         "sequential": bool(config.sample_packing_sequentially),
+        # Without multipack_real_batches, axolotl decides by the attention.
         "real_batches": attention not in _TAKES_LONG_ROWS if real is None else real,
         "curriculum": bool(config.curriculum_sampling),
         # Under these kinds of attention, the samples of a row do not see each other.
         "within_samples": attention in (*_TAKES_LONG_ROWS, "sdpa", "eager"),
         "pad_to_sequence_len": config.pad_to_sequence_len is not False,
     }
-    # Defaults are left out, so that the strategy is shown under a short name.
+    # Defaults, which a dataclass has as attributes, are left out: the strategy has a short name.
     changed = {key: v for key, v in parameters.items() if getattr(Axolotl, key, None) != v}
     return StrategySpec.of("axolotl", sample_packing=True, batch_size=size, **changed)
 

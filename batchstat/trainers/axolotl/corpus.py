@@ -79,7 +79,9 @@ def corpus_of(config: AxolotlConfig) -> CorpusRules:
         return CorpusRules(reading=reading)
     why = next(filter(None, map(_unread, entries)), "")
     kinds = set() if why else {_kind(entry) for entry in entries}
-    if len(kinds) != 1:  # the corpus is not read, but chats that are passed get the template
+    # If an entry is not read, or entries differ, the user has to pass the files; for chats, the
+    # template of the configuration then still counts.
+    if len(kinds) != 1:
         why = why or "entries that differ"
         reading |= _shared_template(config, entries)
         unreadable = f"has datasets with {why}, not read here: {_REMEDY}"

@@ -54,7 +54,7 @@ def prepare(
     if seed is not None:
         order = np.random.default_rng(seed).permutation(len(profile))
     lengths, least = profile.lengths[order], config.min_sample_len or 2
-    # By the reason to drop others, which samples pass; both in the shuffled sequence.
+    # For each reason to drop samples, which samples pass, in the shuffled sequence, as `lengths`.
     passes = {f"shorter than {least} tokens": lengths >= least}
     if config.excess_length_strategy in (None, "drop"):
         passes[f"longer than {max_length} tokens"] = lengths <= max_length
@@ -80,6 +80,7 @@ def prepare(
             f"axolotl trains on none of {len(profile):,} samples: {sum(dropped.values()):,} "
             f"are dropped and {held_out:,} held out: raise sequence_len, or lower val_set_size"
         )
+    # The last samples are held out: axolotl splits without shuffling again.
     trained = profile.take(order[: len(order) - held_out])
     return TrainedSamples(profile=trained, dropped=dropped, held_out=held_out, lost=lost)
 

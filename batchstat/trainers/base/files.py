@@ -13,8 +13,8 @@ from batchstat.storage.addresses import local_path
 from batchstat.storage.shown import is_remote
 from batchstat.trainers.base.keys import check_spelling
 from batchstat.trainers.base.named import PICKLE, SUFFIXES
-from batchstat.trainers.base.not_read import NOT_READ, NotRead, recognised
-from batchstat.trainers.base.references import Resolved, check_resolved, resolved
+from batchstat.trainers.base.not_read import NOT_READ, NotRead, trainer_not_read
+from batchstat.trainers.base.references import Resolved, check_resolved, resolve_references
 from batchstat.trainers.base.setup import Framework, TrainingSetup
 from batchstat.trainers.registry import CONFIGURATIONS
 
@@ -46,25 +46,25 @@ def read_setup(
     """
     path = local_path(path)
     where = path.as_posix()
-    content = resolved(_read(path))
-    name = _recognised(where, content) if framework is None else framework
+    content = resolve_references(_read_keys(path))
+    name = _recognise_framework(where, content) if framework is None else framework
     if isinstance(name, str):  # `one_of` refuses anything else that a caller may pass
         _refuse_not_read(where, NOT_READ.get(name))
     one_of("framework", name, CONFIGURATIONS)
     if framework is not None:  # a framework that the caller named may be the wrong one
         _check_framework(where, name, content)
-    given = _own(CONFIGURATIONS[name], content)
-    check_resolved(where, given, CONFIGURATIONS[name].keys)
-    return setup_of(given, name, path, ignore_keys)
+    values = _trainer_keys(CONFIGURATIONS[name], content)
+    check_resolved(where, values, CONFIGURATIONS[name].keys)
+    return setup_of(values, name, path, ignore_keys)
 
 
 def setup_of(
-    given: Mapping[str, Any], name: str, path: Path, ignore_keys: Sequence[str] = ()
+    values: Mapping[str, Any], name: str, path: Path, ignore_keys: Sequence[str] = ()
 ) -> TrainingSetup:
     """Return what the keys of a trainer's configuration mean, with its warnings.
 
     Args:
-        given: the keys with their values.
+        values: the keys with their values.
         name: name of the framework that the keys are for.
         path: the configuration, for messages.
         ignore_keys: further keys that decide nothing about data or batches.
@@ -73,12 +73,13 @@ def setup_of(
         OptionError: a misspelt key or an invalid value, or batches that are not modelled.
     """
     framework, where = CONFIGURATIONS[name], path.as_posix()
+    # Keys that decide nothing: of the framework, and those that the user says to ignore.
     without_effect = {*framework.unused, *ignore_keys}
     known = without_effect | framework.keys.keys()
     # An unknown key that is null sets nothing, whatever it means.
-    unknown = tuple(key for key, value in given.items() if value is not None and key not in known)
+    unknown = tuple(key for key, value in values.items() if value is not None and key not in known)
     check_spelling(where, unknown, framework.keys)
-    rules = framework.read(framework.config.read(where, given))
+    rules = framework.read(framework.config.read(where, values))
     warnings = [*rules.warnings]
     if unknown and framework.drops_unknown:
         warnings.append(
@@ -89,7 +90,7 @@ def setup_of(
             f"checked against {framework.package} {framework.version}; {other} is installed and "
             "may differ"
         )
-    checkpointing = given.get(framework.checkpointing)
+    checkpointing = values.get(framework.checkpointing)
     return TrainingSetup(
         config=rules.config,
         corpus=rules.corpus,
@@ -100,12 +101,12 @@ def setup_of(
         title=framework.title,
         version=framework.version,
         path=path,
-        unused=tuple(key for key in given if key in without_effect),
+        unused=tuple(key for key in values if key in without_effect),
         # A trainer that drops unknown keys leaves nothing to assume about them.
         assumed=() if framework.drops_unknown else unknown,
-        dtype=next((dtype for key, dtype in _DTYPES.items() if given.get(key) is True), None),
+        dtype=next((dtype for key, dtype in _DTYPES.items() if values.get(key) is True), None),
         gradient_checkpointing=checkpointing if isinstance(checkpointing, bool) else None,
-        own=given,
+        own=values,
         own_keys=framework.own_keys,
     )
 
@@ -124,14 +125,14 @@ def check_files(setup: TrainingSetup, files: Sequence[str]) -> None:
             )
 
 
-def _recognised(where: str, content: Resolved) -> str:
+def _recognise_framework(where: str, content: Resolved) -> str:
     """Return the name of the framework that knows the largest share of the keys; if several know
     the same share, the first of `CONFIGURATIONS`.
     """
-    _refuse_not_read(where, recognised(content.values))
+    _refuse_not_read(where, trainer_not_read(content.values))
     known_shares = {
-        name: 1 - len(_unknown(framework, content)) / max(len(_own(framework, content)), 1)
-        for name, framework in CONFIGURATIONS.items()
+        name: 1 - len(_unknown_keys(each, content)) / max(len(_trainer_keys(each, content)), 1)
+        for name, each in CONFIGURATIONS.items()
     }
     name = max(known_shares, key=lambda candidate: known_shares[candidate])
     # An empty file has no unknown key, so its share is 1 for every framework.
@@ -157,7 +158,7 @@ def _refuse_not_read(where: str, trainer: NotRead | None) -> None:
     )
 
 
-def _own(framework: Framework, content: Resolved) -> dict[str, Any]:
+def _trainer_keys(framework: Framework, content: Resolved) -> dict[str, Any]:
     """Return a configuration without the user's own variables: keys that the framework does not
     know, and that only exist for other keys to refer to them, as in `max_length: ${my_length}`.
     """
@@ -168,27 +169,27 @@ def _own(framework: Framework, content: Resolved) -> dict[str, Any]:
     }
 
 
-def _unknown(framework: Framework, content: Resolved) -> list[str]:
-    return [key for key in _own(framework, content) if not framework.knows(key)]
+def _unknown_keys(framework: Framework, content: Resolved) -> list[str]:
+    return [key for key in _trainer_keys(framework, content) if not framework.knows(key)]
 
 
 def _check_framework(where: str, name: str, content: Resolved) -> None:
     """Raise OptionError if the framework that was named does not know all keys, and another one
     does; or if the keys are those of a trainer that is not read.
     """
-    unknown_keys = _unknown(CONFIGURATIONS[name], content)
+    unknown_keys = _unknown_keys(CONFIGURATIONS[name], content)
     if not unknown_keys:
         return
-    _refuse_not_read(where, recognised(content.values))
+    _refuse_not_read(where, trainer_not_read(content.values))
     for other_name, other in CONFIGURATIONS.items():
-        if not _unknown(other, content):
+        if not _unknown_keys(other, content):
             raise OptionError(
                 f"{where} is not a configuration of {name}, which has no {unknown_keys[0]}, but of "
                 f"{other_name} ({other.title}): pass --framework {other_name}, or name another file"
             )
 
 
-def _read(path: Path) -> dict[str, Any]:
+def _read_keys(path: Path) -> dict[str, Any]:
     """Return the keys of a JSON or YAML file with their values, references not yet resolved.
 
     Raises:
@@ -215,9 +216,9 @@ def _read(path: Path) -> dict[str, Any]:
         reason = getattr(error, "strerror", None) or "it is not UTF-8: save it as that"
         raise InputError(f"{where} cannot be read: {reason}") from None
     try:
-        content = json.loads(text) if path.suffix == ".json" else _yaml(text)
+        content = json.loads(text) if path.suffix == ".json" else _parse_yaml(text)
         _count_values(content, {})
-    except (ValueError, RecursionError) as error:
+    except (ValueError, RecursionError) as error:  # the latter for a list in a list, ever deeper
         reason = " ".join(str(error).split())[:200]
         kind = "JSON" if path.suffix == ".json" else "YAML"
         raise OptionError(f"{where} is not valid {kind}: {reason}: correct it") from None
@@ -270,7 +271,7 @@ def _count_values(value: Any, counted: dict[int, int]) -> int:
     return count
 
 
-def _yaml(text: str) -> Any:
+def _parse_yaml(text: str) -> Any:
     """Return what a YAML text contains. Raises ValueError with the line and column of a mistake."""
     import yaml
 

@@ -137,22 +137,22 @@ class TrainerConfig:
         return all_keys - cls.keys().keys()
 
     @classmethod
-    def read(cls, where: str, given: Mapping[str, Any]) -> Self:
+    def read(cls, where: str, all_values: Mapping[str, Any]) -> Self:
         """Return the record of a configuration.
 
         Args:
             where: the path of the configuration, for messages.
-            given: all of its keys with their values, also those that decide nothing.
+            all_values: all of its keys with their values, also those that decide nothing.
 
         Raises:
             OptionError: a value of another type or out of range.
         """
         values = {
-            name: _typed(f"{where}: {name}", given[name], declared)
+            name: _checked_value(f"{where}: {name}", all_values[name], declared)
             for name, declared in cls.keys().items()
-            if name in given
+            if name in all_values
         }
-        return cls(where=where, given_keys=frozenset(given), **values)
+        return cls(where=where, given_keys=frozenset(all_values), **values)
 
     def error(self, message: str) -> OptionError:
         """Return the error for something that is wrong with it."""
@@ -213,7 +213,7 @@ def check_spelling(where: str, unknown: Sequence[str], keys: Iterable[str]) -> N
     raise OptionError(f"{where}: unknown keys {', '.join(meant)}: correct or remove them")
 
 
-def _typed(name: str, value: Any, key: Key) -> Any:
+def _checked_value(name: str, value: Any, key: Key) -> Any:
     """Return a value as its key declares it. Raises OptionError for another type, or out of range.
 
     Args:
@@ -230,7 +230,7 @@ def _typed(name: str, value: Any, key: Key) -> Any:
     if key.kind in (int, float):
         if isinstance(value, str) and value in key.values:  # such as "auto"
             return key.default
-        return _number(name, value, key)
+        return _as_number(name, value, key)
     value = _expect(name, value, isinstance(value, key.kind), _WORDS[key.kind])
     if key.values:
         return _expect(name, value, value in key.values, f"one of {', '.join(key.values)}")
@@ -245,7 +245,7 @@ _WORDS: dict[type[Any], str] = {
 }
 
 
-def _number(name: str, value: Any, key: Key) -> Any:
+def _as_number(name: str, value: Any, key: Key) -> Any:
     """Return a value as a number, an int where the key's kind is int.
 
     A text with a number in it counts, since YAML reads 1e-5 as text; 3.0 counts as 3.

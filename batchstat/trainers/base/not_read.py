@@ -51,16 +51,17 @@ NOT_READ: Mapping[str, NotRead] = {
         ),
     ),
 }
-"""By the names of trainers; the first whose keys a configuration has is taken."""
+"""By the names of trainers. A configuration is of the first one of which it has a key: verl's PPO
+trainer comes before its SFT trainer, since it has the keys of both."""
 
 
-def recognised(content: Mapping[Any, Any]) -> NotRead | None:
+def trainer_not_read(content: Mapping[Any, Any]) -> NotRead | None:
     """Return the trainer of `NOT_READ` whose configuration this is; None for any other."""
-    keys = set(_named(content))
+    keys = set(_names_of(content))
     return next((each for each in NOT_READ.values() if not keys.isdisjoint(each.keys)), None)
 
 
-def _named(content: Mapping[Any, Any]) -> Iterator[str]:
+def _names_of(content: Mapping[Any, Any]) -> Iterator[str]:
     """Yield the names of all keys, and of those in a table also `table.key`, with _ for each -."""
     for key, value in content.items():
         name = str(key).replace("-", "_")

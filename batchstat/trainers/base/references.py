@@ -32,7 +32,7 @@ class Resolved(NamedTuple):
     referred: frozenset[str]
 
 
-def resolved(content: Mapping[Any, Any]) -> Resolved:
+def resolve_references(content: Mapping[Any, Any]) -> Resolved:
     """Return a configuration with each reference replaced by the value of the key that it names,
     also inside of tables and lists.
 
@@ -110,17 +110,17 @@ def _plain(text: str) -> Any:
     text.
     """
     try:
-        return json.loads(text.lower())
+        return json.loads(text.lower())  # in YAML, True is true, too
     except ValueError:
         return text.strip()
 
 
-def check_resolved(where: str, given: Mapping[str, Any], keys: Iterable[str]) -> None:
+def check_resolved(where: str, values: Mapping[str, Any], keys: Iterable[str]) -> None:
     """Raise OptionError for a key that decides and whose value still has a reference: one of the
     environment, or to a key that the file does not have.
     """
     for key in keys:
-        for text in _texts(given.get(key)):
+        for text in _texts(values.get(key)):
             if _INTERPOLATION.search(text):
                 raise OptionError(
                     f"{where}: {key} has {short(text)}, which refers to a key that is not in this "

@@ -203,12 +203,12 @@ def _with_passed_columns(config: LlamaFactoryArguments, rules: CorpusRules) -> C
     columns_passed, no_columns, refused = (*_PASSED, ALPACA), "", dict[str, str]()
     for name in _names(config):
         entry = info.get(name)
-        columns_of_set = _without_nulls(entry.get("columns")) if isinstance(entry, dict) else {}
-        if columns_of_set and columns_of_set != _ALPACA_COLUMNS:
+        set_columns = _without_nulls(entry.get("columns")) if isinstance(entry, dict) else {}
+        if set_columns and set_columns != _ALPACA_COLUMNS:
             columns_passed = _PASSED
             no_columns = f"has no chats, and the data set {name!r} has other columns: {_FOR_CHATS}"
-            more = {str(columns_of_set[key]) for key in _IN_SYSTEM_MESSAGES & columns_of_set.keys()}
-            refused |= dict.fromkeys(more, f"LLaMA-Factory begins chats with it: {_FOR_CHATS}")
+            unread = {str(set_columns[key]) for key in _IN_SYSTEM_MESSAGES & set_columns.keys()}
+            refused |= dict.fromkeys(unread, f"LLaMA-Factory begins chats with it: {_FOR_CHATS}")
     return replace(
         rules,
         columns=columns_passed,
@@ -295,7 +295,7 @@ def _as_chats(entry: Mapping[str, Any]) -> dict[str, Any] | str:
     if columns is not None and set(column_names) != {"messages"}:
         return "has other columns than messages"
     if tags is not None:
-        # What reads system messages is the same in all tags that are read.
+        # A missing system_tag has a message of its own, below: first, the other tags are compared.
         completed = {"system_tag": "system", **tags} if isinstance(tags, dict) else {}
         read = {k: tag for k, tag in _without_nulls(completed).items() if k not in _TOOL_TAGS}
         if read not in _TAGS:

@@ -237,7 +237,7 @@ def rows_of(profile: Profile) -> ChatRows:
     """
     corpus = profile.corpus
     if not corpus.options.may_hold_chats and len(corpus.sources) == 1:
-        # The profile itself tells the records of a single file; else the files are read again.
+        # Without chats, only the number of records counts, which the profile of one file tells.
         rows = len(profile) + sum(corpus.skipped.values())
         return ChatRows((rows,), np.zeros(0, dtype=np.int64), 0, "", "")
     rows_of_chats = chat_rows(profile)

@@ -55,9 +55,9 @@ def profile_keywords(setup: TrainingSetup, **given: Any) -> dict[str, Any]:
         InputError: the configuration names no corpus, or one that cannot be read, lacks the
             trainer's columns, or whose tokenizer or chat template are not those of the trainer.
     """
-    has_other_content = set(_CONTENTS) & set(given)
-    own = {key: value for key, value in setup.corpus.reading.items() if key not in _OF_CHATS}
-    keywords: dict[str, Any] = {**(own if has_other_content else setup.corpus.reading), **given}
+    other_content = set(_CONTENTS) & set(given)
+    no_chats = {k: v for k, v in setup.corpus.reading.items() if k not in _OF_CHATS}
+    keywords: dict[str, Any] = {**(no_chats if other_content else setup.corpus.reading), **given}
     if not keywords.get("corpus"):
         raise InputError(setup.no_corpus)
     if "corpus" not in given:  # its message says that the configuration names the file
@@ -74,6 +74,7 @@ def profile_keywords(setup: TrainingSetup, **given: Any) -> dict[str, Any]:
     # A tokenizer that the user passes is as the trainer has loaded and saved it.
     if "tokenizer" in keywords and "tokenizer" not in given:
         _check_loading(setup, keywords["tokenizer"])
+    # Only texts get a token at their end, and only if neither user nor configuration names one.
     is_text = not {"messages_column", "tokens_column", "length_column", "append"} & set(keywords)
     if is_text and _appends_eos(setup, keywords):
         keywords["append"] = _end_of_sequence(keywords["tokenizer"])

@@ -69,13 +69,14 @@ def current_of_recording(observed: Observed, settings: Mapping[str, Any]) -> Cur
 
     Args:
         observed: the run.
-        settings: fields of `batchstat.Settings`, which the strategies get that it is compared with.
+        settings: fields of `batchstat.Settings` for the strategies that the run is compared with.
 
     Raises:
         OptionError: another value for a setting that the recording decides, or settings that
             contradict each other.
     """
     setup, profile = observed.setup, observed.profile
+    # The recording's own value may be repeated; another one is refused.
     decided = vars(Settings(**{**setup.batching.settings, **observed.settings}))
     for key in _DECIDED:
         if key in settings and settings[key] != decided[key]:

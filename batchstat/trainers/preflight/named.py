@@ -87,6 +87,7 @@ def _of_configuration(
     from batchstat.trainers.preflight.corpus import profile_keywords
     from batchstat.trainers.preflight.current import current_of
 
+    # Lengths alone do not say what a trainer drops, or which records it holds out.
     if not (lengths is None or isinstance(lengths, Profile)):
         raise OptionError(f"{current}: which samples it keeps is unknown: pass a profile")
     setup = read_setup(current, ignore_keys=ignore_keys)

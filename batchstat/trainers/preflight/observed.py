@@ -177,6 +177,7 @@ def _of_trainer(
     """
     trainer = read_trainer(target)
     setup = setup_of_trainer(trainer)
+    # The caller's settings count before those of the trainer.
     merged: dict[str, Any] = {**settings}
     merged.setdefault("world_size", trainer.world_size)
     # The strategy for a data set that is packed already has no batch size: take the argument.

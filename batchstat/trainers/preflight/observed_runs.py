@@ -64,7 +64,8 @@ def _loss_of(recording: Recording, trainer: TrainerObject | None) -> str:
     """Return the name of the loss of a run, one of `LOSSES`, or UNKNOWN.
 
     A Trainer that gave every forward the number of trained tokens in the step has divided the loss
-    by that number. In a dry run without that, nothing was computed, and its Trainer's rule counts.
+    by that number. Otherwise the loss of a run is not known, except in a dry run, which computes
+    nothing: there it is what such a Trainer would compute, a mean of each batch.
     """
     batches = [batch for rank in recording.ranks for batch in rank.batches]
     if trainer is None or trainer.own_loss:  # the user's own code decides

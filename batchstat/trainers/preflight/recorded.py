@@ -115,7 +115,8 @@ def run(
     try:
         Log(orders.folder, orders.run_id).note_process("ended", code=code)
         if code and (dry_run or steps) and any(rank.is_planned for rank in result.recording.ranks):
-            # A launcher or a notebook may take the end of its script for a failure.
+            # The recorder ended the script as planned, but a launcher or a notebook around it may
+            # have taken that for a failure.
             return replace(result, code=0)
     except (OSError, InputError):  # the command has taken the folder away: its report says so
         pass

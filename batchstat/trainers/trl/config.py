@@ -190,7 +190,8 @@ def _unread(entry: object) -> str:
             return f"{key}={short(value)}, not read here"
     if entry.get("split") not in (None, "train"):
         return f"split={short(entry['split'])}, not read here"
-    if not all(isinstance(file, str) for file in _data_files(entry) or [None]):  # or an empty list
+    # [None] in place of an empty list, which is refused, too.
+    if not all(isinstance(file, str) for file in _data_files(entry) or [None]):
         return f"data_files={short(entry.get('data_files'))}, not read here"
     for file in _data_files(entry):
         kind = format_by_name(file)

@@ -99,8 +99,9 @@ def prepare(config: SftConfig, profile: Profile, max_length: int) -> TrainedSamp
     if is_pair and config.completion_only_loss is False:
         profile = replace(profile, kinds={})  # prompts are trained, too
     samples = keep_all(profile, max_length)
+    # Chats of which a template renders nothing: truncation drops them, and packed rows have none
+    # of them. A corpus of such chats alone is kept, since `keep_some` needs a sample that is left.
     if config.max_length is not None and profile.lengths.any():
-        # Chats of which a template renders nothing: truncation drops them, and packing skips them.
         samples = keep_some(profile, np.flatnonzero(profile.lengths), "without tokens")
     if config.max_length is not None and not config.packing:
         profile, lost = samples.profile, samples.lost
