@@ -85,18 +85,19 @@ _SHOWN_QUERY = re.compile(r"(versionId|revision|format)=[\w.~\-]*")
 
 
 def shown_address(address: str) -> str:
-    """Return an address without what may be a secret, its user, query and fragment, in whose places
-    there is a `…`; `file://` is a path, and stays as it is.
+    """Return an address without what may be a secret: its user, query and fragment become `…`, as
+    in `s3://…@host/corpus.txt?…`. `file://` is a path, and stays as it is.
 
     A query keeps what says which content is meant: `versionId`, `revision` and `format`.
     """
+    # fsspec chains addresses by `::`, as in zip://a.txt::https://host/b.zip.
     first, *chained = address.split("::")
     # In a part without a scheme, there may be the rest of a secret: a password may hold `::`.
-    others = [each for each in chained if not _SCHEME.match(each)]
-    if any("@" in each for each in others):
+    without_scheme = [part for part in chained if not _SCHEME.match(part)]
+    if any("@" in part for part in without_scheme):
         scheme, colon, _ = _parts(first)
         return f"{scheme}{colon}{LEFT_OUT}@{LEFT_OUT}"
-    shown = [LEFT_OUT if each in others else _without_secrets(each) for each in chained]
+    shown = [LEFT_OUT if part in without_scheme else _without_secrets(part) for part in chained]
     return "::".join([_without_secrets(first), *shown])
 
 
@@ -120,17 +121,18 @@ def has_cut_user(address: str) -> bool:
 
 
 def left_out_of(address: str) -> set[str]:
-    """Return the parts of an address that are not shown, as they are written and as they are meant:
-    the user, the password, and the values of a query.
+    """Return what of an address may be a secret: the user, the password and the values of a query,
+    as they are written and with `%20` and `+` replaced by what they stand for.
     """
-    parts: set[str] = set()
-    for each in address.split("::"):
-        scheme, _, rest = _parts(each)
-        if scheme:
-            more = re.split("[?&#;]", each[len(named_part(each)) :])
+    secrets: set[str] = set()
+    for part in address.split("::"):
+        scheme, _, rest = _parts(part)
+        if scheme:  # not a path
+            query = re.split("[?&#;]", part[len(named_part(part)) :])
             user = _user_in(rest) or ""
-            parts |= {each.partition("=")[2] or each for each in more} | {user, *user.split(":")}
-    return {each for part in parts for each in (part, unquote(part), unquote_plus(part))}
+            secrets |= {pair.partition("=")[2] or pair for pair in query}
+            secrets |= {user, *user.split(":")}
+    return {form for secret in secrets for form in (secret, unquote(secret), unquote_plus(secret))}
 
 
 def _without_secrets(address: str) -> str:
@@ -149,13 +151,13 @@ def _without_secrets(address: str) -> str:
         return f"{scheme}{colon}{rest}"
     # A fragment is left out whole: an empty parameter is not one of those that are shown.
     query = rest[more.end() :].split("&") if more[0] == "?" else [""]
-    kept = [each for each in query if _SHOWN_QUERY.fullmatch(each)]
-    kept += [LEFT_OUT] if len(kept) < len(query) else []
-    return f"{scheme}{colon}{rest[: more.end()]}{'&'.join(kept)}"
+    shown = [pair for pair in query if _SHOWN_QUERY.fullmatch(pair)]
+    shown += [LEFT_OUT] if len(shown) < len(query) else []
+    return f"{scheme}{colon}{rest[: more.end()]}{'&'.join(shown)}"
 
 
 def _parts(address: str) -> tuple[str, str, str]:
-    """Return the scheme of an address, what follows it, and the rest; of a path the rest alone."""
+    """Split `s3://host/name` in `s3`, `://` and `host/name`; a path has only the last."""
     start = re.match(r"\s*([A-Za-z][\w+.\-]+)(:/+)", address)
     if start is None or start[1].lower() in ("file", "local"):
         return "", "", address
@@ -248,6 +250,9 @@ def arguments_named() -> Iterator[None]:
 
 
 def _as_argument(option: re.Match[str]) -> str:
+    """Return what stands for a match of `_OPTION` in Python: `world_size=8` for `--world-size 8`,
+    `header=False` for `--no-header`; a command line as it is.
+    """
     if option["command"]:
         return option[0]
     name, value = option["name"].replace("-", "_"), option["value"]
@@ -257,6 +262,7 @@ def _as_argument(option: re.Match[str]) -> str:
         return name
     if value in _NO_VALUES:
         return f"{name} {value}"
+    # Placeholders and numbers, which Python writes without quotes.
     is_plain = value.isupper() or re.fullmatch(r"[\d_,.%]+", value) is not None
     return f"{name}={value}" if is_plain else f'{name}="{value}"'
 
@@ -371,6 +377,7 @@ def nearest(value: str, known: Iterable[str]) -> str | None:
     from difflib import get_close_matches
 
     names = list(known)
-    longer = [name for name in names if value and name.startswith(value)]
-    near = [min(longer, key=len)] if longer else get_close_matches(value, names, n=1, cutoff=0.5)
-    return near[0] if near else None
+    completed = [name for name in names if value and name.startswith(value)]
+    if completed:
+        return min(completed, key=len)
+    return next(iter(get_close_matches(value, names, n=1, cutoff=0.5)), None)

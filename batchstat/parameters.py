@@ -224,8 +224,10 @@ def check_fields(record: "DataclassInstance") -> None:
             continue
         if kind in (int, int | None):
             declared = options.get(each.name, _PLAIN)
+            # tokens_per_batch="16k", as on the command line.
             value = _whole(each.name, value) if isinstance(value, str) else value
             number = whole_number(each.name, value, declared.least, declared.most)
+            # A NumPy integer, too, becomes an int, which JSON can write; the record is frozen.
             object.__setattr__(record, each.name, number)
         elif kind is bool and not isinstance(value, bool):
             raise OptionError(f"{each.name}={short(value)}: must be true or false")
@@ -268,8 +270,9 @@ def read_parameters(
 def checks_keywords(
     settings: "type[DataclassInstance]",
 ) -> Callable[[Callable[_Arguments, _Result]], Callable[_Arguments, _Result]]:
-    """Let a function raise OptionError, with the nearest name, for a keyword it does not take; its
-    errors name options by its arguments, unless it is called by a command.
+    """Decorate a public function that takes settings as keywords. An unknown keyword is an
+    OptionError with the nearest name, and errors name the function's arguments in place of flags,
+    unless a command calls it.
 
     Args:
         settings: record whose fields the function takes beside its own parameters.
@@ -305,6 +308,11 @@ def _split(rest: str) -> list[str]:
 
 
 def _value(field: "Field[Any]", text: str) -> object:
+    """Return the value of a parameter that is written as text, of the type of its field's default.
+
+    Raises:
+        OptionError: text of another type.
+    """
     if isinstance(field.default, bool):
         if text not in ("true", "false"):
             raise OptionError(f"{field.name}={text!r}: must be true or false")
@@ -316,6 +324,7 @@ def _value(field: "Field[Any]", text: str) -> object:
             return float(text)
         except ValueError:
             raise OptionError(f"{field.name}={text!r}: must be a number") from None
+    # A tuple is a list of edges, such as 128,256; its default, the empty one, is written `auto`.
     if isinstance(field.default, tuple):
         return () if text == "auto" else tuple(_whole(field.name, part) for part in text.split(","))
     return _whole(field.name, text)

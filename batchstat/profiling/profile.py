@@ -212,28 +212,32 @@ class Profile:
         of short samples. A tokenizer's maximum that truncates any is the last of them.
         """
         stats = self.stats
-        shortest, longest = max(1, stats.percentile(500)), max(1, stats.max)
+        median, longest = max(1, stats.percentile(500)), max(1, stats.max)
         step = _STEP if longest > _STEP else _STEP // 8
-        limits = range(round_up(shortest, step), round_up(longest, step) + 1, step)
-        if len(limits) > _MOST_LIMITS:
-            powers = range((shortest - 1).bit_length(), (longest - 1).bit_length() + 1)
+        multiples = range(round_up(median, step), round_up(longest, step) + 1, step)
+        if len(multiples) > _MOST_LIMITS:
+            # From the first power of two at or above the median to that at or above the longest.
+            powers = range((median - 1).bit_length(), (longest - 1).bit_length() + 1)
             candidates = {2**power for power in powers}
         else:
-            candidates = set(limits)
+            candidates = set(multiples)
         if self.stated_max is not None and self.stated_max < longest:
-            candidates = {each for each in candidates if each < self.stated_max}
+            candidates = {length for length in candidates if length < self.stated_max}
             candidates.add(self.stated_max)
         return tuple(
-            Truncation(each, *stats.above(each), *self._trained_above(each))
-            for each in sorted(candidates)
+            Truncation(length, *stats.above(length), *self._trained_above(length))
+            for length in sorted(candidates)
         )
 
     def _trained_above(self, max_length: int) -> tuple[int | None, int | None]:
-        """Return trained tokens beyond a `max_length`, and samples without any before it."""
+        """Return the trained tokens that a `max_length` would cut off, and the samples that would
+        have no trained token left; None and None where trained tokens are unknown.
+        """
         if self.trained is None or self.trained_tokens is None:
             return None, None
-        left = self.trained.counts(stops=max_length)
-        return self.trained_tokens - int(left.sum()), int(np.count_nonzero(left == 0))
+        tokens_left = self.trained.counts(stops=max_length)
+        lost_tokens = self.trained_tokens - int(tokens_left.sum())
+        return lost_tokens, int(np.count_nonzero(tokens_left == 0))
 
     @property
     def trained(self) -> TokenRanges | None:
@@ -257,9 +261,11 @@ class Profile:
         """The smallest candidate that truncates at most 1 % of the samples and loses at most 0.5 %
         of the tokens; the tokenizer's maximum if none does.
         """
-        for each in self.truncation:
-            if 100 * each.samples <= len(self) and 200 * each.tokens <= self.stats.sum:
-                return each.max_length
+        for candidate in self.truncation:
+            # In whole numbers, so that a share of exactly 1 % is no matter of rounding.
+            is_rare = 100 * candidate.samples <= len(self)
+            if is_rare and 200 * candidate.tokens <= self.stats.sum:
+                return candidate.max_length
         return self.truncation[-1].max_length
 
     @cached_property
@@ -270,14 +276,16 @@ class Profile:
         """
         if self.labels is None:
             return ()
+        # Class 0 are the samples without a label, whose code is -1.
         names = (None, *self.labels.names)
         numbers = self.labels.codes + 1
         counts = np.bincount(numbers, minlength=len(names))
         tokens = np.zeros(len(names), dtype=np.int64)
+        # A class comes many times in `numbers`: a plain += would add only its last sample.
         np.add.at(tokens, numbers, self.lengths[self.labels.samples])
-        present = [i for i in np.argsort(-counts, kind="stable").tolist() if counts[i]]
+        largest_first = [i for i in np.argsort(-counts, kind="stable").tolist() if counts[i]]
         return tuple(
-            ClassCount(names[i], int(counts[i]), int(tokens[i]), len(self)) for i in present
+            ClassCount(names[i], int(counts[i]), int(tokens[i]), len(self)) for i in largest_first
         )
 
     @property

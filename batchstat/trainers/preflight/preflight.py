@@ -143,6 +143,7 @@ def report_on_setup(
         InputError: no samples are left, or the recording cannot be described.
     """
     now = current_of(Trainer(setup=setup, profile=profile, settings=given, observed=observed))
+    # Gradients stay in memory between the batches that are accumulated.
     if device is not None:
         device = device.accumulating(now.settings.gradient_accumulation_steps)
     candidates = _simulated(setup, now, device)
@@ -168,13 +169,16 @@ def report_on_setup(
 
 
 def _saved_time(observed: Observed, now: CurrentSetup, candidates: Candidates) -> SavedTime | None:
-    """Return what the best change of a recorded run saves by the times of the run."""
+    """Return what the best change of a recorded run saves by the times of the run itself. None
+    where nothing helps, nothing was timed, or the times tell nothing of one of the two.
+    """
     star, times = candidates.changes.star, observed.times
-    if star is None or times is None or times.time is None:  # nothing helps, or nothing was timed
+    if star is None or times is None or times.time is None:
         return None
     device = Device(calibration=times).accumulating(now.settings.gradient_accumulation_steps)
     timed = _simulated(observed.setup, now, device)
-    after = next((each.row for each in timed.tried if each.row.label == star.row.label), None)
+    # Simulated again with the run's times, the same change has another record: found by its label.
+    after = next((tried.row for tried in timed.tried if tried.row.label == star.row.label), None)
     before = timed.changes.current.on_device.seconds
     if after is None or after.on_device.seconds is None or before is None:
         return None
@@ -188,8 +192,8 @@ def _saved_time(observed: Observed, now: CurrentSetup, candidates: Candidates) -
 
 
 def _simulated(setup: TrainingSetup, now: CurrentSetup, device: Device | None) -> Candidates:
-    """Return an epoch, and what would help; what is wrong with the settings is said of the
-    configuration's own keys.
+    """Simulate an epoch of the current setup and what would help. An error of the settings names
+    the keys of the user's own configuration: `per_device_train_batch_size`, not `batch_size`.
     """
     try:
         return simulate_candidates(
@@ -202,18 +206,21 @@ def _simulated(setup: TrainingSetup, now: CurrentSetup, device: Device | None) -
         )
     except (InputError, OptionError) as error:
         message = setup.with_own_keys(str(error))
-        if message == str(error):
+        if message == str(error):  # it names no setting that a key decides
             raise
         kind = OptionError if isinstance(error, OptionError) else InputError
         raise kind(message) from None
 
 
 def _num_examples(request: RowRequest, shares: EpochShares) -> int | None:
-    """Return how many rows a trainer packs whose examples these are."""
+    """Return the number of rows that a trainer packs before training, which it then logs as the
+    number of examples; None where it packs none, or as many as there are samples.
+    """
     strategy, epoch = request.strategy, shares.epoch.whole
     if isinstance(strategy, GivenBatches) and strategy.packs_rows:
         return len(strategy.row_offsets) - 1
+    # Only these pack the data set before it is batched; others pack each batch.
     if not isinstance(strategy, ShuffledRows):
         return None
-    rows = strategy.count_rows(epoch.lengths, epoch.starts)
-    return None if rows == epoch.sample_count else rows
+    n_rows = strategy.count_rows(epoch.lengths, epoch.starts)
+    return None if n_rows == epoch.sample_count else n_rows

@@ -96,17 +96,18 @@ class Preflight:
     @property
     def trained_samples(self) -> int:
         """Samples that the whole training computes at least once."""
-        counts, request = self.simulation.row.counts, self.simulation.row.request
-        distinct = counts.samples - counts.duplicated_samples
+        row = self.simulation.row
+        distinct = row.counts.samples - row.counts.duplicated_samples
         if self.epochs >= 1:
             return distinct
-        mean = self.samples_per_step
-        if (
-            size := request.strategy.batch_capacity
-        ) is not None and not self.simulation.row.packs_rows:
-            settings = request.settings
-            mean = size * settings.gradient_accumulation_steps * settings.world_size
-        return min(round(self.total_steps * mean), distinct)
+        # Training ends within the first epoch: each step before has whole batches, where their size
+        # is fixed; else the mean is the best that is known.
+        per_step = self.samples_per_step
+        batch_size = row.request.strategy.batch_capacity
+        if batch_size is not None and not row.packs_rows:
+            settings = row.request.settings
+            per_step = batch_size * settings.gradient_accumulation_steps * settings.world_size
+        return min(round(self.total_steps * per_step), distinct)
 
     @property
     def warmup_steps(self) -> int:
