@@ -73,6 +73,7 @@ def corpus_name(paths: list[str]) -> str:
 
 def age(created: str, now: datetime) -> str:
     """Return how long ago `created` was, in the largest unit, such as "2 days ago"."""
+    # Never negative, even if the clocks of two machines differ.
     seconds = max(0.0, (now - datetime.fromisoformat(created)).total_seconds())
     for unit, size in (("day", 86_400), ("hour", 3_600), ("minute", 60)):
         if seconds >= size:

@@ -67,7 +67,7 @@ def _check(check: Check) -> Iterator[Block]:
     columns, *rows = verdicts.rows(check)
     yield Table("Limits", columns, tuple((_STANDINGS[row[-1]], row) for row in rows))
     for failure in verdicts.failures(check):
-        yield Line(failure.name, f"{failure.sentence}.", "over")
+        yield Line(failure.name, f"{failure.sentence}.", standing="over")
         yield Line("set in", failure.set_in)
         yield Line("remedy", failure.remedy)
 

@@ -228,6 +228,7 @@ def _missing(missing: Mapping[str, int]) -> str:
     """Return a sentence on what the page leaves out of the document; empty if it has everything."""
     if not missing:
         return ""
+    # Only the first four are named, so that this stays a sentence.
     lists = ", ".join(f"{path} {count:,}" for path, count in list(missing.items())[:4])
     more_lists = counted(len(missing) - 4, "more list") if len(missing) > 4 else ""
     return (

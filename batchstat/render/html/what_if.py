@@ -48,7 +48,7 @@ def what_if(
         replaced: what a command has in place of what the report says, by the names of flags: the
             file of the current setup, the name of the model.
     """
-    # Without --no-config, a configuration file where the reader pastes the command would change it.
+    # A reader may have a configuration file where the command is pasted: it would change the rows.
     ending = [*(word for word in words if word != "--no-config"), "--no-config"]
     shared = {**_shared(comparison, nearby), **replaced}
     choices = []
@@ -90,8 +90,8 @@ def _shared(comparison: Comparison, nearby: Nearby) -> dict[str, Any]:
     basis, model, device = comparison.basis, comparison.model, comparison.device
     current = comparison.current.request
     settings = non_defaults(basis, Settings)
-    # A batch size that only follows from the budget is left out: as a flag, it would also replace
-    # the usual batch sizes of frameworks.
+    # A batch size that follows from the budget, or that the current setup states itself, is left
+    # out: as a flag, it would also replace the usual batch sizes of frameworks.
     size_follows = basis.batch_size == max(1, basis.tokens_per_batch // basis.widest)
     if size_follows and (basis.given_batch_size is None or current.sets("batch_size")):
         del settings["batch_size"]
@@ -151,4 +151,4 @@ def _table(comparison: Comparison, nearby: Nearby) -> Table:
         cells = (show(row.result) for show in columns.values())
         standing = "current" if row.result.label == comparison.current.label else ""
         rows.append((standing, (row.result.label, f"{row.world_size:,}", *cells)))
-    return Table("", ("strategy", "ranks", *columns), tuple(rows))
+    return Table(caption="", columns=("strategy", "ranks", *columns), rows=tuple(rows))

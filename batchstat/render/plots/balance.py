@@ -217,13 +217,13 @@ def _coverage(figure: Figure, report: BalanceReport) -> None:
         textwrap.fill(", ".join(names), 30, break_on_hyphens=False) for names in lines.values()
     ]
     heights = [_LABEL_HEIGHT * (text.count("\n") + 1) for text in texts]
-    shares = [_shares(report.samplers[sampler]) for sampler in lines]
-    ends = spread([coverage[-1] for coverage in shares], heights)
-    for sampler, values, text, end in zip(lines, shares, texts, ends, strict=True):
+    coverages = [_shares(report.samplers[sampler]) for sampler in lines]
+    label_ys = spread([coverage[-1] for coverage in coverages], heights)
+    for sampler, coverage, text, label_y in zip(lines, coverages, texts, label_ys, strict=True):
         colour = style.SERIES[sampler % len(style.SERIES)]
         axes.plot(
             range(1, report.epochs + 1),
-            values,
+            coverage,
             color=colour,
             marker=_MARKERS[sampler % len(_MARKERS)],
             markersize=5,
@@ -231,7 +231,7 @@ def _coverage(figure: Figure, report: BalanceReport) -> None:
             zorder=3,
             label=text.replace("\n", " "),
         )
-        style.beside_row(axes, end, text, (10, 0), end=1, color=colour, fontweight="bold")
+        style.beside_row(axes, label_y, text, (10, 0), end=1, color=colour, fontweight="bold")
     axes.set_ylim(0, 1)
     axes.set_xlim(*((1, report.epochs) if report.epochs > 1 else (0.5, 1.5)))
     style.percent_axis(axes.yaxis)

@@ -47,6 +47,7 @@ def _title(profile: Profile) -> str:
     classes = [each for each in profile.classes if each.label is not None]
     if len(classes) < 2:
         return "One class" if classes else "No sample has a class"
+    # Classes are sorted by their number of samples.
     largest, smallest = classes[0], classes[-1]
     names = [class_name(each.label, 24) for each in (largest, smallest)]
     if largest.count == smallest.count:
@@ -73,7 +74,7 @@ def _classes(figure: Figure, profile: Profile, class_at: dict[float, ClassCount]
     style.titled(figure, _title(profile), subtitle(profile.corpus, profile.tokenizer, *sizes))
     lengths, counts = figure.subplots(1, 2, sharey=True, width_ratios=(3, 1.25))
     _boxes(lengths, {y: LengthStats.of(profile.lengths_of(c.label)) for y, c in class_at.items()})
-    style.row_axis(lengths, {place: class_name(each.label, 28) for place, each in class_at.items()})
+    style.row_axis(lengths, {y: class_name(each.label, 28) for y, each in class_at.items()})
     handles = [
         Patch(label="p25 to p75", **_BOX),
         Line2D([], [], label="median", **_MEDIAN),
@@ -120,6 +121,7 @@ def _range(low: int, high: int) -> tuple[float, float]:
     if style.is_narrow(low, high):
         space = max(0.1 * low, 1) if low == high else 0.04 * (high - low)
         return max(0, low - space), high + space
+    # A log axis: equal space is an equal factor.
     return low / 1.1, high * 1.1
 
 
@@ -127,14 +129,14 @@ def _counts(axes: Axes, profile: Profile, class_at: dict[float, ClassCount]) -> 
     """Draw a bar for each class that is shown: its number of samples, and their share of all."""
     counts = [each.count for each in class_at.values()]
     axes.barh(list(class_at), counts, height=0.52, color=style.BLUE)
-    for place, each in class_at.items():
-        words = f" {each.count:,}  {percent(each.share)}"
-        style.note(axes, each.count, place, words, color=style.INK)
+    for y, each in class_at.items():
+        text = f" {each.count:,}  {percent(each.share)}"
+        style.note(axes, each.count, y, text, color=style.INK)
     # `row_places` leaves this row free where it leaves out classes.
     if hidden := len(profile.classes) - len(class_at):
         samples = sum(each.count for each in profile.classes) - sum(counts)
-        words = f" {hidden:,} more classes: {counted(samples, 'sample')}"
-        style.note(axes, 0, style.LARGEST, words, fontstyle="italic")
+        text = f" {hidden:,} more classes: {counted(samples, 'sample')}"
+        style.note(axes, 0, style.LARGEST, text, fontstyle="italic")
     axes.set_xlim(0, max(counts) * 1.7)
     axes.set_xticks([])
     axes.spines["bottom"].set_visible(False)

@@ -76,6 +76,8 @@ def _padding(figure: Figure, comparison: Comparison, rows: list[StrategyResult])
         _words(axes, place, row, comparison)
     if comparison.changes.best is not None:
         place = rows.index(comparison.changes.best)
+        # From one width of the chart to its left to one to its right: behind the names and numbers
+        # too.
         band = axes.axhspan(place - 0.46, place + 0.46, -1, 2, color=style.BAND, clip_on=False)
         band.set_zorder(-1)
         # It reaches beyond the axes, and the layout would make room for it.
@@ -156,6 +158,7 @@ def _words(axes: Axes, place: int, row: StrategyResult, comparison: Comparison) 
         offset, colour = -6 - 5.5 * name.count("\n"), style.BLUE if is_best else style.GREY
         text = ", ".join(details)
         style.beside_row(axes, place, text, (-6, offset), ha="right", fontsize=7.5, color=colour)
+    # To the right of the chart, the padding ends at 90 points and the saving begins at 100.
     padding = f"{percent(row.counts.padding_ratio)} padding"
     style.beside_row(axes, place, padding, (90, 0), end=1, **name_style)
     if not is_current:

@@ -164,6 +164,7 @@ def _candidates(axes: Axes, profile: Profile, position: Callable[..., Any]) -> N
     low, high = axes.get_xlim()
     within = [each for each in candidates if low <= xs[each] <= high]
     shares = style.shares_of_axis(axes, [xs[each] for each in within])
+    # Two lines of numbers, at these heights below the axis: each max_length, and what it truncates.
     _left_of(axes, -0.12, "max_length")
     _left_of(axes, -0.172, "truncated samples")
     for each, is_kept in zip(within, apart(shares, _CANDIDATE_WIDTH), strict=True):

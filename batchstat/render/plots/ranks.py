@@ -35,6 +35,7 @@ def _ranks(figure: Figure, comparison: Comparison) -> None:
     current, best = comparison.current, comparison.best
     rows = [current] if best is current else [current, best]
     idle_shares = [f"{one_line(row.label, 32)} {percent(rank_idle(row))}" for row in rows]
+    # The words "of the time" are said once, after the first share.
     title = f"Ranks wait for the slowest: {' of the time, '.join(idle_shares)}"
     title += "" if len(rows) > 1 else " of the time"
     has_merged_steps = any(len(row.steps) > _MOST_POINTS for row in rows if row.steps is not None)

@@ -49,13 +49,16 @@ def sampler_table(report: BalanceReport) -> Fitting:
     """Return the table of the samplers: what each draws and computes, how much of the corpus is
     seen, and how often a sample of each class is drawn. The recommended one has a star.
     """
-    recommended, shown = report.recommended, by_size(report)
+    recommended, class_indices = report.recommended, by_size(report)
     device_cells = device_columns([sampler.row for sampler in report.samplers], report.device)
     classes = report.samplers[0].classes
-    names = [f"each {class_name(classes[i].label, 12)}" for i in shown]
+    names = [f"each {class_name(classes[i].label, 12)}" for i in class_indices]
     # `by_size` has the largest class first.
     if len(classes) > _MOST_SHOWN:
-        shown, names = [shown[0], shown[-1]], ["largest class", "smallest class"]
+        class_indices, names = (
+            [class_indices[0], class_indices[-1]],
+            ["largest class", "smallest class"],
+        )
     rows = Rows(
         *("  sampler", "epoch size", "compute", *device_cells),
         *("seen", f"in {report.epochs} epochs"),
@@ -72,7 +75,7 @@ def sampler_table(report: BalanceReport) -> Fitting:
             *(show(row.row) for show in device_cells.values()),
             percent(row.coverage),
             percent(row.coverage_after),
-            *(f"{row.classes[i].after / row.classes[i].before:.2f}x" for i in shown),
+            *(f"{row.classes[i].after / row.classes[i].before:.2f}x" for i in class_indices),
             f"{row.max_repeats:,}",
             standing="best" if row is recommended else "",
         )

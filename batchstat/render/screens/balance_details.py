@@ -109,13 +109,13 @@ def _classes(report: BalanceReport) -> Rows:
     """Return the table of the largest classes, a column for each: its samples in the corpus, then
     what each sampler draws of it, with the share of all.
     """
-    corpus_classes, shown = report.samplers[0].classes, by_size(report)[:_MOST_CLASSES]
-    rows = Rows("sampler", *(class_name(corpus_classes[i].label, 24) for i in shown))
-    total = sum(counted.before for counted in corpus_classes)
-    rows.add(Text("the corpus"), *(_share(corpus_classes[i].before, total) for i in shown))
+    corpus_classes, largest = report.samplers[0].classes, by_size(report)[:_MOST_CLASSES]
+    rows = Rows("sampler", *(class_name(corpus_classes[i].label, 24) for i in largest))
+    total = sum(drawn.before for drawn in corpus_classes)
+    rows.add(Text("the corpus"), *(_share(corpus_classes[i].before, total) for i in largest))
     for row in report.samplers:
-        total = sum(counted.after for counted in row.classes)
-        rows.add(Text(_name(row)), *(_share(row.classes[i].after, total) for i in shown))
+        total = sum(drawn.after for drawn in row.classes)
+        rows.add(Text(_name(row)), *(_share(row.classes[i].after, total) for i in largest))
     return rows
 
 
@@ -126,11 +126,11 @@ def _share(count: int, total: int) -> str:
 def _rank_cells(name: str, counts: PlanCounts) -> dict[str, str]:
     """Return a row of the table of ranks: its cells by their headings."""
     coverage = counts.sample_coverage
-    samples = [each.samples for each in coverage.ranks]
+    samples = [rank.samples for rank in coverage.ranks]
     return {
         "sampler": name,
         "samples": span(min(samples), max(samples)),
-        "class ratio": _ratios([each.classes for each in coverage.ranks]),
+        "class ratio": _ratios([rank.classes for rank in coverage.ranks]),
         "steps": span(counts.ranks.min_steps, counts.ranks.max_steps),
         "rank idle": percent(counts.rank_idle),
         "shared": f"{coverage.shared_samples:,}",

@@ -164,6 +164,7 @@ def _rules(report: BucketReport) -> Table:
     rows = table("buckets", *RULES)
     for number in sorted({*NUMBERS, report.wanted}):
         results = [report.of(rule, number) for rule in RULES]
+        # For a number of buckets at which no rule has edges, there is no row.
         if any(edges is not None for edges in results):
             style = "bold" if number == report.wanted else ""
             cells = [f"{number}", *(_shown(edges, report) for edges in results)]

@@ -124,6 +124,7 @@ def _fitting(calibration: Calibration) -> str:
     if (most_tokens := calibration.tokens_that_fit(widest)) is None:
         if calibration.memory is None or calibration.hardware.memory is None:
             return ""
+        # The limit would follow from the batches that ran out of memory.
         return "every batch measured; none ran out of memory, so the limit is not known"
     if most_tokens < widest:
         return f"at most {most_tokens:,} tokens, not even one row of {widest:,}"

@@ -19,7 +19,7 @@ def each_screen(rows: Sequence[Named]) -> RenderableType:
     gain the most, and how to see more of that.
 
     Args:
-        rows: the corpora.
+        rows: the name, the results folder and the comparison of each corpus.
     """
     currents = {comparison.current.label for _, _, comparison in rows}
     name, folder, gains_most = max(rows, key=lambda row: row[2].speed_up(row[2].best))
