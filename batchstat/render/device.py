@@ -1,4 +1,4 @@
-"""What an epoch takes on a calibrated device, in words."""
+"""Times, costs and memory on a calibrated device, in words and in columns of tables."""
 
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any

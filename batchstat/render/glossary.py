@@ -200,6 +200,7 @@ def entries() -> Iterator[Entry]:
     text = f"{_prose(CostModel)}\n\nBuilt in: {', '.join(KNOWN_MODELS)}."
     yield Entry("model", "estimate", text, tuple(_fields_told(CostModel).items()))
     for name, text in _fields_told(CostModel).items():
+        # The others are yielded below, as keys of results.
         if name not in parts(Model).keys:
             yield Entry(name, "key of a model", text)
     for name, model in KNOWN_MODELS.items():

@@ -1,4 +1,4 @@
-"""What Python prints of a report."""
+"""`batchstat.show`: prints the report of `batchstat.preflight` in Python, with lines to paste."""
 
 import sys
 

@@ -128,6 +128,7 @@ def _sentence(outcome: Outcome) -> str:
     # The limit is on the change since a baseline, and not on the value itself.
     if limit.is_difference:
         assert outcome.before is not None
+        # Two numbers are shown with as many digits as it takes to tell them apart.
         before, value = shown_apart(outcome.before, outcome.value, limit.kind)
         verb = "rose" if limit.bound == "max-increase" else "fell"
         allowed = _change(outcome)[1]
@@ -172,6 +173,7 @@ def _allowed(outcome: Outcome) -> tuple[str, str]:
         assert outcome.before is not None
         value = shown_apart(outcome.value, outcome.before, limit.kind)[0]
         return value, f"{sign}{_change(outcome)[1]}"
+    # Both with as many digits as it takes to tell them apart, such as 40.004% and 40.000%.
     value, threshold = shown_apart(outcome.value, limit.threshold, limit.kind)
     return value, f"{'≥' if limit.bound == 'min' else '≤'} {threshold}"
 

@@ -1,4 +1,4 @@
-"""The page of each kind of result."""
+"""The HTML page of each kind of result: profile, comparison, samplers, bucket edges."""
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from itertools import pairwise

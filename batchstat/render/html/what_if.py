@@ -1,4 +1,4 @@
-"""The what-if panel of a page: rows near those of the comparison, and the command of each."""
+"""The what-if panel of a page: the strategies of the report with other sizes and ranks."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass

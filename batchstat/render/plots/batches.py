@@ -1,4 +1,4 @@
-"""The picture of padding itself: the first batches of a few strategies, drawn to scale."""
+"""The plot of batches: the first ones of a few strategies, to scale, so that padding is seen."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass

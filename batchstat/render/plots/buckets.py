@@ -1,4 +1,4 @@
-"""The plot of bucket edges: on the lengths, and padding against the number of buckets."""
+"""The plot of bucket edges: edges among the lengths, and padding by the number of buckets."""
 
 from itertools import pairwise
 from typing import Any

@@ -1,4 +1,4 @@
-"""The plot of classes: the lengths of each, and how many samples it has."""
+"""The plot of classes: a box of the lengths of each class, and a bar of its number of samples."""
 
 from typing import Any
 

@@ -1,4 +1,4 @@
-"""Places for labels that do not overlap."""
+"""Where to write the labels of a chart, so that they do not overlap."""
 
 from collections.abc import Sequence
 from math import hypot

@@ -1,4 +1,4 @@
-"""The plot of ranks: the slowest rank and the mean rank of each step, current setup and best."""
+"""The plot of ranks: tokens of the slowest and of the mean rank in each step."""
 
 from typing import Any
 

@@ -1,4 +1,4 @@
-"""Of what a plot is: the corpus, its tokenizer, the settings; and which rows stand out."""
+"""Subtitles of plots: corpus, tokenizer, settings; and notes beside a strategy's name."""
 
 from batchstat.errors import counted
 from batchstat.profiling.profile import CorpusFacts, TokenizerFacts
@@ -7,16 +7,18 @@ from batchstat.simulation.compare.comparison import Comparison
 from batchstat.simulation.results import StrategyResult
 
 
-def subtitle(corpus: CorpusFacts | None, tokenizer: TokenizerFacts | None, *more: str) -> str:
-    """Return a corpus, its tokenizer and more facts on one line."""
-    names = [corpus_name([source.path for source in corpus.sources] if corpus else [])]
+def subtitle(corpus: CorpusFacts | None, tokenizer: TokenizerFacts | None, *facts: str) -> str:
+    """Return the subtitle of a plot: the corpus, its tokenizer, and further facts."""
+    parts = [corpus_name([source.path for source in corpus.sources] if corpus else [])]
     if tokenizer is not None:
-        names.append(_own_name(tokenizer.name))
-    return " · ".join([*names, *more])
+        parts.append(_own_name(tokenizer.name))
+    return " · ".join([*parts, *facts])
 
 
 def compared(comparison: Comparison) -> str:
-    """Return the subtitle of the plots of a comparison."""
+    """Return the subtitle of the plots of a comparison: the corpus, and the settings that all rows
+    share.
+    """
     basis, subsample = comparison.basis, comparison.subsample
     samples = counted(comparison.samples, "sample")
     if subsample is not None:
@@ -29,30 +31,35 @@ def compared(comparison: Comparison) -> str:
 
 
 def measure(comparison: Comparison) -> str:
-    """Return what a speed-up is of: time on a calibrated device, or estimated compute."""
+    """Return what speed-ups compare: time on a calibrated device, else compute."""
     return "time" if comparison.is_timed else "compute"
 
 
 def estimated(comparison: Comparison) -> str:
-    """Return what follows a speed-up that no calibrated device's times confirm."""
+    """Return the note that follows a speed-up unless it was calculated from a calibrated device's
+    times.
+    """
     return "" if comparison.is_timed else " (estimate)"
 
 
 def marks(comparison: Comparison, row: StrategyResult) -> list[str]:
-    """Return what to write beside a row's name: whether it is the current setup, the best one."""
-    words = ["current"] if row is comparison.current else []
-    return words + (["best"] if row is comparison.changes.best else [])
+    """Return the notes beside a row's name: whether it is the current setup, and whether it is the
+    best.
+    """
+    current_mark = ["current"] if row is comparison.current else []
+    return current_mark + (["best"] if row is comparison.changes.best else [])
 
 
-def marked(comparison: Comparison, row: StrategyResult, most: int) -> str:
-    """Return a row's name, of at most so many characters, and its marks in brackets."""
-    beside = ", ".join(marks(comparison, row))
-    return one_line(row.label, most) + (f" ({beside})" if beside else "")
+def marked(comparison: Comparison, row: StrategyResult, max_characters: int) -> str:
+    """Return a row's name, shortened to `max_characters`, with its notes in brackets."""
+    mark_words = ", ".join(marks(comparison, row))
+    return one_line(row.label, max_characters) + (f" ({mark_words})" if mark_words else "")
 
 
 def _own_name(tokenizer: str) -> str:
     """Return the last part of a tokenizer's path or of its name on the Hub."""
     parts = [part for part in tokenizer.replace("\\", "/").split("/") if part]
+    # A tokenizer that is saved as a file has the name of its folder.
     if len(parts) > 1 and parts[-1] == "tokenizer.json":
         parts.pop()
     return one_line(parts[-1] if parts else tokenizer, 40)

@@ -1,6 +1,4 @@
-"""What a strategy saves against how far its batches are from random ones: of all strategies, and of
-one by its `read_ahead`.
-"""
+"""Two plots of what padding costs in randomness: one of all strategies, one of `read_ahead`."""
 
 import textwrap
 from typing import Any

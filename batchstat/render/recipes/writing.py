@@ -194,13 +194,14 @@ def workflow(record: str = "") -> str:
     text = (files("batchstat.render.recipes") / "workflow.yml").read_text(encoding="utf-8")
     if not record:
         return text
-    steps = (
+    recording_steps = (
         "      # What the command itself needs, such as torch\n"
         "      - run: python -m pip install -r requirements.txt\n"
         f"      - run: {json.dumps(record)}\n"
     )
-    check = "      - run: batchstat check"
-    return text.replace(check, steps + check)
+    # The recording is made just before it is checked.
+    check_step = "      - run: batchstat check"
+    return text.replace(check_step, recording_steps + check_step)
 
 
 def holds_text(profile: Profile) -> bool:

@@ -1,4 +1,4 @@
-"""What `balance --details` adds: what is drawn, how it batches, and what each rank gets."""
+"""What `balance --details` adds: tables of what is drawn, of batches, classes and ranks."""
 
 from collections.abc import Iterator
 

@@ -1,4 +1,4 @@
-"""The screen of `buckets`."""
+"""The screen of `buckets`: the optimal edges, what to use, and all rules with details."""
 
 from collections.abc import Callable, Iterator
 

@@ -1,4 +1,4 @@
-"""The screen of `check`."""
+"""The screen of `check`: each limit with its value, and what would help where one is exceeded."""
 
 from collections.abc import Iterator, Sequence
 

@@ -122,8 +122,10 @@ def strategy_columns(
     """
     columns: dict[str, Callable[[StrategyResult], str]] = {}
     columns["padding"] = lambda row: percent(row.counts.padding_ratio)
+    # Numbers that are an estimate from a part of the corpus have intervals.
     if any(row.interval for row in rows):
         columns["±"] = lambda row: f"{100 * row.interval.margin:.2f}" if row.interval else ""
+    # With several seeds, the padding over all of them.
     if spread := next((row.seeds for row in rows if row.seeds), None):
         columns[f"over {len(spread.padding_ratio.ratios)} seeds"] = lambda row: _spread(row.seeds)
     columns["speed-up"] = lambda row: f"{speed_up(row):.2f}x"
@@ -139,6 +141,7 @@ def strategy_columns(
         columns["repeated"] = lambda row: _share(row.counts.repeated_share)
     if any(row.request.settings.world_size > 1 for row in rows):
         columns["rank idle"] = lambda row: percent(rank_idle(row))
+    # Only if a trained token of some row weighs more or less than another.
     if {weight_range(row) for row in rows} - {"", "1.00"}:
         columns["token weight"] = weight_range
     return columns

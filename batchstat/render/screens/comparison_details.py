@@ -1,4 +1,4 @@
-"""What `compare --details` adds: every other number of the rows, and what to judge them by."""
+"""What `compare --details` adds: tables of all other numbers, and bounds to judge them by."""
 
 from collections.abc import Iterator, Mapping
 

@@ -1,4 +1,4 @@
-"""The screen of `explain`."""
+"""The screens of `explain`: one meaning of a name, and all names."""
 
 from collections.abc import Mapping, Sequence
 

@@ -1,4 +1,4 @@
-"""What strategies lose and repeat, in words: it is never only a number further down."""
+"""What strategies drop, truncate and repeat, in words that screens show at the top."""
 
 from collections.abc import Iterator, Sequence
 

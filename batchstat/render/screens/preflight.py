@@ -1,4 +1,4 @@
-"""The screen of `preflight`."""
+"""The screen of `preflight`: what a trainer does with its data, and what to change."""
 
 from collections.abc import Callable, Iterator
 from dataclasses import replace

@@ -1,4 +1,4 @@
-"""What the screen says of a recorded run: what was run, how long it took, and what else it did."""
+"""Lines on a recorded run: what was run, how long its steps took, and what else it computed."""
 
 from collections.abc import Iterator
 

@@ -1,4 +1,4 @@
-"""The screen of `config`."""
+"""The screen of `config`: the settings in force, and where each is set."""
 
 from collections.abc import Mapping, Sequence
 
