@@ -33,6 +33,7 @@ def check_junit(checks: Sequence[Check]) -> str:
                 message = {"message": _plain(failure.sentence), "type": "limit"}
                 ET.SubElement(case, "failure", message).text = _plain_lines(details)
             else:
+                # JUnit has no warnings: the case passes, with the message as its output.
                 text = f"warning: {failure.sentence}\n{details}"
                 ET.SubElement(case, "system-out").text = _plain_lines(text)
     ET.indent(root)

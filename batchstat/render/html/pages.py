@@ -192,7 +192,9 @@ def _page(
 
 
 def _corpus_sections(profile: Profile) -> Iterator[Section]:
-    """Yield the lengths and classes of a corpus."""
+    """Yield the sections on the corpus: its lengths, and where these are known its trained tokens
+    and its classes.
+    """
     lengths = (
         Chart("lengths", "Samples by length; move max_length to see what it truncates"),
         profile_screen.percentile_table(profile),

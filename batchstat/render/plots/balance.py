@@ -145,19 +145,20 @@ def _factor_axis(axes: Axes, factors: Sequence[float]) -> float:
         axes.xaxis.set_major_formatter(FuncFormatter(style.times))
         return 0.0
     axes.set_xscale("log")
-    has_none = len(positive) < len(factors)
-    floor = min(least, 1) / (2.5 if has_none else 1.15)
+    has_never = len(positive) < len(factors)
+    # More space on the left if "never" is written there.
+    floor = min(least, 1) / (2.5 if has_never else 1.15)
     axes.set_xlim(floor, most * 1.15)
     # No tick may stand so near to the left end that its label covers "never".
-    lowest_tick = 1.8 * floor if has_none else floor
-    steps = [mantissa * 10.0**exponent for exponent in range(-7, 8) for mantissa in (1, 2, 5)]
-    ticks = [step for step in steps if lowest_tick < step <= most * 1.1]
+    lowest_tick = 1.8 * floor if has_never else floor
+    candidates = [mantissa * 10.0**exponent for exponent in range(-7, 8) for mantissa in (1, 2, 5)]
+    ticks = [candidate for candidate in candidates if lowest_tick < candidate <= most * 1.1]
     # Many ticks: only the powers of ten, whose first digit is 1.
     if len(ticks) > 10:
         ticks = [tick for tick in ticks if f"{tick:.0e}"[0] == "1"]
-    axes.xaxis.set_major_locator(FixedLocator([floor, *ticks] if has_none else ticks))
+    axes.xaxis.set_major_locator(FixedLocator([floor, *ticks] if has_never else ticks))
     axes.xaxis.set_major_formatter(
-        FuncFormatter(lambda value, _: "never" if has_none and value == floor else f"{value:g}x")
+        FuncFormatter(lambda value, _: "never" if has_never and value == floor else f"{value:g}x")
     )
     axes.xaxis.set_minor_locator(NullLocator())
     return floor

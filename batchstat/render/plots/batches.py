@@ -78,6 +78,8 @@ def _drawn(comparison: Comparison) -> list[StrategyResult]:
     changes = comparison.changes
     advised = [change.row for change in (changes.fastest, changes.packed) if change is not None]
     packing = [row for row in comparison.strategies if row.packs_rows]
+    # `fixed` pads every row to max_length: it is drawn only where it is the current or the best
+    # setup.
     others = [row for row in comparison.strategies if row.name != "fixed" and not row.packs_rows]
     candidates = (comparison.current, comparison.best, *advised, *packing[:1], *others)
     rows: list[StrategyResult] = []

@@ -66,12 +66,13 @@ def place_labels(
         return box.within(room) and not any(box.overlaps(mark) for mark in (*marks, *placed))
 
     def is_crossed(box: Box, dot: tuple[float, float]) -> bool:
-        # A box without width or height.
+        """Whether the line from a dot to its label in `box` would cross something, or the label an
+        earlier line.
+        """
         dot_box = Box(*dot, *dot)
         # A line begins inside its own dot, and inside the dots that lie on that.
         obstacles = [*placed, *(dot_mark for dot_mark in marks if not dot_box.overlaps(dot_mark))]
         crosses = any(point.overlaps(mark) for point in _line(dot, box) for mark in obstacles)
-        # Nor may the label cover the line of an earlier one.
         return crosses or any(point.overlaps(box) for point in lines_drawn)
 
     for (x, y), (width, height) in zip(dots, sizes, strict=True):

@@ -192,6 +192,7 @@ def _mark(axes: Axes, sweep: Sweep) -> None:
         clip_on=False,
         zorder=4,
     )
+    # In the right half of the tried values, there is more room on the left.
     is_right = chosen.read_ahead > sweep.points[len(sweep.points) // 2].read_ahead
     axes.annotate(
         f"recommended: {chosen.read_ahead:,}",

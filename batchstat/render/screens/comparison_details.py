@@ -97,8 +97,8 @@ def _classes(comparison: Comparison) -> Rows:
     # The mean weight of a class's tokens: by class, then by the label of the row.
     by_class: dict[str | None, dict[str, float | None]] = {}
     for label, classes in by_row.items():
-        for each in classes:
-            by_class.setdefault(each.label, {})[label] = each.weight
+        for entry in classes:
+            by_class.setdefault(entry.label, {})[label] = entry.weight
 
     def farthest_first(name: str | None) -> float:
         weights = [weight for weight in by_class[name].values() if weight is not None]

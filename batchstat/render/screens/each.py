@@ -22,6 +22,7 @@ def each_screen(rows: Sequence[Named]) -> RenderableType:
         rows: the name, the results folder and the comparison of each corpus.
     """
     currents = {comparison.current.label for _, _, comparison in rows}
+    # row[2] is the comparison of the corpus.
     name, folder, gains_most = max(rows, key=lambda row: row[2].speed_up(row[2].best))
     gain = f"{gains_most.speed_up(gains_most.best):.2f}x with {gains_most.best.label}"
     return Group(

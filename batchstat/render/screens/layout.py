@@ -88,8 +88,8 @@ class Rows:
 
     @classmethod
     def of(cls, rows: Iterable[Mapping[str, str]]) -> "Rows":
-        """Return a table of at least one row. A row is given as its cells by their headings, the
-        name first.
+        """Return a table of at least one row. Each row maps the headings to its cells, the name
+        first.
         """
         all_cells = list(rows)
         new_table = cls(*all_cells[0])
