@@ -100,9 +100,11 @@ def _table(part: RenderableType | Block) -> Table:
         case Rows():
             cells = (tuple(map(_plain, row)) for row in part.rows)
             rows = tuple(zip(part.standings, cells, strict=True))
-            return Table("", tuple(map(_plain, part.columns)), rows, part.note)
+            columns = tuple(map(_plain, part.columns))
+            return Table(caption="", columns=columns, rows=rows, note=part.note)
         case RichTable():
             columns = tuple(_plain(column.header) for column in part.columns)
+            # rich keeps cells by column, and pages have them by row.
             by_column = (map(_plain, column.cells) for column in part.columns)
             return table_of(columns, zip(*by_column, strict=True))
     raise TypeError(f"a page has no block for {type(part).__name__}")

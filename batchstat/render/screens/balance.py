@@ -55,10 +55,8 @@ def sampler_table(report: BalanceReport) -> Fitting:
     names = [f"each {class_name(classes[i].label, 12)}" for i in class_indices]
     # `by_size` has the largest class first.
     if len(classes) > _MOST_SHOWN:
-        class_indices, names = (
-            [class_indices[0], class_indices[-1]],
-            ["largest class", "smallest class"],
-        )
+        class_indices = [class_indices[0], class_indices[-1]]
+        names = ["largest class", "smallest class"]
     rows = Rows(
         *("  sampler", "epoch size", "compute", *device_cells),
         *("seen", f"in {report.epochs} epochs"),

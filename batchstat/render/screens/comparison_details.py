@@ -37,6 +37,7 @@ def trained_details(comparison: Comparison) -> Iterator[RenderableType]:
         "the step and divided once"
     )
     yield from (Text(), Caption("weight", words), _weights(comparison))
+    # Only where samples have classes.
     if comparison.current.counts.sample_coverage.mixing is not None:
         yield from (Text(), _classes(comparison))
 

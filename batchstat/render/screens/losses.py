@@ -46,6 +46,7 @@ def loss_lines(rows: Sequence[StrategyResult]) -> Iterator[Line]:
 def losses(row: StrategyResult) -> Iterator[str]:
     """Yield what a row drops, truncates and repeats, as samples and as share of the tokens."""
     counts = row.counts
+    # Strategies that split samples may drop a part of one, and no whole sample.
     if counts.dropped_samples or counts.dropped_tokens:
         yield _dropped(row)
     if counts.truncated_samples:
