@@ -9,6 +9,7 @@ from batchstat.gate.outcome import Check
 from batchstat.render.checks import verdicts
 
 _MARKS = re.compile(r"([\\`*_\[\]|~#@])")
+"""Characters that mean something in Markdown, in links to issues or in mentions of people."""
 
 
 def check_markdown(checks: Sequence[Check]) -> str:

@@ -13,7 +13,9 @@ from batchstat.render.screens.layout import basis_line, corpus_line
 from batchstat.render.text import one_line
 
 _LABELS = {limit.path: limit.label for limit in NAMED_LIMITS.values()}
+"""What sentences call a number, by its path in check.json."""
 _MOST_DIGITS = 17
+"""More digits than this tell no two floats apart."""
 
 
 @dataclass(frozen=True)

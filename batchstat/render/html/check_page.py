@@ -11,6 +11,7 @@ from batchstat.render.screens.layout import Line
 from batchstat.render.text import one_line, with_share
 
 _STANDINGS = {"pass": "", "warn": "over", "fail": "over", "error": "over"}
+"""How a page marks a row, by the status of its limit or check."""
 
 
 def check_page(checks: Sequence[Check], document: dict[str, Any]) -> str:

@@ -19,6 +19,7 @@ from batchstat.render.text import class_name, one_line, percent
 from batchstat.simulation.balance.report import BalanceReport, SamplerResult
 
 _MARKERS = "osD^vP*X"
+"""Shapes of dots, as matplotlib names them: a sampler has one of its own."""
 _LONG_KEY = 75
 """With more characters than this in all names, a legend has three columns instead of five."""
 _SAME_LINE = 0.005

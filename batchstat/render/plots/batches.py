@@ -20,6 +20,7 @@ from batchstat.simulation.compare.comparison import Comparison
 from batchstat.simulation.results import StrategyResult
 
 _MOST_PANELS = 4
+"""The most strategies that are drawn."""
 _USUAL_BATCHES = 30
 """Batches of the current setup that are drawn, where they are small."""
 _FEWEST_ROWS, _MOST_ROWS = 120, 480

@@ -18,7 +18,9 @@ from batchstat.render.text import percent
 from batchstat.simulation.buckets.report import BucketReport
 
 _COLOURS = LinearSegmentedColormap.from_list("padding", ["white", style.ORANGE])
+"""From no padding to the most."""
 _BARS = "#4A5A66"
+"""Colour of the histogram."""
 _DARKEST = 0.5
 """A bucket with this padding has the strongest colour, or the one with the most."""
 _LABEL_WIDTH = 0.044

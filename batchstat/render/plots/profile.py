@@ -26,6 +26,7 @@ _CANDIDATE_WIDTH = 0.068
 """Space for what a `max_length` truncates, as a share of the axis."""
 
 _PERCENTILES = ((500, "median"), (900, "p90"), (990, "p99"))
+"""The percentiles that are marked, in thousandths, and their names."""
 
 
 def profile_plots(profile: Profile) -> dict[str, Picture]:

@@ -19,6 +19,7 @@ from batchstat.simulation.compare.comparison import Comparison
 from batchstat.simulation.results import StrategyResult, Timeline
 
 _MOST_POINTS = 160
+"""The most points of a chart of steps; where there are more steps, a point stands for several."""
 
 
 def rank_plots(comparison: Comparison) -> dict[str, Picture]:

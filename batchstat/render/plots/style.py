@@ -149,8 +149,8 @@ def titled(figure: Figure, title: str, subtitle: str) -> None:
 
 
 def key(axes: Axes, columns: int = 5, **more: Any) -> None:
-    """Put the chart's legend above it, at its left end, in `columns` columns; `more` are further
-    arguments of matplotlib's `legend`.
+    """Put the chart's legend above it, at its left end; `more` are arguments of matplotlib's
+    `legend`.
     """
     axes.legend(
         loc="lower left",
@@ -237,9 +237,7 @@ def plain(value: float, _: object = None) -> str:
 
 
 def short(value: float, _: object = None) -> str:
-    """Return an axis label with k, M or G, such as 16.38k; the second argument of matplotlib's
-    formatters, the tick's position, is not used.
-    """
+    """Return an axis label with k, M or G, such as 16.38k."""
     for size, unit in ((1e9, "G"), (1e6, "M"), (1e3, "k")):
         if value >= size:
             return f"{value / size:,.2f}".rstrip("0").rstrip(".") + unit
@@ -266,16 +264,14 @@ def percent_axis(axis: Axis) -> None:
 
 
 def on_log_scale(lengths: npt.ArrayLike) -> npt.NDArray[np.float64]:
-    """Return positions of lengths on a log scale, which has no 0: 0 is drawn, and labelled, at a
-    half.
+    """Return where lengths are on a log scale, which has no 0: it is drawn, and labelled, at
+    0.5.
     """
     return np.maximum(np.asarray(lengths, dtype=np.float64), 0.5)
 
 
 def shares_of_axis(axes: Axes, positions: Iterable[float]) -> list[float]:
-    """Return where positions are on the x axis, as shares of its length from 0 to 1, also where its
-    scale is logarithmic.
-    """
+    """Return where positions are on the x axis, linear or logarithmic, as shares of its length."""
     # The scale's transform makes a log axis linear, so that shares are of what is seen.
     transformed = axes.xaxis.get_transform().transform(np.array([*axes.get_xlim(), *positions]))
     low, high, *places = transformed.tolist()

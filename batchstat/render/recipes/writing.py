@@ -24,12 +24,14 @@ from batchstat.tokenization.builtin import NAME as BUILTIN
 FRAMEWORKS = ("torch", "accelerate", "trainer", "lightning")
 
 _LINE_LENGTH = 100
+"""Characters of a line of a script."""
 _START = {
     "torch": "torchrun --nproc-per-node {n} train.py",
     "accelerate": "accelerate launch --num-processes {n} train.py",
     "trainer": "torchrun --nproc-per-node {n} train.py",
     "lightning": "python train.py",  # Lightning starts the other processes
 }
+"""The command that starts a script on {n} ranks, by framework."""
 _STEPS_OF_ONE_SIZE = {"trainer": "Trainer", "lightning": "Lightning"}
 """Frameworks that compute equally many batches in every step, by their flags."""
 

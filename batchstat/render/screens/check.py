@@ -11,6 +11,7 @@ from batchstat.render.screens.layout import STANDINGS, Line, table
 from batchstat.render.text import one_line
 
 _STANDINGS = {"pass": "good", "warn": "warn", "fail": "over", "error": "over"}
+"""The standing in `STANDINGS` of a status."""
 
 
 def check_screen(checks: Sequence[Check]) -> RenderableType:

@@ -30,6 +30,7 @@ from batchstat.simulation.compare.comparison import Comparison
 from batchstat.simulation.results import StrategyResult
 
 _LONGEST_NAME = 28
+"""Characters of a line of the name of a strategy."""
 
 
 def comparison_screen(

@@ -157,6 +157,7 @@ def _signed(text: Text, options: ConsoleOptions) -> Text:
 
 
 _IN_ASCII = str.maketrans({"★": "*", "●": ">", "†": "^", "✗": "x"})
+"""Signs for consoles that show only ASCII."""
 
 
 class Fitting:

@@ -10,6 +10,7 @@ from batchstat.simulation.meters.counts import PlanCounts
 from batchstat.simulation.results import StrategyResult
 
 _LONGEST_NAME = 40
+"""Characters of a line of the name of a strategy."""
 
 
 def loses(new: PlanCounts, current: PlanCounts) -> list[str]:

@@ -14,11 +14,13 @@ from batchstat.render.screens.layout import Line, Pasted, corpus_line, table
 from batchstat.render.text import age, class_name, corpus_name, one_line, percent, span, with_share
 
 _LONGEST_BAR = 40
+"""Characters of the longest bar of a histogram, where the terminal is wide enough."""
 _BESIDE_BAR = 48
 """Width of a row without its bar: a label and its numbers."""
 _WORTH_A_FACTOR = 1.1
 """Below this ratio of their samples, the largest and the smallest class are called about equal."""
 _SHOWN_FAILED = 5
+"""Failed splits that are named."""
 _MOST_CLASSES, _LARGEST, _SMALLEST = 50, 20, 5
 """The most classes that have a row each. Of more, only the 20 largest and the 5 smallest have."""
 _REASONS = {
@@ -33,6 +35,7 @@ _REASONS = {
     "trained": "with trained tokens that do not fit their length",
     "not_counted": "rejected by the tokenizer or the chat template",
 }
+"""How a screen says why records were skipped, by the reason in the profile."""
 
 
 def profile_screen(

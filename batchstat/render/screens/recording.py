@@ -13,6 +13,7 @@ from batchstat.render.screens.layout import Line
 from batchstat.render.text import one_line, percent
 
 _LONGEST_COMMAND = 60
+"""Characters of the recorded command that a screen shows."""
 _NOTHING = 0.01
 """Share of an epoch that is not worth to be called saved."""
 

@@ -22,6 +22,7 @@ PACKAGES = {
 """What is bundled and everything that it depends on, each with its version."""
 
 BUNDLER = ("esbuild", "0.28.2")
+"""The program that makes one file of the packages, with its version."""
 
 ENTRY = """\
 export { ticks } from "d3-array";
@@ -30,8 +31,11 @@ export { select } from "d3-selection";
 """The functions that the charts use."""
 
 _OPTIONS = "--bundle --minify --format=iife --global-name=d3 --target=es2020 --legal-comments=none"
+"""Of esbuild: one small file that defines `d3` when a browser runs it."""
 _NPM = "--ignore-scripts --no-save --no-package-lock --no-audit --no-fund"
+"""Of npm: run no code of the packages, and write nothing but them."""
 _QUIET = "--fetch-retries=0 --loglevel=error"
+"""Of npm: fail at once where the registry is not reached, and print only errors."""
 
 _CODE_WORDS = 4
 """npm prints an error's codes first, in lines of at most so many words, then a sentence."""
