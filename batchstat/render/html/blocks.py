@@ -80,6 +80,7 @@ def blocks(*parts: RenderableType | Block) -> tuple[Block, ...]:
             case Line() | Pasted() | Chart() | Folded():
                 page_blocks.append(part)
             case Text():
+                # An empty one is a blank line of a screen, which a page does not need.
                 page_blocks += [Line("", part.plain)] if part.plain else []
             case _:
                 # Any other part is a table, which takes the caption before it.

@@ -101,12 +101,13 @@ def _classes(comparison: Comparison) -> Rows:
         for entry in classes:
             by_class.setdefault(entry.label, {})[label] = entry.weight
 
-    def farthest_first(name: str | None) -> float:
+    def nearness_to_one(name: str | None) -> float:
+        """Return the key by which classes are sorted: the weight farthest from 1 comes first."""
         weights = [weight for weight in by_class[name].values() if weight is not None]
         return -max((abs(weight - 1) for weight in weights), default=0)
 
     rows = Rows("class", *by_row)
-    shown = sorted(by_class, key=farthest_first)[:_MOST_CLASSES]
+    shown = sorted(by_class, key=nearness_to_one)[:_MOST_CLASSES]
     for name in shown:
         rows.add(Text(class_name(name)), *(decimal(by_class[name].get(label)) for label in by_row))
     if left_out := len(by_class) - len(shown):

@@ -62,6 +62,7 @@ def _dropped(row: StrategyResult) -> str:
     are never trained.
     """
     counts, dropped_again = row.counts, row.dropped_again
+    # Of what the strategy drops the end, such as "bucket"; empty for the end of the epoch.
     per = row.request.strategy.drops_per
     dropped = f"{counts.dropped_samples:,} of {counted(counts.drawn_samples, 'sample')} dropped"
     text = dropped + (f" per {per}" if per else "") + f", {_share(counts.dropped_ratio)}"
