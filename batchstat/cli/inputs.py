@@ -173,18 +173,19 @@ def read_inputs(
     if check is None:
         check = read_configuration(options).shared
     flags, below_flags = _flags(options), dict(check.values)
-    is_flag, observed = setup is not None or "current" in flags, None
+    named_by_flag, observed = setup is not None or "current" in flags, None
     if setup is None:
         setup, observed = _current_setup({**below_flags, **flags})
     if setup is not None:
         # What overrides the trainer's settings, and what they override.
-        above, below = (flags, below_flags) if is_flag else ({**below_flags, **flags}, {})
-        own = (
+        above, below = (flags, below_flags) if named_by_flag else ({**below_flags, **flags}, {})
+        decided = (
             settings_of_setup(setup, above, below)
             if observed is None
             else settings_of_recording(observed, above)
         )
-        below_flags = {**below_flags, **own} if is_flag else {**own, **below_flags}
+        below_flags = {**below_flags, **decided} if named_by_flag else {**decided, **below_flags}
+    # A flag for one kind of content replaces what the configuration says of other kinds.
     for content, replaced_keys in _REPLACED_BY_FLAG.items():
         if content in flags:
             for key in replaced_keys:

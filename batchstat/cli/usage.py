@@ -160,7 +160,7 @@ def _unknown_option(flag: str, command: Any, context: Any) -> str:
     owners = [owner for owner, each in root.commands.items() if flag in _flags_of(each.params)]
     name, rare = flag.strip("-"), getattr(command.callback, "rare", ())
     common_flags = _flags_of(each for each in command.params if each.name not in rare)
-    # A common option that the name begins, as --max does --max-length, before any that is like it.
+    # Flags that begin as the unknown one does, as --max-length does for --max, come before others.
     begun = [known for known in common_flags if name and known.startswith(f"--{name}")]
     near = nearest(f"--{name}" if name else "", begun or _flags_of(command.params))
     if owners:

@@ -124,6 +124,7 @@ def load_baselines(path: Path) -> dict[str, Baseline]:
         require_schema(record, SCHEMA)
         file: _File = decoded(_File, record)
         return {
+            # Each is sealed by a digest: one that was edited or damaged raises ValueError.
             name: decoded(Baseline, unseal(sealed, about=name), f"checks.{name}")
             for name, sealed in file.checks.items()
         }

@@ -120,9 +120,11 @@ def _flat(table: Mapping[str, Any], path: str = "") -> Iterator[tuple[str, Any]]
     """
     for key, value in table.items():
         name = f"{path}.{key}" if path else key
-        # The table of a limit, or one on the way to it? Bounds are keys of the first only.
+        # A table is a limit, or a part of a path that goes on in it.
         is_limit = name in NAMED_LIMITS or _is_number(name) or not isinstance(value, Mapping)
         if not is_limit:
+            # Bounds alone are a limit, even on an unknown number: the error then names it. A table
+            # is not a bound: `lengths = {max = {max = 2048}}` limits a number that is called max.
             holds_tables = any(isinstance(each, Mapping) for each in value.values())
             is_limit = set(value) <= {*BOUNDS, "level"} and not holds_tables
         if is_limit:

@@ -105,7 +105,7 @@ def command(options: Options) -> None:
     found = find_profile(inputs)
     trained = current_of(inputs, found.profile)
     settings_of_all = asdict(trained.settings)
-    del settings_of_all["sampler"]
+    del settings_of_all["sampler"]  # each row has its own
     report = balance(
         trained.profile,
         samplers=samplers,

@@ -91,6 +91,7 @@ def command(options: Options) -> None:
     found = find_profile(inputs)
     report = find_buckets(
         found.profile,
+        # The options of the search, with what was decided of them above.
         **{**vars(search), "cost": cost, "model": model, "calibration": calibration},
         **asdict(settings),
     )

@@ -79,6 +79,7 @@ def command(options: Options) -> None:
         raise OptionError("no configuration: name the trainer's, such as training_args.json")
     named = options.read(Current)
     setup = read_setup(trainer.trainer_config, named.framework, named.ignore_keys)
+    # Without settings of batchstat's own configuration: only options override the trainer's.
     inputs = read_inputs(options, CheckSettings(DEFAULT_CHECK), setup)
     if not inputs.corpus:
         raise InputError(setup.no_corpus)
@@ -90,8 +91,8 @@ def command(options: Options) -> None:
     report = report_on_setup(
         setup,
         profile,
-        {key: value for key, value in vars(inputs.settings).items() if key in options.given},
-        device,
+        given={k: value for k, value in vars(inputs.settings).items() if k in options.given},
+        device=device,
         recording=trainer.recording,
     )
     # The command to suggest: with those options of this one that compare takes, too.

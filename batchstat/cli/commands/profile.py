@@ -60,7 +60,7 @@ def command(options: Options) -> None:
     if not inputs.corpus:
         raise OptionError("no corpus: name at least one file, or - for standard input")
     check_outputs(output)
-    if (shard := options.read(Sharding).shard) is not None:
+    if (shard := options.read(Sharding).shard) is not None:  # a part, for batchstat merge
         result = profiles.shard(inputs, ShardSpec.parse(shard), output.output)
         _publish_shard(result, output, allow_partial=options.read(Partial).allow_partial)
         return
