@@ -194,15 +194,15 @@ class _Reader:
             self._check_numbers(table)
         except RecursionError:  # the file is the user's, who may nest thousands of tables
             raise OptionError(f"{self._origin()}: tables are nested too deeply") from None
-        own = {key: value for key, value in table.items() if key != "checks"}
-        shared = self._check(DEFAULT_CHECK, own, keys=(), shared=CheckSettings(DEFAULT_CHECK))
-        named = table.get("checks", {})
-        if "checks" in table and not (isinstance(named, Mapping) and named):
+        rest = {key: value for key, value in table.items() if key != "checks"}
+        shared = self._check(DEFAULT_CHECK, rest, keys=(), shared=CheckSettings(DEFAULT_CHECK))
+        tables = table.get("checks", {})
+        if "checks" in table and not (isinstance(tables, Mapping) and tables):
             raise OptionError(
                 f"{self._origin('checks')}: must name checks, as in [{self._name('checks')}.sft]"
             )
         checks = tuple(
-            self._check(name, each, ("checks", name), shared=shared) for name, each in named.items()
+            self._check(name, own, ("checks", name), shared=shared) for name, own in tables.items()
         )
         return Configuration(self.file, shared, checks)
 

@@ -25,8 +25,10 @@ _READING = ("corpus", "tokenizer", "chat_template", *(each.name for each in fiel
 def settings_of_setup(
     setup: "TrainingSetup", above: Mapping[str, Setting], below: Mapping[str, Setting]
 ) -> dict[str, Setting]:
-    """Return the settings that a trainer's configuration decides, by the names of `KEYS`: those of
-    batching, and those that read its corpus, unless no corpus is named here, in `above` or `below`.
+    """Return the settings that a trainer's configuration decides, by the names of `KEYS`.
+
+    Settings of batching are always among them. Settings that read a corpus are only if a corpus is
+    named: by the configuration, in `above` or in `below`.
 
     Args:
         setup: what the configuration means.
@@ -40,12 +42,13 @@ def settings_of_setup(
 
     origin = setup.path.as_posix()
     decided = {key: Setting(value, origin) for key, value in setup.batching.settings.items()}
-    given = {key: above[key].value for key in _READING if key in above}
-    if "corpus" not in given and "corpus" not in setup.corpus.reading and "corpus" in below:
-        given["corpus"] = below["corpus"].value
-    if given.get("corpus") or setup.corpus.reading.get("corpus"):
+    overriding = {key: above[key].value for key in _READING if key in above}
+    # The trainer's own corpus overrides the one below.
+    if "corpus" not in overriding and "corpus" not in setup.corpus.reading and "corpus" in below:
+        overriding["corpus"] = below["corpus"].value
+    if overriding.get("corpus") or setup.corpus.reading.get("corpus"):
         # They depend on the corpus: a trainer reads the first of its columns that the corpus has.
-        reading = profile_keywords(setup, **given)
+        reading = profile_keywords(setup, **overriding)
         if "corpus" in reading:
             reading = {**reading, "corpus": tuple(map(as_shown, reading["corpus"]))}
         decided |= {key: Setting(value, origin) for key, value in reading.items()}
@@ -71,8 +74,8 @@ def settings_of_recording(observed: "Observed", above: Mapping[str, Setting]) ->
                 f"{key.replace('_', '-')} (set in {above[key].origin}): the recording in {folder} "
                 "brings its own samples: remove it"
             )
-    own = {**observed.setup.batching.settings, **observed.settings}
-    return {key: Setting(value, folder) for key, value in own.items()}
+    decided = {**observed.setup.batching.settings, **observed.settings}
+    return {key: Setting(value, folder) for key, value in decided.items()}
 
 
 def current_of(inputs: "Inputs", profile: "Profile") -> "Trained":
@@ -114,12 +117,12 @@ def _warnings(inputs: "Inputs", current: "CurrentSetup") -> list[str]:
     from batchstat.trainers.preflight.named import setup_warnings
 
     warnings, setup = setup_warnings(current), current.trainer.setup
-    named, counter = setup.corpus.reading.get("tokenizer"), current.trainer.profile.tokenizer
-    # Without a corpus, the profile is one in the results folder, which any tokenizer may have
-    # counted. As paths, since ./qwen and qwen are one folder.
-    if not inputs.corpus and named and counter is not None and Path(named) != Path(counter.name):
+    loaded, counter = setup.corpus.reading.get("tokenizer"), current.trainer.profile.tokenizer
+    # Without a corpus, the profile is the one in the results folder: another tokenizer than the
+    # one that the trainer loads may have counted it. Paths, as ./qwen and qwen are one folder.
+    if not inputs.corpus and loaded and counter is not None and Path(loaded) != Path(counter.name):
         warnings.append(
-            f"{setup.path.as_posix()} trains with the tokenizer {named}, but "
+            f"{setup.path.as_posix()} trains with the tokenizer {loaded}, but "
             f"{counter.name} counted the profile: pass the corpus, too"
         )
     return warnings

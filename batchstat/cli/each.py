@@ -54,15 +54,16 @@ def compare_each(
 
 
 def _corpora(options: Options, folder: Path) -> Iterator[tuple[str, Options, CheckSettings]]:
-    """Yield each corpus on the command line, or without any, of each check in the configuration.
+    """Yield each corpus on the command line; without any, the corpus of each check in the
+    configuration.
 
-    Yields the name of the corpus, the user's options with `folder/NAME` as the results folder, and
-    the settings of the configuration for it.
+    Yields its name, the user's options with `folder/NAME` as the results folder, and its settings
+    in the configuration.
     """
     configuration = read_configuration(options)
     paths: tuple[str, ...] = options.given.get("corpus", ())
-    named = [(_stem(path), {"corpus": (path,)}, configuration.shared) for path in paths]
-    corpora = named or [(check.name, {}, check) for check in configuration.checks]
+    named_corpora = [(_stem(path), {"corpus": (path,)}, configuration.shared) for path in paths]
+    corpora = named_corpora or [(check.name, {}, check) for check in configuration.checks]
     if not corpora:
         raise OptionError("--each compares corpora: name them, or checks in the configuration")
     names: list[str] = []

@@ -45,8 +45,8 @@ class _Page:
         commands: the commands of a group; empty for a command.
         width: columns of the page.
         has_styles: whether headings and names are coloured.
-        arguments: those to list.
-        options: those to list.
+        arguments: the arguments that the page lists.
+        options: the options that the page lists.
         hidden_count: options that only the page of all options lists.
         column: where descriptions begin.
     """

@@ -33,6 +33,7 @@ if TYPE_CHECKING:
     from batchstat.trainers.preflight.observed import Observed
 
 COMMAND_LINE = "the command line"
+"""The end of `Setting.origin` for what flags set."""
 
 _CONTENTS = {
     *("text_column", "prompt_column", "completion_column"),
@@ -82,8 +83,8 @@ class Inputs(CheckSettings):
             return None
         if self.setup is not None:
             return self.setup.batching.strategy
-        named = self.get("current")
-        return None if named is None else StrategySpec.parse(named)
+        spec = self.get("current")
+        return None if spec is None else StrategySpec.parse(spec)
 
     @property
     def trained(self) -> str:

@@ -29,12 +29,13 @@ class _Main(Group):
     """The group `batchstat`, whose commands are imported, and made only when one is run."""
 
     def __init__(self, *, commands: Mapping[str, Any], **given: Any) -> None:
+        # Modules of commands load fast: each imports what it works with when it runs.
         listed = {
             name: Listed(name, panel, import_module(f"batchstat.cli.commands.{name}").command)
             for panel, names in _PANELS.items()
             for name in names
         }
-        lazy: Any = Commands({**listed, **commands})
+        lazy: Any = Commands({**listed, **commands})  # typer passes `baseline`, which is a group
         super().__init__(commands=lazy, **given)
 
 
@@ -67,6 +68,7 @@ def _common(
     ] = False,
     help: Help = None,
 ) -> None:
+    # The options of batchstat without a command; their callbacks do the work.
     pass
 
 

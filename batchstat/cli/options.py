@@ -186,9 +186,9 @@ def _path(written: str | Path) -> Path:
 def _refuse_empty(given: Mapping[str, Any], declared: "Mapping[str, Field[Any]]") -> None:
     """Raise OptionError if an option is empty, as from an unset variable in a script."""
     for name, value in given.items():
-        for each in value if isinstance(value, tuple) else (value,):
-            if isinstance(each, str) and not each.strip():
+        for item in value if isinstance(value, tuple) else (value,):
+            if isinstance(item, str) and not item.strip():
                 option: Option = declared[name].metadata["option"]
                 flags = option.flags or (f"--{name.replace('_', '-')}",)
-                named = option.metavar if option.is_argument else max(flags, key=len)
-                raise OptionError(f"{named} is empty: give it a value, or remove it")
+                shown = option.metavar if option.is_argument else max(flags, key=len)
+                raise OptionError(f"{shown} is empty: give it a value, or remove it")

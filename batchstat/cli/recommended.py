@@ -93,7 +93,7 @@ def find_recommendation(folder: Path, profile: Profile) -> Recommendation | None
 
 def _has_corpus_of(record: Any, profile: Profile) -> bool:
     """Return whether a comparison has the corpus and the tokenizer of a profile."""
-    own = of_corpus(profile)
+    of_profile = of_corpus(profile)
     # A comparison may be of fewer samples than its profile has: a trainer leaves some out.
-    corpora = [{**each["corpus"], "samples": None} for each in (record, own)]
-    return corpora[0] == corpora[1] and bool(record["tokenizer"] == own["tokenizer"])
+    corpora = [{**each["corpus"], "samples": None} for each in (record, of_profile)]
+    return corpora[0] == corpora[1] and bool(record["tokenizer"] == of_profile["tokenizer"])

@@ -25,7 +25,7 @@ class KeptOnInterrupt(SystemExit):
     """Ends an interrupted command that wrote what it had, and has said so."""
 
     def __init__(self) -> None:
-        super().__init__(130)
+        super().__init__(130)  # as a shell says that SIGINT ended a command: 128 + 2
 
 
 def console(*, plain: bool = False) -> "Console":
@@ -120,8 +120,8 @@ def say(text: str) -> None:
 
 def warn(*messages: str) -> None:
     """Print warnings to standard error."""
-    for each in messages:
-        say(f"warning: {each}")
+    for text in messages:
+        say(f"warning: {text}")
 
 
 def say_crashed() -> None:

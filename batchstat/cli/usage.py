@@ -14,6 +14,7 @@ from batchstat.cli.streams import emit
 from batchstat.errors import OptionError, nearest, unknown
 
 _WRONG_USAGE = 2
+"""The exit code for wrong usage, as that of `OptionError`."""
 
 
 def _print_help(context: Context, parameter: CallbackParam, wanted: bool) -> None:

@@ -82,11 +82,11 @@ class Baseline:
         that differs, as in "seed 0 then, 1 now". None if they are comparable.
         """
         if _tokenizer_facts(self) != _tokenizer_facts(now):
-            names = [each.tokenizer.get("name", "none") for each in (self, now)]
+            names = [baseline.tokenizer.get("name", "none") for baseline in (self, now)]
             same_name = " with another definition" if names[0] == names[1] else ""
             return f"tokenizer {names[0]!r} then, {names[1]!r}{same_name} now"
         for key in (*self.settings, *(key for key in now.settings if key not in self.settings)):
-            before, after = (each.settings.get(key) for each in (self, now))
+            before, after = (baseline.settings.get(key) for baseline in (self, now))
             if before != after:
                 return f"{key} {json.dumps(before)} then, {json.dumps(after)} now"
         return None

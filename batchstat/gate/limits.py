@@ -104,14 +104,14 @@ _Unparsed = tuple[str, Mapping[Bound, Any], Literal["error", "warn", "off"]]
 
 def _by_name(name: str, value: Any) -> _Unparsed:
     """Return a named limit before its threshold is parsed. Raises OptionError for a bad table."""
-    named = NAMED_LIMITS[name]
+    named_limit = NAMED_LIMITS[name]
     # Without an example, the limit is a switch, such as equal-steps = true.
-    value = _switched(name, value) if named.example is None else value
+    value = _switched(name, value) if named_limit.example is None else value
     spec = dict(value) if isinstance(value, Mapping) else {"limit": value}
     level = "off" if value == "off" else _level(name, spec.pop("level", "error"))
     if level != "off" and set(spec) != {"limit"}:
         raise OptionError(f"{name}={value!r}: write a limit, or {{limit = …, level = …}}")
-    return named.path, {named.bound: spec.get("limit")}, level
+    return named_limit.path, {named_limit.bound: spec.get("limit")}, level
 
 
 def _flat(table: Mapping[str, Any], path: str = "") -> Iterator[tuple[str, Any]]:

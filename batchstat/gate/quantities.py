@@ -102,21 +102,21 @@ def shown(number: Number, kind: Kind, *, difference: bool = False, digits: int =
 
 
 def shown_apart(
-    one: Number, other: Number, kind: Kind, *, difference: bool = False
+    first: Number, second: Number, kind: Kind, *, difference: bool = False
 ) -> tuple[str, str]:
     """Return two numbers with as many digits as needed to tell them apart from each other and from
     0.
     """
     for digits in range(2, _MOST_DIGITS):
         pair = (
-            shown(one, kind, difference=difference, digits=digits),
-            shown(other, kind, difference=difference, digits=digits),
+            shown(first, kind, difference=difference, digits=digits),
+            shown(second, kind, difference=difference, digits=digits),
         )
         # A number that is not 0 must not be shown as 0.00.
         not_as_zero = all(
             number == 0 or any(digit in text for digit in "123456789")
-            for number, text in zip((one, other), pair, strict=True)
+            for number, text in zip((first, second), pair, strict=True)
         )
-        if not_as_zero and (one == other or pair[0] != pair[1]):
+        if not_as_zero and (first == second or pair[0] != pair[1]):
             break
     return pair

@@ -99,8 +99,8 @@ def command(options: Options) -> None:
         has_budget=inputs.observed is None,  # of a recording, its largest batch counts as budget
     )
     _write(path, old_text, inputs, limits, _decided(inputs, samples, current))
-    named = [inputs.get(key) for key in ("tokenizer", "current")]
-    named_paths = [*inputs.corpus, *filter(None, named)]
+    names = [inputs.get(key) for key in ("tokenizer", "current")]
+    named_paths = [*inputs.corpus, *filter(None, names)]
     if absolute := [str(each) for each in named_paths if Path(each).is_absolute()]:
         warn(f"absolute paths, which other machines may not have: {', '.join(absolute)}")
     say(f"wrote to {path}: {', '.join(f'{name} {limit}' for name, limit, _ in limits)}")

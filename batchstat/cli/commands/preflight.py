@@ -77,8 +77,8 @@ def command(options: Options) -> None:
     trainer, output = options.read(Trainer), options.read(Output)
     if not trainer.trainer_config:
         raise OptionError("no configuration: name the trainer's, such as training_args.json")
-    named = options.read(Current)
-    setup = read_setup(trainer.trainer_config, named.framework, named.ignore_keys)
+    current = options.read(Current)
+    setup = read_setup(trainer.trainer_config, current.framework, current.ignore_keys)
     # Without settings of batchstat's own configuration: only options override the trainer's.
     inputs = read_inputs(options, CheckSettings(DEFAULT_CHECK), setup)
     if not inputs.corpus:

@@ -139,8 +139,8 @@ def _chosen(inputs: "Inputs", profile: "Profile") -> "tuple[StrategySpec, Settin
     from batchstat.planning.strategies.spec import StrategySpec
 
     settings = inputs.settings
-    if (named := inputs.get("strategy")) is not None:
-        strategy = StrategySpec.parse(named)
+    if (spec := inputs.get("strategy")) is not None:
+        strategy = StrategySpec.parse(spec)
         strategy.checked(settings)
         return strategy, settings, None
     recommended = find_recommendation(inputs.output, profile)
