@@ -18,6 +18,7 @@ from batchstat.render.text import one_line
 from batchstat.simulation.compare.comparison import Comparison
 
 Compared = tuple[FoundProfile, Comparison, CommandResult]
+"""The profile of a corpus, the numbers of its strategies, and what is written and shown of them."""
 
 
 def compare_each(

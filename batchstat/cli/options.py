@@ -58,7 +58,7 @@ class _WithOptions:
     """A command as typer takes it: a function with a parameter for each option.
 
     typer reads the name, the docstring, the annotations and the signature of a function; so this
-    object has those.
+    object has those. It is made of the command and of the fields that declare its options.
 
     Attributes:
         rare: names of options that only the page of all options lists.

@@ -59,8 +59,8 @@ def check(
         baseline: a baseline file with a check of this name; padding must then not rise unless a
             limit allows it.
         name: the name of the check.
-        written: returns a change of the training as the user writes it, and what of the check
-            follows it; by default `key=value`.
+        written: returns a change as the user writes it, in two parts: what changes in the training,
+            and what in the check to match it; by default `key=value`.
         trainer: the trainer that `current` is of, for changes of its keys.
         ignore_keys: keys of the trainer's configuration that change no data or batches, beside
             those that are known.

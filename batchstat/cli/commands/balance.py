@@ -1,4 +1,4 @@
-"""batchstat balance"""
+"""batchstat balance: compare samplers that balance classes."""
 
 from dataclasses import asdict, dataclass, replace
 
@@ -93,7 +93,7 @@ def command(options: Options) -> None:
 
     inputs, asked, output = read_inputs(options), options.read(Samplers), options.read(Output)
     settings = inputs.settings
-    # A sampler in the configuration is compared too; if it is a default one, only once.
+    # Without --sampler, the default ones and the configuration's; a default one only once.
     usual_samplers = tuple(dict.fromkeys((*DEFAULT_SAMPLERS, settings.sampler)))
     samplers = tuple(map(inlined, asked.samplers or usual_samplers))
     strategy = StrategySpec.parse(inputs.get("strategy") or inputs.current or DEFAULT_STRATEGY)

@@ -1,4 +1,4 @@
-"""batchstat baseline save"""
+"""batchstat baseline save: store the numbers of checks, to compare with later."""
 
 from dataclasses import dataclass
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""batchstat buckets"""
+"""batchstat buckets: find the bucket edges with the least padding, compute or time."""
 
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""batchstat calibrate"""
+"""batchstat calibrate: measure a device's time and memory of training, or estimate its memory."""
 
 import sys
 from collections.abc import Iterator

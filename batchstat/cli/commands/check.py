@@ -1,4 +1,4 @@
-"""batchstat check"""
+"""batchstat check: compare the numbers of what is trained with limits, for CI."""
 
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -95,6 +95,6 @@ def command(options: Options) -> None:
             say(f"error: {prefix}{check.error}")
     status = worst(checks)
     if status == "error":
-        raise Exit(InputError.exit_code)
+        raise Exit(InputError.exit_code)  # a check has no answer
     if status == "fail" and not gate.warn_only:
         raise Exit(_EXCEEDED)

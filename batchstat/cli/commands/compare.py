@@ -1,4 +1,4 @@
-"""batchstat compare"""
+"""batchstat compare: simulate an epoch with each strategy, on one corpus or several."""
 
 from dataclasses import asdict, dataclass, replace
 from functools import partial

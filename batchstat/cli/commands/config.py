@@ -1,4 +1,4 @@
-"""batchstat config"""
+"""batchstat config: print the settings in force, and where each is set."""
 
 from dataclasses import MISSING, fields
 from typing import TYPE_CHECKING, Any

@@ -1,4 +1,4 @@
-"""batchstat explain"""
+"""batchstat explain: define a column, a key, a strategy or a setting."""
 
 import sys
 from collections.abc import Iterable

@@ -1,4 +1,4 @@
-"""batchstat init"""
+"""batchstat init: measure what is trained, write limits for it, and print a CI workflow."""
 
 import shlex
 from dataclasses import dataclass

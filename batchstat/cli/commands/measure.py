@@ -1,4 +1,4 @@
-"""batchstat measure"""
+"""batchstat measure: report again on a run that was recorded."""
 
 from dataclasses import dataclass
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""batchstat merge"""
+"""batchstat merge: join the counts of shards into one profile."""
 
 from dataclasses import MISSING, dataclass
 

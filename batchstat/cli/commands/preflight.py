@@ -1,4 +1,4 @@
-"""batchstat preflight"""
+"""batchstat preflight: report what a trainer's configuration does to a corpus."""
 
 from dataclasses import dataclass
 from functools import partial

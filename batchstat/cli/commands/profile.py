@@ -1,4 +1,4 @@
-"""batchstat profile"""
+"""batchstat profile: count the tokens of a corpus, or of one shard of it."""
 
 from dataclasses import dataclass
 from typing import TYPE_CHECKING

@@ -1,4 +1,4 @@
-"""batchstat recipe"""
+"""batchstat recipe: print a script, or lines, that train on simulated batches."""
 
 import sys
 from dataclasses import dataclass, replace

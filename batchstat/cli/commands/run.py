@@ -1,4 +1,4 @@
-"""batchstat run"""
+"""batchstat run: record the batches that a command trains on, and report on them."""
 
 import os
 import signal
