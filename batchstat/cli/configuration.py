@@ -255,14 +255,14 @@ class _Reader:
             return tuple(map(self._located, typed))
         if key in _PATHS:
             return as_path(self._located(typed))
-        # The values of the other keys are names or paths.
+        # These keys take a name or a path: a path is located, a name stays as it is.
         if key == "current" and is_current_file(self._located(typed)):
             return self._located(typed)
         # A model that batchstat knows by name is not a folder that has the same name.
         is_name = key == "model" and known_shape(typed) is not None
         if key in ("tokenizer", "model") and not is_name and self._is_there(typed):
             return self._located(typed)
-        if key == "sampler" and (file := weights_file(typed)):
+        if key == "sampler" and (file := weights_file(typed)):  # `weights=FILE.json`
             return typed.replace(file, self._located(file), 1)
         return typed
 

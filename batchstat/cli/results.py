@@ -113,7 +113,7 @@ def publish_profile(inputs: Inputs, profile: Profile, output: Output) -> None:
         write_files(output.output, files, remove=outdated(output.output, files))
     command = command_line(inputs, "compare", batch_size=USUAL_BATCH_SIZE)
     padding = None
-    if not output.as_json or output.html is not None:  # JSON does not have it
+    if not output.as_json or output.html is not None:  # JSON alone does not show it
         padding = _usual_padding(inputs, profile)
     if output.as_json:
         emit(to_text(profile_document(profile)))

@@ -52,6 +52,7 @@ class _Usage:
         Raises:
             OptionError: wrong usage, with the remedy.
         """
+        # A shell that completes a line parses it, too, and wants no help.
         if not args and self.no_args_is_help and not ctx.resilient_parsing:
             emit(help_page(self, ctx, everything=False), sys.stdout.encoding)
             raise Exit(_WRONG_USAGE)

@@ -265,5 +265,6 @@ def _assigned(trial: Trial) -> tuple[str, str]:
     line = trial.line.partition("  #")[0]  # without the note after it
     if not line:  # not of a trainer's configuration
         return f"training with {changes}", "check with the same"
-    # Keys of a configuration are read again; a class in Python is described by a strategy.
+    # A check of a trainer's configuration reads the changed keys by itself. Where a strategy stands
+    # for the trainer, such as hf-trainer, the line is for the user's code: the check needs its own.
     return line, f"check with {changes}" if "current" in trial.changes else ""

@@ -135,7 +135,7 @@ def _flat(table: Mapping[str, Any], path: str = "") -> Iterator[tuple[str, Any]]
 
 def _switched(name: str, value: Any) -> Any:
     """Return the limit of a switch: 0 for true, `off` for false; in a table, beside its level."""
-    if isinstance(value, Mapping):
+    if isinstance(value, Mapping):  # `{level = "warn"}` alone is on
         return {**value, "limit": _switched(name, value.get("limit", True))}
     if value is True:
         return 0

@@ -172,7 +172,7 @@ def _say_current(inputs: "Inputs", changes: "Changes") -> None:
             "or its file"
         )
     say(f"the limits are of {label}, {percent(counts.padding_ratio)} padding{remark}")
-    if changes.star is not None:
+    if changes.star is not None:  # the change that is recommended
         star = changes.star
         say(
             f"{star.line or star.row.label} would be {star.speed_up:.2f}x faster: see batchstat "
