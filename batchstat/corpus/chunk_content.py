@@ -157,7 +157,10 @@ class ChunkContent:
         return counts
 
     def fail_nulls(self, lists: pa.Array, column: str, expected: str) -> None:
-        """Mark records as bad whose list is null, or contains null."""
+        """Mark records as bad whose list is null, or contains null.
+
+        `expected` says in the message what should be there instead of null.
+        """
         for i in _positions_of_nulls(lists):
             self.fail(i, f"{column!r} is null where {expected} is expected")
         # For each element of all lists, whether it is null, and the record whose list holds it.

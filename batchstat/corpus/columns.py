@@ -75,6 +75,7 @@ def _find_text(
     if len(chosen) == 1 and not has_completions:
         _require(path, chosen[0], names, "--text-column")  # raises if the column appears twice
         return chosen[0]
+    # The option that fits the columns of the file: for chats, for token ids, or for pairs.
     remedy = f"--messages-column {chats[0]}" if chats else "--text-column NAME"
     if not texts and _TOKENS_NAME in names:
         remedy = f"--tokens-column {_TOKENS_NAME}"

@@ -62,7 +62,7 @@ class _Streams(InputStream):
         """
         while True:
             data = b""
-            # A stream has ended: another one begins at the first byte that is not padding.
+            # The stream has ended: another one begins at the first byte that is not padding.
             if self._decompressor.eof:
                 data = self._decompressor.unused_data.lstrip(self._padding)
                 while not data and (block := self._raw.read(_COMPRESSED_BYTES)):
@@ -70,7 +70,7 @@ class _Streams(InputStream):
                 if not data:
                     return b""
                 self._decompressor = self._new_decompressor()
-            # Else it has output left from what it was given before.
+            # Without new data, it goes on with what it was given before.
             elif self._decompressor.needs_input:
                 data = self._raw.read(_COMPRESSED_BYTES)
                 if not data:

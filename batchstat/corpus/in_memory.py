@@ -57,6 +57,7 @@ class TableReader(CorpusReader):
         reading = self.begin(Source(self._name, 0, "", "arrow"))
 
         def hashed_chunks() -> Iterator[Chunk]:
+            """Yield the chunks as they are, and add their values to `digest` and `size`."""
             nonlocal size
             for chunk in self._read(self._name, self._table, self.options):
                 for values in chunk.columns.values():
@@ -136,6 +137,7 @@ def _chunks_of_frame(name: str, frame: Any, options: CorpusOptions) -> Iterator[
         sizes = sum(map(decoded_bytes, arrays), np.zeros(len(part), dtype=np.int64))
         for start, stop in ranges(sizes, CHUNK_BYTES, _CHUNK_RECORDS):
             slices = {column: values[start:stop] for column, values in values_of.items()}
+            # A table has no bytes on disk: the position, for progress, counts records.
             yield Chunk(columns=slices, position=first + stop, read=columns)
 
 

@@ -161,7 +161,7 @@ def _blocks(opened: OpenSource) -> Iterator[_Block]:
         offset = opened.stream.seek(line_end(opened.stream, begin))
     for data in _cut_after_lines(opened, offset):
         if offset == 0 and _is_utf16(data.head if isinstance(data, LongLine) else data):
-            # Much of such a file would be valid UTF-8.
+            # Much of such a file would be valid UTF-8, and read as text full of NULs.
             raise InputError(f"{opened.path} is UTF-16: {_REMEDY}")
         if isinstance(data, LongLine):
             yield _Block(b"", first_line, offset, data)
@@ -229,6 +229,7 @@ def _cut_after_lines(opened: OpenSource, at: int) -> Iterator[bytes | LongLine]:
         # `end`: the position after the first line end, 0 if there is none.
         end = data.find(b"\n") + 1
         piece = data[: end or len(data)]
+        # The unfinished line is too long. No other can be: `data` is far below the limit.
         if long is not None or held_bytes + len(piece) > MOST_RECORD_BYTES:
             long, held, held_bytes = LongLine.of([*held, piece], long), [], 0
             if not end:

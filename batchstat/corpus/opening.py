@@ -118,7 +118,10 @@ class Rereadable(InputStream):
             "for a copy of it: pass a file"
         )
 
-    def next_bytes(self, size: int) -> bytes:  # noqa: D102
+    def next_bytes(self, size: int) -> bytes:
+        """Return the next bytes, at most `size`: after `rewind` from the copy, to its end; else
+        from the stream, of which a copy is kept.
+        """
         self._was_read = True
         if self._reads_copy and self._copy is not None:
             if data := self._copy.read(size):
@@ -178,8 +181,9 @@ class OpenSource:
         return cache(partial(lines_before, self.split)) if self.split.first else int
 
     def source(self, listed: Source) -> Source:
-        """Return the source as it was listed, for standard input with the size and digest that are
-        known only now. Call it after all samples are read.
+        """Return the source with its size and digest, after all samples are read.
+
+        Those of a file were listed before; those of standard input are known only now.
         """
         if self.hashing is None:
             return listed
@@ -260,6 +264,7 @@ def line_end(file: BinaryIO, at: int) -> int:
 
     This is `at` itself if a line begins there, and the end of the file if no line ends after it.
     """
+    # From the byte before: if it is a line end, the next line begins at `at`.
     position = file.seek(max(at - 1, 0))
     while data := file.read(_PROBE_BYTES):
         end = data.find(b"\n") + 1

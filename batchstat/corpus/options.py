@@ -157,6 +157,7 @@ class CorpusOptions:
     )
 
     def __post_init__(self) -> None:
+        """Check the options, and bring the names of columns into one form."""
         # Without a header, columns are numbered, and callers may pass the number itself.
         for name in ("label_column", "trained_column"):
             if isinstance(number := getattr(self, name), int):

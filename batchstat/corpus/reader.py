@@ -197,6 +197,7 @@ class CorpusReader:
             InputError: a bad record, after the samples before it; unless bad records are skipped.
         """
         for chunk in chunks:
+            # A chunk without a record that could be read says nothing about the label.
             if chunk.label_seen is not None:
                 reading.label_seen = chunk.label_seen
             first = reading.records

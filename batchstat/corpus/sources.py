@@ -184,11 +184,11 @@ def _at_address(
     for name, size in zip(names, sizes, strict=True):
         # A data file that a saved dataset names may be missing; opening it says so.
         info = files.get(name, {})
-        full = storage.unstrip_protocol(name)
-        kind = input_format or format_by_name(full) or "txt"
+        file_address = storage.unstrip_protocol(name)
+        kind = input_format or format_by_name(file_address) or "txt"
         # The name of a single file may hold the query of its address, as over HTTP: only the
         # address that was given says where this begins.
-        shown = address if names == [path] else as_shown(full)
+        shown = address if names == [path] else as_shown(file_address)
         digest = identity(shown, etag_in(info))
         # A size that is not known is no sign of an empty file.
         yield Source(shown, size, digest, kind), info.get("size") == 0
@@ -230,6 +230,7 @@ def _data_files_in_listing(
         return wanted in listed or bool(storage.exists(str(wanted)))
 
     def is_visible(path: PurePath) -> bool:
+        # A pattern says itself which folders are meant: only the name of the file may be hidden.
         if folder is None:
             return not path.name.startswith(".")
         # Object stores have no folders: some tools write an empty file for each.

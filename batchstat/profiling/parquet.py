@@ -38,7 +38,7 @@ from batchstat.storage.sealed_tables import (
     check_range,
     check_rising,
     numbers_in,
-    opened,
+    opened_table,
 )
 from batchstat.storage.shown import is_remote, one_line
 
@@ -216,7 +216,7 @@ def read_counts(file: Path | BinaryIO, path: Path) -> tuple[Profile, Mapping[str
         InputError: as in `load_profile`.
     """
     try:
-        with opened(file, SCHEMA, _TYPES, optional=_OPTIONAL) as table:
+        with opened_table(file, SCHEMA, _TYPES, optional=_OPTIONAL) as table:
             facts: _Facts = decoded(_Facts, table.record)
             return _profile(table, facts), facts.more
     except UNREADABLE as error:

@@ -80,6 +80,7 @@ def profile_version(folder: Path) -> str:
     try:
         if not (folder / PROFILE_FILE).exists():
             return ""
+        # Every new profile replaces the lengths.
         return str(state_of(folder / LENGTHS_FILE))
     except Exception:  # a remote file system may raise anything
         return ""
@@ -91,6 +92,7 @@ def outdated(folder: Path, files: Mapping[str, object]) -> set[str]:
     These are the earlier files of the same command, such as plots that are not drawn this time; if
     another profile takes the place of that in the folder, they are those of every command.
     """
+    # None for a command that writes other results, such as `compare`.
     new_profile = files.get(PROFILE_FILE)
     if isinstance(new_profile, bytes) and not _has_content(folder / PROFILE_FILE, new_profile):
         main_files = list(WRITTEN_TOGETHER)

@@ -111,7 +111,7 @@ def _lock_folder(folder: Path, created: list[Path], remedy: str) -> int | None:
             import fcntl
 
             lock = os.open(folder, os.O_RDONLY)
-        # Windows has no fcntl.
+        # Windows has no fcntl, and a folder that may not be read cannot be opened.
         except (ImportError, OSError):
             return None
         # Closes the descriptor on every way out but the one that returns it.

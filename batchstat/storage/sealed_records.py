@@ -238,7 +238,7 @@ def _as_record(kind: Any, value: object, name: str) -> Any:
 
 
 def _as_key(kind: Any, key: str, name: str) -> Any:
-    """Return a key of the object `name`, which JSON writes as text, as int if `kind` is int."""
+    """Return a key of the JSON object `name`: a text, as all keys of JSON, or int if `kind` is."""
     if kind is not int:
         return key
     # At most 20 digits, since int() raises for thousands of them.

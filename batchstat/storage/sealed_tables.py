@@ -56,7 +56,7 @@ class SealedTable:
 
 
 @contextmanager
-def opened(
+def opened_table(
     file: Path | BinaryIO,
     schema: str,
     columns: Mapping[str, Sequence[str]],

@@ -141,12 +141,12 @@ def load_plan(path: Path) -> tuple[RankBatches, int, dict[str, Any]]:
     Raises:
         InputError: the file is missing, damaged or edited, or written with another schema.
     """
-    from batchstat.storage.sealed_tables import UNREADABLE, numbers_in, opened
+    from batchstat.storage.sealed_tables import UNREADABLE, numbers_in, opened_table
 
     try:
         check_regular(path)
         file = BytesIO(read_bytes(path)) if is_remote(path) else path
-        with opened(file, SCHEMA, _TYPES, optional=("trained",)) as table:
+        with opened_table(file, SCHEMA, _TYPES, optional=("trained",)) as table:
             facts: _Facts = decoded(_Facts, table.record)
             # Nothing to train on, and the checks need an entry.
             if not facts.rows:

@@ -54,6 +54,7 @@ def read_arrow(opened: OpenSource, options: CorpusOptions) -> Iterator[Chunk]:
         schema, batches = open_batches(file, opened.path)
         columns = columns_of(opened.path, schema, options)
         for batch in batches:
+            # What was compressed has more bytes here than on disk.
             position = min(file.tell(), opened.size)
             yield from as_chunks(batch, columns, position)
 

@@ -188,7 +188,10 @@ def _quoted(opened: OpenSource, delimiter: str, *, skip: bool) -> Iterator[_Reco
 
 
 def _parse_together(lines: "_RecordLines", delimiter: str) -> _Records:
-    """Parse the lines that are left up to the first error, and count these lines as read."""
+    """Parse those lines that were taken from the file and not read yet, up to the first error.
+
+    The lines of the records that are returned then count as read. There may be no such records.
+    """
     first_line, rows = lines.read + 1, list[Record]()
     # How many of the lines were read before each record, and after the last one.
     lines_before = [0]
@@ -197,6 +200,7 @@ def _parse_together(lines: "_RecordLines", delimiter: str) -> _Records:
         for fields in reader:
             rows.append(fields)
             lines_before.append(reader.line_num)
+    # The last count has no record after it: so many lines belong to complete records.
     lines.skip(lines_before.pop())
     return _Records([first_line + count for count in lines_before], rows)
 
@@ -298,6 +302,12 @@ class _RecordLines:
         return self
 
     def __next__(self) -> str:
+        """Return the next line of the current record.
+
+        Raises:
+            _LongRecordError: the record is too long; the lines up to its end are read.
+            csv.Error: the file ends within a record that is too long.
+        """
         line = self._next()
         if self._size <= MOST_RECORD_BYTES and isinstance(line, str):
             return line

@@ -140,6 +140,7 @@ class _Streams(io.RawIOBase):
         begin = self._file.tell()
         try:
             while (message := self._message()) is not None:
+                # More than 1 GiB, and 200 times its size: pyarrow would allocate what it claims.
                 if message.unpacked > max(_MOST_UNPACKED, _MOST_RATIO * message.body):
                     raise self._damage(
                         f"a record batch of {message.body:,} bytes claims to decompress to "
@@ -245,7 +246,8 @@ class _Table:
     def field(self, number: int) -> int:
         """Return the position of a field in the flatbuffer; 0 if it is absent."""
         vtable = self.at - struct.unpack_from("<i", self.data, self.at)[0]
-        # The vtable ends before this field: the writer knew fewer fields.
+        # After the two sizes, field `number` has its 2 bytes at 4 + 2 * number. A vtable that ends
+        # before is of a writer that knew fewer fields.
         if 4 + 2 * number >= struct.unpack_from("<H", self.data, vtable)[0]:
             return 0
         offset: int = struct.unpack_from("<H", self.data, vtable + 4 + 2 * number)[0]

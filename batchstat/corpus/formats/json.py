@@ -91,6 +91,7 @@ def _elements(opened: OpenSource) -> Iterator[Element]:
             # A number may go on in the next piece: it ends where something else begins.
             if text[end : end + 1] not in (",", "]"):
                 raise json.JSONDecodeError("Expecting ',' or ']'", text, end)
+        # The element goes on in the next piece, is too long, or is malformed.
         except (ValueError, RecursionError) as error:
             is_cut = _may_go_on(error, text)
             if is_cut and len(text) - at > MOST_RECORD_BYTES:
@@ -131,8 +132,8 @@ def _skip_element(text: str, at: int, pieces: Iterator[str]) -> tuple[str, int, 
         The piece in which the element ends; the position there of the comma or bracket after it;
         and the characters of the element. If the file ends within it, the piece is empty.
     """
-    # `depth`: how many brackets and braces are open. `ignored_to`: characters before this position
-    # of `text` are escaped by a backslash.
+    # `depth`: how many brackets and braces are open. `ignored_to`: marks before this position of
+    # `text` do not count, as a backslash escapes them.
     size, depth, in_string, ignored_to = 0, 0, False, at
     while True:
         for match in _STRUCTURE.finditer(text, at):
@@ -145,8 +146,10 @@ def _skip_element(text: str, at: int, pieces: Iterator[str]) -> tuple[str, int, 
                 ignored_to = i + 2 if mark == "\\" else i
             elif mark == '"':
                 in_string = True
+            # What follows the element in the array.
             elif depth == 0 and mark in ",]}":
                 return text, i, size + i - at
+            # A bracket or brace. Commas inside of the element do not matter.
             elif mark != "," and mark != "\\":
                 depth += 1 if mark in "{[" else -1
         size += len(text) - at
@@ -159,12 +162,13 @@ def _skip_element(text: str, at: int, pieces: Iterator[str]) -> tuple[str, int, 
 
 
 def _may_go_on(error: Exception, text: str) -> bool:
-    """Return whether more text could resolve an error, as the element is only read in part."""
+    """Return whether an error may only say that the text read so far ends within an element."""
     if not isinstance(error, json.JSONDecodeError):
         return False
-    # Errors that are reported where a string begins, however far away the end of the text is.
+    # Of a string or an escape that is cut; reported where it begins, maybe far from the end.
     unfinished = ("Unterminated string", "Invalid \\")
-    # Half a literal or number at the end of a piece is an error a few characters before it.
+    # Half a literal or number at the end of the text is an error where it begins: 16 characters
+    # are more than any literal has.
     return error.msg.startswith(unfinished) or error.pos > len(text) - 16
 
 

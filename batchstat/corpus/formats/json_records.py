@@ -132,6 +132,7 @@ class RecordCollector:
         names = list(dict.fromkeys([*record, *filter(None, [self._options.label_column])]))
         # null may stand for a text: the column is one of texts.
         texts = [name for name, value in record.items() if value is None or isinstance(value, str)]
+        # Where no value is a text, a column such as `text` is read all the same: the record is bad.
         usual_names = [name for name in record if name.lower() in TEXT_NAMES]
         chosen = choose_columns(self._opened.path, names, texts or usual_names, self._options)
         if not self._options.may_hold_chats:

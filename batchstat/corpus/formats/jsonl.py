@@ -97,7 +97,7 @@ def _quotes(texts: pa.LargeStringArray) -> int:
     # Of each run of consecutive backslashes, the index of its last one in `backslashes`; the
     # differences of these are the lengths of the runs.
     lasts = np.flatnonzero(np.diff(backslashes, append=-1) != 1)
-    # A run of an odd length escapes the character after it.
+    # A run of an odd length escapes the character after it, which valid JSON always has.
     is_escape = np.diff(lasts, prepend=-1) % 2 == 1
     is_escaped_quote = octets[backslashes[lasts[is_escape]] + 1] == ord('"')
     return int(np.count_nonzero(octets == ord('"')) - np.count_nonzero(is_escaped_quote))

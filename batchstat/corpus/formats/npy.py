@@ -27,7 +27,7 @@ def read_npy(opened: OpenSource, options: CorpusOptions) -> Iterator[Chunk]:
     try:
         with seekable(opened) as file:
             shape, kind = _header(file)
-            # NumPy counts timedeltas among the signed integers.
+            # Not by np.issubdtype, which counts timedeltas among the signed integers.
             if len(shape) != 1 or kind.kind not in "iu" or shape[0] < 0:
                 raise InputError(
                     f"{opened.path} has {kind} of shape {shape} where whole numbers in one "

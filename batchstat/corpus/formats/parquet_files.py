@@ -75,6 +75,7 @@ class CheckedParquet:
         sizes = {i: min(usual_size, _safe_records(self.chunks[i], file, columns)) for i in groups}
         # Consecutive row groups that are read with the same number of records at once.
         for size, same_size in groupby(groups, sizes.__getitem__):
+            # Batches that are not yielded yet, and how many bytes may be added to them.
             held: list[pa.RecordBatch] = []
             room = CHUNK_BYTES
             for batch in self.file.iter_batches(size, list(same_size), columns=list(columns)):
@@ -92,7 +93,7 @@ def open_parquet(file: BinaryIO, path: str) -> CheckedParquet:
 
     Raises:
         InputError: columns are encrypted, which makes pyarrow abort the process.
-        SourceError: there is something else between its data and its footer.
+        SourceError: it is several files, one after another.
         ArrowException, OSError: it is damaged.
     """
     size = file.seek(0, io.SEEK_END)
@@ -121,6 +122,7 @@ def open_parquet(file: BinaryIO, path: str) -> CheckedParquet:
         # pyarrow takes columns by their order, and would read one column's pages as another's.
         raise pa.ArrowInvalid("its footer is damaged (its columns are not those of its schema)")
     ends = (checked.span(i)[1] for i in range(parquet.num_row_groups))
+    # Without row groups, only the magic precedes the footer.
     data_end = max(ends, default=len(_MAGIC))
     if data_end > footer_begin:
         raise pa.ArrowInvalid("its footer is damaged (a column would end after its data)")

@@ -76,6 +76,7 @@ def _column_chunk(meta: dict[int, Any]) -> ColumnChunk:
     These are 1 type, 2 encodings, 3 path, 5 number of values, 6 decompressed bytes, 7 bytes, 9
     where the data pages begin, 11 where the page of the dictionary begins.
     """
+    # 0 for a column chunk without a dictionary; with one, this comes before the data.
     offsets = [meta.get(field, 0) for field in (9, 11)]
     for number in (*offsets, meta[5], meta[6], meta[7]):
         _checked_size(number)
