@@ -14,34 +14,34 @@ _OTHER_BYTES = 16
 """Bytes of a value that is neither text nor nested."""
 
 
-def _is_any(kind: pa.DataType, *names: str) -> bool:
+def _is_any(dtype: pa.DataType, *names: str) -> bool:
     """Return whether `pa.types.is_…` of any of these names is true of a type."""
-    return any(getattr(pa.types, f"is_{name}")(kind) for name in names)
+    return any(getattr(pa.types, f"is_{name}")(dtype) for name in names)
 
 
-def is_list(kind: pa.DataType) -> bool:
+def is_list(dtype: pa.DataType) -> bool:
     """Return whether the values of a type are lists, of any layout."""
     lists = ("list", "large_list", "fixed_size_list", "list_view", "large_list_view")
-    return _is_any(kind, *lists)
+    return _is_any(dtype, *lists)
 
 
-def decoded_type(kind: pa.DataType) -> pa.DataType:
-    """Return the type that a column of type `kind` has once it is `decoded`."""
+def decoded_type(dtype: pa.DataType) -> pa.DataType:
+    """Return the type that a column of type `dtype` has once it is `decoded`."""
     # An extension type may be stored as a dictionary, and this may hold views of text: one layer is
     # taken off at a time.
     while True:
-        if isinstance(kind, pa.BaseExtensionType):
-            kind = kind.storage_type
-        elif _is_any(kind, "dictionary", "run_end_encoded"):
-            kind = kind.value_type
+        if isinstance(dtype, pa.BaseExtensionType):
+            dtype = dtype.storage_type
+        elif _is_any(dtype, "dictionary", "run_end_encoded"):
+            dtype = dtype.value_type
         # pyarrow neither measures nor takes views of text (binary_length, take).
-        elif pa.types.is_string_view(kind):
+        elif pa.types.is_string_view(dtype):
             return pa.large_string()
-        elif pa.types.is_binary_view(kind):
+        elif pa.types.is_binary_view(dtype):
             return pa.large_binary()
         else:
             # List views stay: pyarrow's own cast of them to lists empties the list after a null.
-            return kind
+            return dtype
 
 
 def decoded(values: pa.Array) -> pa.Array:
@@ -49,15 +49,15 @@ def decoded(values: pa.Array) -> pa.Array:
 
     Dictionaries, runs (`run_end_encoded`), views of text and extension types are resolved.
     """
-    kind = values.type
-    if isinstance(kind, pa.BaseExtensionType):
+    dtype = values.type
+    if isinstance(dtype, pa.BaseExtensionType):
         return decoded(values.storage)
-    if pa.types.is_dictionary(kind):
+    if pa.types.is_dictionary(dtype):
         return decoded(values.dictionary).take(values.indices)
-    if pa.types.is_run_end_encoded(kind):
+    if pa.types.is_run_end_encoded(dtype):
         return decoded(values.values).take(as_arrow(_run_of_each(values)))
-    target = decoded_type(kind)
-    return values if target == kind else values.cast(target)
+    target = decoded_type(dtype)
+    return values if target == dtype else values.cast(target)
 
 
 def as_objects(values: pa.Array) -> list[Any]:
@@ -69,20 +69,20 @@ def as_objects(values: pa.Array) -> list[Any]:
     return [value if parse is None or value is None else parse(value) for value in objects]
 
 
-def _json_parser(kind: pa.DataType) -> Callable[[Any], Any] | None:
+def _json_parser(dtype: pa.DataType) -> Callable[[Any], Any] | None:
     """Return a function that parses all JSON inside a Python value of an Arrow type.
 
     Returns None if the type, at any depth of lists and structs, has no field of JSON text.
     """
-    if getattr(kind, "extension_name", "") == "arrow.json":
+    if getattr(dtype, "extension_name", "") == "arrow.json":
         return _parsed
-    if is_list(kind):
-        parse_item = _json_parser(kind.value_type)
+    if is_list(dtype):
+        parse_item = _json_parser(dtype.value_type)
         # `x and …` leaves a null in the list as it is.
         return None if parse_item is None else lambda items: [x and parse_item(x) for x in items]
-    if not pa.types.is_struct(kind):
+    if not pa.types.is_struct(dtype):
         return None
-    parsers = {field.name: parse for field in kind if (parse := _json_parser(field.type))}
+    parsers = {field.name: parse for field in dtype if (parse := _json_parser(field.type))}
     if not parsers:
         return None
     # A copy of the struct, in which only the fields with JSON are replaced.
@@ -112,26 +112,26 @@ def decoded_bytes(values: pa.Array) -> Ints:
     Returns:
         (n,) bytes.
     """
-    kind = values.type
-    if isinstance(kind, pa.BaseExtensionType):
+    dtype = values.type
+    if isinstance(dtype, pa.BaseExtensionType):
         return decoded_bytes(values.storage)
-    if pa.types.is_dictionary(kind):
+    if pa.types.is_dictionary(dtype):
         # One size for each entry of the dictionary, and a 0 at the end, to which null refers.
         entry_sizes = np.append(decoded_bytes(values.dictionary), 0)
         sizes_by_index: Ints = entry_sizes[filled(values.indices, len(values.dictionary))]
         return sizes_by_index
-    if pa.types.is_run_end_encoded(kind):
+    if pa.types.is_run_end_encoded(dtype):
         sizes_by_run: Ints = decoded_bytes(values.values)[_run_of_each(values)]
         return sizes_by_run
-    if _is_any(kind, "string_view", "binary_view"):
+    if _is_any(dtype, "string_view", "binary_view"):
         return _view_bytes(values)
-    if _is_any(kind, "string", "large_string", "binary", "large_binary"):
+    if _is_any(dtype, "string", "large_string", "binary", "large_binary"):
         import pyarrow.compute as pc
 
         return filled(pc.binary_length(values), 0)
-    if pa.types.is_struct(kind):
+    if pa.types.is_struct(dtype):
         return sum((decoded_bytes(field) for field in values.flatten()), _own_bytes(values))
-    if pa.types.is_map(kind) or is_list(kind):
+    if pa.types.is_map(dtype) or is_list(dtype):
         first, counts, element_bytes = _list_spans(values)
         # bytes_before[i]: the bytes of all elements before element i.
         bytes_before = offsets_from_sizes(element_bytes)
@@ -200,38 +200,38 @@ def _list_spans(values: pa.Array) -> tuple[Ints, Ints, Ints]:
         (n,) index of the first element of each list; (n,) number of its elements; (n_elements,)
         decoded bytes of each element.
     """
-    kind = values.type
+    dtype = values.type
     # An element of a map is a key and its value.
-    if pa.types.is_map(kind):
+    if pa.types.is_map(dtype):
         element_bytes: Ints = decoded_bytes(values.keys) + decoded_bytes(values.items)
     else:
         element_bytes = decoded_bytes(values.values)
     # Lists of a fixed size store no offsets; the elements of a slice are those of the whole array.
-    if pa.types.is_fixed_size_list(kind):
+    if pa.types.is_fixed_size_list(dtype):
         return (
-            (np.arange(len(values)) + values.offset) * kind.list_size,
-            np.full(len(values), kind.list_size),
+            (np.arange(len(values)) + values.offset) * dtype.list_size,
+            np.full(len(values), dtype.list_size),
             element_bytes,
         )
     offsets: Ints = as_numpy(values.offsets).astype(np.int64)
     # List views may overlap and be in any order, so they store a size beside each offset.
-    if _is_any(kind, "list_view", "large_list_view"):
+    if _is_any(dtype, "list_view", "large_list_view"):
         return offsets, as_numpy(values.sizes).astype(np.int64), element_bytes
     # Other lists follow each other: n + 1 offsets, of which each is also the end of a list.
     return offsets[:-1], np.diff(offsets), element_bytes
 
 
-def holds_text(kind: pa.DataType) -> bool:
+def holds_text(dtype: pa.DataType) -> bool:
     """Return whether an Arrow column of this type holds text."""
-    return _is_any(decoded_type(kind), "string", "large_string")
+    return _is_any(decoded_type(dtype), "string", "large_string")
 
 
-def can_label(kind: pa.DataType) -> bool:
+def can_label(dtype: pa.DataType) -> bool:
     """Return whether values of this Arrow type have a text that can name a class."""
     numbers = ("integer", "floating", "boolean", "null", "decimal")
     # Intervals are temporal as well, but nothing writes them as text.
     times = ("date", "time", "timestamp", "duration")
-    return holds_text(kind) or _is_any(decoded_type(kind), *numbers, *times)
+    return holds_text(dtype) or _is_any(decoded_type(dtype), *numbers, *times)
 
 
 def kind_of(value: object) -> str:

@@ -149,7 +149,7 @@ def _parsed(tools: object) -> object:
 
 
 def _are_tools(tools: object) -> TypeGuard[list[Tool]]:
-    return isinstance(tools, list) and all(isinstance(each, dict) for each in tools)
+    return isinstance(tools, list) and all(isinstance(tool, dict) for tool in tools)
 
 
 def _require(keys: tuple[str, ...], message: object, shown_as: str) -> None:

@@ -148,8 +148,8 @@ def _values(series: Any) -> Column:
         # Chunks come from pandas' own types that are stored in Arrow.
         if isinstance(values, pa.ChunkedArray):
             # Together they may have more text than the 2 GiB that 32-bit offsets reach.
-            kind = pa.large_string() if holds_text(values.type) else values.type
-            values = pa.concat_arrays([decoded(chunk).cast(kind) for chunk in values.chunks])
+            dtype = pa.large_string() if holds_text(values.type) else values.type
+            values = pa.concat_arrays([decoded(chunk).cast(dtype) for chunk in values.chunks])
         return values
     # Types are mixed, or a number is too large for Arrow: each value is checked by itself later.
     except (pa.ArrowException, OverflowError):

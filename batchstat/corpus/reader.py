@@ -150,7 +150,16 @@ class CorpusReader:
         options: CorpusOptions,
         standard_input: Rereadable | None = None,
     ) -> None:
-        """Raise OptionError for an unknown format."""
+        """Prepare to read; nothing is opened yet.
+
+        Args:
+            splits: what is read, in this order.
+            options: how it is read.
+            standard_input: what is read if a source is standard input; by default Python's.
+
+        Raises:
+            OptionError: an unknown format.
+        """
         self.splits, self.options = splits, options
         self._standard_input = standard_input
         self.readings: list[Reading] = []

@@ -185,13 +185,13 @@ def _at_address(
         # A data file that a saved dataset names may be missing; opening it says so.
         info = files.get(name, {})
         file_address = storage.unstrip_protocol(name)
-        kind = input_format or format_by_name(file_address) or "txt"
+        file_format = input_format or format_by_name(file_address) or "txt"
         # The name of a single file may hold the query of its address, as over HTTP: only the
         # address that was given says where this begins.
         shown = address if names == [path] else as_shown(file_address)
         digest = identity(shown, etag_in(info))
         # A size that is not known is no sign of an empty file.
-        yield Source(shown, size, digest, kind), info.get("size") == 0
+        yield Source(shown, size, digest, file_format), info.get("size") == 0
 
 
 def _is_pattern(storage: Any, path: str) -> bool:
@@ -280,16 +280,17 @@ def _source(path: Path, input_format: str | None) -> Source:
         InputError: it does not exist, is not a regular file, or may not be read.
     """
     shown = path.as_posix()
-    kind = input_format or ENDINGS.get(ending(path), "txt")
+    file_format = input_format or ENDINGS.get(ending(path), "txt")
+    # Size and digest of standard input, and the digest of a file, are known only once it is read.
     if shown == STANDARD_INPUT:
-        return Source(shown, 0, "", kind)
+        return Source(shown, 0, "", file_format)
     try:
         status = path.stat()
         if not stat.S_ISREG(status.st_mode):
             raise InputError(f"{shown} is not a regular file: redirect it to batchstat profile -")
         if not os.access(path, os.R_OK):
             raise InputError(f"{shown} cannot be read: Permission denied")
-        return Source(shown, status.st_size, "", kind)
+        return Source(shown, status.st_size, "", file_format)
     except FileNotFoundError:
         raise InputError(f"no such file: {_not_on_disk(path)}") from None
     except (OSError, ValueError) as error:

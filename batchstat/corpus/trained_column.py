@@ -91,9 +91,9 @@ def _flatten_arrow_lists(content: ChunkContent, lists: pa.Array, column: str) ->
 
     A record whose list is null, or contains null, is bad.
     """
-    kind = decoded_type(lists.type.value_type)
+    dtype = decoded_type(lists.type.value_type)
     # Lists that are all empty may have values of the type null.
-    if not (pa.types.is_integer(kind) or pa.types.is_boolean(kind) or pa.types.is_null(kind)):
+    if not (pa.types.is_integer(dtype) or pa.types.is_boolean(dtype) or pa.types.is_null(dtype)):
         raise InputError(
             f"{content.locate(0)}: column {column!r} is {lists.type} where {_EXPECTED} is expected"
         )

@@ -109,14 +109,14 @@ def plain(value: Any) -> Any:
         raise ValueError(f"{shown(value)} cannot be represented in JSON") from None
 
 
-def digest_of_numbers(numbers: npt.NDArray[np.integer], kind: str = "<i8") -> str:
+def digest_of_numbers(numbers: npt.NDArray[np.integer], dtype: str = "<i8") -> str:
     """Return a digest of (n,) whole numbers, which is the same whatever their integer type is.
 
-    They are hashed as the NumPy type `kind`, in which all of them must fit.
+    They are hashed as the NumPy type `dtype`, in which all of them must fit.
     """
     digest = hashlib.blake2b(digest_size=32)
     for first in range(0, len(numbers), _AT_ONCE):
-        block = np.ascontiguousarray(numbers[first : first + _AT_ONCE], dtype=kind)
+        block = np.ascontiguousarray(numbers[first : first + _AT_ONCE], dtype=dtype)
         digest.update(block.data)
     return f"blake2b:{digest.hexdigest()}"
 
@@ -169,23 +169,23 @@ def require_schema(record: object, schema: str) -> None:
         raise OtherSchemaError(record["schema"], schema)
 
 
-def decoded(kind: Any, value: object, name: str = "") -> Any:
+def decoded(annotation: Any, value: object, name: str = "") -> Any:
     """Convert a value as parsed from JSON to the type of an annotation, and check it strictly.
 
     JSON's objects become dataclasses or dictionaries, and its lists become tuples. Whole numbers
     must not be negative, as no stored number is, and floats must be finite.
 
     Args:
-        kind: an annotation: a dataclass, `tuple[...]`, a mapping, a scalar type, a union with None,
-            or one of these as `Annotated` with functions that check the value.
+        annotation: what the value must be: a dataclass, `tuple[...]`, a mapping, a scalar type, a
+            union with None, or one of these as `Annotated` with functions that check the value.
         value: the parsed value.
         name: where the value stands in the file, for messages, such as `limits[2].value`.
 
     Raises:
         ValueError: another type, a number out of range, or a key that is missing or unknown.
     """
-    origin, arguments = get_origin(kind), get_args(kind)
-    if kind is Any:
+    origin, arguments = get_origin(annotation), get_args(annotation)
+    if annotation is Any:
         return value
     if origin is Annotated:
         converted = decoded(arguments[0], value, name)
@@ -193,8 +193,8 @@ def decoded(kind: Any, value: object, name: str = "") -> Any:
         for check in filter(callable, arguments[1:]):
             check(name, converted)
         return converted
-    if is_dataclass(kind):
-        return _as_record(kind, value, name)
+    if is_dataclass(annotation):
+        return _as_record(annotation, value, name)
     if origin in (Union, UnionType):
         if value is None and NoneType in arguments:
             return None
@@ -215,16 +215,16 @@ def decoded(kind: Any, value: object, name: str = "") -> Any:
             _as_key(key_kind, key, name): decoded(value_kind, item, f"{name}.{key}")
             for key, item in items
         }
-    return _as_scalar(kind, value, name)
+    return _as_scalar(annotation, value, name)
 
 
-def _as_record(kind: Any, value: object, name: str) -> Any:
-    """Return an object of JSON as the dataclass `kind`, with the types of its fields.
+def _as_record(record_type: Any, value: object, name: str) -> Any:
+    """Return an object of JSON as the dataclass `record_type`, with the types of its fields.
 
     Raises:
         ValueError: an unknown key, or a missing field that has no default.
     """
-    declared = {field.name: field for field in fields(kind)}
+    declared = {field.name: field for field in fields(record_type)}
     values = _require(isinstance(value, Mapping), value, name, "an object")
     for key in values:
         if key not in declared:
@@ -232,14 +232,14 @@ def _as_record(kind: Any, value: object, name: str) -> Any:
     for key, field in declared.items():
         if key not in values and field.default is MISSING:
             raise ValueError(f"{_path(name, key)} is missing")
-    return kind(
+    return record_type(
         **{key: decoded(declared[key].type, item, _path(name, key)) for key, item in values.items()}
     )
 
 
-def _as_key(kind: Any, key: str, name: str) -> Any:
-    """Return a key of the JSON object `name`: a text, as all keys of JSON, or int if `kind` is."""
-    if kind is not int:
+def _as_key(key_type: Any, key: str, name: str) -> Any:
+    """Return a key of the JSON object `name`: a text, as JSON has it, or as an int if asked for."""
+    if key_type is not int:
         return key
     # At most 20 digits, since int() raises for thousands of them.
     is_number = re.fullmatch("0|[1-9][0-9]{,19}", key) is not None
@@ -247,20 +247,20 @@ def _as_key(kind: Any, key: str, name: str) -> Any:
     return int(key)
 
 
-def _as_scalar(kind: Any, value: Any, name: str) -> Any:
+def _as_scalar(annotation: Any, value: Any, name: str) -> Any:
     """Return a value if it is of a scalar type. Raise ValueError if not, or if it is out of range.
 
     Types are compared exactly, since to Python true and false are whole numbers.
     """
-    if kind is int:
+    if annotation is int:
         _require(type(value) is int, value, name, "a whole number")
         return _require(0 <= value <= _MOST, value, name, "between 0 and 2^63 - 1")
-    if kind is float:
+    if annotation is float:
         # JSON may write 1.0 as 1.
         is_number = type(value) is int or (type(value) is float and isfinite(value))
         return _require(is_number, value, name, "a finite number")
-    expected = {bool: "true or false", str: "text"}[kind]
-    return _require(type(value) is kind, value, name, expected)
+    expected = {bool: "true or false", str: "text"}[annotation]
+    return _require(type(value) is annotation, value, name, expected)
 
 
 def _require(holds: bool, value: Any, name: str, expected: str) -> Any:

@@ -125,12 +125,12 @@ def check_range(name: str, numbers: Ints, most: int, before: int = 0) -> None:
         )
 
 
-def check_rising(name: str, numbers: Ints, last: int, before: int = 0) -> None:
+def check_rising(name: str, numbers: Ints, previous: int, before: int = 0) -> None:
     """Raise ValueError unless each of (n,) numbers of the column `name` is above the one before it.
 
-    `last` is the number before the first; `before` is how many rows of the file precede them.
+    `previous` is the number before the first; `before` is how many rows of the file precede them.
     """
-    bad_rows = np.flatnonzero(np.diff(numbers, prepend=last) <= 0)
+    bad_rows = np.flatnonzero(np.diff(numbers, prepend=previous) <= 0)
     if len(bad_rows):
         row = bad_rows[0]
         raise ValueError(f"{name} is {numbers[row]} in row {before + row}, which does not ascend")

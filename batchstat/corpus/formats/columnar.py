@@ -107,10 +107,10 @@ def _checked(values: pa.Array) -> pa.Array:
         if not holds_text(values.type):
             raise
     # Invalid text is either not UTF-8, which bytes may be, or damaged, which bytes would be, too.
-    kind = values.type
+    dtype = values.type
     as_bytes = values.cast(
-        pa.dictionary(kind.index_type, pa.large_binary())
-        if pa.types.is_dictionary(kind)
+        pa.dictionary(dtype.index_type, pa.large_binary())
+        if pa.types.is_dictionary(dtype)
         else pa.large_binary()
     )
     as_bytes.validate(full=True)

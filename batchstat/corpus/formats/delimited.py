@@ -159,6 +159,7 @@ def _unquoted(opened: OpenSource, delimiter: str) -> Iterator[_Records]:
         for first in range(0, len(lines.texts), MOST_LINES):
             texts = lines.texts.slice(first, MOST_LINES).to_pylist()
             rows: list[Record] = [text.split(delimiter) if text else [] for text in texts]
+            # The bad lines among these.
             for i in (i for i in lines.bad if first <= i < first + len(rows)):
                 rows[i - first] = lines.bad[i]
             yield _Records(list(lines.numbers[first : first + len(rows)]), rows)

@@ -253,25 +253,25 @@ class _Table:
         offset: int = struct.unpack_from("<H", self.data, vtable + 4 + 2 * number)[0]
         return self.at + offset if offset else 0
 
-    def number(self, field: int, kind: str) -> int:
+    def number(self, field: int, struct_format: str) -> int:
         """Return a field that is a number, of this format of `struct`; 0 if it is absent."""
         at = self.field(field)
-        return int(struct.unpack_from(kind, self.data, at)[0]) if at else 0
+        return int(struct.unpack_from(struct_format, self.data, at)[0]) if at else 0
 
     def table(self, field: int) -> "_Table":
         """Return a field that is a table: it holds how far from itself the table begins."""
         at = self.field(field)
         return _Table(self.data, at + struct.unpack_from("<I", self.data, at)[0])
 
-    def structs(self, field: int, kind: str) -> Iterator[tuple[Any, ...]]:
+    def structs(self, field: int, struct_format: str) -> Iterator[tuple[Any, ...]]:
         """Yield the elements of a field that is a vector of structs; none if it is absent.
 
-        `kind` is the format of one of them in `struct`.
+        `struct_format` is the format of one of them in `struct`.
         """
         at = self.field(field)
         if at:
             # The field holds how far from itself the vector begins: a number of structs, and these.
             at += struct.unpack_from("<I", self.data, at)[0]
             count = struct.unpack_from("<I", self.data, at)[0]
-            stop = at + 4 + count * struct.calcsize(kind)
-            yield from struct.iter_unpack(kind, self.data[at + 4 : stop])
+            stop = at + 4 + count * struct.calcsize(struct_format)
+            yield from struct.iter_unpack(struct_format, self.data[at + 4 : stop])

@@ -26,14 +26,14 @@ def read_npy(opened: OpenSource, options: CorpusOptions) -> Iterator[Chunk]:
         raise InputError(f"{opened.path} has no column {options.named_columns[0]!r}: remove it")
     try:
         with seekable(opened) as file:
-            shape, kind = _header(file)
+            shape, dtype = _header(file)
             # Not by np.issubdtype, which counts timedeltas among the signed integers.
-            if len(shape) != 1 or kind.kind not in "iu" or shape[0] < 0:
+            if len(shape) != 1 or dtype.kind not in "iu" or shape[0] < 0:
                 raise InputError(
-                    f"{opened.path} has {kind} of shape {shape} where whole numbers in one "
+                    f"{opened.path} has {dtype} of shape {shape} where whole numbers in one "
                     "dimension are expected"
                 )
-            begin, size = file.tell(), kind.itemsize
+            begin, size = file.tell(), dtype.itemsize
             array_end = begin + shape[0] * size
             split = opened.split
             edges = (split.first, array_end if split.stop is None else min(split.stop, array_end))
@@ -51,7 +51,7 @@ def read_npy(opened: OpenSource, options: CorpusOptions) -> Iterator[Chunk]:
                 if len(data) < wanted_bytes:
                     raise ValueError("it is cut short")
                 # In the byte order of this machine, which Arrow needs.
-                numbers = np.frombuffer(data, kind).astype(kind.newbyteorder("="))
+                numbers = np.frombuffer(data, dtype).astype(dtype.newbyteorder("="))
                 yield Chunk(
                     columns={"length": pa.array(numbers)},
                     position=min(file.tell() - split.first, opened.size),
@@ -73,9 +73,9 @@ def _header(file: BinaryIO) -> tuple[tuple[int, ...], np.dtype[Any]]:
     readers = {(1, 0): np.lib.format.read_array_header_1_0}
     try:
         # Version 3.0 differs from 2.0 in how names of fields are encoded, and lengths have none.
-        shape, _, kind = readers.get(version, np.lib.format.read_array_header_2_0)(file)
+        shape, _, dtype = readers.get(version, np.lib.format.read_array_header_2_0)(file)
     except OSError:
         raise
     except Exception as error:  # NumPy parses the header as Python, and may raise anything
         raise ValueError(f"its header cannot be read: {one_line(error)}") from None
-    return shape, kind
+    return shape, dtype
