@@ -113,11 +113,11 @@ class Classes:
         codes: list[int] = []
         offsets = [0]
         is_multilabel = False
-        for label in map(_plain, labels):
+        for label in map(_as_python, labels):
             # NumPy's masked value is an array, too, and means no label.
             if isinstance(label, _SEVERAL) and label is not np.ma.masked:
                 is_multilabel = True
-                texts = (label_text(_plain(one)) for one in label)
+                texts = (label_text(_as_python(one)) for one in label)
                 ids_of_one = [ids.setdefault(text, len(ids)) for text in texts if text is not None]
                 # The same label twice counts once; a sample without any has the code −1.
                 codes += list(dict.fromkeys(ids_of_one)) or [-1]
@@ -129,7 +129,7 @@ class Classes:
         return cls.of(np.array(codes, dtype=np.int64), tuple(ids), ends, keep)
 
 
-def _plain(label: Any) -> Any:
+def _as_python(label: Any) -> Any:
     """Return a label as a Python value, so that the same number is the same class: Arrow scalars,
     numbers of NumPy or torch. A NumPy float stays, since its text is the number in its own
     precision.

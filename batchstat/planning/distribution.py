@@ -8,7 +8,7 @@ REPEATING = ("repeat", "fill")
 """Remainders that repeat what came first."""
 
 BALANCED_TURNS = 64
-"""Turns that are sorted together by cost."""
+"""Turns that are sorted together by cost; not all, so that their sequence stays random."""
 
 
 def round_robin(n: int, world_size: int, remainder: str) -> Ints:

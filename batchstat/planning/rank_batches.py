@@ -235,7 +235,7 @@ def plan_ranks(shares: EpochShares, request: RowRequest) -> RankBatches:
     if not (units >= 0).any():
         raise NoBatchError()
     plan = BatchPlan.concatenate([plan for plans in planned for plan in plans])
-    distributed = _distributed(plan, units, keep_empty=settings.remainder == "dummy")
+    distributed = _lay_out(plan, units, keep_empty=settings.remainder == "dummy")
     # Batch len(plan) is one more than the plan has, without rows: that of a rank that gets none.
     offsets_with_empty = np.append(plan.batch_offsets, plan.batch_offsets[-1])
     batch_offsets, rows = gather_groups(offsets_with_empty, distributed.batches)
@@ -255,7 +255,7 @@ def plan_ranks(shares: EpochShares, request: RowRequest) -> RankBatches:
         repeated = np.repeat(distributed.repeated, np.diff(row_offsets[batch_offsets]))
     else:
         # Each rank planned a share, or rows were repeated within the plan: compare entry by entry.
-        repeated = _repeated(plan.samples[entries], starts, shares)
+        repeated = _is_repeated(plan.samples[entries], starts, shares)
     return RankBatches(
         records=plan.samples[entries],
         starts=starts,
@@ -289,7 +289,7 @@ class _Distributed(NamedTuple):
     repeated: npt.NDArray[np.bool_]
 
 
-def _distributed(plan: BatchPlan, turns: Ints, *, keep_empty: bool) -> _Distributed:
+def _lay_out(plan: BatchPlan, turns: Ints, *, keep_empty: bool) -> _Distributed:
     """Lay the batches of the units of all ranks end to end, turn by turn and rank by rank.
 
     Args:
@@ -311,7 +311,7 @@ def _distributed(plan: BatchPlan, turns: Ints, *, keep_empty: bool) -> _Distribu
     return _Distributed(batches[is_kept], turn, rank, is_repeat[cell[is_kept]])
 
 
-def _repeated(records: Ints, starts: Ints | None, shares: EpochShares) -> npt.NDArray[np.bool_]:
+def _is_repeated(records: Ints, starts: Ints | None, shares: EpochShares) -> npt.NDArray[np.bool_]:
     """Return (n_entries,) whether each entry is a repetition that only evens out the ranks: the
     sampler drew its sample twice, say, and this is its third entry. Parts of a split sample count
     one by one.

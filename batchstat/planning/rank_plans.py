@@ -31,7 +31,7 @@ def plan_shares(
         plans = plan_windows(
             strategy, share, seed=settings.seed, epoch=settings.epoch, together=TOGETHER
         )
-        yield _rebatched(plans, strategy, settings) if rebatches(strategy, settings) else plans
+        yield _remake_last(plans, strategy, settings) if rebatches(strategy, settings) else plans
 
 
 def tabulate_shares(
@@ -165,7 +165,7 @@ def rebatches(strategy: Strategy, settings: ResolvedSettings) -> bool:
     return (fills or settings.remainder == "spread") and settings.world_size > 1
 
 
-def _rebatched(
+def _remake_last(
     plans: Iterator[BatchPlan], strategy: Strategy, settings: ResolvedSettings
 ) -> Iterator[BatchPlan]:
     """Yield one plan of all windows, with the last batches made again for the ranks; nothing of no

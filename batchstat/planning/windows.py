@@ -74,22 +74,22 @@ def seed_states(seed: int, epoch: int, windows: Ints) -> Ints:
     pool: Ints = np.zeros((4, len(windows)), dtype=np.uint32)
     # (4, n): the entropy, with a fourth word of 0.
     pool[0], pool[1], pool[2] = seed, epoch, windows
-    pool = _hashed(pool, _MIX[:5])
+    pool = _hash(pool, _MIX[:5])
     # Each word is mixed into the three others. Every hash takes the next constant: 4 are used up,
     # then 3 for each source.
     for source in range(4):
         targets = [i for i in range(4) if i != source]
-        hashed = _hashed(pool[source], _MIX[4 + 3 * source :][:4])
+        hashed = _hash(pool[source], _MIX[4 + 3 * source :][:4])
         mixed = pool[targets] * _LEFT - hashed * _RIGHT
         pool[targets] = mixed ^ (mixed >> _HALF)
     # Of more words than the pool has, `generate_state` begins again with its first.
-    words = _hashed(np.concatenate([pool, pool]), _DRAW)
+    words = _hash(np.concatenate([pool, pool]), _DRAW)
     # Two words of 32 bits make one of 64, the first of them its low half.
     low, high = words[0::2].astype(np.uint64), words[1::2].astype(np.uint64)
     return np.ascontiguousarray((low | high << np.uint64(32)).T)
 
 
-def _hashed(numbers: Ints, constants: Ints) -> Ints:
+def _hash(numbers: Ints, constants: Ints) -> Ints:
     """Return (m, n) hashes: of row i of `numbers` (m, n), or of the one row (n,), with the
     constants i and i + 1 of m + 1.
     """
@@ -132,7 +132,7 @@ def plan_windows(
         together: samples per plan: each plan holds as many windows as fit, at least one.
     """
     for windows, part in _windows(strategy, samples, seed, epoch, together):
-        yield _renumbered(strategy.plan_together(windows), part)
+        yield _with_records(strategy.plan_together(windows), part)
 
 
 def tabulate_windows(
@@ -145,7 +145,7 @@ def tabulate_windows(
         table = None if part.is_split else strategy.summary_together(windows)
         # Parts of split samples, or a strategy whose batches only a plan knows.
         if table is None:
-            table = BatchTable.of([_renumbered(strategy.plan_together(windows), part)])
+            table = BatchTable.of([_with_records(strategy.plan_together(windows), part)])
         yield table
 
 
@@ -175,7 +175,7 @@ def _windows(
         yield Windows(part.lengths, size, rng, last, seed + epoch, part.starts, epoch), part
 
 
-def _renumbered(plan: BatchPlan, part: InMemoryEpoch) -> BatchPlan:
+def _with_records(plan: BatchPlan, part: InMemoryEpoch) -> BatchPlan:
     """Return the plan of a part of an epoch with record numbers in place of indices within the
     part, and with the first token of each entry in its sample, where the part has split samples.
     """

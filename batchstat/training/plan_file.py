@@ -182,7 +182,7 @@ def _check(columns: Mapping[str, Any], facts: _Facts) -> None:
     trained = columns.get("trained", lengths)
     if ((trained < 0) | (trained > lengths)).any():
         raise ValueError("a sample has more trained tokens than tokens")
-    empty = _empty(facts)
+    empty = _empty_batches(facts)
     batches = np.concatenate([columns["batch"], empty[:, 0]])
     check_range("batch", batches, len(batches) - 1)
     # Each step has a batch, so that there are no more steps than batches.
@@ -193,7 +193,7 @@ def _check(columns: Mapping[str, Any], facts: _Facts) -> None:
         raise ValueError("start is above 0, but samples are whole")
 
 
-def _empty(facts: _Facts) -> Ints:
+def _empty_batches(facts: _Facts) -> Ints:
     """Return (n_empty, 3) batch, step and rank of each batch without entries."""
     return np.array(facts.empty, dtype=np.int64).reshape(-1, 3)
 
@@ -236,7 +236,7 @@ def _check_sequence(columns: Mapping[str, Any], empty: Ints) -> None:
 
 def _batches(columns: dict[str, Any], facts: _Facts) -> RankBatches:
     """Return the batches of all ranks from the columns of a file that was checked."""
-    empty = _empty(facts)
+    empty = _empty_batches(facts)
     n_batches = max(int(columns["batch"].max(initial=-1)), int(empty[:, 0].max(initial=-1))) + 1
     # Step, rank and width of each batch: all entries of a batch have the same, and the last one
     # written counts. Empty batches have no entry; their width stays 0.

@@ -252,6 +252,7 @@ def _geometric(values: Ints, _counts: Ints, buckets: int, _: Cost) -> Ints:
 )
 def _equal_tokens(values: Ints, counts: Ints, buckets: int, _: Cost) -> Ints:
     tokens_before = np.concatenate([[0], np.cumsum(values.astype(np.int64) * counts)])
+    # Four samples of 3, three of 4 and one of 9 tokens in 3 buckets: a share is 11, the edges 4, 9.
     share = tokens_before[-1] / buckets
     edges, taken = [], 0
     # `taken` tokens are in the buckets so far. The next bucket ends with the sample that exceeds

@@ -75,7 +75,7 @@ class RowRuns:
             sums_per_row(packing.tokens * values[kinds])[widest_first],
         )
 
-    def within(self, budget: int, multiple: int, max_samples: int | None) -> tuple[Ints, bool]:
+    def cut_within(self, budget: int, multiple: int, max_samples: int | None) -> tuple[Ints, bool]:
         """Cut the rows into batches whose rows × width are within `budget`; a row above it is
         alone.
 
@@ -97,7 +97,7 @@ class RowRuns:
         offsets = np.concatenate([*begins, [min(begin, n)]]) if begins else np.zeros(1, np.int64)
         return offsets, begin > n
 
-    def cut(
+    def batches(
         self,
         offsets: Ints,
         multiple: int,
@@ -107,7 +107,7 @@ class RowRuns:
         """Return batches of consecutive rows as a table.
 
         Args:
-            offsets: (n_batches + 1,) rows of each batch, as `within` cuts them.
+            offsets: (n_batches + 1,) rows of each batch, as `cut_within` cuts them.
             multiple: widths are rounded up to a multiple of this.
             shuffle: puts the batches in random sequence; None for widest first.
             leave_out: draws the batch that `drop_last` drops where the last one is short; None to

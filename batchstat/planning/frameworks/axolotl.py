@@ -96,13 +96,13 @@ class Axolotl(PackedRows, PacksDocuments):
         rows = 1 if self.real_batches else self.batch_size
         return round_up(self.max_length, self.document_multiple) * rows
 
-    def padded(self, widest: Ints) -> Ints:
+    def batch_widths(self, widest: Ints) -> Ints:
         """Return the widths, in multiples of `max_length` unless `pad_to_sequence_len` is off."""
         multiple = self.pad_to_multiple_of if self.pad_to_multiple_of > 1 else _PAD_TO
         full_row = round_up(round_up(self.max_length, self.document_multiple), multiple)
         return round_up(widest, full_row) if self.pad_to_sequence_len else widest
 
-    def packed(self, lengths: Ints, begins: Ints) -> PackedSamples:  # noqa: ARG002
+    def pack_rows(self, lengths: Ints, begins: Ints) -> PackedSamples:  # noqa: ARG002
         """Return the rows of one group of `read_ahead` samples after the other; if `sequential`, of
         all samples as one group.
         """
@@ -114,7 +114,7 @@ class Axolotl(PackedRows, PacksDocuments):
         firsts = range(0, len(lengths), self.read_ahead)
         return pack(lengths, self.row_length, "first-fit", most, firsts, multiple)
 
-    def divided(self, n_rows: int, window: Window) -> tuple[Ints, Ints]:  # noqa: ARG002
+    def divide_rows(self, n_rows: int, window: Window) -> tuple[Ints, Ints]:  # noqa: ARG002
         """Return the rows of all batches, and (n_batches + 1,) the rows of each; a short last batch
         is left out.
         """
@@ -164,5 +164,5 @@ class Axolotl(PackedRows, PacksDocuments):
         packed into.
         """
         # The second argument, where samples begin, is not used here.
-        n_rows = self.packed(lengths, lengths).packing.n_rows
+        n_rows = self.pack_rows(lengths, lengths).packing.n_rows
         return n_rows // self.batch_size if self.real_batches else n_rows

@@ -53,11 +53,11 @@ class Grain(PackedRows):
     shuffle_bins: bool = parameter("Whether rows that are emitted together are shuffled.", True)
     packing_seed: int = parameter("The seed of that shuffle, whatever the epoch's is.", 0, least=0)
 
-    def padded(self, widest: Ints) -> Ints:
+    def batch_widths(self, widest: Ints) -> Ints:
         """Return `max_length` for each."""
         return np.full(len(widest), self.max_length)
 
-    def packed(self, lengths: Ints, begins: Ints) -> PackedSamples:  # noqa: ARG002
+    def pack_rows(self, lengths: Ints, begins: Ints) -> PackedSamples:  # noqa: ARG002
         """Return the rows in the sequence in which they are emitted: fill the open rows until a
         sample fits into none of them, emit these, and go on with that sample.
         """
@@ -65,7 +65,7 @@ class Grain(PackedRows):
         end = n_rows = 0
         while end < len(lengths):
             first = end
-            row_of_each, held_before = self._filled(lengths[first:])
+            row_of_each, held_before = self._fill_rows(lengths[first:])
             end += len(row_of_each)
             # Rows that got a sample; the others are not emitted.
             new_places = np.arange(row_of_each.max(initial=0) + 1)
@@ -81,17 +81,16 @@ class Grain(PackedRows):
         packing = Packing(row, ones, ones, before, lengths)
         return PackedSamples(np.arange(len(lengths)), lengths, None, packing)
 
-    def divided(self, n_rows: int, window: Window) -> tuple[Ints, Ints]:
+    def divide_rows(self, n_rows: int, window: Window) -> tuple[Ints, Ints]:
         """Return the rows of all batches, and (n_batches + 1,) the rows of each: every
         `batch_size`.
         """
         offsets = cut_every(n_rows, self.batch_size, keep_short=self.keeps_short(window))
         return np.arange(offsets[-1]), offsets
 
-    def _filled(self, lengths: Ints) -> tuple[Ints, Ints]:
-        """Fill the open rows with samples from the first on, up to the first sample that fits into
-        no row. Returns the row of each sample before that one, and how many samples the row had
-        before.
+    def _fill_rows(self, lengths: Ints) -> tuple[Ints, Ints]:
+        """Fill the open rows with samples in sequence, until one fits into no row. Returns the row
+        of each sample before that one, and how many samples the row had before.
         """
         n_rows = self.num_packing_bins or self.batch_size
         most = self.max_sequences_per_bin or MAX_INT

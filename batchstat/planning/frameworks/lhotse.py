@@ -110,7 +110,7 @@ class _Buffer:
         self.lengths = lengths
         self.bucket = bucket
         self.keeps_short = settings.keeps_short(window)
-        self.draws = _numbers(window.rng)
+        self.draws = _random_numbers(window.rng)
         self.most = settings.max_samples or MAX_INT
         # Random samples are taken from the end of a list, the oldest from the front of a queue.
         container = list if settings.shuffle else deque
@@ -168,7 +168,7 @@ class _Buffer:
         counts = self.held[k]
         batch: list[int] = []
         longest = 0
-        for i in self._drawn(self.waiting[k]):
+        for i in self._draw(self.waiting[k]):
             length = self.lengths[i]
             batch.append(i)
             longest = max(longest, length)
@@ -182,7 +182,7 @@ class _Buffer:
             self.longest[k] = max(counts, default=0)
         return batch
 
-    def _drawn(self, waiting: "list[int] | deque[int]") -> Iterator[int]:
+    def _draw(self, waiting: "list[int] | deque[int]") -> Iterator[int]:
         """Yield samples and remove them: random ones, or those that have waited longest."""
         while waiting:
             if isinstance(waiting, deque):
@@ -194,7 +194,7 @@ class _Buffer:
             yield waiting.pop()
 
 
-def _numbers(rng: np.random.Generator) -> Iterator[float]:
+def _random_numbers(rng: np.random.Generator) -> Iterator[float]:
     """Yield random numbers in [0, 1), indefinitely."""
     while True:
         # Many at a time: a call of NumPy takes much longer than a number.

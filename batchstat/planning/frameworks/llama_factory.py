@@ -104,14 +104,14 @@ class LlamaFactory(ShuffledRows):
         """
         return self.packing != NOT_PACKED
 
-    def padded(self, widest: Ints) -> Ints:
+    def batch_widths(self, widest: Ints) -> Ints:
         """Return `max_length` for each batch, in multiples of 8; the widest row where padding is
         left out (`unpadded`), or rows have none (`wrapped`).
         """
         full_rows = np.full(len(widest), round_up(self.max_length, _PAD_TO))
         return widest if self.packing in ("unpadded", "wrapped") else full_rows
 
-    def packed(self, lengths: Ints, begins: Ints) -> PackedSamples:
+    def pack_rows(self, lengths: Ints, begins: Ints) -> PackedSamples:
         """Return the rows of one group of `read_ahead` samples after the other; each process has
         its own groups.
         """

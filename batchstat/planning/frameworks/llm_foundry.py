@@ -107,9 +107,9 @@ class LlmFoundry(Strategy):
         """Return how many samples are packed at a time; None if nothing is packed."""
         if self.packing_ratio is not None:
             return int(self.batch_size * self.packing_ratio) if self.packing_ratio != 1 else None
-        return self._profiled(lengths) if self.max_length > 100 else None
+        return self._profile_ratio(lengths) if self.max_length > 100 else None
 
-    def _profiled(self, lengths: Ints) -> int | None:
+    def _profile_ratio(self, lengths: Ints) -> int | None:
         """Return how many samples are packed into a batch under packing_ratio: auto. It is the
         largest number tried up to which no token is left out; None if that is no more than the
         batch size.
@@ -154,7 +154,7 @@ class LlmFoundry(Strategy):
         for number, first in enumerate(range(0, len(lengths), at_once)):
             samples = [(lengths[i], [i]) for i in range(first, min(first + at_once, len(lengths)))]
             worker = number % workers
-            rows = _filled(waiting[worker], samples, self.batch_size, self.max_length)
+            rows = _fill_rows(waiting[worker], samples, self.batch_size, self.max_length)
             yield rows[: self.batch_size]
             waiting[worker] = rows[self.batch_size :][:most]
             if len(waiting[worker]) > max(_MOST_WAITING, at_once):
@@ -164,7 +164,7 @@ class LlmFoundry(Strategy):
                 )
 
 
-def _filled(rows: list[_Row], samples: Sequence[_Row], wanted: int, capacity: int) -> list[_Row]:
+def _fill_rows(rows: list[_Row], samples: Sequence[_Row], wanted: int, capacity: int) -> list[_Row]:
     """Return `rows` with samples added to them, fullest first; equally full ones in the sequence in
     which they changed.
 

@@ -52,11 +52,11 @@ class Nemo(PackedRows):
         "The seed of the packing, whatever the epoch's is.", 1234, least=0
     )
 
-    def padded(self, widest: Ints) -> Ints:
+    def batch_widths(self, widest: Ints) -> Ints:
         """Return multiples of 16, at most `max_length`."""
         return np.minimum(round_up(widest, _PAD_TO), self.max_length)
 
-    def packed(self, lengths: Ints, begins: Ints) -> PackedSamples:  # noqa: ARG002
+    def pack_rows(self, lengths: Ints, begins: Ints) -> PackedSamples:  # noqa: ARG002
         """Return the rows of all samples: first the lengths alone are packed, then random samples
         of each length are put in.
 
@@ -84,6 +84,6 @@ class Nemo(PackedRows):
             samples[by_length[begin:end]] = ascending[begin:end][rng.permutation(count)][::-1]
         return PackedSamples(samples, sequence, None, rows)
 
-    def divided(self, n_rows: int, window: Window) -> tuple[Ints, Ints]:
+    def divide_rows(self, n_rows: int, window: Window) -> tuple[Ints, Ints]:
         """Return the rows in random sequence, one per batch."""
         return window.rng.permutation(n_rows), np.arange(n_rows + 1)

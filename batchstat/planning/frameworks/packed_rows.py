@@ -48,14 +48,14 @@ class PackedRows(Strategy):
         """`max_length`; None where rows are laid end to end."""
         return None if self.lays_rows_end_to_end else self.max_length
 
-    def padded(self, widest: Ints) -> Ints:
+    def batch_widths(self, widest: Ints) -> Ints:
         """Return (n_batches,) the width of batches, given the tokens of their widest rows; these,
         unless a framework pads further.
         """
         return widest
 
     @abstractmethod
-    def packed(self, lengths: Ints, begins: Ints) -> PackedSamples:
+    def pack_rows(self, lengths: Ints, begins: Ints) -> PackedSamples:
         """Return the samples in rows.
 
         Args:
@@ -64,7 +64,7 @@ class PackedRows(Strategy):
         """
 
     @abstractmethod
-    def divided(self, n_rows: int, window: Window) -> tuple[Ints, Ints]:
+    def divide_rows(self, n_rows: int, window: Window) -> tuple[Ints, Ints]:
         """Return the rows of all batches end to end, and (n_batches + 1,) the offsets of the
         batches in these.
         """
@@ -76,7 +76,7 @@ class PackedRows(Strategy):
             InputError: a sample is longer than `max_length`, or more rows than fit into memory.
         """
         check_longest(self.name, int(window.lengths.max(initial=0)), self.max_length)
-        samples, lengths, starts, packing = self.packed(
+        samples, lengths, starts, packing = self.pack_rows(
             window.lengths, _begins(window.lengths, window.starts)
         )
         # Where each packed row begins, if all rows are laid end to end.
@@ -84,7 +84,7 @@ class PackedRows(Strategy):
         entry_at = np.empty(len(samples), dtype=np.int64)  # by its place in the packed rows
         for run, places in packing.places(packed_offsets[:-1]):
             entry_at[places] = np.arange(run.start, run.stop)
-        rows, batch_offsets = self.divided(packing.n_rows, window)
+        rows, batch_offsets = self.divide_rows(packing.n_rows, window)
         # The rows in the sequence of the batches: their places among the packed rows, and the
         # entries there.
         row_offsets, places = gather_groups(packed_offsets, rows)
@@ -102,7 +102,7 @@ class PackedRows(Strategy):
             row_offsets=row_offsets,
             batch_offsets=batch_offsets,
             unit_offsets=np.arange(len(batch_offsets)),
-            widths=round_up(self.padded(widths), self.pad_to_multiple_of),
+            widths=round_up(self.batch_widths(widths), self.pad_to_multiple_of),
             starts=None if starts is None else starts[entries],
             document_multiple=self.sample_multiple,
         )
@@ -125,7 +125,7 @@ class ShuffledRows(PackedRows):
         """Whether rows are repeated for the ranks."""
         return self.world_size > 1 and not self.drop_last
 
-    def divided(self, n_rows: int, window: Window) -> tuple[Ints, Ints]:
+    def divide_rows(self, n_rows: int, window: Window) -> tuple[Ints, Ints]:
         """Return the rows of all batches, and (n_batches + 1,) the rows of each.
 
         Ranks get the batches in turn, as accelerate divides them: the last turn is filled up with
@@ -147,7 +147,7 @@ class ShuffledRows(PackedRows):
         """Return the number of rows before any is repeated or dropped: what trainers log as the
         number of examples.
         """
-        return self.packed(lengths, _begins(lengths, starts)).packing.n_rows
+        return self.pack_rows(lengths, _begins(lengths, starts)).packing.n_rows
 
     def sequence(self, n_rows: int, window: Window) -> Ints:
         """Return (n_rows,) the rows as they are shuffled."""

@@ -84,7 +84,7 @@ class Trl(ShuffledRows, PacksDocuments):
         """Whether the rows of a batch become one."""
         return not self.cuts_samples
 
-    def packed(self, lengths: Ints, begins: Ints) -> PackedSamples:
+    def pack_rows(self, lengths: Ints, begins: Ints) -> PackedSamples:
         """Return the rows of one group of `read_ahead` samples after the other; each process has
         its own groups.
         """

@@ -23,7 +23,7 @@ def draw_counts(
     check_total(sum(counts))
     each_class = zip(classes.members, counts, strict=True)
     drawn = np.concatenate(
-        [_drawn(members, count, rng, even=even) for members, count in each_class]
+        [_draw_class(members, count, rng, even=even) for members, count in each_class]
     )
     drawn.sort()
     return drawn
@@ -42,7 +42,7 @@ MOST_DRAWN = 10**9
 """Samples of an epoch: more are a mistyped number."""
 
 
-def _drawn(members: Ints, count: int, rng: np.random.Generator, *, even: bool) -> Ints:
+def _draw_class(members: Ints, count: int, rng: np.random.Generator, *, even: bool) -> Ints:
     """Draw `count` of the `members` of a class: see `draw_counts`."""
     if count > len(members) and not even:
         return members[rng.integers(0, len(members), count)]

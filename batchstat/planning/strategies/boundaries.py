@@ -93,7 +93,7 @@ class Boundaries(Strategy):
         side: Literal["left", "right"] = "right" if self.exclusive else "left"
         # With `exclusive`, the last bucket has its edge, too.
         bucket = np.minimum(np.searchsorted(edges, window.lengths, side), len(edges) - 1)
-        in_full_batches, sizes, left = self._filled(bucket, padded)
+        in_full_batches, sizes, left = self._full_batches(bucket, padded)
         keep_short = self.keeps_short(window)
         left, short_sizes = self._leftovers(left, bucket[left], padded, keep_short=keep_short)
         order = np.concatenate([in_full_batches, left])
@@ -106,7 +106,7 @@ class Boundaries(Strategy):
         widths = longest_of_each(longest_in_bucket[bucket[order]], offsets)
         return self.batch_rows(window, order, offsets, widths)
 
-    def _filled(self, bucket: Ints, padded: Ints) -> tuple[Ints, Ints, Ints]:
+    def _full_batches(self, bucket: Ints, padded: Ints) -> tuple[Ints, Ints, Ints]:
         """Cut the full batches of each bucket.
 
         Args:

@@ -35,11 +35,11 @@ class Bucketed(LongestFirst):
         "Whether the batches of a window are shuffled, or come as they were cut.", True
     )
 
-    def cut(self, falling: Ints, window: int) -> Ints:
+    def batch_offsets(self, falling: Ints, window: int) -> Ints:
         """Cut every `batch_size`."""
         return cut_every(len(falling), self.batch_size, window)
 
-    def kept(self, windows: Windows) -> Windows:
+    def without_dropped(self, windows: Windows) -> Windows:
         """Return the windows without the remainder of the last one, unless that is kept."""
         if self.keeps_short(windows):
             return windows
@@ -56,4 +56,4 @@ class Bucketed(LongestFirst):
             return None
         runs = RowRuns.of_samples(stats)
         offsets = cut_every(stats.count, self.batch_size)
-        return runs.cut(offsets, self.pad_to_multiple_of, rng if self.shuffle_batches else None)
+        return runs.batches(offsets, self.pad_to_multiple_of, rng if self.shuffle_batches else None)

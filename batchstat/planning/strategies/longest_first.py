@@ -10,7 +10,7 @@ from batchstat.lengths.exact import moments
 from batchstat.planning.algorithms.cutting import (
     falling_lengths,
     longest_first,
-    narrowed,
+    narrow,
     one_left_out,
     one_sample_a_row,
 )
@@ -27,7 +27,7 @@ class LongestFirst(Strategy):
     """
 
     @abstractmethod
-    def cut(self, falling: Ints, window: int) -> Ints:
+    def batch_offsets(self, falling: Ints, window: int) -> Ints:
         """Return offsets of batches.
 
         Args:
@@ -35,7 +35,7 @@ class LongestFirst(Strategy):
             window: samples per window; the last may be short.
         """
 
-    def kept(self, windows: Windows) -> Windows:
+    def without_dropped(self, windows: Windows) -> Windows:
         """Return the windows without the samples that `drop_last` drops before sorting; all, unless
         a strategy says otherwise.
         """
@@ -55,8 +55,8 @@ class LongestFirst(Strategy):
         """Sort several windows, each longest first, cut them into batches, and shuffle the batches
         of each.
         """
-        windows = self.kept(windows)
-        lengths = narrowed(windows.lengths)
+        windows = self.without_dropped(windows)
+        lengths = narrow(windows.lengths)
         order = longest_first(lengths, windows.size)
         return one_sample_a_row(lengths, order, *self._batches(lengths.take(order), windows))
 
@@ -64,7 +64,7 @@ class LongestFirst(Strategy):
         """Sort, cut and shuffle lengths alone: the batches of `plan_together` without their
         samples.
         """
-        windows = self.kept(windows)
+        windows = self.without_dropped(windows)
         falling = falling_lengths(windows.lengths, windows.size)
         offsets, widths, sequence = self._batches(falling, windows)
         rows = np.diff(offsets)
@@ -77,7 +77,7 @@ class LongestFirst(Strategy):
         cut from sorted lengths, and the sequence in which they come, without a dropped one; None if
         they come as they are.
         """
-        offsets = self.cut(falling, windows.size)
+        offsets = self.batch_offsets(falling, windows.size)
         longest = falling[offsets[:-1]].astype(np.int64, copy=False)
         widths = round_up(longest, self.pad_to_multiple_of)
         sequence = _shuffled(offsets, windows) if self._parameter("shuffle_batches") else None

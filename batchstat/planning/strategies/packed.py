@@ -21,7 +21,7 @@ from batchstat.planning.algorithms.cutting import (
     cut_by_budget,
     holds_more,
     longest_first,
-    narrowed,
+    narrow,
     one_left_out,
 )
 from batchstat.planning.algorithms.histogram import RowRuns
@@ -173,10 +173,10 @@ class Packed(PacksDocuments):
             return None
         check_longest("packed", stats.max, self.max_length)
         runs = RowRuns.packed(stats, self.max_length, self.max_samples_per_row or MAX_INT)
-        offsets, is_short = runs.within(self.tokens_per_batch, self.pad_to_multiple_of, None)
+        offsets, is_short = runs.cut_within(self.tokens_per_batch, self.pad_to_multiple_of, None)
         left_out = rng if self.drop_last and is_short else None
         shuffle = rng if self.shuffle_batches else None
-        return runs.cut(offsets, self.pad_to_multiple_of, shuffle, left_out)
+        return runs.batches(offsets, self.pad_to_multiple_of, shuffle, left_out)
 
 
 def check_longest(name: str, longest: int, max_length: int) -> None:
@@ -209,7 +209,7 @@ def pack(
         packed = pack(padded, round_up(max_length, multiple), method, most, firsts)
         # The entries have their own lengths again, without padding.
         return packed._replace(lengths=lengths[packed.samples])
-    return pack_groups(lengths, firsts, lambda group: _together(group, max_length, method, most))
+    return pack_groups(lengths, firsts, lambda group: _pack_one(group, max_length, method, most))
 
 
 def group_starts(begins: Ints, size: int, processes: int) -> list[int]:
@@ -229,7 +229,7 @@ def group_starts(begins: Ints, size: int, processes: int) -> list[int]:
 
 
 def pack_groups(
-    lengths: Ints, firsts: Sequence[int], together: Callable[[Ints], PackedSamples]
+    lengths: Ints, firsts: Sequence[int], pack_group: Callable[[Ints], PackedSamples]
 ) -> PackedSamples:
     """Pack each group of consecutive samples by itself; the rows of a group follow those of the one
     before.
@@ -237,12 +237,12 @@ def pack_groups(
     Args:
         lengths: (n,) tokens of the samples.
         firsts: the first sample of each group.
-        together: packs the samples of a group.
+        pack_group: packs the samples of a group.
     """
     groups = []
     n_rows = 0
     for first, end in pairwise([*(firsts or [0]), len(lengths)]):
-        packed = together(lengths[first:end])
+        packed = pack_group(lengths[first:end])
         # One group, as by default: nothing is copied.
         if first == 0 and end == len(lengths):
             return packed
@@ -259,15 +259,15 @@ def pack_groups(
     )
 
 
-def _together(lengths: Ints, max_length: int, method: str, most: int) -> PackedSamples:
+def _pack_one(lengths: Ints, max_length: int, method: str, most: int) -> PackedSamples:
     """Pack the samples of one group by `method`."""
     if method == "wrapped":
-        return _wrapped(lengths, max_length)
+        return _wrap(lengths, max_length)
     if method in _IN_TURN:
         packing = _IN_TURN[method](lengths, max_length, most)
         return PackedSamples(np.arange(len(lengths)), lengths, None, packing)
     # `bfd` and `ffd` take the longest first.
-    lengths = narrowed(lengths)
+    lengths = narrow(lengths)
     values, counts = distinct(lengths)
     # The same lengths as lengths[longest_first(lengths)], made from their histogram.
     falling = np.repeat(values[::-1].astype(lengths.dtype), counts[::-1])
@@ -275,7 +275,7 @@ def _together(lengths: Ints, max_length: int, method: str, most: int) -> PackedS
     return PackedSamples(longest_first(lengths), falling, None, fit(falling, max_length, most))
 
 
-def _wrapped(lengths: Ints, capacity: int) -> PackedSamples:
+def _wrap(lengths: Ints, capacity: int) -> PackedSamples:
     """Lay samples end to end and cut them every `capacity` tokens. Lengths 3, 4 and 2 in rows of 5:
     the row 3 + 2 tokens (samples 0 and 1), and the row 2 + 2 (the rest of sample 1, which starts at
     its token 2, and sample 2).

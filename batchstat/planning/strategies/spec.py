@@ -56,7 +56,7 @@ class StrategySpec:
         if name not in STRATEGIES:
             raise unknown("strategy", name, STRATEGIES)
         fields_by_name = {each.name: each for each in fields(STRATEGIES[name])}
-        return cls._made(text, name, read_parameters("strategy", name, parameters, fields_by_name))
+        return cls._make(text, name, read_parameters("strategy", name, parameters, fields_by_name))
 
     @classmethod
     def of(cls, name: str, **given: Any) -> Self:
@@ -68,11 +68,11 @@ class StrategySpec:
         """
         text = name
         for key, value in given.items():
-            text = with_parameter(text, key, _written(value))
-        return cls._made(text, name, given)
+            text = with_parameter(text, key, _value_text(value))
+        return cls._make(text, name, given)
 
     @classmethod
-    def _made(cls, text: str, name: str, given: Mapping[str, Any]) -> Self:
+    def _make(cls, text: str, name: str, given: Mapping[str, Any]) -> Self:
         """Return the strategy `name` with the parameters `given`. Of a framework that packs only
         where a parameter asks for it (trl with `packing`), the strategy without it is another one,
         `unpacked`.
@@ -98,7 +98,7 @@ class StrategySpec:
 
     def with_parameter(self, key: str, value: Any) -> "StrategySpec":
         """Return it with one of its parameters set or replaced."""
-        text = with_parameter(self.text, key, _written(value))
+        text = with_parameter(self.text, key, _value_text(value))
         return StrategySpec(text, self.kind, {**self.given, key: value})
 
     def strategy(self, settings: Mapping[str, Any]) -> Strategy:
@@ -211,7 +211,7 @@ def _check_unpacked(spec: str, kind: type[Strategy], given: Mapping[str, Any]) -
         )
 
 
-def _written(value: Any) -> str:
+def _value_text(value: Any) -> str:
     """Return a value as text that `read_parameters` reads again: true, 512, or 16,32; no edges are
     `auto`.
     """

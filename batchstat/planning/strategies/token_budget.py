@@ -33,7 +33,7 @@ class TokenBudget(LongestFirst):
     max_samples: int | None = None
     shuffle_batches: bool = True
 
-    def cut(self, falling: Ints, window: int) -> Ints:
+    def batch_offsets(self, falling: Ints, window: int) -> Ints:
         """Cut by the budget."""
         padded = self._padded(falling)
         return cut_by_budget(padded, self.tokens_per_batch, self.max_samples, window)
@@ -55,6 +55,6 @@ class TokenBudget(LongestFirst):
             return None
         runs = RowRuns.of_samples(stats)
         budget, multiple = self.tokens_per_batch, self.pad_to_multiple_of
-        offsets, is_short = runs.within(budget, multiple, self.max_samples)
+        offsets, is_short = runs.cut_within(budget, multiple, self.max_samples)
         left_out = rng if self.drop_last and is_short else None
-        return runs.cut(offsets, multiple, rng if self.shuffle_batches else None, left_out)
+        return runs.batches(offsets, multiple, rng if self.shuffle_batches else None, left_out)
