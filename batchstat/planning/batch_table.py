@@ -120,7 +120,8 @@ class BatchTable:
         return _NUMBERS if self.trained is None else (*_NUMBERS, "trained")
 
     def take(self, units: Ints) -> "BatchTable":
-        """Return the batches of these units, in this order; the table itself if it has them so."""
+        """Return the batches of `units`, in this order."""
+        # All units as they are: nothing is copied.
         if np.array_equal(units, np.arange(self.n_units)):
             return self
         # Each unit is one batch: unit numbers are batch numbers.

@@ -19,7 +19,8 @@ _AT_ONCE = 1 << 18
 
 
 def make_order(n: int, order: str, *, seed: int, epoch: int) -> Ints:
-    """Return positions 0 … n − 1, (n,), in the order of the epoch; depends on the arguments alone.
+    """Return (n,) the positions 0 … n − 1 in the order of the epoch, which depends on the arguments
+    alone.
 
     `file` keeps the corpus order, `shuffled` is a random permutation, `torch` is torch's, `blocks`
     permutes blocks of `BLOCK_SIZE` consecutive samples and then the samples inside each, as

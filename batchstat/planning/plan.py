@@ -54,7 +54,7 @@ class Windows:
     epoch: int = 0
 
     def __iter__(self) -> Iterator[Window]:
-        """Yield each window; of no samples, one empty window."""
+        """Yield each window. Without samples, there is one empty window."""
         n = len(self.lengths)
         for k, first in enumerate(range(0, max(n, 1), self.size)):
             end = first + self.size

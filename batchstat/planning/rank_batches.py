@@ -141,8 +141,8 @@ class RankBatches:
 
     @cached_property
     def step_totals(self) -> StepTotals:
-        """What each step has over all ranks; counted here, or handed on where these are the batches
-        of one rank.
+        """The samples, tokens and batches of each step over all ranks. The batches of one rank have
+        got them from those of all.
         """
         if self.of_all_ranks is not None:
             return self.of_all_ranks

@@ -168,8 +168,8 @@ def rebatches(strategy: Strategy, settings: ResolvedSettings) -> bool:
 def _remake_last(
     plans: Iterator[BatchPlan], strategy: Strategy, settings: ResolvedSettings
 ) -> Iterator[BatchPlan]:
-    """Yield one plan of all windows, with the last batches made again for the ranks; nothing of no
-    windows.
+    """Yield one plan of all windows, in which the last batches are made again for the ranks.
+    Without windows, yield nothing.
     """
     windows = list(plans)
     if not windows:
@@ -208,8 +208,8 @@ def side_by_side(units: Sequence[int]) -> Ints:
 
 
 def spread_remainder(plan: BatchPlan, world_size: int, multiple: int) -> BatchPlan:
-    """Return the plan with the rows of the units that do not make a whole turn in new batches, one
-    per rank.
+    """Return the plan without the last units, which do not make a whole turn; instead, their rows
+    are in new batches, one per rank.
 
     Their sizes differ by at most 1; if there are fewer rows than ranks, the first rows are
     repeated: 5 rows on 4 ranks make batches of 2, 1, 1 and 1. Source: lhotse's CutSampler, which

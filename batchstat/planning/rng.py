@@ -10,7 +10,9 @@ _ORDER, _DISTRIBUTION, _SAMPLER, _RANK_SAMPLER, _ESTIMATE = range(5)
 
 
 def window_rng(seed: int, epoch: int, window: int) -> np.random.Generator:
-    """Return the generator of a window of samples: shuffled batches, random buckets."""
+    """Return the generator of a window, with which a strategy shuffles its batches or draws
+    buckets.
+    """
     numbers = (seed, epoch, window)
     # As 32-bit words, larger numbers would be cut; NumPy divides them into several words.
     if max(numbers) >= 2**32:

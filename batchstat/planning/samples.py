@@ -66,8 +66,8 @@ class Samples:
         lengths: Ints,
         follows: npt.NDArray[np.bool_] | None = None,
     ) -> Ints | None:
-        """Return (n,) the tokens of samples, or of parts of them, that carry loss; None if it is
-        unknown which do.
+        """Return (n,) how many tokens of each sample, or part of one, carry loss; None if that is
+        unknown.
 
         The first token of each carries none, since nothing predicts it, unless `follows` says that
         the sample before it in its row does.
@@ -102,7 +102,7 @@ class Samples:
         return {}
 
     def places(self, records: Ints) -> Ints:
-        """Return (n,) the index of each record among the samples: of samples with the records 0, 2
+        """Return (n,) the index of each record among the samples. If these have the records 0, 2
         and 5, record 5 has the index 2.
         """
         if self.is_contiguous:

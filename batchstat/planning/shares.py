@@ -204,9 +204,9 @@ def _distributed_samples(n: int, settings: ResolvedSettings) -> list[Ints]:
 
 
 def _independent(samples: Samples, settings: ResolvedSettings) -> EpochShares:
-    """Let each rank draw and shuffle with a seed of its own, and take its turns of that: what
-    training does by mistake where ranks are seeded with seed + rank. Ranks then share some samples,
-    and others are on no rank.
+    """Let each rank draw and shuffle an epoch with a seed of its own, and take every
+    `world_size`-th sample of that: what training does by mistake where ranks are seeded with seed +
+    rank. Ranks then share some samples, and others are on no rank.
     """
     shares = []
     # (n,) how often a rank draws each sample, at most: the epoch has it as often.

@@ -80,9 +80,7 @@ class BatchSampler:
         return sampler
 
     def _begin_request(self, samples: Samples, request: RowRequest, rank: int) -> None:
-        """Begin with samples and a row of a comparison: check them, and keep what an epoch is
-        planned from.
-        """
+        """Set up the sampler from samples and a row of a comparison, which are checked."""
         check_rank(rank, request.settings.world_size)
         if (empty := np.flatnonzero(samples.lengths == 0)).size:
             raise OptionError(
@@ -115,7 +113,7 @@ class BatchSampler:
     """The exported plan; None where the sampler plans by itself."""
 
     def _begin(self, fingerprint: dict[str, Any], dataset_size: int, epoch: int, rank: int) -> None:
-        """Begin at the first batch of an epoch.
+        """Set up the sampler at the first batch of an epoch.
 
         Args:
             fingerprint: what the batches depend on, but for the epoch and the rank.

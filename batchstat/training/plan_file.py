@@ -167,7 +167,7 @@ def load_plan(path: Path) -> tuple[RankBatches, int, dict[str, Any]]:
 
 def _check(columns: Mapping[str, Any], facts: _Facts) -> None:
     """Raise ValueError if the columns were changed since writing or cannot come from any plan.
-    Digests find what was changed alone; the other checks, what training could not use.
+    Digests find a column that was changed; the other checks find what training could not use.
     """
     from batchstat.storage.sealed_tables import check_range
 

@@ -68,7 +68,9 @@ def read_samples(profile: "Profile | str | Path") -> list[Record | None]:
 
 
 def _check_whole(sources: "Iterable[Source]") -> None:
-    """Raise InputError for an address that a stored profile does not have whole."""
+    """Raise InputError for a source whose address is stored without what may be a secret, and
+    cannot be read with what is left.
+    """
     for source in sources:
         if is_shortened(full_address(source.path)):
             raise InputError(

@@ -62,7 +62,8 @@ def check_same_sampler(
     schema: str = SCHEMA,
     numbers: Sequence[str] = ("epoch", "batches"),
 ) -> None:
-    """Raise OptionError unless `state` is an unchanged state of this version and fingerprint.
+    """Raise OptionError unless `state` was saved by an equal sampler of this version, and is
+    unchanged.
 
     The message says what is wrong, or which settings differ.
 

@@ -120,8 +120,8 @@ def cut_by_budget(
 
 
 def holds_more(lengths: Ints, offsets: Ints, budget: int, max_samples: int | None) -> bool:
-    """Return whether the last batch that `cut_by_budget` cut of descending `lengths` (n,) is short:
-    could hold another sample as long as its first.
+    """Return whether the last batch of `offsets`, as `cut_by_budget` cuts descending `lengths`
+    (n,), could hold another sample as long as its first.
     """
     if len(offsets) < 2:
         return False
@@ -146,7 +146,7 @@ def one_sample_a_row(
     widths: Ints | None,
     sequence: Ints | None = None,
 ) -> BatchPlan:
-    """Return the plan whose rows are single samples of `lengths` (n,), not packed.
+    """Return a plan in which each row is one sample of `lengths` (n,).
 
     Args:
         lengths: the lengths of the samples.

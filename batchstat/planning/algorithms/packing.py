@@ -64,7 +64,7 @@ class Packing(NamedTuple):
         return of_rows(self.tokens), of_rows(self.each)
 
     def places(self, first: Ints) -> Iterator[tuple[slice, Ints]]:
-        """Yield slices of the lengths, a cache's size at a time, each with the place of its lengths
+        """Yield, a cache's size at a time, a slice of the lengths, and the place of each of these
         in an array of all rows.
 
         Args:
@@ -216,8 +216,8 @@ def _best_fit(
     n_rows = 0
 
     def put(run: _Run, *, back: bool = True) -> None:
-        """Keep rows for later samples, behind those with the same room, or before them; rows that
-        take no more are let go.
+        """Keep rows that have room for later samples, as the last of the rows with the same room,
+        or as the first.
         """
         if run.rows == 0 or run.held == most or run.room == 0:
             return

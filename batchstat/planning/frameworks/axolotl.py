@@ -115,8 +115,8 @@ class Axolotl(PackedRows, PacksDocuments):
         return pack(lengths, self.row_length, "first-fit", most, firsts, multiple)
 
     def divide_rows(self, n_rows: int, window: Window) -> tuple[Ints, Ints]:  # noqa: ARG002
-        """Return the rows of all batches, and (n_batches + 1,) the rows of each; a short last batch
-        is left out.
+        """Return the rows of all batches end to end, and (n_batches + 1,) the offsets of the
+        batches in these. A short last batch is left out.
         """
         rows_per_batch = self.batch_size if self.real_batches else 1
         offsets = cut_every(n_rows, rows_per_batch, keep_short=False)

@@ -51,8 +51,8 @@ class Fairseq(Strategy):
         return self.batch_rows(window, order, offsets)
 
     def _has_room(self, offsets: Ints, padded: Ints) -> bool:
-        """Return whether `drop_last` drops the last batch: it could hold as many samples more as
-        its size must grow by.
+        """Return whether `drop_last` drops the last batch, because it has room for as many samples
+        more as its size grows by at a time.
         """
         if not self.drop_last or len(offsets) < 2:
             return False

@@ -82,8 +82,8 @@ class Grain(PackedRows):
         return PackedSamples(np.arange(len(lengths)), lengths, None, packing)
 
     def divide_rows(self, n_rows: int, window: Window) -> tuple[Ints, Ints]:
-        """Return the rows of all batches, and (n_batches + 1,) the rows of each: every
-        `batch_size`.
+        """Return the rows of all batches end to end, and (n_batches + 1,) the offsets of the
+        batches in these.
         """
         offsets = cut_every(n_rows, self.batch_size, keep_short=self.keeps_short(window))
         return np.arange(offsets[-1]), offsets

@@ -49,7 +49,9 @@ class HfGroupByLength(Strategy):
     )
 
     def plan(self, window: Window) -> BatchPlan:
-        """Group, sort, cut every `batch_size`."""
+        """Sort each group longest first, swap the longest sample of all to the front, and cut every
+        `batch_size`.
+        """
         n = len(window.lengths)
         step = self.batch_size * self.gradient_accumulation_steps
         usual_group = min(n // (step * _LEAST_GROUPS), _MOST_GROUPED)

@@ -57,7 +57,7 @@ class Lhotse(Strategy):
         check_choice(self.rule, ("boundaries", self.boundaries), ("buckets", self.buckets))
 
     def plan(self, window: Window) -> BatchPlan:
-        """Draw batches from the buffer.
+        """Let the samples into a buffer in sequence, and draw batches from its buckets.
 
         Raises:
             InputError: a sample longer than the last of `boundaries`, or more buckets than distinct

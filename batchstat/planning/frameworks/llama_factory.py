@@ -130,7 +130,7 @@ class LlamaFactory(ShuffledRows):
         return pack(kept_lengths, self.max_length, "wrapped", MAX_INT, [0])
 
     def _knapsacks(self, lengths: Ints) -> PackedSamples:
-        """Return the rows of samples that are packed together.
+        """Pack a group of samples, longest first, each into the first row that has room.
 
         Filling one row after the other, each with the longest that fits, is first fit decreasing.
         Source: greedy_knapsack of src/llamafactory/data/processor/processor_utils.py.

@@ -70,7 +70,7 @@ class PackedRows(Strategy):
         """
 
     def plan(self, window: Window) -> BatchPlan:
-        """Pack, divide the rows among batches.
+        """Pack the samples into rows, and divide the rows among batches.
 
         Raises:
             InputError: a sample is longer than `max_length`, or more rows than fit into memory.
@@ -126,7 +126,8 @@ class ShuffledRows(PackedRows):
         return self.world_size > 1 and not self.drop_last
 
     def divide_rows(self, n_rows: int, window: Window) -> tuple[Ints, Ints]:
-        """Return the rows of all batches, and (n_batches + 1,) the rows of each.
+        """Return the rows of all batches end to end, and (n_batches + 1,) the offsets of the
+        batches in these.
 
         Ranks get the batches in turn, as accelerate divides them: the last turn is filled up with
         the first rows, or with `drop_last` left out.

@@ -96,8 +96,8 @@ class Trl(ShuffledRows, PacksDocuments):
         return pack(lengths, self.max_length, self.packing, MAX_INT, firsts, multiple)
 
     def sequence(self, n_rows: int, window: Window) -> Ints:
-        """Return (n_rows,) the packed rows in the sequence in which batches take them: the
-        trainer's shuffle, of rows that a `shuffle_seed` has shuffled before.
+        """Return (n_rows,) the packed rows in the sequence in which batches take them. The trainer
+        shuffles the rows; with a `shuffle_seed`, they were shuffled by that before.
         """
         of_trainer = super().sequence(n_rows, window)
         if self.shuffle_seed is None:

@@ -48,8 +48,8 @@ def weights_file(spec: str) -> str | None:
 
 
 def name_and_parameters(spec: str) -> tuple[str, str]:
-    """Return the name of a sampler, and its parameters as they are written: of `dynamic:decay=0.5`,
-    `dynamic` and `decay=0.5`.
+    """Return the name of a sampler, and its parameters as they are written. `dynamic:decay=0.5`
+    gives `dynamic` and `decay=0.5`.
 
     Raises:
         OptionError: an unknown name.
@@ -66,8 +66,8 @@ def name_and_parameters(spec: str) -> tuple[str, str]:
 
 
 def _weights(rest: str) -> tuple[dict[str, Any], str]:
-    """Return the weights, wherever they are among the parameters, and the other parameters as text:
-    of `length=8,weights=a:1,b:3`, {"a": 1, "b": 3} and `length=8`.
+    """Return the weights, wherever they are among the parameters, and the text of the other
+    parameters. `length=8,weights=a:1,b:3` gives {"a": 1, "b": 3} and `length=8`.
     """
     before, marker, after = rest.partition("weights=")
     if not marker:
@@ -116,7 +116,9 @@ def _pairs(text: str) -> dict[str, float]:
 
 
 def distinct_labels(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    """Return an object with distinct keys. Raises OptionError for a repeated key."""
+    """Return pairs of a label and its weight as a dictionary. Raises OptionError for a repeated
+    label.
+    """
     table: dict[str, Any] = {}
     for label, weight in pairs:
         if label in table:

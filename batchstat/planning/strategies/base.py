@@ -131,9 +131,9 @@ class Strategy(ABC):
         return self._parameter("tokens_per_batch")
 
     def exceeds_own_budget(self, rows: Ints, widths: Ints) -> npt.NDArray[np.bool_] | None:
-        """Return (n_batches,) whether each batch has more than the strategy allows; None where its
-        limit is of tokens, `budget` or `tokens_per_batch` of the settings, which is compared
-        elsewhere.
+        """Return (n_batches,) whether each batch has more than the strategy allows; None if its
+        limit is a number of tokens, which is compared elsewhere (`budget`, or `tokens_per_batch` of
+        the settings).
 
         Args:
             rows: (n_batches,) rows of each.

@@ -79,7 +79,7 @@ class Boundaries(Strategy):
         return self.pad == "edge"
 
     def plan(self, window: Window) -> BatchPlan:
-        """Sort into buckets, cut into batches, shuffle.
+        """Sort samples into buckets, cut each bucket into batches, and shuffle these.
 
         Raises:
             InputError: a sample is longer than the last edge.

@@ -40,7 +40,9 @@ class Bucketed(LongestFirst):
         return cut_every(len(falling), self.batch_size, window)
 
     def without_dropped(self, windows: Windows) -> Windows:
-        """Return the windows without the remainder of the last one, unless that is kept."""
+        """Return the windows without the samples that `drop_last` drops: at the end of the last
+        window, those that do not fill a batch.
+        """
         if self.keeps_short(windows):
             return windows
         n = len(windows.lengths)

@@ -101,7 +101,8 @@ class Packed(PacksDocuments):
         return self.method == "wrapped"
 
     def plan(self, window: Window) -> BatchPlan:
-        """Pack, cut by the budget, shuffle.
+        """Pack samples into rows, sort the rows widest first, cut them by the budget, and shuffle
+        the batches.
 
         Raises:
             InputError: a sample is longer than `max_length`.
@@ -162,8 +163,8 @@ class Packed(PacksDocuments):
         )
 
     def summary(self, stats: LengthStats, rng: np.random.Generator) -> BatchTable | None:
-        """Return the batches of best fit over all lengths, computed on their histogram; None where
-        rows depend on more than that.
+        """Pack all lengths by best fit on their histogram, and return the batches; None where rows
+        depend on more than the histogram.
 
         Raises:
             InputError: a sample is longer than `max_length`.

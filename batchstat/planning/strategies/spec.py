@@ -42,7 +42,7 @@ class StrategySpec:
 
     @classmethod
     def parse(cls, text: object) -> Self:
-        """Return the strategy that a text names, or that is a `StrategySpec` already.
+        """Return the strategy that a text names; a `StrategySpec` comes back as it is.
 
         Raises:
             OptionError: an unknown name or parameter (with the nearest known one), a value of the
@@ -198,7 +198,7 @@ def names_strategy(text: str) -> bool:
 
 def _check_unpacked(spec: str, kind: type[Strategy], given: Mapping[str, Any]) -> None:
     """Raise OptionError for a parameter that only packing has, given without the parameter that
-    turns packing on. The message names that with its values.
+    turns packing on. The message says how to turn it on.
     """
     assert kind.unpacked is not None
     of_packing = sorted(set(given) - {each.name for each in fields(kind.unpacked)})

@@ -123,7 +123,9 @@ class _PlannedTraining:
         self._sampler.check(dataset)
 
     def get_train_dataloader(self) -> Any:
-        """Return the Trainer's own loader, but for its batches."""
+        """Return a loader with the settings of the Trainer's own, but with the batches of the
+        sampler.
+        """
         from torch.utils.data import DataLoader
 
         self.check()
@@ -133,8 +135,8 @@ class _PlannedTraining:
         return DataLoader(own.dataset, batch_sampler=self._sampler, **settings)
 
     def set_initial_training_values(self, args: Any, *rest: Any) -> tuple[Any, ...]:
-        """Return the Trainer's numbers, of which the first is that of epochs and the last that of
-        steps; these two as the sampler has them.
+        """Return what the Trainer's method returns, but with the epochs (the first number) and the
+        steps (the last number) of the sampler.
         """
         _, *between, _ = self._base["set_initial_training_values"](args, *rest)
         # With `max_steps`, as many epochs as the last of these steps is in.
