@@ -59,7 +59,7 @@ class Classes:
         offsets: Ints | None = None,
         keep: Sequence[str] = (),
     ) -> "Classes":
-        """Build classes from encoded labels. A label that no sample counts in is no class.
+        """Build classes from encoded labels. A label in which no sample counts becomes no class.
 
         Args:
             codes: (n,) or (offsets[-1],) index into `names`; −1 for no label.

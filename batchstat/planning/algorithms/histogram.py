@@ -118,6 +118,9 @@ class RowRuns:
         rows = np.diff(offsets)
 
         def of_batches(numbers: Ints) -> Ints:
+            """Return (n_batches,) the sum over the rows of each batch; run i has numbers[i] in each
+            row.
+            """
             # Cumulative sums may wrap around; their differences are still right.
             return np.diff(self._before(numbers, offsets))
 
@@ -126,6 +129,7 @@ class RowRuns:
             round_up(self.held[first_runs], multiple),
             of_batches(self.entries),
             of_batches(self.held),
+            # Squares may need more than 64 bits, which `added` takes care of.
             added(self.squares, of_batches, int(rows.max(initial=0))),
         )
         sequence: Ints = np.arange(len(first_runs))
@@ -139,6 +143,7 @@ class RowRuns:
 
     @cached_property
     def _offsets(self) -> Ints:
+        """(n_runs + 1,) the first row of each run, and the number of all rows."""
         return offsets_from_sizes(self.counts)
 
     def _before(self, numbers: Ints, rows: Ints) -> Ints:
