@@ -64,6 +64,7 @@ def balanced(turns: Ints, costs: Ints, rng: np.random.Generator) -> Ints:
         # A rank without an item costs less than any, so that an incomplete turn comes last.
         costs_of_items = np.where(items < 0, -1, costs[items])
         ordered = items[np.argsort(-costs_of_items, kind="stable")].reshape(window.shape)
+        # An incomplete turn is not shuffled, and stays the last.
         n_full = len(window) - int((window < 0).any())
         ordered[:n_full] = ordered[rng.permutation(n_full)]
         turns[first : first + BALANCED_TURNS] = ordered

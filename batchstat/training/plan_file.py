@@ -238,8 +238,8 @@ def _batches(columns: dict[str, Any], facts: _Facts) -> RankBatches:
     """Return the batches of all ranks from the columns of a file that was checked."""
     empty = _empty_batches(facts)
     n_batches = max(int(columns["batch"].max(initial=-1)), int(empty[:, 0].max(initial=-1))) + 1
-    # Step, rank and width of each batch: all entries of a batch have the same, and the last one
-    # written counts. Empty batches have no entry; their width stays 0.
+    # Step, rank and width of each batch, from its entries, which all have the same. Batches without
+    # entries get theirs from the metadata; their width stays 0.
     of_batches = {name: np.zeros(n_batches, dtype=np.int64) for name in ("step", "rank", "width")}
     for name, values in of_batches.items():
         values[columns["batch"]] = columns[name]

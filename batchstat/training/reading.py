@@ -101,9 +101,11 @@ def _records(block: "Block") -> Iterator[Record]:
         records: list[Record] = [{"prompt": each[:n], "completion": each[n:]} for each, n in chats]
     elif isinstance(content, Chats):
         records = [{"messages": messages} for messages in content.messages]
+    # One text per sample.
     elif content.second is None:
         records = [{"text": text} for text in content.first.to_pylist()]
     else:
+        # Two texts per sample: a prompt and its completion, or a pair.
         pairs = zip(content.first.to_pylist(), content.second.to_pylist(), strict=True)
         if isinstance(content, Completions | Instructions):
             records = [{"prompt": prompt, "completion": rest} for prompt, rest in pairs]

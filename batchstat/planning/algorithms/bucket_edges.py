@@ -13,9 +13,7 @@ Cost = Callable[[int], float]
 
 
 def above_last_edge(strategy: str, edges: Sequence[int], longest: int) -> InputError:
-    """Return the error for a sample longer than the last bucket edge. Its message suggests edges
-    that would hold the sample.
-    """
+    """Return the error for a sample longer than the last bucket edge; it suggests edges to set."""
     written = ",".join(map(str, [*edges, longest]))
     return InputError(
         f"{strategy}: a sample of {longest:,} tokens is above the last edge {edges[-1]:,}: add a "
@@ -178,12 +176,8 @@ def check_choice(
     rule: str, given_edges: tuple[str, tuple[int, ...]], wanted: tuple[str, int | None]
 ) -> None:
     """Raise OptionError for an unknown rule, edges that are not above 0, do not rise or are too
-    large, or edges given with their number.
-
-    Args:
-        rule: name of the rule.
-        given_edges: the parameter for edges, and its value.
-        wanted: the parameter for the number of buckets, and its value.
+    large, or edges given with their number. `given_edges` and `wanted`, the number of buckets, are
+    each the name of a parameter and its value.
     """
     one_of("rule", rule, RULES)
     name, edges = given_edges
@@ -198,9 +192,7 @@ def check_choice(
 
 
 def check_buckets(name: str, buckets: int | None, distinct_widths: int) -> None:
-    """Raise InputError if more `buckets` are requested than there are distinct widths: `name` is
-    the parameter.
-    """
+    """Raise InputError if the parameter `name` asks for more `buckets` than distinct widths."""
     if buckets is not None and buckets > distinct_widths:
         raise InputError(
             f"{name}={buckets}: the lengths have only {distinct_widths:,} distinct "
@@ -251,6 +243,8 @@ def _geometric(values: Ints, _counts: Ints, buckets: int, _: Cost) -> Ints:
     """
 )
 def _equal_tokens(values: Ints, counts: Ints, buckets: int, _: Cost) -> Ints:
+    # Lengths, samples of each and buckets as in `Rule`; tokens_before[i] are those of shorter
+    # lengths.
     tokens_before = np.concatenate([[0], np.cumsum(values.astype(np.int64) * counts)])
     # Four samples of 3, three of 4 and one of 9 tokens in 3 buckets: a share is 11, the edges 4, 9.
     share = tokens_before[-1] / buckets
@@ -282,6 +276,8 @@ def _equal_tokens(values: Ints, counts: Ints, buckets: int, _: Cost) -> Ints:
     """
 )
 def _equal_cost(values: Ints, counts: Ints, buckets: int, cost: Cost) -> Ints:
+    # Lengths, samples of each and buckets as in `Rule`. Each length is an edge if there are enough
+    # buckets.
     if len(values) <= buckets:
         return values
     if buckets == 1:
@@ -297,6 +293,7 @@ def _equal_cost(values: Ints, counts: Ints, buckets: int, cost: Cost) -> Ints:
     # Of each row of random numbers, the positions of the smallest: draws without replacement.
     drawn = np.argsort(rng.random((_TRIALS, last)), axis=1)[:, : buckets - 1]
     # (climbs, buckets + 1) index of the length that ends each bucket; −1 and the last never move.
+    # All climbs side by side, a row of arrays each; every step moves one threshold of each climb.
     ends = np.hstack(
         [np.full((_TRIALS, 1), -1), np.sort(drawn, axis=1), np.full((_TRIALS, 1), last)]
     )

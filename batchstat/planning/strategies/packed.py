@@ -283,7 +283,7 @@ def _wrap(lengths: Ints, capacity: int) -> PackedSamples:
     """
     ends = np.cumsum(lengths, dtype=np.int64)
     begins = ends - lengths
-    # Samples without tokens at the very end would else begin a row that has none.
+    # The last row with a token. Samples without tokens at the very end would begin another one.
     last_row = max(int(ends[-1]) - 1, 0) // capacity if len(ends) else 0
     first_row = begins // capacity
     # A part for each row from that of its first token to that of its last; an empty sample is one.

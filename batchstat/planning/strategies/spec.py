@@ -146,7 +146,7 @@ class RowRequest:
     """A row of a comparison to plan.
 
     Attributes:
-        row: what it is of.
+        row: the strategy as its user names it, or batches with a name.
         strategy: the strategy, with all parameters.
         settings: its settings: the shared ones, with the order and the distribution that belong to
             the strategy.
