@@ -98,7 +98,7 @@ def _records(block: "Block") -> Iterator[Record]:
     if isinstance(content, CompletionChats):
         chats = zip(content.messages, content.prompts, strict=True)
         # The first n messages of each chat are its prompt.
-        records: list[Record] = [{"prompt": each[:n], "completion": each[n:]} for each, n in chats]
+        records: list[Record] = [{"prompt": chat[:n], "completion": chat[n:]} for chat, n in chats]
     elif isinstance(content, Chats):
         records = [{"messages": messages} for messages in content.messages]
     # One text per sample.
@@ -108,7 +108,7 @@ def _records(block: "Block") -> Iterator[Record]:
         # Two texts per sample: a prompt and its completion, or a pair.
         pairs = zip(content.first.to_pylist(), content.second.to_pylist(), strict=True)
         if isinstance(content, Completions | Instructions):
-            records = [{"prompt": prompt, "completion": rest} for prompt, rest in pairs]
+            records = [{"prompt": prompt, "completion": completion} for prompt, completion in pairs]
         else:
             records = [{"text": pair} for pair in pairs]
     for i, sample in enumerate(records):

@@ -39,7 +39,7 @@ def row_of_each(found: packing.Packing) -> list[int]:
     """The row of each length."""
     return [
         row
-        for first, rows, each in zip(found.row, found.rows, found.each, strict=True)
+        for first, rows, each in zip(found.row, found.rows, found.per_row, strict=True)
         for row in range(first, first + rows)
         for _ in range(each)
     ]

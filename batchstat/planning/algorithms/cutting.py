@@ -28,14 +28,14 @@ def longest_first(lengths: Ints, window: int | None = None) -> Ints:
         return np.argsort(shortness, kind="stable")
     # Full windows are the rows of a matrix, sorted in one call; positions in a window become
     # positions in `lengths` by adding where it begins. The short last window follows.
-    whole = n - n % window
-    order = np.argsort(shortness[:whole].reshape(-1, window), axis=1, kind="stable")
-    order += np.arange(0, whole, window)[:, None]
-    if whole == n:
+    n_whole = n - n % window
+    order = np.argsort(shortness[:n_whole].reshape(-1, window), axis=1, kind="stable")
+    order += np.arange(0, n_whole, window)[:, None]
+    if n_whole == n:
         return order.reshape(-1)
-    rest = np.argsort(shortness[whole:], kind="stable")
-    rest += whole
-    return np.concatenate([order.reshape(-1), rest])
+    in_short_window = np.argsort(shortness[n_whole:], kind="stable")
+    in_short_window += n_whole
+    return np.concatenate([order.reshape(-1), in_short_window])
 
 
 def falling_lengths(lengths: Ints, window: int) -> Ints:
@@ -44,10 +44,10 @@ def falling_lengths(lengths: Ints, window: int) -> Ints:
 
     For tables of batches, which do not say which sample has which length.
     """
-    shortness, whole = _shortness(lengths), len(lengths) - len(lengths) % window
+    shortness, n_whole = _shortness(lengths), len(lengths) - len(lengths) % window
     # Full windows are the rows of a matrix; the short last window is sorted by itself.
-    shortness[:whole].reshape(-1, window).sort(axis=1, kind="stable")
-    shortness[whole:].sort(kind="stable")
+    shortness[:n_whole].reshape(-1, window).sort(axis=1, kind="stable")
+    shortness[n_whole:].sort(kind="stable")
     # longest − (longest − length) is the length again.
     falling: Ints = lengths.max(initial=0) - shortness
     return falling

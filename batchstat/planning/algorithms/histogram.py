@@ -37,8 +37,8 @@ class RowRuns:
         return cls(counts, values, np.ones_like(values), values**2)
 
     @classmethod
-    def packed(cls, stats: LengthStats, capacity: int, most: int) -> "RowRuns":
-        """Return rows of at most `capacity` tokens and `most` samples, packed by best fit
+    def packed(cls, stats: LengthStats, capacity: int, max_per_row: int) -> "RowRuns":
+        """Return rows of at most `capacity` tokens and `max_per_row` samples, packed by best fit
         decreasing.
 
         Each placement of the packing puts the same number of equally long samples into every row of
@@ -46,7 +46,7 @@ class RowRuns:
         a run.
         """
         values, counts = stats.values[::-1].astype(np.int64), stats.counts[::-1]
-        packing, kinds = best_fit_of_counts(values, counts, capacity, most)
+        packing, kinds = best_fit_of_counts(values, counts, capacity, max_per_row)
         # `kinds` says of which length each placement is: values[kinds].
         first_rows, end_rows = packing.row, packing.row + packing.rows
         # The rows at which any range begins or ends: from each to the next is a run.
@@ -70,7 +70,7 @@ class RowRuns:
         return cls(
             np.diff(run_edges)[widest_first],
             held[widest_first],
-            sums_per_row(packing.each)[widest_first],
+            sums_per_row(packing.per_row)[widest_first],
             # Tokens of one length × the length: the sum of their squares.
             sums_per_row(packing.tokens * values[kinds])[widest_first],
         )

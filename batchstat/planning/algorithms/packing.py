@@ -21,8 +21,8 @@ from batchstat.lengths.exact import sums
 
 
 class Packing(NamedTuple):
-    """Where (n,) lengths go: run by run, the next `rows` × `each` lengths go to `rows` consecutive
-    rows, `each` lengths to each row.
+    """Where (n,) lengths go: run by run, the next `rows` × `per_row` lengths go to `rows`
+    consecutive rows, `per_row` lengths to each row.
 
     Lengths [6, 4, 4] in two rows of 8 tokens: the run (row 0, 1 row, 1 length each) and the run
     (row 1, 1 row, 2 lengths each).
@@ -30,14 +30,14 @@ class Packing(NamedTuple):
     Attributes:
         row: (m,) the first row of each run.
         rows: (m,) number of its rows.
-        each: (m,) lengths that each of these rows gets.
+        per_row: (m,) lengths that each of these rows gets.
         before: (m,) lengths that each of them has from earlier runs.
         tokens: (m,) sum of the lengths that each of them gets.
     """
 
     row: Ints
     rows: Ints
-    each: Ints
+    per_row: Ints
     before: Ints
     tokens: Ints
 
@@ -61,7 +61,7 @@ class Packing(NamedTuple):
             subtracted = np.bincount(ends, weights=numbers, minlength=size)
             return np.cumsum((added - subtracted).astype(np.int64))[:-1]
 
-        return of_rows(self.tokens), of_rows(self.each)
+        return of_rows(self.tokens), of_rows(self.per_row)
 
     def places(self, first: Ints) -> Iterator[tuple[slice, Ints]]:
         """Yield, a cache's size at a time, a slice of the lengths, and the place of each of these
@@ -70,18 +70,18 @@ class Packing(NamedTuple):
         Args:
             first: (n_rows,) the place of each row's first length.
         """
-        begins = offsets_from_sizes(self.rows * self.each)
+        begins = offsets_from_sizes(self.rows * self.per_row)
         # The first runs of the pieces: a run is never divided.
         first_runs = np.searchsorted(begins[:-1], np.arange(0, begins[-1], IN_CACHE))
         for begin, end in pairwise(np.unique([*first_runs, len(self.row)]).tolist()):
-            row, rows, each, before, _ = (column[begin:end] for column in self)
+            row, rows, per_row, before, _ = (column[begin:end] for column in self)
             # For each row of each run: the place of its first new length, after earlier ones.
             of_rows = first.take(expand_ranges(row, rows)[1])
             of_rows += np.repeat(before, rows)
             # begins[i] is the first length of run i. In a row, its lengths take consecutive places.
             yield (
                 slice(int(begins[begin]), int(begins[end])),
-                expand_ranges(of_rows, np.repeat(each, rows))[1],
+                expand_ranges(of_rows, np.repeat(per_row, rows))[1],
             )
 
 
@@ -101,9 +101,10 @@ class _Run(NamedTuple):
     held: int
 
 
-def best_fit(lengths: Ints, capacity: int, most: int) -> Packing:
+def best_fit(lengths: Ints, capacity: int, max_per_row: int) -> Packing:
     """Pack `lengths` (n,), descending, each into the fullest row that has room for it, with at most
-    `most` lengths in a row. [6, 4, 3, 2] and a capacity of 8 give the rows [6, 2] and [4, 3].
+    `max_per_row` lengths in a row. [6, 4, 3, 2] and a capacity of 8 give the rows [6, 2] and [4,
+    3].
 
     Of equally full rows, the one that became so first is used; a new row if none has room. Best fit
     decreasing, as in TRL's packing and in any textbook; on the histogram as in Graphcore's
@@ -116,27 +117,27 @@ def best_fit(lengths: Ints, capacity: int, most: int) -> Packing:
     first_of_length = np.append(0, np.flatnonzero(lengths[1:] != lengths[:-1]) + 1)
     counts = np.diff(first_of_length, append=len(lengths))
     values = lengths[first_of_length].astype(np.int64)
-    return best_fit_of_counts(values, counts, capacity, most)[0]
+    return best_fit_of_counts(values, counts, capacity, max_per_row)[0]
 
 
 def best_fit_of_counts(
-    lengths: Ints, counts: Ints, capacity: int, most: int
+    lengths: Ints, counts: Ints, capacity: int, max_per_row: int
 ) -> tuple[Packing, Ints]:
     """Pack samples given as distinct `lengths` (n_distinct,), descending, and their `counts`, as
     `best_fit` does. Also returns (m,) the index in `lengths` of what each run places.
     """
     # An empty sample takes a token of room, or a row could hold infinitely many.
     sizes = np.maximum(lengths, 1).tolist()
-    placed = list(_best_fit(sizes, counts.tolist(), capacity, most))
+    placed = list(_best_fit(sizes, counts.tolist(), capacity, max_per_row))
     # A column for each of the five numbers of the runs, also if there are no runs.
     *runs, kinds = np.array(placed, dtype=np.int64).reshape(-1, 5).T
-    row, rows, each, before = runs
-    return Packing(row, rows, each, before, each * lengths[kinds]), kinds
+    row, rows, per_row, before = runs
+    return Packing(row, rows, per_row, before, per_row * lengths[kinds]), kinds
 
 
-def first_fit(lengths: Ints, capacity: int, most: int) -> Packing:
+def first_fit(lengths: Ints, capacity: int, max_per_row: int) -> Packing:
     """Pack `lengths` (n,) in the given order, each into the first row that has room for it, with at
-    most `most` lengths in a row. A length above the capacity fills a row. Source: axolotl's
+    most `max_per_row` lengths in a row. A length above the capacity fills a row. Source: axolotl's
     pack_group.
 
     The rows are the leaves of a binary tree in an array: node i has the children 2i and 2i + 1, and
@@ -160,8 +161,8 @@ def first_fit(lengths: Ints, capacity: int, most: int) -> Packing:
         rows.append(row)
         before.append(n_held[row])
         n_held[row] += 1
-        # A row with `most` lengths has no room for any.
-        tree[node] = tree[node] - length if n_held[row] < most else 0
+        # A row with `max_per_row` lengths has no room for any.
+        tree[node] = tree[node] - length if n_held[row] < max_per_row else 0
         # Up again: correct the nodes above, until one has as much room as before.
         while node > 1:
             node //= 2
@@ -174,33 +175,34 @@ def first_fit(lengths: Ints, capacity: int, most: int) -> Packing:
     return Packing(row, one, one, held_before, lengths)
 
 
-def next_fit(lengths: Ints, capacity: int, most: int) -> Packing:
+def next_fit(lengths: Ints, capacity: int, max_per_row: int) -> Packing:
     """Pack `lengths` (n,) in the given order, each into the last row, or into a new one if that has
-    no room or already has `most`. [3, 4, 5] and a capacity of 8 give the rows [3, 4] and [5].
+    no room or already has `max_per_row`. [3, 4, 5] and a capacity of 8 give the rows [3, 4] and
+    [5].
     """
     ends = np.cumsum(lengths).tolist()
     starts, first, tokens_before = [], 0, 0
     while first < len(ends):
         starts.append(first)
-        # The lengths before `end` fit into this row. It gets at least one, and at most `most`; the
-        # next row begins after these.
+        # The lengths before `end` fit into this row. It gets at least one, and at most
+        # `max_per_row`; the next row begins after these.
         end = bisect_right(ends, tokens_before + capacity, lo=first)
-        first = min(max(end, first + 1), first + most)
+        first = min(max(end, first + 1), first + max_per_row)
         tokens_before = ends[first - 1]
-    each = np.diff(np.array([*starts, len(ends)]))
-    return whole_rows(lengths, each)
+    per_row = np.diff(np.array([*starts, len(ends)]))
+    return whole_rows(lengths, per_row)
 
 
-def whole_rows(lengths: Ints, each: Ints) -> Packing:
-    """Return rows of consecutive `lengths`: row i has the next `each[i]` of them. Each row is a
+def whole_rows(lengths: Ints, per_row: Ints) -> Packing:
+    """Return rows of consecutive `lengths`: row i has the next `per_row[i]` of them. Each row is a
     run.
     """
-    row, ones, zeros = np.arange(len(each)), np.ones_like(each), np.zeros_like(each)
-    return Packing(row, ones, each, zeros, sums(lengths, offsets_from_sizes(each)))
+    row, ones, zeros = np.arange(len(per_row)), np.ones_like(per_row), np.zeros_like(per_row)
+    return Packing(row, ones, per_row, zeros, sums(lengths, offsets_from_sizes(per_row)))
 
 
 def _best_fit(
-    sizes: list[int], counts: list[int], capacity: int, most: int
+    sizes: list[int], counts: list[int], capacity: int, max_per_row: int
 ) -> Iterator[tuple[int, int, int, int, int]]:
     """Pack samples of `sizes`, descending, each with its count, by best fit. Yields runs: samples
     of one size in consecutive rows, the same number in each.
@@ -219,7 +221,7 @@ def _best_fit(
         """Keep rows that have room for later samples, as the last of the rows with the same room,
         or as the first.
         """
-        if run.rows == 0 or run.held == most or run.room == 0:
+        if run.rows == 0 or run.held == max_per_row or run.room == 0:
             return
         if run.room not in open_runs:
             open_runs[run.room] = deque()
@@ -241,13 +243,13 @@ def _best_fit(
                 # None has room: as many new rows as the samples of this size need. One above the
                 # capacity fills a row.
                 room, held = max(capacity, size), 0
-                first, rows = n_rows, -(-count // min(max(capacity // size, 1), most))
+                first, rows = n_rows, -(-count // min(max(capacity // size, 1), max_per_row))
                 n_rows += rows
-            # `full` rows get `each` samples, as many as fit; one more row gets what is left.
-            each = min(room // size, most - held)
-            full = min(rows, count // each)
-            left = count - full * each if full < rows else 0
-            for n, taken in ((full, each), (1 if left else 0, left)):
+            # `full` rows get `per_row` samples, as many as fit; one more row gets what is left.
+            per_row = min(room // size, max_per_row - held)
+            full = min(rows, count // per_row)
+            left = count - full * per_row if full < rows else 0
+            for n, taken in ((full, per_row), (1 if left else 0, left)):
                 if n:
                     yield first, n, taken, held, kind
                     put(_Run(first, n, room - taken * size, held + taken))

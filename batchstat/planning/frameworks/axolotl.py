@@ -107,12 +107,12 @@ class Axolotl(PackedRows, PacksDocuments):
         all samples as one group.
         """
         # axolotl splits samples before it packs them: each part counts, wherever it begins.
-        multiple, most = self.document_multiple, self.max_samples_per_row
+        multiple, max_per_row = self.document_multiple, self.max_samples_per_row
         # A row holds whole multiples; `pack` rounds up what it is given.
         if self.sequential:
             return pack(lengths, self.row_length, "next-fit", MAX_INT, (0,), multiple)
         firsts = range(0, len(lengths), self.read_ahead)
-        return pack(lengths, self.row_length, "first-fit", most, firsts, multiple)
+        return pack(lengths, self.row_length, "first-fit", max_per_row, firsts, multiple)
 
     def divide_rows(self, n_rows: int, window: Window) -> tuple[Ints, Ints]:  # noqa: ARG002
         """Return the rows of all batches end to end, and (n_batches + 1,) the offsets of the

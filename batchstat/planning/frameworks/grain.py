@@ -93,7 +93,7 @@ class Grain(PackedRows):
         of each sample before that one, and how many samples the row had before.
         """
         n_rows = self.num_packing_bins or self.batch_size
-        most = self.max_sequences_per_bin or MAX_INT
+        max_per_row = self.max_sequences_per_bin or MAX_INT
         # Try a few samples first: no one knows how many the rows hold, and the epoch may be long.
         n_tried = 4 * n_rows
         while True:
@@ -101,13 +101,13 @@ class Grain(PackedRows):
             if self.best_fit:
                 # More rows than samples stay empty: none of them need be there.
                 row, before = _fill_best(
-                    next_lengths, self.max_length, most, min(n_rows, len(next_lengths))
+                    next_lengths, self.max_length, max_per_row, min(n_rows, len(next_lengths))
                 )
                 n_placed = len(row)
             else:
                 # First fit without a limit of rows: up to the first sample in a row too many, it is
                 # the same.
-                packing = first_fit(next_lengths, self.max_length, most)
+                packing = first_fit(next_lengths, self.max_length, max_per_row)
                 row, before = packing.row, packing.before
                 in_new_rows = np.flatnonzero(row >= n_rows)
                 n_placed = int(in_new_rows[0]) if len(in_new_rows) else len(row)
@@ -117,7 +117,7 @@ class Grain(PackedRows):
             n_tried *= 2
 
 
-def _fill_best(lengths: Ints, capacity: int, most: int, rows: int) -> tuple[Ints, Ints]:
+def _fill_best(lengths: Ints, capacity: int, max_per_row: int, rows: int) -> tuple[Ints, Ints]:
     """Put `lengths`, one after the other, into the fullest of `rows` rows that has room, of equally
     full ones the first, until one fits into none. Returns the row of each, and how many lengths the
     row had before.
@@ -134,8 +134,8 @@ def _fill_best(lengths: Ints, capacity: int, most: int, rows: int) -> tuple[Ints
         row_room, row = room.pop(i)
         placements.append((row, n_held[row]))
         n_held[row] += 1
-        # A row with `most` lengths is not put back.
-        if n_held[row] < most:
+        # A row with `max_per_row` lengths is not put back.
+        if n_held[row] < max_per_row:
             insort(room, (row_room - length, row))
     columns = np.array(placements, dtype=np.int64).reshape(-1, 2)
     return columns[:, 0], columns[:, 1]

@@ -131,9 +131,9 @@ class _Buffer:
             self._fill(len(batch))
         return batches
 
-    def _fill(self, wanted: int) -> None:
-        """Let the next `wanted` samples into the buffer, or all that are left."""
-        end = min(self.arrived + wanted, len(self.lengths))
+    def _fill(self, n_samples: int) -> None:
+        """Let the next `n_samples` samples into the buffer, or all that are left."""
+        end = min(self.arrived + n_samples, len(self.lengths))
         for i in range(self.arrived, end):
             bucket = self.bucket[i]
             length = self.lengths[i]

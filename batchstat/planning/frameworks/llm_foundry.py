@@ -127,7 +127,7 @@ class LlmFoundry(Strategy):
             n_left = len(profiled) % count
             packed = profiled[: len(profiled) - n_left] if n_left < self.batch_size else profiled
             try:
-                batches = self._batches(packed, count, most=None, workers=1)
+                batches = self._batches(packed, count, max_waiting=None, workers=1)
                 tokens_in_rows = sum(tokens for batch in batches for tokens, _ in batch)
             except InputError:  # rows wait in such numbers that nobody could train on them
                 break
@@ -138,7 +138,7 @@ class LlmFoundry(Strategy):
         return None if best == self.batch_size else best
 
     def _batches(
-        self, lengths: list[int], at_once: int, most: int | None, workers: int
+        self, lengths: list[int], at_once: int, max_waiting: int | None, workers: int
     ) -> Iterator[list[_Row]]:
         """Yield the rows of each batch, fullest first. Rows beyond `batch_size` wait for the next
         batch of the same worker.
@@ -146,7 +146,7 @@ class LlmFoundry(Strategy):
         Args:
             lengths: tokens of the samples.
             at_once: samples that are packed together.
-            most: rows that may wait, the fullest of them; None for all.
+            max_waiting: rows that may wait, the fullest of them; None for all.
             workers: the DataLoader's processes, which get the batches in turn.
         """
         # The rows that wait, of each worker that gets a batch.
@@ -156,7 +156,7 @@ class LlmFoundry(Strategy):
             worker = number % workers
             rows = _fill_rows(waiting[worker], samples, self.batch_size, self.max_length)
             yield rows[: self.batch_size]
-            waiting[worker] = rows[self.batch_size :][:most]
+            waiting[worker] = rows[self.batch_size :][:max_waiting]
             if len(waiting[worker]) > max(_MOST_WAITING, at_once):
                 raise InputError(
                     f"llm-foundry: of {at_once} samples at a time, more than {_MOST_WAITING:,} "

@@ -65,11 +65,11 @@ def name_and_parameters(spec: str) -> tuple[str, str]:
     return name, parameters
 
 
-def _weights(rest: str) -> tuple[dict[str, Any], str]:
+def _weights(parameters: str) -> tuple[dict[str, Any], str]:
     """Return the weights, wherever they are among the parameters, and the text of the other
     parameters. `length=8,weights=a:1,b:3` gives {"a": 1, "b": 3} and `length=8`.
     """
-    before, marker, after = rest.partition("weights=")
+    before, marker, after = parameters.partition("weights=")
     if not marker:
         raise OptionError("sampler weights needs weights, as in 'weights=positive:1,negative:3'")
     if after.startswith("{"):

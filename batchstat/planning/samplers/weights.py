@@ -47,7 +47,7 @@ class Weights(PerClassSampler):
         """
         for label in self.weights:
             if label not in classes.names:
-                known = not_there(label, classes.names)
-                raise InputError(f"weights: no sample is of class {label!r}{known}")
+                suggestion = not_there(label, classes.names)
+                raise InputError(f"weights: no sample is of class {label!r}{suggestion}")
         shares = [self.weights.get(name, 0) for name in classes.names]
         return round_shares(shares, self.length or int(classes.sizes.sum()))

@@ -37,7 +37,7 @@ class PaddingFree(PacksDocuments):
         # The row is rounded up afterwards: what fits must fit in whole multiples.
         capacity = self.tokens_per_batch // multiple * multiple
         padded = round_up(window.lengths, self.document_multiple)
-        row_sizes = next_fit(padded, capacity, self.max_samples or MAX_INT).each
+        row_sizes = next_fit(padded, capacity, self.max_samples or MAX_INT).per_row
         offsets = offsets_from_sizes(row_sizes)
         token_offsets = offsets_from_sizes(padded)
         # Tokens between the first sample of a row and the first of the next, rounded up.
