@@ -15,8 +15,11 @@ from batchstat.errors import InputError, OptionError, arguments_named, install_e
 from batchstat.parameters import whole_number
 
 _OTHERWISE = "pass the folder of a config.json, or a function that runs one step, module:function"
-_LONGEST = 4_096
-_LONGEST_OF_FUNCTION = 2_048
+"""What to do instead where a model cannot be loaded, for messages."""
+_WIDEST = 4_096
+"""Tokens of the widest row by default, where a model has as many positions."""
+_WIDEST_OF_FUNCTION = 2_048
+"""The same for a function, whose positions are not known."""
 
 
 @arguments_named()
@@ -88,7 +91,7 @@ def calibrate(
         if value is not None:
             whole_number(name, value)
     try:
-        import torch  # noqa: F401
+        import torch  # noqa: F401  # before the modules below, which need it
     except ImportError:
         raise InputError(
             f"calibrate needs torch, which is not installed: {install_extra('torch')}"
@@ -104,7 +107,9 @@ def calibrate(
         if config is None:
             steps = FunctionSteps(model)
         else:
-            with suppress(InputError):  # some models are described in other words
+            # Some configurations name their sizes in other words: they are measured all the same,
+            # and the calibration says nothing of the shape.
+            with suppress(InputError):
                 setup = replace(setup, shape=shape_of(model, config))
             steps = ModelSteps(config, setup, torch_device)
         runs = TorchDevice(torch_device, steps)
@@ -112,10 +117,12 @@ def calibrate(
             runs,
             _widest(config, steps.positions, max_length),
             tokens_per_batch=tokens_per_batch,
+            # Other attention of transformers does not keep the samples of a row apart.
             packed=config is not None and attention.startswith("flash_attention"),
             on_progress=on_progress,
         )
     has_memory = all(point.peak is not None for point in measured.points)
+    # Without it there is no fit of memory.
     time, memory = fit_calibration(
         measured.points, setup, runs.fixed if has_memory else None, runs.gradients
     )
@@ -130,7 +137,7 @@ def calibrate(
 
 
 def _check_function(setup: Setup) -> None:
-    """Raise OptionError for an option that says what a function decides."""
+    """Raise OptionError for an option, such as dtype, that a function decides by itself."""
     for name in OF_MODELS:
         if getattr(setup, name) != getattr(Setup(), name):
             raise OptionError(
@@ -143,21 +150,22 @@ def _widest(config: Any, embedded: int | None, max_length: int | None) -> int:
     """Return the tokens of the widest row to measure.
 
     Args:
-        config: the model's; None for a function.
-        embedded: the positions that the model embeds; None where it embeds none.
-        max_length: the width that is asked for.
+        config: the configuration of the model; None for a function.
+        embedded: the positions that the model has embeddings for; None where it has none.
+        max_length: the width that the user asked for; None for the default.
 
     Raises:
-        InputError: the model has fewer positions.
+        InputError: the model has fewer positions than asked for.
     """
     if config is None:
-        return max_length or _LONGEST_OF_FUNCTION
+        return max_length or _WIDEST_OF_FUNCTION
     stated = getattr(config.get_text_config(), "max_position_embeddings", None)
-    if not isinstance(stated, int) or stated < 1:
-        return max_length or _LONGEST
+    if not isinstance(stated, int) or stated < 1:  # a model without a limit, such as BLOOM
+        return max_length or _WIDEST
+    # RoBERTa states 514, of which its padding takes two.
     stated = min(stated, embedded or stated)
     if max_length is not None and max_length > stated:
         raise InputError(
             f"max_length={max_length:,} is above the {stated:,} positions of the model: lower it"
         )
-    return max_length or min(stated, _LONGEST)
+    return max_length or min(stated, _WIDEST)

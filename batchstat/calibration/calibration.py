@@ -18,7 +18,7 @@ from batchstat.storage.sealed_records import OtherSchemaError, between, decoded,
 SCHEMA = "batchstat.calibration/1"
 
 _ROUNDING = 16
-"""Bytes that rounding may add to a fitted peak."""
+"""Bytes that rounding may add to a fitted peak: a batch is not refused for them."""
 
 MOST_NOISE = 0.2
 """Residual of the fitted times above which they are not used: a speed-up of 1.3 would be as likely
@@ -41,13 +41,13 @@ PER_SECOND = 10**12
 
 @dataclass(frozen=True, kw_only=True)
 class Hardware:
-    """Where it was measured.
+    """The device that was measured.
 
     Attributes:
         device: type of the device: cpu, cuda, mps, …
         name: its name.
-        memory: its bytes; None where batches are not held to it.
-        versions: of torch, transformers and Python.
+        memory: bytes of its memory; None where batches are not held to it.
+        versions: versions of torch, transformers and Python.
     """
 
     device: str
@@ -58,16 +58,17 @@ class Hardware:
 
 @dataclass(frozen=True, kw_only=True)
 class Point:
-    """One batch measured.
+    """One batch that was measured.
 
     Attributes:
         rows: number of rows.
         width: tokens of each row.
-        samples_per_row: samples of each row.
-        seconds: of the forward and backward pass, the median of several.
-        update_seconds: of the optimizer's update, the median of several; 0 where `seconds` has it.
-        first_seconds: of the first pass, which compiles where anything does.
-        peak: bytes at the peak of the forward and backward pass; None where these are not known.
+        samples_per_row: number of samples in each row.
+        seconds: time of the forward and backward pass, the median of several runs.
+        update_seconds: time of the optimizer's update, the median of several runs; 0 where
+            `seconds` includes it.
+        first_seconds: time of the first forward and backward pass, which also compiles.
+        peak: bytes at the peak of the forward and backward pass; None where they are not known.
         update_peak: bytes at the peak of the update.
     """
 
@@ -86,7 +87,7 @@ class Point:
 
     @property
     def shape(self) -> Shape:
-        """The batch."""
+        """The shape of the batch."""
         return Shape(self.rows, self.width, self.samples_per_row)
 
 
@@ -122,8 +123,8 @@ class MemoryFit(BatchMemory):
         per_token: bytes of a token.
         per_pair: bytes of a pair of tokens that attend to each other.
         least: bytes at the peak of an optimizer's update.
-        gradients: bytes of gradients, which batches after the first of a step find there; 0 for an
-            estimate, which has them in `fixed`; None where these are not known.
+        gradients: bytes of gradients, which are in memory already when the second batch of a step
+            begins; 0 for an estimate, which has them in `fixed`; None where they are not known.
         residual: root mean square of (fitted − measured) / measured; None for an estimate.
         worst: the largest of these, without sign.
     """
@@ -148,15 +149,16 @@ class Calibration:
 
     Attributes:
         created: time of creation, ISO 8601 in UTC.
-        setup: what was measured.
-        hardware: where; for an estimate, the memory that it is held against.
-        points: the batches measured; empty for an estimate.
-        time: the fit of seconds; None for an estimate.
-        memory: the fit of bytes; None where these are not known.
-        fits: the most bytes at the peak of a batch that ran, where another ran out of memory; for
-            an estimate, the memory that batches are held to. None where the limit is not known.
-        too_large: batches of the design that ran out of memory, and are missing among the points.
-        is_complete: whether nothing interrupted it.
+        setup: the model, and how it was trained.
+        hardware: the device; for an estimate, the memory that batches are held to.
+        points: the batches that were measured; empty for an estimate.
+        time: the fit of seconds; None for an estimate of memory.
+        memory: the fit of bytes; None where they are not known.
+        fits: bytes that are known to fit: where a batch ran out of memory, the highest peak of one
+            that ran; for an estimate, the memory that batches are held to. None where the limit is
+            not known.
+        too_large: number of batches that ran out of memory, and are missing among the points.
+        is_complete: whether nothing interrupted the measurement.
     """
 
     created: str
@@ -171,12 +173,12 @@ class Calibration:
 
     @property
     def is_estimate(self) -> bool:
-        """Whether nothing was measured."""
+        """Whether nothing was measured: the memory is estimated from the model's shape."""
         return not self.points
 
     @property
     def most_tokens(self) -> int:
-        """Total tokens of the largest batch measured; above it, all is extrapolated."""
+        """Total tokens of the largest measured batch; times of larger ones are extrapolated."""
         return max((point.shape.tokens for point in self.points), default=0)
 
     @property
@@ -191,8 +193,9 @@ class Calibration:
 
     @property
     def cost(self) -> BatchCost:
-        """What a batch costs, in picoseconds; in tokens, for an estimate of memory. Its memory is
-        that of the first batch of a step.
+        """The cost of a batch, in picoseconds; in tokens, where only memory was estimated.
+
+        Its memory is that of the first batch of a step, which finds no gradients.
         """
         if self.time is None:
             return BatchCost(memory=self.memory)
@@ -209,22 +212,23 @@ class Calibration:
         return fit.per_batch + fit.per_token * shape.tokens + fit.per_pair * shape.pairs
 
     def bytes(self, shape: Shape) -> int | None:
-        """Return the fitted bytes at the peak of a step; None where these are not known."""
+        """Return the fitted bytes at the peak of a step; None where they are not known."""
         if (fit := self.memory) is None:
             return None
         return fit.peak(fit.per_token * shape.tokens + fit.per_pair * shape.pairs)
 
     def kept_gradients(self, accumulates: bool) -> int:
-        """Return the bytes of gradients that a batch finds in memory: none without gradient
-        accumulation, or where they are not known.
+        """Return the bytes of gradients that are in memory when a batch begins, those of earlier
+        batches of its step: 0 without gradient accumulation, or where they are not known.
         """
         return self.memory.gradients or 0 if accumulates and self.memory is not None else 0
 
     def tokens_that_fit(self, max_length: int, *, accumulates: bool = False) -> int | None:
         """Return the largest `tokens_per_batch` whose batches all fit the device, with rows of at
-        most `max_length` tokens: the largest batch of that width, which is the widest that sorting
-        by length can make. None where the limit is not known. Where the fit found no bytes per
-        token, it is the largest batch of such rows that ran.
+        most `max_length` tokens; None where the limit is not known.
+
+        It is the size of the largest batch with all rows of that width, which takes more memory per
+        token than any other: sorting by length may make one.
 
         Args:
             max_length: tokens of the widest row.
@@ -236,28 +240,32 @@ class Calibration:
         max_length = whole_number("max_length", max_length)
         if self.memory is None or (most_bytes := self.most_bytes) is None:
             return None
+        # A token of a row of w tokens is in w pairs.
         per_token = self.memory.per_token + self.memory.per_pair * max_length
+        # Total tokens of measured batches that are as wide, or wider: they are known to fit.
         ran = [
             point.shape.tokens
-            for point in self._that_fit(accumulates)
+            for point in self._points_that_fit(accumulates)
             if point.samples_per_row == 1 and point.width >= max_length
         ]
-        if not per_token:
+        if not per_token:  # the fit found no bytes per token: it gives no limit
             return max(ran, default=None)
         fixed = self.memory.fixed + self.kept_gradients(accumulates)
         fitting = max(0, int((most_bytes - fixed) / per_token))
-        # Larger batches may have their peak elsewhere in the step.
+        # Not above the largest measured batch: a larger one may have its peak elsewhere in a step.
         return max(fitting if self.is_estimate else min(fitting, self.most_tokens), *ran, 0)
 
     @property
     def most_bytes(self) -> int | None:
-        """Bytes that the fitted peak of a batch may have that was not measured: those that fit,
-        less the worst residual, which is a share of the measured peak. None where the limit is not
-        known.
+        """The highest fitted peak of a batch that is taken to fit without having run, in bytes;
+        None where the limit is not known.
+
+        The fit may be wrong by its worst error, a share of the measured peak: less that, its peaks
+        are within `fits`.
         """
         if self.memory is None or self.fits is None:
             return None
-        if self.memory.worst is None:
+        if self.memory.worst is None:  # an estimate has no error to measure
             return self.fits
         return max(0, int(self.fits * (1 - self.memory.worst))) + _ROUNDING
 
@@ -266,12 +274,12 @@ class Calibration:
     ) -> bool | None:
         """Return whether batches fit the device; None where that is not known.
 
-        What ran fits, and so does what is smaller. Beyond, the fitted peak decides: it is held to
-        what was found to fit, or where nothing ran out of memory, to all that the device has, which
-        it never has for one program.
+        A batch that ran fits, and so does a smaller one. For others the fitted peak decides: it
+        must be within `most_bytes`. Where nothing ran out of memory, a peak above all memory of the
+        device does not fit, and below it nothing is known, since one program never gets all.
 
         Args:
-            peak: the most fitted bytes at the peak of any of them.
+            peak: the highest fitted peak of any of the batches, in bytes.
             tokens: the most total tokens of any of them.
             longest: tokens of the longest sample in a row, padding included.
             packed: whether rows have several samples.
@@ -279,12 +287,14 @@ class Calibration:
         """
         if self.memory is None:
             return None
+        # Whether a measured batch is at least as large. Packed rows take no more memory than
+        # others, so that both kinds tell of packed batches; a packed one tells nothing of others.
         ran = any(
             point.shape.tokens >= tokens and point.shape.lengths[-1] >= longest
-            for point in self._that_fit(accumulates)
-            if packed or point.samples_per_row == 1  # packed rows take no more than others
+            for point in self._points_that_fit(accumulates)
+            if packed or point.samples_per_row == 1
         )
-        if (most := self.most_bytes) is None:
+        if (most := self.most_bytes) is None:  # nothing ran out of memory
             if self.hardware.memory is None:
                 return None
             if peak > self.hardware.memory:
@@ -293,11 +303,13 @@ class Calibration:
         # The optimizer's own peak was measured, and has no margin.
         return peak <= max(most, self.memory.least) or ran
 
-    def _that_fit(self, accumulates: bool) -> Iterator[Point]:
-        """Yield the points that ran, or that did no more than another one with gradients kept."""
-        kept = self.kept_gradients(accumulates)
-        most = max((point.peak or 0 for point in self.points), default=0)
-        return (point for point in self.points if (point.peak or 0) + kept <= most)
+    def _points_that_fit(self, accumulates: bool) -> Iterator[Point]:
+        """Yield the measured batches that fit: all, or with gradients of earlier batches in memory
+        those whose peak is then no higher than the highest that ran.
+        """
+        kept_gradients = self.kept_gradients(accumulates)
+        highest_peak = max((point.peak or 0 for point in self.points), default=0)
+        return (p for p in self.points if (p.peak or 0) + kept_gradients <= highest_peak)
 
 
 def save_calibration(calibration: Calibration) -> str:

@@ -1,4 +1,4 @@
-"""Configurations of transformers' models, and what their types say of memory that they do not."""
+"""Configurations of models of transformers; and, by their type, what these do not say of memory."""
 
 from collections.abc import Mapping
 from typing import Any, NamedTuple
@@ -13,8 +13,8 @@ def load_configuration(written: str, otherwise: str, unreachable: str = "") -> A
     Args:
         written: a config.json, the folder of one, or a name on the Hugging Face Hub.
         otherwise: what to do where it cannot be loaded, for messages.
-        unreachable: the same where the hub cannot be reached; by default, to download it elsewhere
-            is named, too.
+        unreachable: what to do where the hub cannot be reached; by default, to download the
+            configuration elsewhere.
 
     Raises:
         InputError: it cannot be loaded; the message says what to do.
@@ -31,6 +31,7 @@ def load_configuration(written: str, otherwise: str, unreachable: str = "") -> A
     is_local = is_file or is_folder
     if not is_local and HUB_NAME.fullmatch(written) is None:
         raise not_loaded(written, "no such file or folder", otherwise)
+    # Asked first, with one request: the hub's own client retries for 46 s.
     offline = not is_local and not hub_answers()
     try:
         config = import_quietly("AutoConfig").from_pretrained(
@@ -38,7 +39,7 @@ def load_configuration(written: str, otherwise: str, unreachable: str = "") -> A
             local_files_only=is_local or offline,
             trust_remote_code=False,
         )
-        config.get_text_config()
+        config.get_text_config()  # every use of it needs this: fail here, with a message
     except Exception as error:  # transformers passes on anything that a file or the hub causes
         reason = " ".join(str(error).split())[:200]
         if "trust_remote_code" in str(error):
@@ -67,8 +68,8 @@ class Family(NamedTuple):
     """Models built of the same modules in transformers.
 
     Attributes:
-        has_positions: whether embeddings of positions are learned.
-        norms: norms of `hidden` width per layer.
+        has_positions: whether the model has learned embeddings of positions.
+        norms: number of norms of width `hidden` in each layer.
         head_norms: whether queries and keys are normalised, each head by itself.
         float32_loss: whether the loss is computed in float32 whatever the weights are.
     """

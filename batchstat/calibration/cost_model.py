@@ -71,6 +71,7 @@ class CostModel(Record, kw_only=True):
     )
 
     def __post_init__(self) -> None:
+        """Refuse sizes below 1, and sizes that contradict each other."""
         check_fields(self)
         if self.kv_heads is not None and self.kv_heads > self.heads:
             raise OptionError(f"kv_heads={self.kv_heads}: must be at most heads={self.heads}")
@@ -91,15 +92,16 @@ class CostModel(Record, kw_only=True):
 
     @property
     def parameters(self) -> int:
-        """Weights of all matrices, every expert's, and embeddings; biases and norms, less than 1 %
-        of them, are not counted.
+        """Number of weights in matrices, those of all experts too, and in embeddings. Biases and
+        norms, less than 1 %, are not counted.
         """
+        # Of queries and output; of keys and values.
         attention = 2 * self.hidden * (self.attention_width + self.kv_width)
-        matrices = 3 if self.gated else 2
-        forward = matrices * self.hidden * self.feed_forward_width
-        rows = (self.vocabulary or 0) * (1 if self.tied else 2) + (self.positions or 0)
+        matrices = 3 if self.gated else 2  # of a feed-forward layer
+        feed_forward = matrices * self.hidden * self.feed_forward_width
+        embedding_rows = (self.vocabulary or 0) * (1 if self.tied else 2) + (self.positions or 0)
         experts = self.total_experts or self.experts
-        return self.layers * (attention + forward * experts) + self.hidden * rows
+        return self.layers * (attention + feed_forward * experts) + self.hidden * embedding_rows
 
     @property
     def feed_forward_width(self) -> int:
@@ -108,16 +110,18 @@ class CostModel(Record, kw_only=True):
 
     @property
     def linear(self) -> int:
-        """Operations per token."""
+        """Operations per token: those of attention and feed-forward layers, and of the output."""
+        # Two operations, a multiplication and an addition, for each weight of a matrix.
         projection = 2 * self.hidden * self.attention_width
+        # Queries and output, then keys and values, which may have fewer heads.
         attention = 2 * projection + 2 * projection * (self.kv_heads or self.heads) // self.heads
         matrices = 3 if self.gated else 2
-        forward = 2 * matrices * self.hidden * self.feed_forward_width * self.experts
-        return self.layers * (attention + forward) + 2 * self.hidden * (self.vocabulary or 0)
+        feed_forward = 2 * matrices * self.hidden * self.feed_forward_width * self.experts
+        return self.layers * (attention + feed_forward) + 2 * self.hidden * (self.vocabulary or 0)
 
     @property
     def quadratic(self) -> int:
-        """Operations per pair of tokens of a row."""
+        """Operations per pair of tokens of a row: two for the score, two for the weighted value."""
         return 4 * self.layers * self.attention_width
 
     @property
@@ -126,16 +130,16 @@ class CostModel(Record, kw_only=True):
         return BatchCost(per_token=self.linear, per_pair=self.quadratic)
 
 
-def as_model(given: CostModel | str | None) -> CostModel | None:
-    """Return a model given as such, or in any of the ways that `load_model` reads.
+def as_model(model: CostModel | str | None) -> CostModel | None:
+    """Return a model as it is, or load it by whatever `load_model` takes; None for None.
 
     Raises:
         OptionError: it is neither, or what `load_model` raises.
         InputError: what `load_model` raises.
     """
-    if given is None or isinstance(given, CostModel):
-        return given
-    return load_model(given)
+    if model is None or isinstance(model, CostModel):
+        return model
+    return load_model(model)
 
 
 @arguments_named()
@@ -153,11 +157,12 @@ def load_model(written: str) -> CostModel:
     """
     if not isinstance(written, str):
         raise OptionError(f"model={short(written)}: must be a CostModel, or the name of a model")
+    # A shape as hidden=768,layers=12: that of a built-in name, or the text itself.
     pairs = known_shape(written) or (written if "=" in written else None)
-    if pairs is None:
+    if pairs is None:  # a configuration
         return shape_of(written, model_configuration(written))
-    known = {field.name: field for field in fields(CostModel)}
-    parameters: dict[str, Any] = read_parameters("model", "model", pairs, known)
+    fields_by_name = {field.name: field for field in fields(CostModel)}
+    parameters: dict[str, Any] = read_parameters("model", "model", pairs, fields_by_name)
     missing = [key for key in ("hidden", "layers") if key not in parameters]
     if missing:
         raise OptionError(f"model {written!r} has no {missing[0]}: write hidden=768,layers=12")
@@ -165,42 +170,54 @@ def load_model(written: str) -> CostModel:
 
 
 def model_configuration(written: str) -> Any:
-    """Return a configuration of transformers, for whose shape there are other ways to write it.
+    """Load a configuration of transformers for its shape.
 
     Raises:
-        InputError: it cannot be loaded; the message says how to write the shape.
+        InputError: it cannot be loaded; the message says how else to write the shape.
     """
     owner, _, name = written.lower().rpartition("/")
-    # Of a name on the hub, only the built-in shape that is called alike can be meant.
+    # The built-in names that may be meant: any similar one, but of a name on the hub
+    # (owner/name) only the same one.
     names = KNOWN_MODELS if not owner else {name} & KNOWN_MODELS.keys()
     near = did_you_mean(name, names)
     return load_configuration(written, _OTHERWISE, f"{near} Or {_OTHERWISE}" if near else "")
 
 
 def shape_of(written: str, config: Any) -> CostModel:
-    """Return the shape of a configuration of transformers, given how it was named.
+    """Return the shape that a configuration of transformers describes.
+
+    Args:
+        written: how the user named it, for messages.
+        config: the configuration.
 
     Raises:
-        InputError: it lacks what a shape needs, or has it of another type.
+        InputError: a size is missing or of another type.
     """
-    text = config.get_text_config()
+    text = config.get_text_config()  # of a model with pictures too, its part for text
     activation = _first(text, ("hidden_activation", "hidden_act"))
-    gated = getattr(text, "is_gated_act", activation in _OF_GATED)
+    # is_gated_act is T5's; for others, the activation tells the family.
+    gated = getattr(text, "is_gated_act", activation in _GATED_ACTIVATIONS)
     if not isinstance(gated, bool):
         raise _refusal(written, f"is_gated_act is {short(gated)}: must be true or false")
     shape = {
         key: _size(written, text, names, needed=key in ("hidden", "layers"))
         for key, names in _NAMES.items()
     }
-    known: dict[str, Any] = {key: size for key, size in shape.items() if size is not None}
+    sizes: dict[str, Any] = {key: size for key, size in shape.items() if size is not None}
     try:
-        return CostModel(**known, gated=gated, **_of_memory(written, text))
+        return CostModel(**sizes, gated=gated, **_memory_fields(written, text))
     except OptionError as error:
         raise _refusal(written, str(error)) from None
 
 
-def _of_memory(written: str, text: Any) -> dict[str, Any]:
-    """Return what counts for memory only, where the type of the model is known for it."""
+def _memory_fields(written: str, text: Any) -> dict[str, Any]:
+    """Return the fields of `CostModel` that count for memory only; none for a type of model whose
+    memory is not known.
+
+    Args:
+        written: how the user named the configuration, for messages.
+        text: the configuration of the model's part for text.
+    """
     family = FAMILIES.get(text.model_type)
     if family is None:
         return {}
@@ -209,20 +226,28 @@ def _of_memory(written: str, text: Any) -> dict[str, Any]:
         "activation": str(_first(text, ("activation_function", "hidden_activation", "hidden_act"))),
         "dropout": any(getattr(text, name, None) for name in _DROPOUT),
     }
-    if facts.pop("has_positions"):
+    if facts.pop("has_positions"):  # the configuration states how many
         facts["positions"] = _size(written, text, ("max_position_embeddings",))
-    if getattr(text, "num_experts_per_tok", None) is not None:
+    if getattr(text, "num_experts_per_tok", None) is not None:  # a mixture of experts
         facts["total_experts"] = _size(written, text, ("num_local_experts", "num_experts"))
     return facts
 
 
 def _first(config: Any, names: tuple[str, ...]) -> Any:
-    """Return the first of several values that a configuration states; None if it has none."""
+    """Return the first value that a configuration states under one of the names; None without
+    any.
+    """
     return next((value for name in names if (value := getattr(config, name, None))), None)
 
 
 def _size(written: str, config: Any, names: tuple[str, ...], *, needed: bool = False) -> int | None:
-    """Return the first of several sizes that a configuration states; 0 counts as unset.
+    """Return the first size that a configuration states under one of the names; None without any.
+
+    Args:
+        written: how the user named the configuration, for messages.
+        config: the configuration.
+        names: as different families name the size.
+        needed: whether the size must be there. Where it need not, 0 counts as not stated.
 
     Raises:
         InputError: a size that is not a whole number, or a required size is missing.
@@ -231,6 +256,7 @@ def _size(written: str, config: Any, names: tuple[str, ...], *, needed: bool = F
         size = getattr(config, name, None)
         if size is None or (not needed and type(size) is int and size == 0):
             continue
+        # By type, since isinstance takes True for an int.
         if type(size) is not int or not 1 <= size <= MAX_INT:
             raise _refusal(written, f"{name} is {short(size)}: must be a whole number from 1")
         return size
@@ -259,7 +285,7 @@ _NAMES = {
 }
 """Fields of `CostModel` with their names in configurations; the first that is set applies."""
 
-_OF_GATED = ("silu", "swish", "gelu_pytorch_tanh")
+_GATED_ACTIVATIONS = ("silu", "swish", "gelu_pytorch_tanh")
 """Activations of model families with gated feed-forward layers: LLaMA, Qwen, Gemma."""
 
 _DROPOUT = ("hidden_dropout_prob", "attention_probs_dropout_prob", "resid_pdrop", "attn_pdrop")

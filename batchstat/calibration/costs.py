@@ -6,16 +6,17 @@ from math import ceil
 
 @dataclass(frozen=True, kw_only=True)
 class BatchCost:
-    """The work of a batch: a whole number in a unit of its own.
+    """The work of a batch, in whole numbers of one unit: tokens, operations of a model, or
+    picoseconds of a device.
 
     Attributes:
-        per_step: of each optimizer step, on each rank.
-        per_batch: of each batch, whatever is in it.
-        per_token: of each token of its rows, padding included.
-        per_pair: of each pair of tokens that attention computes: width² per row, or length² per
-            sample where attention stays within samples.
-        per_shape: of each (rows, width) that an epoch has, once.
-        memory: what it takes in memory; None where that is not known.
+        per_step: work of each optimizer step, on each rank.
+        per_batch: work of each batch, whatever is in it.
+        per_token: work of each token of its rows, padding included.
+        per_pair: work of each pair of tokens that attention computes: width² pairs per row, or
+            length² per sample where attention stays within samples.
+        per_shape: work of each (rows, width) that an epoch has, once, such as its compilation.
+        memory: what a batch takes in memory; None where that is not known.
     """
 
     per_step: int = 0
@@ -27,7 +28,7 @@ class BatchCost:
 
 
 TOTAL_TOKENS = BatchCost()
-"""The work where neither a model nor a device is known."""
+"""The work where neither a model nor a device is known: 1 for each token."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -36,9 +37,9 @@ class BatchMemory:
 
     Attributes:
         fixed: weights, gradients, optimizer state and buffers.
-        per_token: of each token of its rows, padding included.
-        per_pair: of each pair of tokens, for attention that stores its scores.
-        least: what a step takes whatever the batch is, as the optimizer's own buffers; at least
+        per_token: bytes of each token of its rows, padding included.
+        per_pair: bytes of each pair of tokens, for attention that stores its scores.
+        least: the peak of a step whatever the batch is, as in the optimizer's update; at least
             `fixed`.
     """
 
@@ -48,5 +49,5 @@ class BatchMemory:
     least: int
 
     def peak(self, varying: float) -> int:
-        """Return the bytes at the peak, given what tokens and pairs take together."""
+        """Return the bytes at the peak, given the bytes of all tokens and pairs together."""
         return max(self.least, self.fixed + ceil(varying))

@@ -1,4 +1,6 @@
-"""The fits of a calibration: least squares with coefficients that are not negative."""
+"""The fits of a calibration: least squares with coefficients of at least 0, since no token takes a
+negative time.
+"""
 
 from collections.abc import Sequence
 from itertools import combinations
@@ -21,15 +23,20 @@ def non_negative_least_squares(columns: Floats, values: Floats) -> Floats:
 
     Args:
         columns: (n_values, n_columns) at most some ten columns.
-        values: (n_values,) what they should sum to.
+        values: (n_values,) what each row of the columns, times the coefficients, should sum to.
+
+    Returns:
+        (n_columns,) the coefficients.
     """
     n = columns.shape[1]
     coefficients, least = np.zeros(n), float(np.linalg.norm(values))
     for size in range(1, n + 1):
         for subset in combinations(range(n), size):
             columns_of_subset = columns[:, subset]
+            # Columns of pairs are millions of times those of a constant: scaled to length 1, they
+            # are solved with the same precision.
             scale = np.linalg.norm(columns_of_subset, axis=0)
-            if not scale.all():
+            if not scale.all():  # a column of zeros has no coefficient
                 continue
             solved = np.linalg.lstsq(columns_of_subset / scale, values, rcond=None)[0] / scale
             error = float(np.linalg.norm(columns_of_subset @ solved - values))
@@ -42,22 +49,24 @@ def non_negative_least_squares(columns: Floats, values: Floats) -> Floats:
 def fit_calibration(
     points: Sequence[Point], setup: Setup, fixed: int | None, gradients: int | None = None
 ) -> tuple[TimeFit, MemoryFit | None]:
-    """Return the fits of seconds and bytes, by non-negative least squares.
+    """Fit the seconds and the bytes of a batch to its tokens and pairs of tokens.
 
-    Seconds are weighted by what was measured, so that each point's relative error counts; bytes are
-    not, since what has to fit are the largest.
+    Seconds are divided by the measured ones, so that relative errors count, of small batches too;
+    bytes are not, since the largest batches decide what fits.
 
     Args:
-        points: at least one.
-        setup: whether shapes are compiled.
-        fixed: bytes that weights and optimizer state take before a step; None where not known.
-        gradients: bytes of gradients; None where not known.
+        points: the measured batches, at least one.
+        setup: says whether shapes are compiled.
+        fixed: bytes of weights and optimizer state before a step; None where they are not known,
+            and no memory is fitted.
+        gradients: bytes of gradients; None where they are not known.
     """
     shapes = [point.shape for point in points]
     columns = np.array([[1.0, shape.tokens, shape.pairs] for shape in shapes])
     seconds = np.array([point.seconds for point in points])
     fitted = non_negative_least_squares(columns / seconds[:, None], np.ones(len(points)))
     residual, worst = _residual(columns @ fitted, seconds, int(np.count_nonzero(fitted)))
+    # The first run of a shape compiles it; what it takes longer than later ones is the compilation.
     firsts = [point.first_seconds - point.seconds for point in points]
     time = TimeFit(
         per_step=float(np.median([point.update_seconds for point in points])),
@@ -74,6 +83,14 @@ def fit_calibration(
 def _fit_memory(
     points: Sequence[Point], columns: Floats, fixed: int, gradients: int | None
 ) -> MemoryFit:
+    """Fit the bytes at the peak of a batch, beyond `fixed`, to its tokens and pairs of tokens.
+
+    Args:
+        points: the measured batches.
+        columns: (n_points, 3) of each, 1, its tokens and its pairs.
+        fixed: bytes of weights and optimizer state before a step.
+        gradients: bytes of gradients; None where they are not known.
+    """
     peaks = np.array([point.peak or 0 for point in points], dtype=np.float64)
     fitted = non_negative_least_squares(columns, np.maximum(peaks - fixed, 0.0))
     residual, worst = _residual(fixed + columns @ fitted, peaks, int(np.count_nonzero(fitted)))
@@ -89,6 +106,10 @@ def _fit_memory(
 
 
 def _residual(fitted: Floats, measured: Floats, coefficients: int) -> tuple[float, float]:
-    off = np.abs(fitted - measured) / measured
+    """Return the root mean square of the relative errors of a fit, and the largest of them.
+
+    The mean is over the degrees of freedom: points less the coefficients that were fitted.
+    """
+    errors = np.abs(fitted - measured) / measured
     freedom = max(1, len(measured) - coefficients)
-    return float(np.sqrt((off**2).sum() / freedom)), float(off.max())
+    return float(np.sqrt((errors**2).sum() / freedom)), float(errors.max())

@@ -11,20 +11,20 @@ from batchstat.calibration.calibration import Hardware, Point
 from batchstat.calibration.shapes import Shape, design
 from batchstat.errors import InputError, counted
 
-ROUNDS = 3
-"""All shapes are timed in turn, so often, so that what else the machine does meets all of them."""
+TIMING_ROUNDS = 3
+"""Rounds in which all shapes are timed in turn: other work of the machine then slows all alike."""
 
 _LEAST_SECONDS, _MOST_REPEATS = 0.2, 10
-"""A shape is repeated in a round until either is reached."""
+"""In a round, a shape runs until it took so long, or ran so often."""
 
 _WITHOUT_LIMIT = 16_384
-"""Total tokens of the largest batch where memory does not say it."""
+"""Total tokens of the largest batch on a device without a known memory, such as a CPU."""
 
 _LEAST_POINTS = 4
-"""One more than the coefficients of a batch's time."""
+"""Shapes that must run: the fit of a batch's time has 3 coefficients, and needs one more."""
 
 _EXACT = 16
-"""The largest batch is found to a sixteenth of its tokens."""
+"""The search for the largest batch ends within a sixteenth of its tokens."""
 
 
 class BatchTooLargeError(Exception):
@@ -53,7 +53,7 @@ class Timing(NamedTuple):
 
 
 class Device(Protocol):
-    """What runs training steps."""
+    """A device that runs training steps on batches of any shape."""
 
     @property
     def hardware(self) -> Hardware:
@@ -61,17 +61,17 @@ class Device(Protocol):
 
     @property
     def fixed(self) -> int | None:
-        """Bytes of weights and optimizer state, known after a step; None where they are not."""
+        """Bytes of weights and optimizer state; None before the first step, or if not known."""
 
     @property
     def gradients(self) -> int | None:
-        """Bytes of gradients, known after a step; None where they are not."""
+        """Bytes of gradients; None before the first step, or if not known."""
 
     def warm_up(self, shape: Shape) -> WarmUp:
-        """Run a step for the first time. Raises BatchTooLargeError."""
+        """Run a step on a batch of a shape for the first time. Raises BatchTooLargeError."""
 
     def run(self, shape: Shape) -> Timing:
-        """Run a step that ran before. Raises BatchTooLargeError."""
+        """Run and time a step on a batch whose shape ran before. Raises BatchTooLargeError."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -79,11 +79,11 @@ class Measured:
     """What was measured.
 
     Attributes:
-        points: the batches.
-        fits: the most bytes at the peak of a batch that ran; None where nothing ran out of memory,
+        points: the batches that ran, one of each shape.
+        fits: the highest peak of a batch that ran, in bytes; None where nothing ran out of memory,
             so that the limit is not known.
-        too_large: how many batches are missing among them, since they ran out of memory.
-        is_complete: whether nothing interrupted it.
+        too_large: number of shapes that are missing, since they ran out of memory.
+        is_complete: whether nothing interrupted the measurement.
     """
 
     points: tuple[Point, ...]
@@ -93,13 +93,13 @@ class Measured:
 
 
 class MeasuringProgress(NamedTuple):
-    """What is being done.
+    """What the measurement does now.
 
     Attributes:
-        stage: in a few words.
-        shape: the batch.
-        done: batches of the stage that are done.
-        of: all of them; 0 where that is not known.
+        stage: what it does, in a few words.
+        shape: the shape that runs next.
+        done: number of shapes of the stage that are done.
+        of: number of all shapes of the stage; 0 where that is not known.
     """
 
     stage: str
@@ -112,14 +112,21 @@ OnProgress = Callable[[MeasuringProgress], object]
 
 
 @dataclass
-class _Runs:
-    """The runs of one shape, and whether it ran out of memory after the first."""
+class _ShapeRuns:
+    """The runs of one shape.
+
+    Attributes:
+        first: the first one, which may compile.
+        timings: those after it.
+        ran_out_later: whether one of these ran out of memory, so that the shape does not count.
+    """
 
     first: WarmUp
     timings: list[Timing]
-    is_lost: bool = False
+    ran_out_later: bool = False
 
     def point(self, shape: Shape) -> Point:
+        """Return the shape with its median times and its peaks, as a point of a calibration."""
         seconds = median(each.seconds for each in self.timings)
         if seconds <= 0:  # a coarse clock, or one that was set back
             raise InputError(
@@ -161,37 +168,44 @@ def measure_device(
         KeyboardInterrupt: too few batches were measured.
     """
     search = _Search(device, on_progress)
-    runs: dict[Shape, _Runs] = {}
+    runs: dict[Shape, _ShapeRuns] = {}  # of the shapes whose first run fitted
     too_large, is_complete = 0, False
     try:
         most_tokens = search.most_tokens(widest, tokens_per_batch)
         shapes = design(most_tokens, min(widest, most_tokens), packed=packed)
         for i, shape in enumerate(shapes):
             on_progress(MeasuringProgress("warming up", shape, i, len(shapes)))
-            # What was found to fit may not fit again, as memory is in pieces by then.
+            # A batch that fitted in the search may not fit again, as free memory is in pieces by
+            # then: it is left out.
             with search.surviving():
-                runs[shape] = _Runs(search.first_run(shape), [device.run(shape)])
+                runs[shape] = _ShapeRuns(search.first_run(shape), [device.run(shape)])
             too_large += shape not in runs
-        _time(device, runs, search, on_progress)
+        _time_in_rounds(device, runs, search, on_progress)
         is_complete = True
     except KeyboardInterrupt:
         if len(runs) < _LEAST_POINTS:
             raise
-    kept = {shape: each for shape, each in runs.items() if not each.is_lost}
-    if len(kept) < _LEAST_POINTS:
-        raise _too_few(device, len(kept), search.too_large)
-    lost = len(runs) - len(kept)
-    ran = [each.first.peak for each in kept.values() if each.first.peak is not None]
-    peaks = ran if lost else search.peaks
+    # The shapes that never ran out of memory, also where an interrupt ended the measurement.
+    survivors = {shape: each for shape, each in runs.items() if not each.ran_out_later}
+    if len(survivors) < _LEAST_POINTS:
+        raise _too_few(device, len(survivors), search.too_large)
+    lost_shapes = len(runs) - len(survivors)
+    last_peaks = [each.first.peak for each in survivors.values() if each.first.peak is not None]
+    # Where a shape ran out after it had fitted, only peaks of those that ran to the end are sure to
+    # fit. `fits` is known only where a batch ran out of memory.
+    peaks = last_peaks if lost_shapes else search.peaks
     return Measured(
-        points=tuple(each.point(shape) for shape, each in kept.items()),
+        points=tuple(each.point(shape) for shape, each in survivors.items()),
         fits=max(peaks) if search.too_large and peaks else None,
-        too_large=too_large + lost,
+        too_large=too_large + lost_shapes,
         is_complete=is_complete,
     )
 
 
 def _too_few(device: Device, count: int, too_large: int) -> InputError:
+    """Return the error where only `count` shapes ran, and batches ran out of memory `too_large`
+    times.
+    """
     name, ran = device.hardware.name, counted(count, "batch", "batches")
     if too_large:
         return InputError(
@@ -205,30 +219,33 @@ def _too_few(device: Device, count: int, too_large: int) -> InputError:
     )
 
 
-def _time(
-    device: Device, runs: dict[Shape, _Runs], search: "_Search", on_progress: OnProgress
+def _time_in_rounds(
+    device: Device, runs: dict[Shape, _ShapeRuns], search: "_Search", on_progress: OnProgress
 ) -> None:
-    """Time all shapes in turn."""
-    for number in range(ROUNDS):
-        stage = f"timing round {number + 1} of {ROUNDS}"
-        for i, (shape, own) in enumerate(runs.items()):
+    """Time all shapes in turn, in several rounds: add timings to their runs, and mark a shape that
+    runs out of memory.
+    """
+    for number in range(TIMING_ROUNDS):
+        stage = f"timing round {number + 1} of {TIMING_ROUNDS}"
+        for i, (shape, shape_runs) in enumerate(runs.items()):
             on_progress(MeasuringProgress(stage, shape, i, len(runs)))
-            before = search.too_large
+            too_large_before = search.too_large
             with search.surviving():
                 began = time.perf_counter()
                 for _ in range(_MOST_REPEATS):
-                    own.timings.append(device.run(shape))
+                    shape_runs.timings.append(device.run(shape))
                     if time.perf_counter() - began >= _LEAST_SECONDS:
                         break
-            own.is_lost |= search.too_large > before  # what fitted before may not fit again
+            # It fitted before, but free memory may be in pieces by now.
+            shape_runs.ran_out_later |= search.too_large > too_large_before
 
 
 class _Search:
-    """First runs of batches, and the search for the largest that fits.
+    """The first runs of batches, and the search for the largest batch that fits.
 
     Attributes:
-        peaks: bytes at the peak of those that ran, where they are known.
-        too_large: how often one ran out of memory.
+        peaks: bytes at the peak of each batch that ran, where they are known.
+        too_large: how often a batch ran out of memory.
     """
 
     def __init__(self, device: Device, on_progress: OnProgress) -> None:
@@ -238,7 +255,7 @@ class _Search:
 
     @contextmanager
     def surviving(self) -> Iterator[None]:
-        """Count a batch that runs out of memory, and go on."""
+        """Go on after the block where a batch in it runs out of memory, and count that."""
         try:
             yield
         except BatchTooLargeError:
@@ -252,21 +269,29 @@ class _Search:
         return first
 
     def most_tokens(self, widest: int, wanted: int | None) -> int:
-        """Return the most total tokens of a batch that fits: of rows of the widest, then of rows as
-        narrow as the search is exact, since one of the widest may be much of the memory.
+        """Return the total tokens of the largest batch that fits, at most `wanted`.
+
+        Batches of rows of `widest` tokens are doubled until one does not fit, and bisected. One
+        such row may be much of the memory, so that the search goes on, between what fits and what
+        does not, with rows of a sixteenth of that width.
+
+        Args:
+            widest: tokens of the widest row.
+            wanted: the most total tokens that the user asked for; None for as many as fit.
 
         Raises:
             InputError: a single row does not fit.
         """
         widest = min(widest, wanted or widest)
-        # Whatever fits, the first step makes the optimizer's state, which later peaks have.
+        # It also makes the optimizer's state, which is a part of all later peaks.
         if not self._fits(1, widest):
             raise self._nothing_fits(widest)
-        if self._device.hardware.memory is None:
+        if self._device.hardware.memory is None:  # as of a CPU
             return wanted or _WITHOUT_LIMIT
+        # `low` rows of the widest fit, `high` rows do not.
         low, high = self._doubled(widest, None if wanted is None else wanted // widest)
         narrow = max(1, widest // _EXACT)
-        if high is None:
+        if high is None:  # all rows that were asked for fit; some tokens may remain
             assert wanted is not None
             if wanted == low * widest or self._fits(wanted // narrow, narrow):
                 return wanted
@@ -277,6 +302,7 @@ class _Search:
         return max(low * widest, rows * narrow)
 
     def _nothing_fits(self, widest: int) -> InputError:
+        """Return the error for a widest row that does not fit: not even a token may fit."""
         name = self._device.hardware.name
         if widest == 1 or not self._fits(1, 1):
             return InputError(
@@ -289,27 +315,33 @@ class _Search:
         )
 
     def _fits(self, rows: int, width: int) -> bool:
+        """Run a batch of this shape for the first time; return whether memory was enough."""
         shape = Shape(rows, width)
         self._on_progress(MeasuringProgress("finding the largest batch", shape, 0, 0))
-        before = self.too_large
+        too_large_before = self.too_large
         with self.surviving():
             self.first_run(shape)
-        return self.too_large == before
+        return self.too_large == too_large_before
 
-    def _doubled(self, width: int, most: int | None) -> tuple[int, int | None]:
-        """Return a number of rows that fits, and one up to twice as large that does not; None where
-        `most` fits. One row does.
+    def _doubled(self, width: int, most_rows: int | None) -> tuple[int, int | None]:
+        """Double the rows of a batch, from one row that fits, until they do not fit.
+
+        Returns:
+            The last number of rows that fitted, and the next, which did not; for that None where
+            `most_rows` fitted, beyond which nothing is tried.
         """
         low = 1
-        while low != most:
-            tried = 2 * low if most is None else min(2 * low, most)
-            if not self._fits(tried, width):
-                return low, tried
-            low = tried
+        while low != most_rows:
+            next_rows = 2 * low if most_rows is None else min(2 * low, most_rows)
+            if not self._fits(next_rows, width):
+                return low, next_rows
+            low = next_rows
         return low, None
 
     def _bisected(self, low: int, high: int, width: int) -> tuple[int, int]:
-        """Return the same, as close as the search is exact; `low` fits and `high` does not."""
+        """Bring `low` rows, which fit, and `high` rows, which do not, to within a sixteenth of each
+        other by halving the distance.
+        """
         while high - low > max(1, low // _EXACT):
             middle = (low + high) // 2
             if self._fits(middle, width):

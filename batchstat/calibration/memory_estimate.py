@@ -63,7 +63,7 @@ def estimate_memory(
     )
     if memory is not None:
         whole_number("memory", memory, max_value=2**63 - 1)
-    shape = _modelled(model)
+    shape = _shape_of_model(model)
     _check_complete(setup, shape)
     setup = replace(setup, shape=shape)
     return Calibration(
@@ -85,19 +85,26 @@ STATE = {"adamw": 2, "sgd": 0}
 
 _KEPT = {"gelu_new": 5, "gelu_python_tanh": 5, "gelu_accurate": 5, "gelu_python": 4, "gelu_10": 3}
 _KEPT |= {"quick_gelu": 3, "gelu_fast": 8, "relu": 1, "tanh": 1, "sigmoid": 1, "linear": 1}
-"""Tensors that the backward pass of an activation needs, its output included, where these are not
-two: input and output. Activations composed of several operations keep what lies between, too.
+"""Number of tensors that the backward pass of an activation needs, its output included; 2, input
+and output, for those not named. Activations made of several operations keep what lies between, too.
 """
 
 
 def memory_of(setup: Setup) -> MemoryFit:
-    """Return the bytes that training takes at the peak, by the shape in a setup."""
+    """Return the bytes that training takes at the peak, by the model's shape in the setup.
+
+    The peak is at the loss, or in the backward pass of the last layer, whichever takes more: until
+    then the forward pass has kept what the backward pass of every layer needs.
+    """
     assert setup.shape is not None
     shape, layer = setup.shape, Layer(setup.shape, setup)
     weight = 4 if setup.mixed_precision else BYTES[setup.dtype]
+    # Under mixed precision, autocast keeps a copy of each weight in `dtype`.
     copies = BYTES[setup.dtype] if setup.mixed_precision else 0
+    # A weight, its gradient, and what the optimizer keeps of it.
     fixed = shape.parameters * (weight * (2 + STATE[setup.optimizer]) + copies)
-    if setup.gradient_checkpointing:
+    # Bytes per token: kept of all layers, and of the one layer whose backward pass runs.
+    if setup.gradient_checkpointing:  # only the inputs of layers are kept; one is computed again
         kept, computed = shape.layers * layer.input, layer.per_token + layer.gradients
         layers = 1
     else:
@@ -109,6 +116,7 @@ def memory_of(setup: Setup) -> MemoryFit:
     loss = 3 * (4 if in_float32 else BYTES[setup.dtype]) * (shape.vocabulary or 0)
     return MemoryFit(
         fixed=fixed,
+        # `layer.norm` is the last norm, after all layers.
         per_token=kept + layer.norm + max(loss, computed),
         per_pair=(layers + 1) * layer.per_pair + layer.mask,  # and the gradients of one layer
         least=fixed,
@@ -132,30 +140,31 @@ class Layer:
 
     @property
     def _number(self) -> int:
-        """Bytes of a number that matrices take and give."""
+        """Bytes of a number in the inputs and outputs of matrices."""
         return BYTES[self.setup.dtype]
 
     @property
     def _residual(self) -> int:
-        """Bytes of a number between layers, which has the weights' dtype."""
+        """Bytes of a number between layers, in the residual stream: it has the weights' dtype."""
         return 4 if self.setup.mixed_precision else self._number
 
     @property
     def input(self) -> int:
-        """Bytes per token of what comes into it."""
+        """Bytes per token of the input of the layer."""
         return self._residual * self.shape.hidden
 
     @property
     def norm(self) -> int:
-        """Bytes per token of a norm: its input, and its output, which is a matrix's input. RMSNorm,
-        which models with gated layers have, computes in float32 and keeps what it scales, too.
-        """
+        """Bytes per token that a norm keeps: its input, and its output, the input of a matrix."""
+        # Models with gated layers have RMSNorm, which computes in float32 and keeps the scaled
+        # input, too.
         scaled = 4 if self.shape.gated else 0
         return self.shape.hidden * (self._number + self._residual + scaled)
 
     @property
     def per_token(self) -> int:
-        """Bytes per token: norms, attention and feed-forward layers."""
+        """Bytes per token that the layer keeps: in norms, attention and feed-forward layers."""
+        # The masks of two dropouts.
         dropped = 2 * self.shape.hidden if self.shape.dropout else 0  # a byte for each number
         norms = self.shape.norms * self.norm
         if self.setup.mixed_precision:
@@ -165,45 +174,45 @@ class Layer:
 
     @property
     def gradients(self) -> int:
-        """Bytes per token of the most gradients that its backward pass holds at once: those of its
-        output and of two tensors of the feed-forward layer, of which one takes the place of what a
-        gated one kept.
+        """Bytes per token of the most gradients that the backward pass of the layer holds at once:
+        those of its output, and of two tensors of the feed-forward layer.
         """
+        # Where it is gated, a kept tensor is freed for one of the two, which then adds nothing.
         width = self.shape.feed_forward_width * self.shape.experts
         return self.input + self._number * width * (1 if self.shape.gated else 2)
 
     @property
     def _attention(self) -> int:
-        """Bytes of queries, keys, values and their result. Only flash attention takes the heads of
-        keys and values as few as they are; others repeat them for all queries.
-        """
+        """Bytes per token of queries, keys, values and the result of attention."""
+        # Other attention than flash repeats the heads of keys and values for all heads of queries.
         width, kv = self.shape.attention_width, self.shape.kv_width
         is_flash = self.setup.attention.startswith("flash")
+        # Queries and the result, then keys and values.
         kept = self._number * (2 * width + 2 * (kv if is_flash else width))
+        # Norms of the heads of queries and keys keep these in float32 and in `dtype`.
         norms = (4 + self._number) * (width + kv) if self.shape.head_norms else 0
         return kept + norms
 
     @property
     def _feed_forward(self) -> int:
-        """Bytes of what an activation keeps; where layers are gated, of the gate's factor and of
-        the product, too; where there are experts, of each one's own input and output, too.
-        """
+        """Bytes per token that the feed-forward layer keeps, of all experts of a token."""
+        # What the activation keeps; where the layer is gated, also what it is multiplied by, and
+        # the product.
         width = self.shape.feed_forward_width
         kept = (_KEPT.get(self.shape.activation, 2) + (2 if self.shape.gated else 0)) * width
-        if self.shape.total_experts is not None:
+        if self.shape.total_experts is not None:  # each expert has an input and output of its own
             kept += 2 * self.shape.hidden
         return self._number * kept * self.shape.experts
 
     @property
     def per_pair(self) -> int:
-        """Bytes per pair of tokens. Eager attention keeps each head's probabilities: in float32
-        under mixed precision and in models with RMSNorm, and then in `dtype`, too. sdpa keeps its
-        mask as numbers.
-        """
-        if self.setup.attention == "sdpa":
+        """Bytes per pair of tokens that the layer keeps."""
+        if self.setup.attention == "sdpa":  # keeps its mask as numbers
             return self._number
-        if self.setup.attention != "eager":
+        if self.setup.attention != "eager":  # flash attention stores no scores
             return 0
+        # Eager attention keeps the probabilities of each head: in `dtype`, and under mixed
+        # precision and in models with RMSNorm in float32, too. Dropout keeps a mask and its result.
         number = self._number
         in_float32 = number < 4 and (self.setup.mixed_precision or self.shape.gated)
         dropped = 1 + number if self.shape.dropout else 0
@@ -211,18 +220,19 @@ class Layer:
 
     @property
     def mask(self) -> int:
-        """Bytes per pair of tokens of the mask that all layers share."""
+        """Bytes per pair of tokens of the mask that all layers share: booleans or numbers."""
         return {"sdpa": 1, "eager": self._residual}.get(self.setup.attention, 0)
 
 
-def _modelled(model: CostModel | str) -> CostModel:
-    """Return the shape of a model.
+def _shape_of_model(model: CostModel | str) -> CostModel:
+    """Return the shape of a model, given as such or as `load_model` takes it.
 
     Raises:
         InputError: its configuration is of a type whose modules are not known here.
     """
     if not isinstance(model, str):
         return model
+    # Neither a built-in name nor hidden=768: a configuration.
     if known_shape(model) is None and "=" not in model:
         config = model_configuration(model)
         if config.model_type not in FAMILIES:
@@ -237,13 +247,13 @@ def _modelled(model: CostModel | str) -> CostModel:
 
 
 def _check_complete(setup: Setup, shape: CostModel) -> None:
-    """Raise InputError if a shape lacks what the formula needs, or is a mixture of experts under
-    mixed precision, whose modules keep more than is known here.
+    """Raise InputError if the memory of a shape cannot be estimated: it lacks a size, or is a
+    mixture of experts under mixed precision, whose modules keep more than is known here.
     """
     written = setup.model
     if shape.vocabulary is None:
         raise _lacking(written, "vocabulary", "50257", "embeddings and loss")
-    if setup.attention == "eager" and shape.heads == 1:
+    if setup.attention == "eager" and shape.heads == 1:  # 1 is the default: nobody stated it
         raise _lacking(written, "heads", "12", "the scores of eager attention")
     if shape.experts > 1 and shape.total_experts is None:
         raise _lacking(written, "total_experts", "8", "the weights of all experts")
@@ -255,6 +265,14 @@ def _check_complete(setup: Setup, shape: CostModel) -> None:
 
 
 def _lacking(written: str, key: str, example: str, purpose: str) -> InputError:
+    """Return the error for a shape without a size that the estimate needs.
+
+    Args:
+        written: how the user named the model.
+        key: the name of the size.
+        example: a value of it.
+        purpose: what its memory is taken by.
+    """
     return InputError(
         f"{short(written)} has no {key}, by which the memory of {purpose} is estimated: add "
         f"{key}={example}, or measure it with batchstat calibrate"

@@ -25,13 +25,14 @@ OPTIMIZERS = {
 }
 
 OF_MODELS = ("dtype", "mixed_precision", "attention", "optimizer", "gradient_checkpointing")
-"""What a function or a recorded command decides by itself."""
+"""Options that a function, or a recorded command, decides by itself: they do not apply to it."""
 
 _FUNCTION = re.compile(r"[A-Za-z_][\w.]*:[A-Za-z_]\w*")
+"""`package.module:function`."""
 
 
 def _option(default: Any, help: str, metavar: str | None = None, **more: Any) -> Any:
-    """Return a field of `Setup` that people can set, all of which help lists together."""
+    """Return a field of `Setup` that is an option of the command line, in its group "Model"."""
     return option(default, help, "Model", metavar, is_common=True, **more)
 
 
@@ -100,5 +101,5 @@ class Setup:
 
     @property
     def is_described(self) -> bool:
-        """Whether it says how the model is trained."""
+        """Whether `dtype`, `optimizer` and the like say how the model is trained."""
         return not (self.is_recorded or self.is_function)

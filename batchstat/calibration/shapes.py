@@ -3,8 +3,11 @@
 from dataclasses import dataclass
 
 _NARROWEST = 16
+"""Tokens of the narrowest row, where the widest is at least four times as wide."""
 _WIDTHS = 5
+"""Widths that are measured."""
 _PER_WIDTH = 3
+"""Batches of each width."""
 _SHARE = 4
 """Each batch of a width has this many times fewer tokens than the one before."""
 
@@ -40,7 +43,7 @@ class Shape:
         return self.rows * sum(length**2 for length in self.lengths)
 
     def __str__(self) -> str:
-        """Return rows x width."""
+        """Return "rows x width", with the samples per row where there are several."""
         packed = f" of {self.samples_per_row} samples each" if self.samples_per_row > 1 else ""
         return f"{self.rows:,} x {self.width:,}{packed}"
 
@@ -48,8 +51,10 @@ class Shape:
 def design(most_tokens: int, widest: int, *, packed: bool = False) -> list[Shape]:
     """Return the shapes to measure, those of the most tokens first.
 
-    Widths fall from the widest in equal ratios, and tokens from the most by quarters, so that what
-    a batch, a token and a pair of tokens cost can be told apart.
+    There are 5 widths, each the same share of the next wider one, and 3 sizes of batches of each,
+    each a quarter of the next larger one. So the costs of a batch, of a token and of a pair of
+    tokens can be told apart: widths of 16 to 1,024 and 16,384 tokens give 16 x 1,024, 4 x 1,024,
+    1 x 1,024, 45 x 362 and so on.
 
     Args:
         most_tokens: total tokens of the largest batch.
@@ -58,11 +63,13 @@ def design(most_tokens: int, widest: int, *, packed: bool = False) -> list[Shape
     """
     narrowest = max(1, min(_NARROWEST, widest // _SHARE))
     ratio = (widest / narrowest) ** (1 / (_WIDTHS - 1))
+    # A set, since small sizes may give one shape twice.
     shapes = {
         Shape(max(1, tokens // width), width)
         for width in (round(widest / ratio**i) for i in range(_WIDTHS))
         for tokens in (most_tokens // _SHARE**i for i in range(_PER_WIDTH))
     }
+    # One row, full of samples as long as the widest row, or a quarter of that.
     if packed:
         shapes |= {
             Shape(1, width, width // length)

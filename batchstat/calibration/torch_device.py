@@ -18,17 +18,23 @@ from batchstat.errors import InputError
 
 Batch = Mapping[str, torch.Tensor]
 
-_FIRST_ID = 1
-"""The padding of most vocabularies, 0, may be treated in another way."""
+_LEAST_ID = 1
+"""The least token id of a batch: a model may treat id 0, the padding of most vocabularies, in
+another way.
+"""
 
 
 class Steps(ABC):
-    """What trains a model; without methods of its own, by a single call that does a whole step."""
+    """The training steps of a model.
+
+    A step that is one call, as a user's function is, overrides `forward_backward` alone: the others
+    then do and know nothing.
+    """
 
     vocabulary: int
     """Token ids are below it."""
     positions: int | None = None
-    """Tokens that it has embeddings of positions for; None where it has none."""
+    """Positions that the model has embeddings for; None where it has none."""
 
     @abstractmethod
     def forward_backward(self, batch: Batch) -> None:
@@ -48,23 +54,25 @@ class Steps(ABC):
         return None
 
     def drop_gradients(self) -> None:  # noqa: B027
-        """Drop what a step left that failed halfway."""
+        """Drop the gradients that a step left which ran out of memory."""
 
 
 class TorchDevice:
     """A device that runs the steps of a model."""
 
     def __init__(self, device: torch.device, steps: Steps) -> None:
-        """Take the device, and what trains the model that is on it."""
+        """Take a device, and the steps of a model that is on it."""
         self._device, self._steps = device, steps
         self._random = torch.Generator().manual_seed(0)
+        # Known after a step: bytes of weights and optimizer state, and of gradients.
         self.fixed: int | None = None
         self.gradients: int | None = None
+        # Whether the step before ran out of memory.
         self._ran_out = False
 
     @property
     def hardware(self) -> Hardware:
-        """What it is: its name, its memory and the versions that it runs."""
+        """The device, its memory, and the versions of torch, transformers and Python."""
         import transformers
 
         device, memory = self._device, None
@@ -72,9 +80,10 @@ class TorchDevice:
         if device.type != "cpu":
             module = getattr(torch, device.type)
             name = f"{platform.processor()} {device.type}"
-            if hasattr(module, "get_device_name"):  # torch.mps has none
+            # torch.mps, of Apple's GPU, has no such function.
+            if hasattr(module, "get_device_name"):
                 name = str(module.get_device_name(device))
-        if _keeps_account(device):
+        if _keeps_account(device):  # (free bytes, all bytes)
             memory = torch.accelerator.get_memory_info(device)[1]
         versions = {
             "torch": torch.__version__,
@@ -84,7 +93,12 @@ class TorchDevice:
         return Hardware(device=device.type, name=name, memory=memory, versions=versions)
 
     def warm_up(self, shape: Shape) -> WarmUp:
-        """Run a step for the first time. Raises BatchTooLargeError."""
+        """Run a step on a shape for the first time, and note the peaks of its memory.
+
+        Raises:
+            BatchTooLargeError: it runs out of memory.
+            InputError: it fails for another reason.
+        """
         with self._running(shape), _peaks(self._device, self._steps) as peaks:
             batch = self._batch(shape)
             began = time.perf_counter()
@@ -100,10 +114,15 @@ class TorchDevice:
         return WarmUp(seconds, peak, update_peak)
 
     def run(self, shape: Shape) -> Timing:
-        """Run a step that ran before. Raises BatchTooLargeError."""
+        """Run and time a step on a shape that ran before, without watching its memory.
+
+        Raises:
+            BatchTooLargeError: it runs out of memory.
+            InputError: it fails for another reason.
+        """
         with self._running(shape):
             batch = self._batch(shape)
-            self._wait()
+            self._wait()  # until the batch is on the device
             began = time.perf_counter()
             self._steps.forward_backward(batch)
             self._wait()
@@ -114,11 +133,11 @@ class TorchDevice:
 
     @contextmanager
     def _running(self, shape: Shape) -> Iterator[None]:
-        """Raise BatchTooLargeError where a step runs out of memory; InputError where it fails
-        otherwise.
+        """Turn errors of a step inside into BatchTooLargeError, where it runs out of memory, or
+        InputError.
         """
-        # What a step held that ran out of memory is freed only before the next one: until its error
-        # is handled, the traceback holds its tensors.
+        # The tensors of a step that ran out of memory are freed only here, before the next one:
+        # until its error is handled, the traceback holds them.
         if self._ran_out:
             self._ran_out = False
             self._steps.drop_gradients()
@@ -139,34 +158,38 @@ class TorchDevice:
             raise BatchTooLargeError
 
     def _wait(self) -> None:
+        """Wait until the device has done all that it was handed; a CPU has done it already."""
         if self._device.type != "cpu":
             torch.accelerator.synchronize(self._device)
 
     def _batch(self, shape: Shape) -> Batch:
-        """Return random ids; the last row of several is padded, as in training, so that attention
-        has the mask that it has there.
+        """Return a batch of a shape, with random token ids, on the device.
+
+        Packed rows have positions that begin again at each sample, and no mask. Of several other
+        rows the last is half padding: without any, attention would skip the mask that it has in
+        training.
         """
         size = (shape.rows, shape.width)
-        ids = torch.randint(_FIRST_ID, self._steps.vocabulary, size, generator=self._random)
+        ids = torch.randint(_LEAST_ID, self._steps.vocabulary, size, generator=self._random)
         batch = {"input_ids": ids, "labels": ids.clone()}
         if shape.samples_per_row > 1:
-            places = torch.cat([torch.arange(length) for length in shape.lengths])
-            batch["position_ids"] = places.expand(size).contiguous()
+            positions = torch.cat([torch.arange(length) for length in shape.lengths])
+            batch["position_ids"] = positions.expand(size).contiguous()
         else:
             mask = torch.ones_like(ids)
             if shape.rows > 1:
                 mask[-1, (shape.width + 1) // 2 :] = 0
             batch["attention_mask"] = mask
-            batch["labels"][mask == 0] = -100
+            batch["labels"][mask == 0] = -100  # no loss
         return {name: tensor.to(self._device) for name, tensor in batch.items()}
 
 
 class _Peaks(NamedTuple):
-    """What knows the memory of a device.
+    """Functions that tell the memory in use on a device; they return None where it is not known.
 
     Attributes:
         restart: returns the bytes at the peak since the last call.
-        alive: returns the bytes in use.
+        alive: returns the bytes of what is in use now.
     """
 
     restart: Callable[[], int | None]
@@ -175,7 +198,7 @@ class _Peaks(NamedTuple):
 
 @contextmanager
 def _peaks(device: torch.device, steps: Steps) -> Iterator[_Peaks]:
-    """Yield what knows the peak memory of the operations inside."""
+    """Yield functions that tell the peak memory of the operations inside the block."""
 
     def peak_of_accelerator() -> int:
         peak: int = torch.accelerator.max_memory_allocated(device)
@@ -183,14 +206,14 @@ def _peaks(device: torch.device, steps: Steps) -> Iterator[_Peaks]:
         return peak
 
     def bytes_of_tensors() -> int:
-        # Tied weights share one.
+        # One tensor of each storage: tied weights share one.
         storages = {each.untyped_storage()._cdata: each for each in steps.tensors() or ()}
         return sum(each.untyped_storage().nbytes() for each in storages.values())
 
-    if _keeps_account(device):
+    if _keeps_account(device):  # such as CUDA
         torch.accelerator.reset_peak_memory_stats(device)
         yield _Peaks(peak_of_accelerator, lambda: torch.accelerator.memory_allocated(device))
-    elif (tensors := steps.tensors()) is None:
+    elif (tensors := steps.tensors()) is None:  # of a function, or a compiled model
         yield _Peaks(lambda: None, lambda: None)
     else:
         with TensorMemory(tensors) as memory:
@@ -198,7 +221,7 @@ def _peaks(device: torch.device, steps: Steps) -> Iterator[_Peaks]:
 
 
 def _keeps_account(device: torch.device) -> bool:
-    """Whether torch knows how much memory of a device is in use."""
+    """Return whether torch knows how much memory of a device is in use."""
     if device.type == "cpu":
         return False
     try:
@@ -209,15 +232,16 @@ def _keeps_account(device: torch.device) -> bool:
 
 
 def is_out_of_memory(error: BaseException) -> bool:
-    """Whether an error says so; a CPU and Apple's GPU have none of their own."""
+    """Return whether an error says that memory ran out, by its type or its text."""
     if isinstance(error, torch.OutOfMemoryError | MemoryError):
         return True
     text = str(error)
-    return any(each in text for each in _OUT_OF_MEMORY) or ("memory" in text and "alloc" in text)
+    # On a CPU and on Apple's GPU a RuntimeError says that so much memory cannot be allocated.
+    return any(part in text for part in _OUT_OF_MEMORY) or ("memory" in text and "alloc" in text)
 
 
 _OUT_OF_MEMORY = ("out of memory", "CUBLAS_STATUS_ALLOC_FAILED", "CUDNN_STATUS_ALLOC_FAILED")
-"""What the driver, Triton and libraries say, whose errors are of no type of their own."""
+"""Parts of errors of the driver, Triton and libraries of CUDA, which have no type of their own."""
 
 
 def find_device(name: str | None) -> torch.device:
@@ -226,19 +250,19 @@ def find_device(name: str | None) -> torch.device:
     Raises:
         InputError: torch has no such device here.
     """
-    here = torch.accelerator.current_accelerator(check_available=True)
+    accelerator = torch.accelerator.current_accelerator(check_available=True)
     if name is None:
-        return here or torch.device("cpu")
-    own = name.partition(":")[0]
-    if own != "cpu" and (here is None or here.type != own):
-        known = ["cpu"] if here is None else ["cpu", here.type]
+        return accelerator or torch.device("cpu")
+    kind = name.partition(":")[0]
+    if kind != "cpu" and (accelerator is None or accelerator.type != kind):
+        known = ["cpu"] if accelerator is None else ["cpu", accelerator.type]
         raise InputError(
             f"device {name!r} is not available: torch {torch.__version__} has "
             f"{' and '.join(known)} on this machine"
         )
     try:
         device = torch.device(name)
-        torch.empty(0, device=device)
+        torch.empty(0, device=device)  # fails for a number that no device has, such as cuda:9
     except (RuntimeError, AssertionError) as error:
         reason = " ".join(str(error).split())[:200]
         raise InputError(f"device {name!r} is not available: {reason}") from None

@@ -1,4 +1,4 @@
-"""Peak memory of tensors on a device that keeps no account of it, such as a CPU."""
+"""Peak memory of tensors on a device whose memory torch does not count, such as a CPU."""
 
 from collections.abc import Iterable
 from typing import Any
@@ -10,18 +10,19 @@ from torch.utils._pytree import tree_iter
 
 
 class TensorMemory(TorchDispatchMode):  # type: ignore[misc]
-    """Counts the bytes of storages that operations make while it is active.
+    """Counts the bytes of all tensors that are alive while it is active: `with TensorMemory(...)`.
 
-    Memory that an operation takes and frees by itself is not seen.
+    torch calls it for every operation. A storage, which several tensors may share, counts once, and
+    until it is freed. Memory that an operation takes and frees by itself is not seen.
 
     Attributes:
-        peak: the most bytes alive at once.
+        peak: the most bytes alive at once since the start or the last `restart`.
     """
 
     def __init__(self, alive: Iterable[torch.Tensor]) -> None:
-        """Start with the storages of tensors that are alive already."""
+        """Start with the storages of tensors that are alive already, such as weights."""
         super().__init__()
-        self._known: set[int] = set()
+        self._known: set[int] = set()  # addresses of the storages that are counted
         self._bytes = self.peak = 0
         for tensor in alive:
             self._add(tensor)
@@ -29,19 +30,20 @@ class TensorMemory(TorchDispatchMode):  # type: ignore[misc]
     def __torch_dispatch__(
         self, func: Any, types: Any, args: tuple[Any, ...] = (), kwargs: Any = None
     ) -> Any:
-        """Run an operation, and count what it returns."""
+        """Run an operation, and count the tensors that it returns, also nested ones."""
         result = func(*args, **(kwargs or {}))
-        for each in tree_iter(result):
-            if isinstance(each, torch.Tensor):
-                self._add(each)
+        for item in tree_iter(result):
+            if isinstance(item, torch.Tensor):
+                self._add(item)
         return result
 
     def restart(self) -> int:
-        """Return the peak so far, and forget it."""
+        """Return the peak so far, and begin another with what is alive now."""
         peak, self.peak = self.peak, self._bytes
         return peak
 
     def _add(self, tensor: torch.Tensor) -> None:
+        """Count the storage of a tensor until it is freed, unless it is counted already."""
         storage = tensor.untyped_storage()
         key, size = storage._cdata, storage.nbytes()
         if key in self._known:

@@ -17,14 +17,14 @@ from batchstat.calibration.torch_device import Batch, Steps, is_out_of_memory
 from batchstat.errors import InputError, OptionError
 from batchstat.parameters import whole_number
 
-_HEADS = {
+_AUTO_CLASSES = {
     "ForCausalLM": "AutoModelForCausalLM",
     "LMHeadModel": "AutoModelForCausalLM",
     "ForMaskedLM": "AutoModelForMaskedLM",
     "ForSequenceClassification": "AutoModelForSequenceClassification",
     "ForTokenClassification": "AutoModelForTokenClassification",
 }
-"""By how the names of architectures end: what makes them."""
+"""The class of transformers that builds an architecture, by how the name of that ends."""
 
 _OPTIMIZERS: dict[str, Callable[..., torch.optim.Optimizer]] = {
     "adamw": torch.optim.AdamW,
@@ -35,16 +35,16 @@ _FUSED = ("cuda", "xpu", "mps", "cpu")
 """Devices on which trainers run the fused AdamW, which needs no copy of the weights."""
 
 _LEAST_EPSILON = 1e-4
-"""Of AdamW with weights in float16, where its default is 0 and gives no numbers."""
+"""`eps` of AdamW with weights in float16: its default, 1e-8, is 0 there, and steps divide by it."""
 
 _USUAL_VOCABULARY = 1_000
-"""Of a function that names none."""
+"""Vocabulary of a function that does not state one."""
 
 _LEAST_VOCABULARY = 2
-"""Id 0 may be padding, which no batch has."""
+"""The least vocabulary: id 0 may be padding, and is in no batch."""
 
-_SHAPES = 1_000
-"""Compiled shapes that torch keeps; it has another default."""
+_MOST_COMPILED_SHAPES = 1_000
+"""Shapes for which torch keeps a compiled model; its default is 8, fewer than are measured."""
 
 
 class ModelSteps(Steps):
@@ -61,21 +61,22 @@ class ModelSteps(Steps):
         self._model = _model(config, setup.attention, weights, device)
         self.vocabulary = config.get_text_config().vocab_size
         if setup.gradient_checkpointing:
-            # transformers renamed it in 5.23.
-            renamed = getattr(self._model, "activation_checkpointing_enable", None)
-            (renamed or self._model.gradient_checkpointing_enable)()
+            # The name since transformers 5.23, then the one before.
+            enable = getattr(self._model, "activation_checkpointing_enable", None)
+            (enable or self._model.gradient_checkpointing_enable)()
         self.positions = _positions(self._model)
         self._labels = _label_maker(type(self._model).__name__)
         self._is_compiled = setup.compile
         self._call: Callable[..., Any] = self._model
         if setup.compile:
-            torch._dynamo.config.recompile_limit = _SHAPES
-            # Else torch compiles for all sizes from the second shape on, and not for each.
+            torch._dynamo.config.recompile_limit = _MOST_COMPILED_SHAPES
+            # dynamic=False compiles for each shape; else torch compiles once for all from the
+            # second shape on.
             self._call = torch.compile(self._model, dynamic=False)
         self._autocast = nullcontext()
         if setup.mixed_precision:
             self._autocast = torch.autocast(device.type, dtype)
-        options: dict[str, Any] = {"lr": 1e-6}
+        options: dict[str, Any] = {"lr": 1e-6}  # the model is not to change much
         if setup.optimizer == "adamw":
             options["fused"] = device.type in _FUSED
             if weights is torch.float16:
@@ -98,18 +99,19 @@ class ModelSteps(Steps):
         self._optimizer.zero_grad(set_to_none=True)
 
     def tensors(self) -> Iterable[torch.Tensor] | None:
-        """Return weights, buffers and optimizer state; None for a compiled model, which does not
-        run while its operations are watched.
+        """Return weights, buffers and optimizer state; None for a compiled model.
+
+        `TensorMemory`, which asks for them, watches operations: a compiled model does not run so.
         """
         if self._is_compiled:
             return None
-        held = (value for state in self._optimizer.state.values() for value in state.values())
-        return [*self._model.parameters(), *self._model.buffers(), *filter(torch.is_tensor, held)]
+        state = (value for each in self._optimizer.state.values() for value in each.values())
+        return [*self._model.parameters(), *self._model.buffers(), *filter(torch.is_tensor, state)]
 
     def gradients(self) -> int:
         """Return the bytes of gradients between a backward pass and the update."""
-        found = (each.grad for each in self._model.parameters())
-        return sum(grad.nbytes for grad in found if grad is not None)
+        gradients = (each.grad for each in self._model.parameters())
+        return sum(grad.nbytes for grad in gradients if grad is not None)
 
 
 class FunctionSteps(Steps):
@@ -138,6 +140,7 @@ class FunctionSteps(Steps):
             sys.path.pop(0)
         if not callable(self._step):
             raise InputError(f"model {name!r} cannot be called with a batch: name a function")
+        # An attribute that the user may set on the function.
         stated = getattr(self._step, "vocabulary", _USUAL_VOCABULARY)
         try:
             self.vocabulary = whole_number("vocabulary", stated, _LEAST_VOCABULARY)
@@ -145,12 +148,17 @@ class FunctionSteps(Steps):
             raise InputError(f"model {name!r} has {error}") from None
 
     def forward_backward(self, batch: Batch) -> None:
-        """Run a whole step. What it prints goes to standard error, as progress does."""
+        """Run a whole step. Whatever it prints goes to standard error, as progress does: standard
+        output is for the result.
+
+        Raises:
+            InputError: a call of the function only makes a generator or coroutine.
+        """
         with redirect_stdout(sys.stderr):
-            made = self._step(batch)
-        if isgenerator(made) or iscoroutine(made) or isasyncgen(made):
-            if iscoroutine(made):
-                made.close()  # else Python warns that nobody awaited it
+            result = self._step(batch)
+        if isgenerator(result) or iscoroutine(result) or isasyncgen(result):
+            if iscoroutine(result):
+                result.close()  # else Python warns that it was never awaited
             raise InputError(
                 f"model {self._name!r} does nothing when it is called, since it has yield or "
                 "async: name a plain function that runs a whole step"
@@ -159,18 +167,24 @@ class FunctionSteps(Steps):
 
 @contextmanager
 def quiet_transformers() -> Iterator[None]:
-    """Keep transformers from warning about a configuration that is used as it is."""
+    """Keep transformers from warnings inside the block: the configuration is used as it is."""
     log = transformers.utils.logging
-    before = log.get_verbosity()
+    level_before = log.get_verbosity()
     log.set_verbosity(logging.ERROR)
     try:
         yield
     finally:
-        log.set_verbosity(before)
+        log.set_verbosity(level_before)
 
 
 def _model(config: Any, attention: str, dtype: torch.dtype, device: torch.device) -> Any:
-    """Return a model in training mode.
+    """Build the model of a configuration with random weights, in training mode.
+
+    Args:
+        config: the configuration of transformers.
+        attention: implementation of attention, as transformers names it.
+        dtype: of the weights.
+        device: where the weights are.
 
     Raises:
         InputError: transformers cannot build it, or it does not fit.
@@ -180,13 +194,13 @@ def _model(config: Any, attention: str, dtype: torch.dtype, device: torch.device
             f"{config.model_type} has an encoder and a decoder, which one width does not describe: "
             "pass a function that runs one step, module:function"
         )
-    named = _auto_class(config)
-    if named == "AutoModelForSequenceClassification" and config.pad_token_id is None:
+    class_name = _auto_class(config)
+    if class_name == "AutoModelForSequenceClassification" and config.pad_token_id is None:
         config.pad_token_id = 0  # by which decoders find the last token of a row
-    auto = getattr(transformers, named)
+    auto_class = getattr(transformers, class_name)
     try:
         with torch.device(device):
-            model = auto.from_config(config, dtype=dtype, attn_implementation=attention)
+            model = auto_class.from_config(config, dtype=dtype, attn_implementation=attention)
     except Exception as error:  # transformers passes on anything that a class of model raises
         if is_out_of_memory(error):
             raise InputError(
@@ -199,41 +213,46 @@ def _model(config: Any, attention: str, dtype: torch.dtype, device: torch.device
 
 
 def _positions(model: Any) -> int | None:
-    """Return the tokens that a model has embeddings of positions for; None where it has none. Those
-    of RoBERTa begin after the padding's.
-    """
+    """Return the number of positions that a model has embeddings for; None where it has none."""
     for name, module in model.named_modules():
         if name.endswith("position_embeddings") and isinstance(module, torch.nn.Embedding):
-            taken = 0 if module.padding_idx is None else module.padding_idx + 1
-            return int(module.num_embeddings) - taken
+            # RoBERTa numbers positions from behind that of its padding: with padding_idx=1, two of
+            # its 514 embeddings are for no token.
+            padding_positions = 0 if module.padding_idx is None else module.padding_idx + 1
+            return int(module.num_embeddings) - padding_positions
     return None
 
 
 def _auto_class(config: Any) -> str:
-    """Return what builds the architecture that a configuration names; by default its masked or
-    causal language model.
+    """Return the class of transformers that builds the architecture named in a configuration: a
+    language model or a classifier, or for any other the language model of its type.
 
     Raises:
         InputError: it is neither.
     """
-    named = (config.architectures or [""])[0]
-    for ending, auto in _HEADS.items():
-        if named.endswith(ending):
-            return auto
-    for auto in ("AutoModelForMaskedLM", "AutoModelForCausalLM"):
-        if type(config) in getattr(transformers, auto)._model_mapping:
-            return auto
+    architecture = (config.architectures or [""])[0]
+    for ending, auto_class in _AUTO_CLASSES.items():
+        if architecture.endswith(ending):
+            return auto_class
+    # Such as BertModel, which has no head: the language model of its type.
+    for auto_class in ("AutoModelForMaskedLM", "AutoModelForCausalLM"):
+        if type(config) in getattr(transformers, auto_class)._model_mapping:
+            return auto_class
     raise InputError(
-        f"{named or config.model_type} is neither a language model nor a classifier of "
+        f"{architecture or config.model_type} is neither a language model nor a classifier of "
         "transformers: pass a function that runs one step, module:function"
     )
 
 
 def _label_maker(model: str) -> Callable[[Batch], Batch]:
-    """Return what turns a batch into the arguments of a model."""
-    if model.endswith("ForSequenceClassification"):
+    """Return a function that turns the batch of a language model into the arguments of a model.
+
+    Args:
+        model: the name of its class.
+    """
+    if model.endswith("ForSequenceClassification"):  # class 0 for each row
         return lambda batch: {**batch, "labels": torch.zeros_like(batch["labels"][:, 0])}
     if model.endswith("ForTokenClassification"):
-        # Class 0, which every head has; -100 stays.
+        # Class 0 for each token, which every head has; -100, no loss, stays.
         return lambda batch: {**batch, "labels": batch["labels"].clamp(max=0)}
     return lambda batch: batch

@@ -174,6 +174,7 @@ def run_command(
     """
     variables = dict(os.environ if environment is None else environment)
     variables |= orders.as_environment()
+    # When a Python starts, it imports the first sitecustomize.py on its path: that in INJECT.
     path = [str(INJECT), *filter(None, [variables.get("PYTHONPATH")])]
     variables["PYTHONPATH"] = os.pathsep.join(path)
     try:

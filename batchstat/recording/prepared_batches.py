@@ -64,6 +64,7 @@ def batches_of_rows(
         batch_offsets=batch_offsets,
         widths=widths,
         turns=np.where(turns < 0, -1, np.concatenate(batches_of_ranks)[turns]),
+        # A collator that joins rows gives the model positions, which keep samples apart.
         attends_within_samples=collating.end_to_end,
         # Only where each stored row is one sample would the strategy make these batches again.
         origin=None if rows.is_packed or collating.end_to_end else request,
@@ -86,6 +87,7 @@ def padding_before_batching(rows: PreparedRows, collating: Collating) -> tuple[s
             f"rows are padded before batching, with {rows.padded_tokens:,} tokens",
             "remove padding=True where you tokenize, which pads to the longest of a map's batch",
         )
+    # The mask calls this padding real, so that it counts as text: `faults_of_padding` says that.
     if rows.ends_in_padding:
         return "", "pad in the collator, not where you tokenize"
     if collating.width is not None:

@@ -173,7 +173,8 @@ def _text_lengths(ids: Ints, offsets: Ints, pad_token_id: int | None) -> Ints:
         return sizes
     # For each token, its own place; -1 for a padding token.
     text_places = np.where(ids == pad_token_id, -1, np.arange(len(ids)))
-    # The last text token up to the end of each row; before its beginning if it has none.
+    # The last text token up to the end of each row: before its beginning, so that the row counts 0,
+    # if it has none or is empty.
     last = np.maximum.accumulate(text_places)[np.maximum(offsets[1:] - 1, 0)]
     without_padding = np.maximum(last + 1 - offsets[:-1], 0)
     with_one: Ints = np.minimum(without_padding + 1, sizes)

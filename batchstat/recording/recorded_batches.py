@@ -204,13 +204,13 @@ def _with_each_sample_once(collated: CollatedBatches, numbers: Ints) -> Collated
     the batches hold places [0, 1, 0]. None where a sample had several lengths.
     """
     samples = collated.samples
-    # Sorted by number: where each first came; and for each entry, which number it is.
+    # Of each number, ascending, the entry where it first came; of each entry, which number it is.
     _, first_entries, by_number = np.unique(numbers, return_index=True, return_inverse=True)
-    # The same by when they came. argsort of an order gives the rank of each in it.
+    # `sequence` lists the numbers as they first came; its argsort is the place of each in that.
     sequence = np.argsort(first_entries)
     first_entries, places = first_entries[sequence], np.argsort(sequence)[by_number]
     lengths = samples.lengths[first_entries]
-    # A sample may be cut or augmented at random each time.
+    # A sample with several lengths, as where texts are cut at random, is not one sample.
     if not np.array_equal(lengths[places], samples.lengths):
         return None
     trained = None if samples.trained is None else samples.trained.take(first_entries)

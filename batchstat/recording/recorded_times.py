@@ -65,6 +65,7 @@ def read_calibration(calibration: Calibration | str | Path) -> tuple[Calibration
     if isinstance(calibration, Calibration):
         return calibration, None
     path: str | Path = calibration
+    # Anything else than a path or text is refused by `load_calibration`.
     if hasattr(path, "open") or isinstance(path, str):
         path = local_path(path)
     # Not Path.is_dir, which raises OSError for a name that is too long.
@@ -160,7 +161,7 @@ def _computed_steps(rank: RecordedRank) -> dict[int, list[_Timed]]:
     steps: dict[int, list[_Timed]] = {}
     for batch in rank.batches:
         if batch.began is not None and batch.ended is not None:
-            (part,) = batch.parts
+            (part,) = batch.parts  # batches of several forwards were refused before
             shape = Shape(part.rows, part.width, _samples_per_row(part))
             timed = _Timed(shape, batch.ended - batch.began)
             steps.setdefault(batch.step - rank.batches[0].step, []).append(timed)

@@ -160,6 +160,7 @@ def _places(name: str, records: Ints, samples: Samples) -> Ints:
     # A number that no sample has gets the place of another sample, or one behind the last.
     places = samples.places(records)
     missing = (records < 0) | (places >= len(known))
+    # Where there is a sample at the place, whether it has another number.
     missing[~missing] = known[places[~missing]] != records[~missing]
     if missing.any():
         number = int(records[np.argmax(missing)])

@@ -101,10 +101,12 @@ def read_trainer(target: Any) -> TrainerObject:
 
 def trainer_of(facts: Mapping[str, Any]) -> TrainerObject:
     """Return a Trainer from its facts: those of `facts_of`, or of its line in a recording."""
+    # Facts have keys that are no field here, such as the version of transformers.
     values = {
         field.name: facts[field.name] for field in fields(TrainerObject) if field.name in facts
     }
     values["own_loss"] = tuple(facts["own_loss"])
+    # SFTTrainer has packed and shuffled its data set: not to be planned again.
     if facts["framework"] == "trl":
         arguments = facts["arguments"].items()
         values["arguments"] = {key: value for key, value in arguments if key not in _ALREADY_DONE}

@@ -53,7 +53,7 @@ MODELS = {
 @pytest.fixture(autouse=True)
 def _torch(monkeypatch):
     """Torch, and timings that need not be exact."""
-    monkeypatch.setattr(measuring, "ROUNDS", 1)
+    monkeypatch.setattr(measuring, "TIMING_ROUNDS", 1)
     monkeypatch.setattr(measuring, "_LEAST_SECONDS", 0.0)
     return needs("torch")
 

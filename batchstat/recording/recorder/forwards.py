@@ -117,10 +117,10 @@ class Forward:
         self.arrays: Any = None
         if not numbers.are_here:  # on a device: they are copied while the training goes on
             self._copies = Copies(numbers)
-        elif numbers.size > _LARGEST_COPY:
+        elif numbers.size > _LARGEST_COPY:  # read now
             self.arrays = numbers.converted(as_array)
             self._parts = model.read(self.arrays)
-        else:
+        else:  # copied, and read when it is written, in a row with others
             self.arrays = numbers.converted(copied)
 
     def on_gradient(self, _gradient: Any) -> None:

@@ -94,7 +94,7 @@ class Handing:
                     inner = inner.setdefault(key, {})
                 inner[name[-1]] = _CHANGES[change](handed_out[place], cut_columns)
             parts += model.read(arguments, self._pad_token_id)
-        # As the computed batches, whose padding the loop's own mask told: to a reader they are one.
+        # The loop's own mask told the padding of the computed batches: these are the same kind.
         if self._by:
             for read in parts:
                 read.by = self._by
@@ -127,7 +127,7 @@ def _change_of(array: Any, other: Any) -> tuple[str, int] | None:
         return None
     cut_columns = whole[1] - shape[1]
     for change in ("first", "last", "turned"):
-        # Columns can be cut only off as many rows, and one must be left.
+        # A cut leaves all rows, and at least one column.
         if change != "turned" and not (shape[0] == whole[0] and 0 < cut_columns < whole[1]):
             continue
         changed = _CHANGES[change](other, cut_columns)

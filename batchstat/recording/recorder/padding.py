@@ -139,7 +139,7 @@ def _padding_at_end(lengths: list[int], row: Any, pad_token_id: int | None) -> i
         return int(len(lengths) > 1 and len(set(row[end - last : end].tolist())) == 1)
     # TRL's padding: of the samples of one token at the end, those that are the same token.
     singles = next((i for i, length in enumerate(reversed(lengths)) if length != 1), 0)
-    if not singles:
+    if not singles:  # no sample of one token, or no other sample: a row is not padding alone
         return 0
     tail = row[end - singles : end].tolist()[::-1]
     same = next((i for i, token in enumerate(tail) if token != tail[0]), singles)
@@ -161,7 +161,7 @@ def _by_lengths(values: Mapping[Any, Any], shape: tuple[int, ...], read: ReadBat
         are_rows = shape_of(value) == shape[:1] and max(value.tolist()) <= shape[1]
         if are_rows or (shape_of(value) == shape[1:] and max(value.tolist()) <= shape[0]):
             read.by, read.real = str(key), each_of(value.tolist())
-            if not are_rows:
+            if not are_rows:  # a column is a sample: `shape` is (width, number of samples)
                 read.width, read.rows = shape
                 read.widths = (read.width,)
             return

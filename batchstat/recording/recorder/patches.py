@@ -101,6 +101,7 @@ def _patch_each_optimizer(torch: Any, recorder: Recorder, patches: Patches) -> N
     """
 
     def init(original: Any, self: Any, *args: Any, **kwargs: Any) -> None:
+        """Make an optimizer (`self`), and wrap `step` of its class."""
         original(self, *args, **kwargs)
         kind = type(self)
         # The mark says that this class is wrapped; one that it inherits says so of its parent only.
@@ -123,6 +124,7 @@ def _patch_scaler(torch: Any, recorder: Recorder, patches: Patches) -> None:
     """
 
     def step(original: Any, self: Any, optimizer: Any, *args: Any, **kwargs: Any) -> Any:
+        """Run the scaler's step, which steps the optimizer unless a gradient is infinite."""
         steps_before = recorder.optimizer_steps
         result = original(self, optimizer, *args, **kwargs)
         # The optimizer was not stepped. Without a batch, another optimizer has ended this step.
@@ -173,8 +175,12 @@ def patch_deepspeed(module: Any, recorder: Recorder, patches: Patches) -> None:
     """
 
     def step(original: Any, self: Any, *args: Any, **kwargs: Any) -> Any:
-        # Loops call the engine's step after every batch. It steps the optimizer only after the last
-        # one of a step, the boundary: asked before, since the original counts on.
+        """Run the engine's step, which loops call after every batch.
+
+        It steps the optimizer only after the last batch of a step, the boundary. If it did not
+        there, a gradient was infinite.
+        """
+        # Asked before, since the original counts the batch.
         is_last, steps_before = self.is_gradient_accumulation_boundary(), recorder.optimizer_steps
         result = original(self, *args, **kwargs)
         if is_last and recorder.optimizer_steps == steps_before and recorder.batches_in_step:

@@ -321,6 +321,7 @@ def _add_decoder(read: ReadBatch, decoder: list[int]) -> None:
 def _joined(parts: list[ReadBatch]) -> ReadBatch:
     """Return one batch of the rows of several, padded to the widest: they are computed together."""
     joined = ReadBatch(sum(each.rows for each in parts), max(each.width for each in parts))
+    # Unknown of one, unknown of all.
     if all(each.real is not None for each in parts):
         joined.real = [row for each in parts for row in each.real or ()]
     if all(each.trained is not None for each in parts):

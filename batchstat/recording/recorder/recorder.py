@@ -246,6 +246,7 @@ class Recorder:
             for parts, forward in computed
         ]
         known = [fetched for fetched in fetched_batches if fetched is not None]
+        # For each part, the sample numbers of its rows; None where they are not known.
         numbers = [
             fetched and fetched.numbers
             for fetched, (parts, _) in zip(fetched_batches, computed)
@@ -333,15 +334,15 @@ class Recorder:
             self.forwards.fail(error)
 
     def _write_end(self) -> None:
+        """Write what is left in the queue and the last line; where nothing was trained, why not."""
         forwards = self.forwards
         # Nothing was trained in this process, such as a launcher or a worker of a loader, which
         # start this recorder too.
         if not (self.log.is_open or self._queue):
             # What was seen all the same tells the user why there is no recording.
             if forwards.unused[0] or forwards.pending or forwards.misses:
-                self.log.note_process(
-                    "nothing", unused=forwards.unused, waiting=len(forwards.pending)
-                )
+                waiting = len(forwards.pending)
+                self.log.note_process("nothing", unused=forwards.unused, waiting=waiting)
             return
         self.forwards.is_busy = True
         # Without an optimizer zero_grad ends a step, and none comes after the last one.

@@ -102,6 +102,7 @@ def patch_trainer(module: Any, recorder: Recorder, patches: Patches) -> None:
     """
 
     def train(original: Any, self: Any, *args: Any, **kwargs: Any) -> Any:
+        """Run `Trainer.train`; in a dry run, without computing, and end the command after it."""
         recorder.has_trainer = True
         # transformers 4.46 renamed `tokenizer` to `processing_class`.
         tokenizer = getattr(self, "processing_class", getattr(self, "tokenizer", None))
@@ -119,8 +120,9 @@ def patch_trainer(module: Any, recorder: Recorder, patches: Patches) -> None:
     def training_step(
         original: Any, self: Any, model: Any, inputs: Any, *positional: Any, **keywords: Any
     ) -> Any:
-        # The third argument, num_items_in_batch: the Trainer's own loop passes it by position, an
-        # override may pass it by name.
+        """Run `Trainer.training_step` on a batch, the forward and backward pass."""
+        # num_items_in_batch, the trained tokens of the whole step: the Trainer's own loop passes it
+        # by position, an override may pass it by name. None where the Trainer does not count them.
         count = positional[0] if positional else keywords.get("num_items_in_batch")
         recorder.is_step_counted = count is not None
         # compute_loss may take the labels out of the inputs, so that the model does not see them.
@@ -161,6 +163,8 @@ def _without_computing(trainer: Any, module: Any, recorder: Recorder, patches: P
     def training_step(
         _original: Any, self: Any, model: Any, inputs: Any, *positional: Any, **keywords: Any
     ) -> Any:
+        """Note the batch that `Trainer.training_step` would compute, and compute nothing."""
+        # The trained tokens of the whole step; None where the Trainer does not count them.
         count = positional[0] if positional else keywords.get("num_items_in_batch")
         model_facts = recorder.forwards.model_of(model)
         numbers = WholeNumbers(inputs)
@@ -175,7 +179,7 @@ def _without_computing(trainer: Any, module: Any, recorder: Recorder, patches: P
 
     # In the class of this trainer, since a subclass may override it.
     patches.wrap(type(trainer), "training_step", training_step)
-    for name in _TURNED_OFF:
+    for name in _TURNED_OFF:  # each becomes a method that does nothing
         if hasattr(trainer, name):
             patches.replace(type(trainer), name, lambda _: lambda *_, **__: None)
 

@@ -108,6 +108,7 @@ class _Watcher:
 
         @functools.wraps(execute)
         def exec_module(module: Any) -> None:
+            """Execute the module, as its import does, then call its function of `_actions`."""
             execute(module)
             # Only now is the module no longer watched: transformers asks for the spec of torch, to
             # see whether it is installed, and imports it later.

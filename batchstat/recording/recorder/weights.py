@@ -24,8 +24,11 @@ def patch_weights(module: Any, recorder: Recorder, patches: Patches) -> None:
     import torch
 
     def from_pretrained(_original: Any) -> Any:
-        # A class method: `cls` is the class for which it is called, such as LlamaForCausalLM.
+        """Return the class method that stands in for the original `from_pretrained`."""
+
+        # `cls` is the class for which it is called, such as LlamaForCausalLM.
         def wrapped(cls: Any, name: Any, *args: Any, **kwargs: Any) -> Any:
+            """Make a model of the configuration of a checkpoint, without reading its weights."""
             config = kwargs.get("config")
             if config is None:
                 # Of the arguments, those that say where the configuration of the model is.
