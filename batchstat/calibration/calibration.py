@@ -243,17 +243,17 @@ class Calibration:
         # A token of a row of w tokens is in w pairs.
         per_token = self.memory.per_token + self.memory.per_pair * max_length
         # Total tokens of measured batches that are as wide, or wider: they are known to fit.
-        ran = [
+        ran_tokens = [
             point.shape.tokens
             for point in self._points_that_fit(accumulates)
             if point.samples_per_row == 1 and point.width >= max_length
         ]
         if not per_token:  # the fit found no bytes per token: it gives no limit
-            return max(ran, default=None)
+            return max(ran_tokens, default=None)
         fixed = self.memory.fixed + self.kept_gradients(accumulates)
         fitting = max(0, int((most_bytes - fixed) / per_token))
         # Not above the largest measured batch: a larger one may have its peak elsewhere in a step.
-        return max(fitting if self.is_estimate else min(fitting, self.most_tokens), *ran, 0)
+        return max(fitting if self.is_estimate else min(fitting, self.most_tokens), *ran_tokens, 0)
 
     @property
     def most_bytes(self) -> int | None:
@@ -289,19 +289,19 @@ class Calibration:
             return None
         # Whether a measured batch is at least as large. Packed rows take no more memory than
         # others, so that both kinds tell of packed batches; a packed one tells nothing of others.
-        ran = any(
+        is_measured = any(
             point.shape.tokens >= tokens and point.shape.lengths[-1] >= longest
             for point in self._points_that_fit(accumulates)
             if packed or point.samples_per_row == 1
         )
-        if (most := self.most_bytes) is None:  # nothing ran out of memory
+        if (limit := self.most_bytes) is None:  # nothing ran out of memory
             if self.hardware.memory is None:
                 return None
             if peak > self.hardware.memory:
                 return False
-            return True if ran else None
+            return True if is_measured else None
         # The optimizer's own peak was measured, and has no margin.
-        return peak <= max(most, self.memory.least) or ran
+        return peak <= max(limit, self.memory.least) or is_measured
 
     def _points_that_fit(self, accumulates: bool) -> Iterator[Point]:
         """Yield the measured batches that fit: all, or with gradients of earlier batches in memory

@@ -154,10 +154,10 @@ def as_collated(
     for number, read in enumerate(batches):
         kinds = [(each.by, len(each.widths)) for each in (batches[0], read)]
         if kinds[0] != kinds[1] and not is_recorded:
-            said = [by if widths == 1 else f"{by} and a decoder" for by, widths in kinds]
+            names = [by if widths == 1 else f"{by} and a decoder" for by, widths in kinds]
             raise InputError(
-                f"{name}: batches of several kinds: batch 0 has {said[0]}, batch {number} has "
-                f"{said[1]}: pass one kind at a time"
+                f"{name}: batches of several kinds: batch 0 has {names[0]}, batch {number} has "
+                f"{names[1]}: pass one kind at a time"
             )
     return _as_plan(batches)
 

@@ -132,12 +132,12 @@ def _find_numbers(
 
 def _epochs(rank: RecordedRank) -> list[list[RecordedBatch]]:
     """Return the batches of each epoch: those that one iterator of a loader handed out."""
-    known = [batch.epoch for batch in rank.batches if batch.epoch is not None]
+    known_epochs = [batch.epoch for batch in rank.batches if batch.epoch is not None]
     # Without a loader, or where several loaders take turns, all are one epoch.
-    if not known or known != sorted(known):
+    if not known_epochs or known_epochs != sorted(known_epochs):
         return [list(rank.batches)]
     by_epoch: dict[int, list[RecordedBatch]] = {}
-    epoch = known[0]
+    epoch = known_epochs[0]
     for batch in rank.batches:
         # A batch without a known epoch belongs to that of the one before.
         epoch = epoch if batch.epoch is None else batch.epoch
@@ -172,17 +172,17 @@ def _batches_in_turns(firsts: list[list[RecordedBatch]]) -> tuple[Ints, int]:
     """
     # For each rank, the batches of each of its steps.
     ranks_steps: list[dict[int, list[int]]] = []
-    place = 0
+    index = 0
     for rank in firsts:
         steps: dict[int, list[int]] = {}
         for batch in rank:
-            steps.setdefault(batch.step, []).extend(range(place, place + len(batch.parts)))
-            place += len(batch.parts)
+            steps.setdefault(batch.step, []).extend(range(index, index + len(batch.parts)))
+            index += len(batch.parts)
         ranks_steps.append(steps)
-    per_step = max(len(places) for steps in ranks_steps for places in steps.values())
+    per_step = max(len(indices) for steps in ranks_steps for indices in steps.values())
     columns = []
     for steps in ranks_steps:
-        rows = [places + [-1] * (per_step - len(places)) for places in steps.values()]
+        rows = [indices + [-1] * (per_step - len(indices)) for indices in steps.values()]
         columns.append(np.array(rows, dtype=np.int64).reshape(-1))
     return np.stack(columns, axis=1), per_step
 

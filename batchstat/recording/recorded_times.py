@@ -70,8 +70,8 @@ def read_calibration(calibration: Calibration | str | Path) -> tuple[Calibration
         path = local_path(path)
     # Not Path.is_dir, which raises OSError for a name that is too long.
     is_run = isinstance(path, Path) and os.path.isdir(path)  # noqa: PTH112
-    found = recorded_calibration(read_recording(Path(path))) if is_run else load_calibration(path)
-    return found, Path(path).as_posix()
+    loaded = recorded_calibration(read_recording(Path(path))) if is_run else load_calibration(path)
+    return loaded, Path(path).as_posix()
 
 
 def times_of(recording: Recording) -> Calibration | None:

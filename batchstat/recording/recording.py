@@ -208,8 +208,8 @@ def _parsed(text: bytes) -> dict[str, Any] | None:
     return line if isinstance(line, dict) and "k" in line else None
 
 
-def _edited(path: Path, what: str) -> InputError:
-    return InputError(f"{path.as_posix()}: {what} not as batchstat wrote it: record it again")
+def _edited(path: Path, fault: str) -> InputError:
+    return InputError(f"{path.as_posix()}: {fault} not as batchstat wrote it: record it again")
 
 
 def _read_rank(path: Path) -> RecordedRank | None:
@@ -324,8 +324,8 @@ def _trainings(ranks: list[RecordedRank]) -> list[list[RecordedRank]]:
     trainings: list[list[RecordedRank]] = []
     for process in sorted(ranks, key=lambda process: process.begun["at"]):
         for training in trainings:
-            taken = {other.rank for other in training}
-            if process.rank not in taken and training[0].world_size == process.world_size:
+            taken_ranks = {other.rank for other in training}
+            if process.rank not in taken_ranks and training[0].world_size == process.world_size:
                 training.append(process)
                 break
         else:

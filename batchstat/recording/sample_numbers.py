@@ -128,8 +128,8 @@ def _flattened(name: str, batches: list[Any]) -> tuple[Ints, Ints, Ints]:
     """
     for number, batch in enumerate(batches):
         if not isinstance(batch, list) or not batch:
-            what = "is empty" if isinstance(batch, list) else f"is {short(batch)}, not a list"
-            raise InputError(f"{name}: batch {number} {what}")
+            fault = "is empty" if isinstance(batch, list) else f"is {short(batch)}, not a list"
+            raise InputError(f"{name}: batch {number} {fault}")
     batch_offsets = offsets_from_sizes(np.fromiter(map(len, batches), np.int64, len(batches)))
     # One sample in each row, unless a batch is a list of packed rows.
     entries: list[Any] = list(chain.from_iterable(batches))
@@ -145,8 +145,8 @@ def _flattened(name: str, batches: list[Any]) -> tuple[Ints, Ints, Ints]:
     except ValueError:  # lists of several lengths among the numbers
         numbers = np.empty(0)
     if numbers.ndim != 1 or numbers.dtype.kind not in "iu":
-        wrong = next((each for each in entries if not isinstance(each, int)), entries[0])
-        raise InputError(f"{name}: {short(wrong)} is not a sample number")
+        wrong_entry = next((each for each in entries if not isinstance(each, int)), entries[0])
+        raise InputError(f"{name}: {short(wrong_entry)} is not a sample number")
     return numbers.astype(np.int64), row_offsets, batch_offsets
 
 
@@ -156,17 +156,17 @@ def _places(name: str, records: Ints, samples: Samples) -> Ints:
     Raises:
         InputError: a number that no sample has.
     """
-    known = samples.records
+    own_records = samples.records
     # A number that no sample has gets the place of another sample, or one behind the last.
     places = samples.places(records)
-    missing = (records < 0) | (places >= len(known))
+    missing = (records < 0) | (places >= len(own_records))
     # Where there is a sample at the place, whether it has another number.
-    missing[~missing] = known[places[~missing]] != records[~missing]
+    missing[~missing] = own_records[places[~missing]] != records[~missing]
     if missing.any():
         number = int(records[np.argmax(missing)])
         skips = "" if samples.is_contiguous else " with gaps: take the numbers from profile.records"
         raise InputError(
             f"{name}: has sample {number:,}, but there are {len(samples):,} samples, numbered "
-            f"{int(known.min()):,} to {int(known.max()):,}{skips}"
+            f"{int(own_records.min()):,} to {int(own_records.max()):,}{skips}"
         )
     return places

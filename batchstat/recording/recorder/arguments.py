@@ -199,10 +199,10 @@ class Digests:
         if hasattr(ids, "astype"):  # an array: the same bytes in all environments
             ids = ids.astype("<i4")
         digests = []
-        for place, lengths in enumerate(read.real):
+        for row_number, lengths in enumerate(read.real):
             # The real tokens of a row, in which its samples stand one after the other. Without a
             # mask (`keep`) they are the first ones.
-            row = ids[place] if keep is None else ids[place][keep[place]]
+            row = ids[row_number] if keep is None else ids[row_number][keep[row_number]]
             stop = 0
             for length in lengths:
                 start, stop = stop, stop + length
@@ -215,7 +215,7 @@ class Digests:
 def split_digests(joined: str) -> list[str]:
     """Return each of the digests that `Digests.of` joined."""
     size = 2 * _DIGEST_BYTES  # hexadecimal digits
-    return [joined[place : place + size] for place in range(0, len(joined), size)]
+    return [joined[start : start + size] for start in range(0, len(joined), size)]
 
 
 def fingerprint(ids: Any) -> int:

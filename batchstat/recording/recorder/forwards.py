@@ -257,10 +257,10 @@ class Forwards:
 
     def model_of(self, module: Any) -> Model:
         """Return what is known of a model; looked for at its first forward."""
-        known = self._models.get(module)
-        if known is None:
-            known = self._models[module] = Model(_torch(), module, self.pad_token_id)
-        return known
+        model = self._models.get(module)
+        if model is None:
+            model = self._models[module] = Model(_torch(), module, self.pad_token_id)
+        return model
 
     def forget(self) -> None:
         """Forget the forwards of the process that this one was forked from."""
@@ -347,8 +347,8 @@ def _outputs_with_graph(value: Any) -> list[Any]:
         values = list(value)
     else:
         # A mapping, such as ModelOutput of transformers, or the attributes of an object.
-        named = value if isinstance(value, Mapping) else getattr(value, "__dict__", {})
-        values = list(named.values())
+        by_name = value if isinstance(value, Mapping) else getattr(value, "__dict__", {})
+        values = list(by_name.values())
     outputs: list[Any] = []
     for item in values[:8]:  # in a ModelOutput, loss and logits come first
         outputs += _outputs_with_graph(item)

@@ -116,12 +116,12 @@ def _found_places(
                 break
 
 
-def _change_of(array: Any, other: Any) -> tuple[str, int] | None:
-    """Return the change (of `_CHANGES`) and the cut columns that make `array` of `other`; None if
-    it is another array.
+def _change_of(array: Any, loader_array: Any) -> tuple[str, int] | None:
+    """Return the change (of `_CHANGES`) and the cut columns that make an argument, `array`, of an
+    array of the loader; None if it does not come from that.
     """
-    shape, whole = tuple(array.shape), tuple(other.shape)
-    if shape == whole and bool((array == other).all()):
+    shape, whole = tuple(array.shape), tuple(loader_array.shape)
+    if shape == whole and bool((array == loader_array).all()):
         return "whole", 0
     if len(shape) != 2 or len(whole) != 2:  # only rows of tokens are cut or turned
         return None
@@ -130,7 +130,7 @@ def _change_of(array: Any, other: Any) -> tuple[str, int] | None:
         # A cut leaves all rows, and at least one column.
         if change != "turned" and not (shape[0] == whole[0] and 0 < cut_columns < whole[1]):
             continue
-        changed = _CHANGES[change](other, cut_columns)
+        changed = _CHANGES[change](loader_array, cut_columns)
         if tuple(changed.shape) == shape and bool((array == changed).all()):
             return change, cut_columns
     return None

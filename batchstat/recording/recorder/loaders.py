@@ -220,9 +220,9 @@ class Loaders:
 
     def _take_waiting(self) -> list[Fetched]:
         """Return all batches that wait for a forward, and forget them."""
-        taken = [fetched for same_ids in self._waiting.values() for fetched in same_ids]
+        waiting = [fetched for same_ids in self._waiting.values() for fetched in same_ids]
         self._waiting.clear()
-        return taken
+        return waiting
 
 
 class _IteratorFacts:

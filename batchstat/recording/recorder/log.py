@@ -52,12 +52,12 @@ class Log:
             self.open()
             os.write(self._file, text.encode())  # unbuffered: it is there if the process is killed
 
-    def note_process(self, what: str, **more: Any) -> None:
+    def note_process(self, stage: str, **more: Any) -> None:
         """Add a line to the file of all processes, such as that this one imported torch.
 
         Where nothing was recorded, these lines tell the user why.
         """
-        line = json.dumps({"k": what, "process": os.getpid(), **more}) + "\n"
+        line = json.dumps({"k": stage, "process": os.getpid(), **more}) + "\n"
         # Opened for appending: lines of processes that write at once do not overwrite each other.
         file = os.open(os.path.join(self.folder, PROCESSES), _FLAGS, 0o600)
         try:
@@ -78,7 +78,7 @@ class Log:
         self._file = os.open(os.path.join(self.folder, name), _FLAGS, 0o600)
         self._process, self.start = os.getpid(), time.perf_counter()
         torch = sys.modules["torch"]
-        begin = {
+        first_line = {
             "k": "begin",
             "format": FORMAT,
             "id": self.run_id,
@@ -89,7 +89,7 @@ class Log:
             "torch": str(getattr(torch, "__version__", "")),
             "at": time.time(),
         }
-        self.write([begin])
+        self.write([first_line])
 
 
 def ranks() -> tuple[int, int]:

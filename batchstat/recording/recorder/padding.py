@@ -134,9 +134,9 @@ def _padding_at_end(lengths: list[int], row: Any, pad_token_id: int | None) -> i
         row: token ids of the row.
         pad_token_id: the id that pads; None where it is not known.
     """
-    end, last = sum(lengths), lengths[-1]
-    if last > 1:  # axolotl's padding, if the last sample repeats one token
-        return int(len(lengths) > 1 and len(set(row[end - last : end].tolist())) == 1)
+    end, last_length = sum(lengths), lengths[-1]
+    if last_length > 1:  # axolotl's padding, if the last sample repeats one token
+        return int(len(lengths) > 1 and len(set(row[end - last_length : end].tolist())) == 1)
     # TRL's padding: of the samples of one token at the end, those that are the same token.
     singles = next((i for i, length in enumerate(reversed(lengths)) if length != 1), 0)
     if not singles:  # no sample of one token, or no other sample: a row is not padding alone
@@ -178,7 +178,7 @@ def _split_rows(positions: list[list[int]], read: ReadBatch) -> None:
 
 def end_of(row: list[int]) -> tuple[int, int]:
     """Return the last token of a row, and how often it repeats there: `5 7 2 2` -> `(2, 2)`."""
-    last = first = len(row) - 1
-    while first and row[first - 1] == row[last]:
-        first -= 1
-    return row[last], last - first + 1
+    last = start = len(row) - 1
+    while start and row[start - 1] == row[last]:
+        start -= 1
+    return row[last], last - start + 1

@@ -315,7 +315,7 @@ def _set_decoder(read: ReadBatch, width: int, trained: list[int], real: list[int
 def _add_decoder(read: ReadBatch, decoder: list[int]) -> None:
     """Add the real tokens of each row of a decoder to those of the row in the encoder."""
     if read.real is not None:  # else `_guess_padding` adds them once it has guessed
-        read.real = [[row[0] + more] for row, more in zip(read.real, decoder)]
+        read.real = [[row[0] + decoder_tokens] for row, decoder_tokens in zip(read.real, decoder)]
 
 
 def _joined(parts: list[ReadBatch]) -> ReadBatch:

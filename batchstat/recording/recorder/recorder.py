@@ -304,17 +304,17 @@ class Recorder:
             return "how its batches come out of a loader of torch was not seen"
         if self._is_batch_split:
             return "several backwards compute one batch of its loader"
-        most, read = _MOST_READ, self._batches_in_all
+        most_batches, batches_read = _MOST_READ, self._batches_in_all
         if self.orders.steps:  # as many batches in each step as the computed ones had
-            most = self.orders.steps * self._batches_in_all // self.steps
+            most_batches = self.orders.steps * self._batches_in_all // self.steps
         for fetched in self.loaders.rest(self._last_fetched, self._explained):
-            if read >= most:
+            if batches_read >= most_batches:
                 break
             self._write_uncomputed(fetched)
-            read += 1
+            batches_read += 1
         self.log.write(self._handed_lines())
-        if read == _MOST_READ:
-            return "%d batches were read, and the loader had more" % read
+        if batches_read == _MOST_READ:
+            return "%d batches were read, and the loader had more" % batches_read
         return ""
 
     def stop(self, why: str, code: int = 0) -> None:

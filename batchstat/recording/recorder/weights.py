@@ -33,8 +33,8 @@ def patch_weights(module: Any, recorder: Recorder, patches: Patches) -> None:
             if config is None:
                 # Of the arguments, those that say where the configuration of the model is.
                 keys = ("cache_dir", "revision", "token", "trust_remote_code", "local_files_only")
-                places = {key: kwargs[key] for key in keys if key in kwargs}
-                config = cls.config_class.from_pretrained(name, **places)
+                where = {key: kwargs[key] for key in keys if key in kwargs}
+                config = cls.config_class.from_pretrained(name, **where)
             # A published checkpoint may be quantized, and quantizing needs its weights.
             if hasattr(config, "quantization_config"):
                 del config.quantization_config
