@@ -336,6 +336,7 @@ def load_calibration(path: str | Path) -> Calibration:
     shown = path.as_posix()
     try:
         check_regular(path)
+        # Refuses a file that was changed since it was written.
         record: Any = unseal(parse(path.read_bytes()), SCHEMA)
         content = {key: value for key, value in record.items() if key != "schema"}
         calibration: Calibration = decoded(Calibration, content)

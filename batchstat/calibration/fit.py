@@ -95,7 +95,7 @@ def _fit_memory(
     fitted = non_negative_least_squares(columns, np.maximum(peaks - fixed, 0.0))
     residual, worst = _residual(fixed + columns @ fitted, peaks, int(np.count_nonzero(fitted)))
     return MemoryFit(
-        fixed=fixed + round(fitted[0]),
+        fixed=fixed + round(fitted[0]),  # with what a batch takes, however small it is
         per_token=float(fitted[1]),
         per_pair=float(fitted[2]),
         least=max(point.update_peak or 0 for point in points),

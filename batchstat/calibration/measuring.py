@@ -324,11 +324,8 @@ class _Search:
         return self.too_large == too_large_before
 
     def _doubled(self, width: int, most_rows: int | None) -> tuple[int, int | None]:
-        """Double the rows of a batch, from one row that fits, until they do not fit.
-
-        Returns:
-            The last number of rows that fitted, and the next, which did not; for that None where
-            `most_rows` fitted, beyond which nothing is tried.
+        """Double the rows of a batch, from one row that fits, until they do not fit; return the
+        last number that fitted and the one that did not, or None for that where `most_rows` fitted.
         """
         low = 1
         while low != most_rows:

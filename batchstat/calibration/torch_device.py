@@ -105,11 +105,13 @@ class TorchDevice:
             self._steps.forward_backward(batch)
             self._wait()
             seconds = time.perf_counter() - began
+            # Of the forward and backward pass. Only between it and the update are there gradients.
             peak = peaks.restart()
             self.gradients = self._steps.gradients()
             self._steps.update()
             self._wait()
             update_peak = peaks.restart()
+        # The update has dropped the gradients: what is left is weights and optimizer state.
         self.fixed = peaks.alive()
         return WarmUp(seconds, peak, update_peak)
 

@@ -73,9 +73,9 @@ def batches_of(recording: Recording) -> RecordedBatches:
         # Not where a batch has several forwards, which have the same samples, as the two texts of a
         # pair.
         batch_size = int(np.diff(collated.batches.batch_offsets).max())
-        is_alone = len(parts) == sum(map(len, firsts))
+        have_one_forward = len(parts) == sum(map(len, firsts))
         repeats = len(numbers) - len(distinct(numbers)[0])
-        draws_again = is_alone and repeats > batch_size * len(firsts)
+        draws_again = have_one_forward and repeats > batch_size * len(firsts)
         numbered = None if draws_again else _with_each_sample_once(collated, numbers)
     return RecordedBatches(
         collated=collated if numbered is None else numbered,

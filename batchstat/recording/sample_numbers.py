@@ -47,6 +47,7 @@ def given_batches(
         raise OptionError(f"{name}: pass batches, or per_rank with those of each rank")
     most_samples = _MOST_PASSES * max(len(samples), 1)
     ranks = [batches] if per_rank is None else per_rank
+    # The batches of each rank, or all of them as if of one.
     listed = [
         _listed(name, batches_of_rank, batch_size, limit, most_samples) for batches_of_rank in ranks
     ]
@@ -100,6 +101,7 @@ def _listed(
         all_batches = iter(lambda: list(islice(numbers, batch_size)), [])
     listed, samples = [], 0
     for batch in islice(all_batches, limit):
+        # Something else than a list is refused by `_flattened`, which names its place.
         samples += len(batch) if isinstance(batch, list) else 1
         if samples > most_samples:
             raise InputError(

@@ -135,8 +135,8 @@ def unchanged_random_state(loader: Any = None) -> Iterator[None]:
     To read a loader draws random numbers. The training after it must not depend on whether its
     batches were looked at.
     """
-    torch = sys.modules.get("torch")
-    generator: Any = getattr(loader, "generator", None)
+    torch = sys.modules.get("torch")  # not imported for this
+    generator: Any = getattr(loader, "generator", None)  # that the user gave the loader, if any
     python, numpy = random.getstate(), np.random.get_state()
     of_torch = None if torch is None else torch.get_rng_state()
     of_loader = generator.get_state() if hasattr(generator, "get_state") else None

@@ -43,13 +43,7 @@ class Model:
     """
 
     def __init__(self, torch: Any, module: Any, pad_token_id: Any) -> None:
-        """Look for the facts.
-
-        Args:
-            torch: the module.
-            module: the model, or a wrapper of it.
-            pad_token_id: of its tokenizer, which comes first; None where that is not known.
-        """
+        """Look for the facts of a model. `pad_token_id` is its tokenizer's, which comes first."""
         inner = unwrapped(module)
         config = getattr(inner, "config", None)
         self.kind = type(inner).__name__
@@ -188,13 +182,9 @@ class Forwards:
         self._models: weakref.WeakKeyDictionary[Any, Model] = weakref.WeakKeyDictionary()
 
     def call(self, original: Any, module: Any, args: Any, kwargs: Any) -> Any:
-        """Call a module from outside any other forward, and note its forward if it has token ids.
+        """Call a module that is inside no other forward, and note its forward if it has token ids.
 
-        Args:
-            original: torch.nn.Module.__call__.
-            module: the module.
-            args: its arguments by position.
-            kwargs: its arguments by name.
+        `original` is torch.nn.Module.__call__, which this stands in for.
         """
         torch = _torch()
         if _is_compiling(torch):

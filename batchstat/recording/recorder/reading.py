@@ -93,6 +93,7 @@ def _guess_padding(batches: list[ReadBatch]) -> None:
     ends = [end for batch in unknown for end in batch.ends]
     if not ends:
         return
+    # Counted as often as they repeat: padding repeats, the end of a text does not.
     counts: Counter[int] = Counter()
     for last, run in ends:
         counts[last] += run
@@ -307,6 +308,7 @@ def _set_decoder(read: ReadBatch, width: int, trained: list[int], real: list[int
         real: real tokens of each row of the decoder.
     """
     read.trained, read.loss, read.trained_padding = each_of(trained), "as they are", 0
+    # A row is computed at both widths: its tokens are those of the encoder and of the decoder.
     read.widths, read.width = (read.width, width), read.width + width
     read.decoder = real
     _add_decoder(read, real)

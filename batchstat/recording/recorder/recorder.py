@@ -88,8 +88,7 @@ class Recorder:
     def backward(self, original: Any, *args: Any, **kwargs: Any) -> Any:
         """Run `original`, torch.autograd.backward, and note the batch whose gradients it computes.
 
-        Modules that are called within it, as gradient checkpointing computes a forward again, are
-        no forwards of their own.
+        Forwards within it, which gradient checkpointing computes again, are not counted.
         """
         was_busy, self.forwards.is_busy = self.forwards.is_busy, True
         self.backward_depth += 1
@@ -164,9 +163,8 @@ class Recorder:
     def end_step(self, by: str, skipped: bool = False) -> None:
         """Put the end of a step into the queue, and end the command after the steps it was to make.
 
-        Args:
-            by: what ended the step, such as the class of the optimizer.
-            skipped: whether parameters were left as they were, since a gradient was infinite.
+        `by` is what ended it, such as the class of the optimizer. In a `skipped` step parameters
+        were left as they were, since a gradient was infinite.
         """
         now = self.forwards.clock.now()
         line: dict[str, Any] = {"k": "step", "s": self.steps, "by": by}
@@ -178,6 +176,7 @@ class Recorder:
             self._write_arrived()
             self._written_at = now.at
         self.steps, self.batches_in_step = self.steps + 1, 0
+        # A dry run of a loop without a Trainer has learnt enough: it reads the rest of the epoch.
         if self.orders.is_dry and not self.has_trainer and self.steps == _STEPS_COMPUTED_IN_DRY_RUN:
             self.why_partly = self.read_rest()
             self.stop("%d steps were computed" % self.steps)
@@ -236,9 +235,7 @@ class Recorder:
     ) -> None:
         """Add to the line of a batch what its forwards computed, the sample numbers, and the epoch.
 
-        Args:
-            line: of the batch.
-            computed: each forward, with what it computed: a part for each set of token ids.
+        `computed` is each forward, with what it computed: a part for each set of token ids.
         """
         # The batch of a loader that each forward computed; None where none is known.
         fetched_batches = [
