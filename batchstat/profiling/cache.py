@@ -159,6 +159,7 @@ class CountCache:
                 check_regular(path)
                 return read_bytes(path)
             except OSError as error:
+                # Another attempt only helps against a network that fails for a moment.
                 if isinstance(error, FileNotFoundError) or not is_remote(path):
                     raise
                 reason = error

@@ -112,7 +112,7 @@ def _takes_turns(chat: list[Message]) -> bool:
 
 
 def _is_indented(chat: list[Message]) -> bool:
-    answers = (each["content"] or "" for each in chat if each["role"] == "assistant")
+    answers = (message["content"] or "" for message in chat if message["role"] == "assistant")
     return any(answer[:1].isspace() for answer in answers)
 
 

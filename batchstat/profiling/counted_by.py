@@ -50,7 +50,7 @@ def tokens_other_than(profile: Profile, token: str, lengths: Ints, tokenizer: An
     if any(source.is_standard_input for source in sources):
         raise InputError("standard input cannot be read again: save the corpus to a file")
     token_id, appended = tokenizer.convert_tokens_to_ids(token), int(options.append == token)
-    takes_all = _may_hide(tokenizer, token, token_id)
+    takes_all = _search_may_miss(tokenizer, token, token_id)
     # The texts that are tokenized again: their numbers in the corpus, and their token ids.
     retokenized, ids, texts_read = [np.zeros(0, dtype=np.int64)], list[list[int]](), 0
     for block in CorpusReader(splits_of(sources, options), options).blocks():
@@ -78,15 +78,15 @@ def tokens_other_than(profile: Profile, token: str, lengths: Ints, tokenizer: An
     return TokenRanges.concatenate([usual, exact]).take(order)
 
 
-def _may_hide(tokenizer: Any, token: str, token_id: int) -> bool:
-    """Return whether a text may get the token without having its characters: then a search through
-    the texts does not find it.
+def _search_may_miss(tokenizer: Any, token: str, token_id: int) -> bool:
+    """Return whether a text may get the token without having its characters, or have these without
+    getting the token: then a search for the characters does not find the texts that have it.
     """
     added = tokenizer.added_tokens_decoder.get(token_id)
     backend = getattr(tokenizer, "backend_tokenizer", None)
-    # Only an added token that is matched in the text as it is written can be searched. Otherwise
-    # the model makes it of any text, normalisation changes its characters, or (single_word) its
-    # characters inside of a word are not the token.
+    # Only an added token is found in a text as it is written; the model may make any other token of
+    # other characters. `normalized` changes the text first, and with `single_word` characters that
+    # touch a word are not the token.
     if backend is None or added is None or added.normalized or added.single_word:
         return True
     # The model gives the same id to another piece of text.

@@ -45,6 +45,7 @@ def count_samples(
         MiscountError: a shortcut of counting is wrong for the tokenizer.
     """
     created, options = datetime.now(UTC).isoformat(), reader.options
+    # What each block has; joined at the end.
     records, lengths, labels = list[Ints](), list[Ints](), list[Labels]()
     kinds: dict[str, list[TokenRanges]] = {kind: [] for kind in options.token_kinds}
     samples, tokens = 0, 0

@@ -95,6 +95,7 @@ def has_columns(path: str | os.PathLike[str], options: CorpusOptions) -> bool | 
             f"which columns {source.shown} has is not known before it is counted: name them, as "
             "with --text-column or --messages-column"
         )
+    # Called for its errors: it reads the first records.
     try:
         begins_with_chats(source, options)
     except ColumnError:

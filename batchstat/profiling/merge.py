@@ -114,7 +114,7 @@ def merge_splits(
             if source.is_standard_input:
                 (source,) = counts.profile.corpus.sources
         # A split may lack labels by chance. If all splits of a file do, the name is wrong.
-        labels_seen = [each.label_seen for each in facts if each.label_seen is not None]
+        labels_seen = [fact.label_seen for fact in facts if fact.label_seen is not None]
         if options.label_column and labels_seen and not any(labels_seen):
             raise InputError(
                 f"no record of {source.shown} has column {options.label_column!r}: pass another "
@@ -122,7 +122,7 @@ def merge_splits(
             )
         # Standard input got its digest above, and a source of which splits failed gets none.
         if not source.digest and len(facts) == stop - first:
-            digests = [digest for each in facts for digest in each.digests]
+            digests = [digest for fact in facts for digest in fact.digests]
             source = replace(source, digest=joined_digest(digests))
         sources.append(source)
     if merged.first is None:
@@ -197,7 +197,7 @@ class _MergedSamples:
             records=self._records,
             lengths=self._lengths,
             labels=Labels.joined(self._labels) if self._labels else None,
-            kinds={kind: TokenRanges.concatenate(each) for kind, each in self._kinds.items()},
+            kinds={kind: TokenRanges.concatenate(ranges) for kind, ranges in self._kinds.items()},
         )
 
 

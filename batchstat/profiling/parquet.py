@@ -61,7 +61,7 @@ _TYPES = {
         for kind in KINDS
     },
     "label": [
-        *(_DICTIONARY.format(each) for each in ("string", "large_string")),
+        *(_DICTIONARY.format(text_type) for text_type in ("string", "large_string")),
         "large_list<element: large_string>",
         "large_list<item: large_string>",
     ],
@@ -125,6 +125,7 @@ def save_lengths(
     fields += [(name, column.type) for name, column in optional.items()]
     metadata = {METADATA_KEY: json.dumps(seal(asdict(facts)))}
     schema = pa.schema(fields).with_metadata(metadata)
+    # The columns are converted a row group at a time, since a large corpus has them in a file.
     with pq.ParquetWriter(file, schema, compression="zstd") as writer:
         for first in range(0, len(profile), ROW_GROUP):
             rows = slice(first, first + ROW_GROUP)
@@ -137,6 +138,7 @@ def _digests(profile: Profile) -> dict[str, str]:
     """Return a digest of each column, by its name, from which a changed file is recognised."""
     digests = {
         "record": digest_of_numbers(profile.records),
+        # As 32 bits, into which lengths fit: half the bytes to digest.
         "length": digest_of_numbers(profile.lengths, "<i4"),
     }
     labels = profile.labels
@@ -164,6 +166,7 @@ def _label_column(labels: Labels) -> pa.Array:
     names = pa.DictionaryArray.from_arrays(codes, pa.array(labels.names, pa.large_string()))
     if labels.offsets is None:
         return names
+    # Lists hold plain texts, as `_TYPES` says.
     offsets = pa.array(labels.offsets, pa.int64())
     return pa.LargeListArray.from_arrays(offsets, names.cast(pa.large_string()))
 

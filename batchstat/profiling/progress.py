@@ -56,6 +56,7 @@ class ProgressTracker:
         # Nobody knows how long standard input is.
         reads_input = any(split.source.is_standard_input for split in splits)
         self._total = 0 if reads_input else sum(split.bytes for split in splits)
+        # Held while progress is reported, too, so that the caller's function runs once at a time.
         self._one_at_a_time = threading.Lock()
 
     def note(self, split: Split, amount: CountedAmount) -> None:

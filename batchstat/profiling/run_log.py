@@ -47,7 +47,7 @@ class RunLog:
         try:
             yield
         except BaseException as error:  # an interrupt, too
-            if not self._first_line:
+            if not self._first_line:  # else nothing is logged yet
                 self._write(f"ended by {str(error) or type(error).__name__}")
             raise
         self._write(

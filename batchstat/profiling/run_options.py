@@ -50,8 +50,9 @@ class RunOptions:
     def __post_init__(self) -> None:
         if not isinstance(self.executor, Executor | CountingExecutor):
             one_of("executor", self.executor, NAMES)
-        worker_count(self.workers)
+        worker_count(self.workers)  # raises unless it is a positive number, or None
         if self.executor == "dask":
+            # A Dask cluster has the workers that were started with it.
             if self.workers is not None:
                 raise OptionError("--workers does not apply to --executor dask: remove it")
         elif self.scheduler is not None:
@@ -72,6 +73,7 @@ class RunOptions:
 
             return dask(self.scheduler)
         workers, name = worker_count(self.workers), self.executor
+        # Processes count faster, but a single split or a single worker leaves nothing to share out.
         if name == "auto":
             is_large = len(splits) > 1 and sum(split.bytes for split in splits) >= PROCESSES_FROM
             name = "processes" if is_large and workers > 1 else "threads"

@@ -35,9 +35,8 @@ _ALONE_AFTER = 2
 class Scheduler:
     """Counts the splits of one run through an executor.
 
-    Every split is in one of these places: to do, in flight, to be retried, done, failed, or dropped
-    because the run ends with an error at an earlier split. A split whose worker process dies is a
-    suspect: it may need more memory than there is.
+    A split is to do, in flight, to be retried, done, failed, or dropped because the run ends with
+    an error at an earlier split. It is a suspect if processes died while it was in flight.
 
     Attributes:
         done: results of the splits that are counted, by the number of the split.
@@ -218,6 +217,7 @@ class Scheduler:
         self.done[i] = result
         self._progress.note_done(i, result.samples, result.tokens, was_cached=result.was_cached)
         self.log.done(self._splits[i], result)
+        # No difference, or shortcuts are off already.
         if not result.difference or not self._task.shortcuts:
             return True
         self._run.on_warning(f"{result.difference}: recounting without shortcuts")
@@ -260,8 +260,7 @@ class Scheduler:
         an error that is a bug.
         """
         is_known = isinstance(error, SourceError | OSError | MemoryError)
-        # Of a bug in this process a traceback says more. On another machine, any error may come
-        # from its own installation.
+        # A bug in this process would come again; on another machine it may be that machine's fault.
         if self._executor.in_process and not is_known:
             raise error
         split = self._splits[i]
@@ -298,7 +297,7 @@ class Scheduler:
                 f"{name} is broken ({one_line(loss)}): pass a new executor; with the same "
                 "count_cache only missing splits are counted"
             )
-        # With splits in flight this ends by itself: each loss takes one of their tries.
+        # Where a process died, splits in flight lose one of their tries: that ends by itself.
         if not (process_died and self._in_flight) and self._losses >= TRIES:
             raise InputError(f"{name} was lost {self._losses} times: {one_line(loss)}")
         lost_splits = sorted(self._in_flight.values())

@@ -30,11 +30,12 @@ SPLITS_FOLDER = "splits"
 _WRITTEN = re.compile(r"(\d{1,9})/(\d{1,9})")
 _KEY = re.compile("[0-9a-f]{64}")
 _SHOWN = 10
+"""Numbers of missing shards that a message lists."""
 
 
 @dataclass(frozen=True)
 class ShardSpec:
-    """Index and number of a shard, counted from 1."""
+    """Which shard of a corpus, of how many: `--shard 3/100` is number 3, of 100."""
 
     number: int
     of: int
@@ -43,6 +44,7 @@ class ShardSpec:
     def parse(cls, written: str) -> "ShardSpec":
         """Parse `I/N`. Raise OptionError unless 1 ≤ I ≤ N."""
         match = _WRITTEN.fullmatch(written)
+        # 0/0 for anything else, which is refused just as 0/5 is.
         number, of = (int(match[1]), int(match[2])) if match else (0, 0)
         if not 1 <= number <= of:
             raise OptionError(f"shard={written}: must be I/N with 1 ≤ I ≤ N, such as 3/100")
@@ -117,18 +119,19 @@ def read_shard(folder: Path) -> Shard:
         check_regular(path)
         shard: Shard = decoded(Shard, unseal(parse(read_bytes(path)), SHARD_SCHEMA))
         check_formats(shard.sources)
-        own = {i for i in range(len(shard.splits)) if shard.spec.takes(i)}
-        if not own >= shard.counted.keys() | shard.failed.keys():
+        own_splits = {i for i in range(len(shard.splits)) if shard.spec.takes(i)}
+        if not own_splits >= shard.counted.keys() | shard.failed.keys():
             raise ValueError("it lists splits of other shards")
         return shard
+    # NotADirectoryError: the folder is a file.
     except (FileNotFoundError, NotADirectoryError):
         raise InputError(
             f"no {SHARD_FILE} in {folder.as_posix()}: name the folders that batchstat profile "
             "--shard I/N -o FOLDER wrote"
         ) from None
     except (OSError, ValueError) as error:
-        what = fault_of(error, "a shard")
-        raise InputError(f"{path.as_posix()} {what}: count that shard again") from None
+        fault = fault_of(error, "a shard")
+        raise InputError(f"{path.as_posix()} {fault}: count that shard again") from None
 
 
 @arguments_named()
@@ -147,31 +150,34 @@ def merge(folders: Sequence[str | Path], *, allow_partial: bool = False) -> Prof
         OptionError: no folders.
         InputError: shards of different corpora, settings or tokenizers; splits in no shard.
     """
-    names = dict.fromkeys(map(as_path, listed("folders", folders)))
-    if not names:
+    # A folder that is named twice counts once.
+    folder_paths = dict.fromkeys(map(as_path, listed("folders", folders)))
+    if not folder_paths:
         raise OptionError("folders is empty: name the shards' folders")
-    shards = [(folder, read_shard(folder)) for folder in names]
-    _, first = shards[0]
+    shards = [(folder, read_shard(folder)) for folder in folder_paths]
+    first_folder, first = shards[0]
     for folder, shard in shards[1:]:
-        if other := _difference(first, shard):
+        if difference := _difference(first, shard):
             raise InputError(
-                f"{folder.as_posix()} and {shards[0][0].as_posix()} cannot be merged: {other}"
+                f"{folder.as_posix()} and {first_folder.as_posix()} cannot be merged: {difference}"
             )
     counted: dict[int, CachedSplit] = {}
     failed: dict[int, str] = {}
     for folder, shard in shards:
         cache = CountCache(str(as_path(folder) / SPLITS_FOLDER))
         for i, (key, samples) in shard.counted.items():
-            before = counted.get(i, CachedSplit((), key, samples))
-            if (before.key, before.samples) != (key, samples):
+            # The same shard may be counted twice, into two folders: either has the counts.
+            known = counted.get(i, CachedSplit((), key, samples))
+            if (known.key, known.samples) != (key, samples):
                 raise InputError(
                     f"{first.splits[i].shown} changed between {folder.as_posix()} and another "
                     "shard: recount it"
                 )
-            counted[i] = before._replace(caches=(*before.caches, cache))
+            counted[i] = known._replace(caches=(*known.caches, cache))
         failed |= shard.failed
     splits = first.splits
-    failed = {i: why for i, why in failed.items() if i not in counted}
+    # A split that failed in one folder may be counted in another one.
+    failed = {i: reason for i, reason in failed.items() if i not in counted}
     missing = [i for i in range(len(splits)) if i not in counted and i not in failed]
     failed |= {i: f"{splits[i].shown} is in no shard" for i in missing}
     if failed and not allow_partial:
@@ -188,6 +194,7 @@ def merge(folders: Sequence[str | Path], *, allow_partial: bool = False) -> Prof
 
 
 def _difference(one: Shard, other: Shard) -> str:
+    """Return why two shards are not of one corpus, counted in one way; empty if they are."""
     if one.shards != other.shards:
         return f"one is of {one.shards} shards, the other of {other.shards}"
     if one.sources != other.sources:
@@ -197,6 +204,7 @@ def _difference(one: Shard, other: Shard) -> str:
     if one.versions != other.versions:
         names = [n for n in one.versions if one.versions[n] != other.versions.get(n)]
         return f"they were counted with different versions of {', '.join(names)}"
+    # A shard that found a shortcut wrong counted its splits without; the others did not.
     if one.shortcuts != other.shortcuts:
         return "a shortcut of counting was wrong in one of them: count the corpus without shards"
     if one.options != other.options:
@@ -207,12 +215,21 @@ def _difference(one: Shard, other: Shard) -> str:
 
 
 def _incomplete(failed: dict[int, str], missing: list[int], shards: int, splits: int) -> str:
+    """Return the message for splits without counts, which names the shards to count.
+
+    Args:
+        failed: why splits have no counts, by their numbers; those in no shard, too.
+        missing: numbers of the splits in no shard.
+        shards: number of shards.
+        splits: number of splits.
+    """
     if missing:
+        # Splits are assigned in rotation: see `ShardSpec.takes`.
         numbers = sorted({i % shards + 1 for i in missing})
-        shown = ", ".join(map(str, numbers[:_SHOWN])) + (", …" if len(numbers) > _SHOWN else "")
+        first_few = ", ".join(map(str, numbers[:_SHOWN])) + (", …" if len(numbers) > _SHOWN else "")
         return (
-            f"{len(missing):,} of {splits:,} splits are in none of the shards: count shard {shown} "
-            f"of {shards} and name its folder here too; or pass --allow-partial"
+            f"{len(missing):,} of {splits:,} splits are in none of the shards: count shard "
+            f"{first_few} of {shards} and name its folder here too; or pass --allow-partial"
         )
     return (
         f"{len(failed):,} of {splits:,} splits failed: {failed[min(failed)]}: recount their "

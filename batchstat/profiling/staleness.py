@@ -16,12 +16,14 @@ _CLOCK_SLACK = timedelta(seconds=2)
 
 
 def same_input(profile: Profile, corpus: Corpus) -> bool:
-    """Return whether building the profile again would certainly give the same one.
+    """Return whether counting this corpus would certainly give the same profile, so that it need
+    not be counted.
 
     Raises:
         OSError: a source that cannot be read.
     """
     facts = profile.corpus
+    # Splits that failed may be readable now, and standard input is never the same.
     if facts.failed or facts.options != corpus.options or corpus.reads_standard_input:
         return False
     if profile.tokenizer != TokenizerFacts.of(corpus.tokenizer, corpus.options):
@@ -36,6 +38,7 @@ def same_input(profile: Profile, corpus: Corpus) -> bool:
 
 
 def _listed(sources: Sequence[Source]) -> list[tuple[str, int, str]]:
+    """Return what a listing of folders says of sources."""
     return [(source.path, source.bytes, source.format) for source in sources]
 
 
@@ -47,8 +50,10 @@ def changes(profile: Profile) -> Iterator[str]:
     """
     created = datetime.fromisoformat(profile.created)
     for source in profile.corpus.sources:
-        if source.is_standard_input or not source.digest:  # partial sources have no digest
+        # A source of which splits failed has no digest.
+        if source.is_standard_input or not source.digest:
             continue
+        # A profile stores an address without the secrets in it, and cannot open it without them.
         if is_shortened(full_address(source.path)):
             yield f"{source.path} cannot be checked for changes, as its address is not stored whole"
             continue
@@ -63,6 +68,7 @@ def _has_changed(source: Source, created: datetime) -> bool:
     """Return whether a source has changed since a profile was created. Raises OSError."""
     path = as_path(source.path)
     if is_remote(source.path):
+        # An ETag changes with the content, and saves reading the file over the network.
         if source.etag:
             return etag_in(info_of(path)) != source.etag
         return digest_of(source) != source.digest

@@ -27,16 +27,16 @@ MEMORY_BYTES = 128 << 20
 
 
 class MemoryBudget:
-    """Memory for counts, shared by the threads of a process."""
+    """How much memory counts may still take, shared by the threads of a process."""
 
     def __init__(self, bytes_: int = MEMORY_BYTES) -> None:
-        self._left, self._one_at_a_time = bytes_, threading.Lock()
+        self._bytes_left, self._one_at_a_time = bytes_, threading.Lock()
 
     def take(self, bytes_: int) -> bool:
-        """Return whether there is room for so many bytes; if so, they are taken."""
+        """Take this much of the budget, if that much is left; return whether it was."""
         with self._one_at_a_time:
-            fits = bytes_ <= self._left
-            self._left -= bytes_ if fits else 0
+            fits = bytes_ <= self._bytes_left
+            self._bytes_left -= bytes_ if fits else 0
             return fits
 
 
@@ -69,11 +69,12 @@ class CountTask:
         cache: where counts are stored.
         threads: threads that count in each split.
         recount: whether to count a split even if its counts are already stored.
-        in_memory: whether counts are stored only if they do not fit in memory.
+        in_memory: whether counts are stored only if they do not fit in memory: nobody asked for a
+            cache.
         shortcuts: whether texts may be counted by a faster engine or by pieces; otherwise the
             tokenizer itself counts every text.
         versions: versions of the libraries where the run began.
-        local: what is available only within one process.
+        local: what the splits of this process share; None for a worker elsewhere.
     """
 
     options: CorpusOptions
@@ -116,9 +117,14 @@ class SplitResult:
 
 @dataclass(frozen=True)
 class RemoteTask:
-    """A task as other processes receive it: a file in the cache, written once for all of them.
+    """A task as other processes get it: a file in the cache, written once for all of them, since a
+    tokenizer may have many megabytes.
 
-    Its digest is sent with each split, so that a task put there by somebody else is not loaded.
+    Attributes:
+        cache: the cache.
+        digest: SHA-256 of the file. It is sent with each split, so that no worker loads a file that
+            somebody else put there.
+        name: name of the file.
     """
 
     cache: CountCache
@@ -128,13 +134,13 @@ class RemoteTask:
     @classmethod
     @contextmanager
     def sent(cls, task: CountTask) -> "Iterator[RemoteTask]":
-        """Have the task in its cache meanwhile.
+        """Write the task to its cache, yield what workers are sent, and delete the file afterwards.
 
         Raises:
             SourceError: it cannot be stored there.
             StorageFullError: there is no space for it.
         """
-        # Its address, of which not all may be shown, is sent beside it.
+        # The address of the cache may hold a secret: it is sent with each split, and not stored.
         content = pickle.dumps(replace(task, local=None, cache=CountCache("")))
         digest = hashlib.sha256(content).hexdigest()
         sent = cls(task.cache, digest, f"{digest[:16]}-{secrets.token_hex(4)}{TASK_ENDING}")
@@ -151,7 +157,7 @@ class RemoteTask:
 
 @lru_cache(maxsize=2)
 def received(sent: RemoteTask) -> CountTask:
-    """Return the task that was sent.
+    """Return the task that was sent to this worker; it is read once for all of its splits.
 
     Raises:
         SourceError: the cache cannot be read.

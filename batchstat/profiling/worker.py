@@ -25,7 +25,11 @@ from batchstat.tokenization.tokenizer import Tokenizer
 
 
 def count_split(sent: CountTask | RemoteTask, split: Split) -> SplitResult:
-    """Count a split and store its counts, unless they are stored already.
+    """Count a split and store its counts, unless they are stored already. Runs on any worker.
+
+    Args:
+        sent: the task, in this process or from another one.
+        split: the split.
 
     Raises:
         InputError: the split cannot be read with these options, or this machine has other versions
@@ -38,26 +42,30 @@ def count_split(sent: CountTask | RemoteTask, split: Split) -> SplitResult:
     _check_versions(task)
     is_input = split.source.is_standard_input
     digests: tuple[str, ...] = ()
-    # Only the run that reads a stream knows its content.
-    beside, before = secrets.token_hex() if is_input else "", None
+    # The key is made of the content: of the split, and of what else of its file it is read with,
+    # unless the source has a digest of the whole file. Standard input is not known before it is
+    # read: a random text makes a key of its own.
+    surroundings, state_before = secrets.token_hex() if is_input else "", None
     if not is_input and not split.source.digest:
-        before = _state(split)
-        digests, beside = content_digests(split)
-    content = (*digests, beside)
+        state_before = _state(split)
+        digests, surroundings = content_digests(split)
+    content = (*digests, surroundings)
     key = key_of(split, content, task)
     counts = None if task.recount or is_input else task.cache.get(key)
-    # An earlier run skipped bad records, of which this one has to name the first.
+    # Counts of a run that skipped bad records: this run must stop at the first one, and name it.
     if counts and task.options.on_error == "fail" and counts.profile.corpus.unreadable:
         counts = None
     was_cached = counts is not None
     if counts is None:
-        counts = _counted(task, split, digests)
+        counts = _count(task, split, digests)
         records = len(counts.profile) + sum(counts.profile.corpus.skipped.values())
         # A storage may not say the size of a file, so that it is found empty only here.
         if not (is_input or split.source.bytes or records):
             raise split.source.emptiness()
-        if before is not None and before != _state(split):
+        if state_before is not None and state_before != _state(split):
             raise SourceError(f"{split.source.shown} changed while it was being read: run again")
+    # Counts that stay in memory need not be read again to be merged, and without a cache of the
+    # user's need not be stored either.
     stays = task.local is not None and task.local.memory.take(counts.bytes)
     if not (was_cached or (stays and task.in_memory)):
         try:
@@ -78,6 +86,7 @@ def count_split(sent: CountTask | RemoteTask, split: Split) -> SplitResult:
 
 
 def _check_versions(task: CountTask) -> None:
+    """Raise InputError if libraries that counts depend on have other versions on this worker."""
     if other := different_versions(task.versions):
         raise InputError(
             f"worker {this_worker()} has other versions; the run began with {other}: install the "
@@ -86,7 +95,7 @@ def _check_versions(task: CountTask) -> None:
 
 
 def check_answer(answer: object, split: Split, task: CountTask) -> SplitResult:
-    """Check what another process returned for a split that it counted.
+    """Return what another process answered for a split, after checks that make it safe to use.
 
     Raises:
         SourceError: it is not an answer of `count_split`, or it is about another split.
@@ -97,6 +106,7 @@ def check_answer(answer: object, split: Split, task: CountTask) -> SplitResult:
 
     if not isinstance(answer, SplitResult):
         raise refused(f"{type(answer).__name__}, not counts")
+    # Unpickling sets fields without checks: a field may be missing, or of any type.
     for name, kind in _ANSWERED.items():
         value = getattr(answer, name, None)
         if type(value) is not kind:
@@ -114,7 +124,7 @@ def check_answer(answer: object, split: Split, task: CountTask) -> SplitResult:
 
 
 _MOST_SAID = 1_000
-"""Characters of what a worker says of a difference."""
+"""Characters that are kept of what a worker says of a difference."""
 
 
 _ANSWERED = {
@@ -122,23 +132,31 @@ _ANSWERED = {
     for field in fields(SplitResult)
     if field.name != "counts"
 }
+"""The type of each field of an answer, such as tuple for `tuple[str, ...]`. Counts are not among
+them: only those in this process stay in memory.
+"""
 
 
 def _state(split: Split) -> tuple[object, ...] | None:
+    """Return numbers that change when the file of a split is written, such as its time of change;
+    None if they cannot be read.
+    """
     with suppress(OSError), as_os_errors(split.source.path):
         return state_of(split.location)
     return None  # reading it gives the better error message
 
 
 def key_of(split: Split, content: tuple[str, ...], task: CountTask) -> str:
-    """Return a digest of everything the counts of a split depend on, and of its path.
+    """Return the key of a split's counts in the cache: a digest of everything they depend on.
 
-    The path is included because messages name it. `content` are digests of its bytes and of
-    anything else they are read with, as far as these are not in its source.
-
-    Stopping at the first bad record or not does not change the counts of a split without any.
+    Args:
+        split: the split; its path counts, too, because messages name it.
+        content: digests of its bytes, and of what else of its file they are read with, such as the
+            head; empty if its source has a digest of the whole file.
+        task: how it is counted.
     """
     tokenizer = TokenizerFacts.of(task.tokenizer, task.options)
+    # Runs that stop at bad records and runs that skip them share the counts of splits without any.
     options = replace(task.options, on_error="fail")
     span = (asdict(split.source), split.first, split.stop)
     way = {"shortcuts": task.shortcuts}
@@ -147,7 +165,10 @@ def key_of(split: Split, content: tuple[str, ...], task: CountTask) -> str:
     return hashlib.sha256(json.dumps(facts).encode()).hexdigest()
 
 
-def _counted(task: CountTask, split: Split, digests: tuple[str, ...]) -> SplitCounts:
+def _count(task: CountTask, split: Split, digests: tuple[str, ...]) -> SplitCounts:
+    """Read and count a split. If a shortcut of counting proves wrong, count it again without
+    shortcuts, and say so in its facts.
+    """
     from batchstat.corpus.reader import CorpusReader
     from batchstat.profiling.counting import count_samples
 
@@ -157,12 +178,12 @@ def _counted(task: CountTask, split: Split, digests: tuple[str, ...]) -> SplitCo
 
     def note(amount: CountedAmount) -> None:
         if local is not None:
-            # Python cannot end a thread from outside.
+            # Python cannot end a thread from outside: after an interrupt it ends itself here.
             if local.stop.is_set():
                 raise InputError("interrupted")
             local.on_progress(split, amount)
 
-    def counts(tokenizer: Tokenizer | None, difference: str = "") -> SplitCounts:
+    def count_with(tokenizer: Tokenizer | None, difference: str = "") -> SplitCounts:
         if standard_input is not None:
             standard_input.rewind()
         reader = CorpusReader([split], task.options, standard_input)
@@ -170,10 +191,11 @@ def _counted(task: CountTask, split: Split, digests: tuple[str, ...]) -> SplitCo
         profile = count_samples(reader, tokenizer, task.threads, pool, note)
         return SplitCounts(profile, SplitFacts(digests, reader.readings[0].label_seen, difference))
 
-    itself = task.tokenizer and task.tokenizer.without_shortcuts()
+    # None for a corpus that comes with its lengths.
+    without_shortcuts = task.tokenizer and task.tokenizer.without_shortcuts()
     if not task.shortcuts:
-        return counts(itself)
+        return count_with(without_shortcuts)
     try:
-        return counts(task.tokenizer)
+        return count_with(task.tokenizer)
     except MiscountError as difference:
-        return counts(itself, str(difference))
+        return count_with(without_shortcuts, str(difference))

@@ -51,7 +51,7 @@ def device_warnings(
         unknown_fit = [row for row in rows if row.on_device.fits_memory is None]
         calibration = device.calibration
         packed = "" if calibration.has_packed else ", and no packed rows"
-        # On a device without a memory limit, such as a CPU, nobody asks whether a batch fits.
+        # Without a limit of memory, as on a CPU, there is nothing to fit.
         has_limit = calibration.memory is not None and calibration.hardware.memory is not None
         whether = ", and whether they fit is not known" if has_limit and unknown_fit else ""
         yield ReportWarning(

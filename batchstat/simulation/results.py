@@ -68,7 +68,7 @@ lengths.
 
 @dataclass(frozen=True, kw_only=True, repr=False)
 class StrategyResult:
-    """One row of the table.
+    """One row of a report: a strategy, and what it does with the corpus.
 
     Attributes:
         request: the strategy, and the settings it was planned with.
@@ -79,10 +79,10 @@ class StrategyResult:
         trained: its trained tokens and their weights; None if these are unknown.
         steps: (n_steps, world_size) total tokens of each rank in each step; None for one rank.
         first_batches: the first batches of its plan; None outside of a comparison.
-        dropped_again: how many of the samples that it drops the next epoch drops too; None where it
+        dropped_again: number of samples that both this epoch and the next one drop; None where it
             drops none, or does not draw all of the corpus.
-        on_device: what it takes on the device that was calibrated.
-        reading: how the batches of a loader were read; None for others.
+        on_device: what an epoch takes on the calibrated device; all unknown without one.
+        reading: how the batches of a data loader were read; None for a plan of batchstat.
     """
 
     request: RowRequest

@@ -69,6 +69,7 @@ class EpochCache:
         """Return the epoch under these settings."""
         # Where one plan is made for all ranks, the epoch is the same for any number of ranks.
         ranks = 1 if settings.distribute in FROM_ONE_PLAN else settings.world_size
+        # Rows of one report differ in no other setting that an epoch depends on.
         key = (settings.order, settings.distribute, settings.remainder, ranks)
         if key not in self._shares:
             self._shares[key] = make_shares(self.samples, settings)
@@ -149,7 +150,7 @@ def over_seeds(
     """
     counts_by_row = [[row.counts] for row in rows]
     for offset in range(1, seeds):
-        epochs = EpochCache(samples)
+        epochs = EpochCache(samples)  # one for each seed, by which it does not tell epochs apart
         for row, counts in zip(rows, counts_by_row, strict=True):
             settings = row.request.settings
             other_seed = replace(settings, seed=settings.seed + offset)

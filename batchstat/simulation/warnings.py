@@ -39,7 +39,7 @@ def weight_warnings(
     that have batches without a trained token.
     """
     remedy = _REMEDIES.get(basis.loss or "")
-    # Under every other loss all tokens of a step weigh the same.
+    # No loss is named, or one under which all tokens of a step weigh the same.
     if remedy is None:
         return
     unequal_rows = [
@@ -55,17 +55,17 @@ def weight_warnings(
             f"with loss={basis.loss}, trained tokens of a step have different weights (5th to 95th "
             f"percentile, 1 is exact): {', '.join(unequal_rows)}: {remedy}",
         )
-    lacking = [
+    untrained_rows = [
         f"{row.label} {row.trained.untrained_batches:,} of {row.counts.batches:,}"
         for row in rows
         if row.trained is not None and row.trained.untrained_batches
     ]
-    if lacking and basis.loss in _MEANS:
+    if untrained_rows and basis.loss in _MEANS:
         yield ReportWarning(
             "untrained_batches",
-            f"batches without a trained token, whose mean loss is 0/0 (NaN): {', '.join(lacking)}: "
-            "take 0 as the loss where batch.trained_tokens is 0, or remove samples without trained "
-            "tokens",
+            "batches without a trained token, whose mean loss is 0/0 (NaN): "
+            f"{', '.join(untrained_rows)}: take 0 as the loss where batch.trained_tokens is 0, or "
+            "remove samples without trained tokens",
         )
 
 
@@ -222,7 +222,8 @@ def _of_single_samples(
         or budget // width > 1
     ):
         return
-    # A budget equal to the width may be derived from max_length, and then falls with it.
+    # The default budget is at least the width of a row. If it equals the width, a lower max_length
+    # may lower it, too.
     lasting_budget = min(budget, DEFAULT_BUDGET) if budget == width else budget
     # With this max_length two samples fit: half of the budget, rounded down to a padded width.
     half = lasting_budget // 2 // basis.pad_to_multiple_of * basis.pad_to_multiple_of
@@ -243,7 +244,7 @@ def _of_ranks(
     of batches, which hang, and about ranks that draw their samples independently.
     """
     if (ranks_without := basis.world_size - epoch.count) > 0:
-        # These remainders give every rank a batch, of samples that another rank has already.
+        # These remainders give every rank a batch, of samples that another rank computes, too.
         repeats = basis.remainder in ("repeat", "spread", "fill")
         repeating = "only compute samples that others compute too"
         yield ReportWarning(
@@ -264,12 +265,13 @@ def _of_ranks(
             f"shorter ranks finish: {'; '.join(uneven_rows)}: use --distribute batches with "
             "--remainder repeat or drop for equal steps",
         )
-    # Ranks take the same steps, but the last step has more batches on some ranks than on others.
+    # With gradient accumulation, ranks may have equal numbers of steps, but not of batches: the
+    # last step of some ranks has fewer.
     uneven_batches = [
         f"{row.label} {min(batches):,} to {max(batches):,}"
         for row in rows
         if not row.counts.ranks.step_gap
-        # Dummy batches are computed too, so that every rank synchronises equally often.
+        # Ranks without a batch compute a dummy batch, and synchronise as often as the others.
         and row.remainder != "dummy"
         and basis.gradient_accumulation_steps > 1
         and len(batches := {rank.batches for rank in row.counts.sample_coverage.ranks}) > 1
@@ -305,6 +307,7 @@ def _of_classes(rows: Sequence[StrategyResult], basis: ResolvedSettings) -> Iter
         f"{row.label} {mixing.classes_per_batch.min} to {mixing.classes_per_batch.max}"
         for row in rows
         if (mixing := row.counts.sample_coverage.mixing) is not None
+        # Every batch has the sampler's number of classes.
         and {mixing.classes_per_batch.min, mixing.classes_per_batch.max} != {sampler.classes}
     ]
     if unlike_rows:

@@ -14,6 +14,8 @@ from batchstat.profiling.executors.versions import different_versions, versions
 from batchstat.storage.shown import full_address, one_line
 
 _LOGGERS = ("distributed", "tornado", "asyncio")
+"""Loggers that Dask writes lost connections to."""
+# host:port, with tcp:// or tls:// or without; other schemes, such as ws://, may lack the port.
 _ADDRESS = re.compile(r"(?!(tcp|tls)://)[a-z]+://.+|((tcp|tls)://)?[^/]+:[0-9]+")
 _AT_ONCE = 2_000
 """Splits submitted to the scheduler: enough for any cluster, few enough to be cancelled."""
@@ -40,15 +42,18 @@ def dask(scheduler: str | None, timeout: str = "20s") -> CountingExecutor:
         raise OptionError(
             f"executor=dask: Dask is not installed: {install_extra('dask')}"
         ) from None
+    # The client that is connected now, which `is_disconnected` asks; empty before the first.
     current: list[Any] = []
 
     @contextmanager
     def start() -> Iterator[Executor]:
+        """Connect to the scheduler, and disconnect afterwards."""
         for name in tuple(logging.root.manager.loggerDict):
             if name.partition(".")[0] in _LOGGERS:  # the errors below say what they would log
                 logging.getLogger(name).setLevel(logging.CRITICAL + 1)
         try:
-            # Not the default, which Dask code of the caller's own would use.
+            # full_address has the secrets that messages leave out. Not the default client, which
+            # Dask code of the caller's own would use.
             client = connect(full_address(scheduler), timeout=timeout, set_as_default=False)
         except Exception as error:  # a connection may raise anything
             raise InputError(
@@ -57,13 +62,15 @@ def dask(scheduler: str | None, timeout: str = "20s") -> CountingExecutor:
             ) from None
         current[:] = [client]
         try:
-            _check(client, scheduler)
-            # Dask takes equal pure calls for one: a split that is tried again would fail at once.
+            _check_workers(client, scheduler)
+            # Dask returns the old result of a pure call that is repeated: a split that is tried
+            # again would fail at once.
             executor = client.get_executor(pure=False)
             try:
                 yield executor
             finally:
-                # After an interrupt, the user should not have to wait for submitted splits.
+                # After an interrupt, the user should not have to wait for submitted splits; and a
+                # scheduler that is lost raises here, too.
                 with suppress(Exception):
                     executor.shutdown(wait=False)
         finally:
@@ -78,8 +85,10 @@ def dask(scheduler: str | None, timeout: str = "20s") -> CountingExecutor:
     )
 
 
-def _check(client: Any, scheduler: str) -> None:
-    """Raise InputError if there are no workers, or one has other versions than this machine."""
+def _check_workers(client: Any, scheduler: str) -> None:
+    """Raise InputError if a scheduler has no workers, or a worker has other versions than this
+    machine.
+    """
     try:
         reported: dict[str, dict[str, str]] = client.run(versions)
     except ModuleNotFoundError as error:
@@ -94,10 +103,11 @@ def _check(client: Any, scheduler: str) -> None:
         ) from None
     if not reported:
         raise InputError(f"the scheduler at {scheduler} has no workers: start one with dask worker")
-    for worker, theirs in reported.items():
-        if not isinstance(theirs, dict):
+    for worker, its_versions in reported.items():
+        # A worker with another batchstat may answer anything.
+        if not isinstance(its_versions, dict):
             raise InputError(
                 f"worker {worker} does not report its versions: install the same batchstat there"
             )
-        if other := different_versions(theirs):
-            raise InputError(f"worker {worker} has {other}: install the same versions there")
+        if difference := different_versions(its_versions):
+            raise InputError(f"worker {worker} has {difference}: install the same versions there")

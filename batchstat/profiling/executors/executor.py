@@ -12,16 +12,17 @@ class ExecutorLostError(Exception):
 
 @dataclass(frozen=True)
 class CountingExecutor:
-    """An executor, and how to use it.
+    """A way to start an executor of `concurrent.futures`, and how to use it.
 
     Attributes:
         name: name in messages.
-        start: context manager that starts an executor and ends it.
-        max_in_flight: maximum number of splits in flight.
+        start: returns a context manager that starts an executor and ends it.
+        max_in_flight: most splits that are submitted and not finished.
         threads: threads that count in each split.
         in_process: whether it runs in this process.
         restartable: whether a lost executor can be replaced by a new one.
-        is_disconnected: whether the current executor is known to have stopped working.
+        is_disconnected: returns whether the current executor is known to have stopped working; by
+            default `bool`, which returns False.
     """
 
     name: str

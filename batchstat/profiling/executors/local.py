@@ -20,19 +20,27 @@ def threads(workers: int) -> CountingExecutor:
 
 
 def processes(workers: int, splits: int) -> CountingExecutor:
-    """Return processes of this machine, at most one per split; they end with this process."""
+    """Return processes of this machine, at most one per split; they end with this process.
+
+    Args:
+        workers: processes; with fewer splits, as many threads in fewer processes.
+        splits: number of splits.
+    """
     max_in_flight = max(1, min(workers, splits))
     threads_each = max(1, workers // max_in_flight)
 
     @contextmanager
     def start() -> Iterator[Executor]:
+        """Start the processes, and end them afterwards."""
         import multiprocessing
         from concurrent.futures import ProcessPoolExecutor
 
         from batchstat.profiling.executors.spawning import Spawning
 
-        # A new process runs the script that started it from its beginning, under another name. One
-        # that comes here again would start processes of its own: Python raises in each of them.
+        # Python prepares a new process by running the user's script from its beginning, under
+        # another name than __main__ (`_inheriting`). A script without a main guard comes here again
+        # and would start processes of its own, in which Python raises. It ends silently instead,
+        # with a code from which the first process knows what to tell.
         if getattr(multiprocessing.current_process(), "_inheriting", False):
             os._exit(_UNGUARDED)
         spawning = Spawning()
@@ -54,7 +62,9 @@ def processes(workers: int, splits: int) -> CountingExecutor:
 
 
 _UNGUARDED = 94
-"""Exit code of a process whose script has no main guard; of no signal, and of nothing else here."""
+"""Exit code of a process if the user's script has no main guard. No signal and no other error of
+batchstat ends a process with this code.
+"""
 
 
 @contextmanager
@@ -69,27 +79,34 @@ def _ended(pool: Executor) -> Iterator[Executor]:
 
 
 def _begin_process(threads: int) -> None:
-    """Prepare a new process, which ignores interrupts and ends when its parent process ends."""
+    """Prepare a new process: it ignores interrupts, and ends when its parent process ends."""
     from multiprocessing import parent_process
 
     # The libraries that count would use all cores in each process.
     limit_threads(threads)
     # The parent process has already shown what transformers says while loading.
     os.environ.setdefault("TRANSFORMERS_VERBOSITY", "error")
+    # Ctrl-C reaches all processes of a terminal: the parent process decides what to do.
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     parent = parent_process()
 
-    def follow() -> None:
+    def end_with_parent() -> None:
         assert parent is not None
-        parent.join()
+        parent.join()  # returns when the parent has ended, also if it was killed
         os._exit(1)
 
-    threading.Thread(target=follow, daemon=True).start()
+    threading.Thread(target=end_with_parent, daemon=True).start()
 
 
 def wrap_executor(executor: Executor, workers: int | None = None) -> CountingExecutor:
-    """Return an executor that the caller owns and shuts down."""
-    # concurrent.futures has no public name for it, and other libraries have other ones.
+    """Return the way to use an executor that the caller started and shuts down.
+
+    Args:
+        executor: any executor of `concurrent.futures`.
+        workers: threads that count in each split; None for 1.
+    """
+    # How many workers it has: concurrent.futures has no public name for it, and other libraries
+    # have other names.
     workers_of_pool = getattr(executor, "_max_workers", None)
     max_in_flight = int(workers_of_pool) if isinstance(workers_of_pool, int) else _MOST_IN_FLIGHT
     return CountingExecutor(
@@ -97,7 +114,9 @@ def wrap_executor(executor: Executor, workers: int | None = None) -> CountingExe
         lambda: nullcontext(executor),
         max_in_flight,
         threads=workers or 1,
+        # Any other may run splits elsewhere: then the task must be sent, and answers checked.
         in_process=isinstance(executor, ThreadPoolExecutor),
+        # If it breaks, only the caller can make a new one.
         restartable=False,
     )
 

@@ -9,19 +9,22 @@ from typing import Any
 
 
 class CountingProcess(SpawnProcess):
-    """A new process; one that is cut off from what it is to run prints a traceback of its own."""
+    """A process that an interrupt of the parent cannot cut off from the work that is sent to it:
+    then it would print a traceback of its own.
+    """
 
     def start(self) -> None:
-        """Start it, and hand over what it runs, before an interrupt counts."""
+        """Start the process and send it what to run; an interrupt meanwhile takes effect after."""
         with _interrupted_afterwards():
             super().start()
 
 
 class Spawning(SpawnContext):
-    """Starts such processes. Not by fork: the libraries that count have threads of their own.
+    """Context of multiprocessing that starts a `CountingProcess` each time. It spawns and does not
+    fork, since the libraries that count have threads, which a fork would not copy.
 
     Attributes:
-        started: all that were made.
+        started: all processes that were made.
     """
 
     def __init__(self) -> None:
@@ -29,27 +32,30 @@ class Spawning(SpawnContext):
         self.started: list[SpawnProcess] = []
 
     def Process(self, *args: Any, **more: Any) -> SpawnProcess:  # type: ignore[override] # noqa: N802
-        """Make a process."""
+        """Make a process; multiprocessing calls this by its name."""
         self.started.append(CountingProcess(*args, **more))
         return self.started[-1]
 
 
 @contextmanager
 def _interrupted_afterwards() -> Iterator[None]:
-    """Hold interrupts back that come meanwhile; in other threads than the first none is raised."""
+    """Hold back interrupts that come while this context lasts, and raise the first one after it."""
+    # Python raises interrupts in the main thread alone, which alone may set handlers.
     if threading.current_thread() is not threading.main_thread():
         yield
         return
-    came: list[signal.Signals] = []
+    held_back: list[signal.Signals] = []
     handlers = {number: signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)}
     for number, handler in handlers.items():
-        if callable(handler):  # one that raises; an ignored signal stays so for the new process
-            signal.signal(number, lambda number, _: came.append(signal.Signals(number)))
+        # A function is a handler that may raise. Else the signal is ignored, or ends the process:
+        # a new process inherits that, so that it must stay.
+        if callable(handler):
+            signal.signal(number, lambda number, _: held_back.append(signal.Signals(number)))
     try:
         yield
     finally:
         for number, handler in handlers.items():
             if callable(handler):
                 signal.signal(number, handler)
-        for number in came[:1]:
+        for number in held_back[:1]:
             signal.raise_signal(number)

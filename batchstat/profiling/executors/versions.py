@@ -11,7 +11,9 @@ _LIBRARIES = ("batchstat", "fastokens", "pyarrow", "tokenizers", "transformers")
 
 @cache
 def versions() -> dict[str, str]:
-    """Return the versions, in this process, of Python and of libraries that counts depend on."""
+    """Return the versions of Python and of the libraries that counts depend on, as this process has
+    them.
+    """
     installed = {"python": ".".join(platform.python_version_tuple()[:2])}
     for name in _LIBRARIES:
         with suppress(PackageNotFoundError):
@@ -19,10 +21,12 @@ def versions() -> dict[str, str]:
     return installed
 
 
-def different_versions(theirs: dict[str, str]) -> str:
-    """Return how versions differ from those here; empty if they do not."""
+def different_versions(others: dict[str, str]) -> str:
+    """Return the text that names versions of another process or run that differ from those here;
+    empty if none does.
+    """
     here = versions()
-    names = [name for name in here if theirs.get(name) != here[name]]
+    names = [name for name in here if others.get(name) != here[name]]
     return ", ".join(
-        f"{name} {theirs.get(name, 'not installed')} (here {here[name]})" for name in names
+        f"{name} {others.get(name, 'not installed')} (here {here[name]})" for name in names
     )

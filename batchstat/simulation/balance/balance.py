@@ -134,8 +134,8 @@ def _row(
         max_repeats=int(times_drawn.max()),
         lengths=LengthStats.of(np.repeat(samples.lengths, times_drawn)),
         classes=tuple(_classes(samples, samples.classes, times_drawn, drawn_by_epoch)),
-        seen=tuple(each.seen for each in drawn_by_epoch),
-        ratios=tuple(each.ratio for each in drawn_by_epoch),
+        seen=tuple(so_far.seen for so_far in drawn_by_epoch),
+        ratios=tuple(so_far.ratio for so_far in drawn_by_epoch),
         row=row,
         without=without,
     )
@@ -176,6 +176,7 @@ def _epochs(
         yield _DrawnSoFar(
             seen=int(np.count_nonzero(is_seen)),
             seen_by_class=count_classes(classes.codes[is_seen]).tolist(),
+            # A class that is not drawn at all would make the ratio infinite.
             ratio=float(drawn_by_class.max() / drawn_by_class[drawn_by_class > 0].min()),
         )
 
@@ -202,7 +203,7 @@ def _classes(
             max_repeats=int(times.max()),
             tokens_before=total(tokens),
             tokens_after=dot(times, tokens),
-            seen=tuple(each.seen_by_class[code] for each in epochs),
+            seen=tuple(so_far.seen_by_class[code] for so_far in epochs),
         )
 
 

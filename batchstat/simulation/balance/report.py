@@ -90,7 +90,7 @@ class SamplerResult:
         """Whether an epoch draws about as many samples of each class: exactly, but for what chance
         does to a sampler that draws at random.
         """
-        drawn_by_class = [each.after for each in self.classes]
+        drawn_by_class = [draw.after for draw in self.classes]
         if min(drawn_by_class) == 0:
             return False
         # The last epoch that is tracked: dynamic sampling approaches balance epoch by epoch.
@@ -101,8 +101,8 @@ class SamplerResult:
         # Random draws of a class differ from the mean by about its square root, and by more where
         # several samples of a class are drawn together.
         mean = sum(drawn_by_class) / len(drawn_by_class)
-        chance = _BY_CHANCE * math.sqrt(self.sampler.drawn_together * mean)
-        return max(abs(drawn - mean) for drawn in drawn_by_class) <= chance
+        allowed = _BY_CHANCE * math.sqrt(self.sampler.drawn_together * mean)
+        return max(abs(drawn - mean) for drawn in drawn_by_class) <= allowed
 
     @property
     def unseen(self) -> int:
@@ -126,7 +126,7 @@ class SamplerResult:
 
     def least_class_coverage(self, epoch: int) -> float:
         """Return the coverage of the least covered class after an epoch, counted from 0."""
-        return min(each.seen[epoch] / each.before for each in self.classes)
+        return min(draw.seen[epoch] / draw.before for draw in self.classes)
 
 
 @dataclass(frozen=True, kw_only=True, repr=False)
@@ -175,7 +175,7 @@ class BalanceReport:
     @property
     def class_ratio(self) -> float:
         """Samples of the largest class / samples of the smallest, in the corpus."""
-        before = [each.before for each in self.samplers[0].classes]
+        before = [draw.before for draw in self.samplers[0].classes]
         return max(before) / min(before)
 
     @property
@@ -193,6 +193,7 @@ class BalanceReport:
         compute more, it is the one with the least compute. None if no sampler qualifies, or only
         one is compared.
         """
+        # The relative compute is None if `none` leaves no batch to compare with.
         affordable = [r for r in self.balanced if (r.relative_compute or 0) <= _MOST_EVER]
         qualified = [row for row in affordable if row.coverage_after >= LEAST_SEEN]
         if len(self.samplers) < 2 or not qualified:

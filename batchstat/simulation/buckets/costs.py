@@ -115,6 +115,7 @@ class BatchTime:
         """
         full_batches, left_over = np.divmod(samples, self._rows_per_batch(edge))
         batches = full_batches + (left_over > 0)
+        # One shape for the full batches, if there are any, and one for a short batch.
         shapes = np.minimum(full_batches, 1) + (left_over > 0)
         # Every rank compiles each shape, once in all epochs.
         per_shape = self.cost.per_shape * self.settings.world_size / self.epochs
@@ -245,4 +246,4 @@ def times_of(
 
 def fastest(times: tuple[BucketTime, ...]) -> BucketTime:
     """Return the number of buckets with the least time; of equal times, the fewest buckets."""
-    return min(times, key=lambda each: (each.seconds, len(each.edges), each.wanted))
+    return min(times, key=lambda time: (time.seconds, len(time.edges), time.wanted))

@@ -76,11 +76,11 @@ class BucketReport:
     @property
     def chosen(self) -> Edges:
         """The optimal edges for `wanted` buckets."""
-        return next(each for each in self.found["optimal"] if each.wanted == self.wanted)
+        return next(edges for edges in self.found["optimal"] if edges.wanted == self.wanted)
 
     def of(self, rule: str, wanted: int) -> Edges | None:
         """Return a rule's edges for `wanted` buckets; None if there are fewer distinct lengths."""
-        return next((each for each in self.found[rule] if each.wanted == wanted), None)
+        return next((edges for edges in self.found[rule] if edges.wanted == wanted), None)
 
     @property
     def recommended(self) -> int | None:

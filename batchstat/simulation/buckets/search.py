@@ -102,7 +102,7 @@ def search_buckets(
         # The search takes batches as shared evenly by the ranks; simulated, each time is exact.
         times = tuple(times_of(edges_by_rule["optimal"], shares, basis, device, epochs))
         wanted = buckets or (fastest(times).wanted if times else wanted)
-    chosen = next(each.edges for each in measured["optimal"] if each.wanted == wanted)
+    chosen = next(result.edges for result in measured["optimal"] if result.wanted == wanted)
     uses = tuple(_uses(chosen, shares, basis, device))
     return BucketReport(
         created=datetime.now(UTC).isoformat(),
@@ -193,6 +193,8 @@ def _edges(
     numbers = [n for n in numbers if n <= len(widths.values)]
     best_edges = price.each_best(widths, max(numbers, default=1), min_bucket_samples)
     yield "optimal", [(n, best_edges[n - 1]) for n in numbers]
+    # The other rules find edges of any width, and know no fewest samples: their edges are rounded
+    # up to widths that rows may have, and buckets with too few samples are merged.
     for name, rule in RULES.items():
         if name != "optimal":
             pairs = ((n, rule(widths.values, widths.counts, n, price.of_sample)) for n in numbers)
@@ -221,6 +223,7 @@ def _measured(
     rule: str, wanted: int, edges: tuple[int, ...], lengths: LengthStats, price: EdgeCost
 ) -> Edges:
     """Return the padding and the cost of the edges that a rule found for `wanted` buckets."""
+    # For each distinct length, the first edge that is not below it.
     bucket_of_length = np.searchsorted(edges, lengths.values)
     samples = sums_at(bucket_of_length, lengths.counts, len(edges)).tolist()
     cost_unpadded = sum(
@@ -237,6 +240,7 @@ def _buckets(
     edges: tuple[int, ...], lengths: LengthStats, basis: ResolvedSettings
 ) -> Iterator[Bucket]:
     """Yield what each bucket holds, and how many of its rows the budget allows in a batch."""
+    # For each distinct length, the first edge that is not below it.
     bucket_of_length = np.searchsorted(edges, lengths.values)
     samples = sums_at(bucket_of_length, lengths.counts, len(edges))
     tokens = sums_at(bucket_of_length, product(lengths.values, lengths.counts), len(edges))

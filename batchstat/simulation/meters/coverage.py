@@ -149,7 +149,8 @@ class CoverageMeter:
 
     def coverage(self, corpus_samples: int) -> Coverage:
         """Return the coverage of all units added, for a corpus of this many samples."""
-        # The units after the first turn count as one more unit, distributed once.
+        # The units after the first turn count as one more unit, distributed once. With fewer units
+        # than ranks, some places of the first turn have no samples.
         times, group = np.unique(np.append(self._unit_times, 1), return_inverse=True)
         samples = sums_at(group, np.append(self._unit_samples, self._samples_once), len(times))
         samples_by_times = zip(times.tolist(), samples.tolist(), strict=True)
@@ -169,7 +170,7 @@ def _ranks(samples: Ints, batches: Ints) -> tuple[RankSamples, ...]:
         samples: (world_size,) samples of each rank.
         batches: (world_size,) batches of each rank.
     """
-    codes = [np.unique(each, return_inverse=True)[1] for each in (samples, batches)]
+    codes = [np.unique(numbers, return_inverse=True)[1] for numbers in (samples, batches)]
     # One number for each pair of samples and batches: equal pairs have equal numbers.
     pairs = codes[0] * (codes[1].max() + 1) + codes[1]
     _, first_rank, record_of_rank = np.unique(pairs, return_index=True, return_inverse=True)
@@ -190,9 +191,10 @@ def trace_samples(
     samples, epoch = shares.samples, shares.epoch.whole
     n_samples, world_size = len(samples), units.shape[1]
     has_unit = units >= 0
+    # For each unit that is distributed: the rank that gets it, and its number.
     rank, unit = np.nonzero(has_unit)[1], units[has_unit]
-    # The batches of the units that are distributed, the entries of these batches, and for each
-    # entry the rank that computes it, and its sample, by the index in the corpus.
+    # The batches of these units, the entries of these batches, and for each entry the rank that
+    # computes it, and its sample, by the index in the corpus.
     batch_offsets, batch = gather_groups(plan.unit_offsets, unit)
     entry_offsets, entry = gather_groups(plan.row_offsets[plan.batch_offsets], batch)
     rank_of_entry = np.repeat(np.repeat(rank, np.diff(batch_offsets)), np.diff(entry_offsets))
@@ -285,5 +287,5 @@ def _of_ranks(
     columns = len(classes.names) + 1
     cells = rank * columns + classes.codes[sample] + 1
     table = np.bincount(cells, minlength=world_size * columns).reshape(world_size, columns)
-    columns_of_ranks = (samples.tolist(), batches.tolist(), table[:, 1:].tolist())
-    return tuple(RankSamples(n, k, tuple(row)) for n, k, row in zip(*columns_of_ranks, strict=True))
+    samples_by_class = map(tuple, table[:, 1:].tolist())
+    return tuple(map(RankSamples, samples.tolist(), batches.tolist(), samples_by_class))

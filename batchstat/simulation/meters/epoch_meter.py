@@ -102,7 +102,7 @@ class EpochMeter:
         self._note_batches(distributed)
         tokens = self._of_steps(turns, batches.sum_by_unit(batches.tokens))
         entries = self._of_steps(turns, batches.sum_by_unit(batches.entries))
-        means = np.asarray(tokens / entries, dtype=np.float64)
+        means = np.asarray(tokens / entries, dtype=np.float64)  # mean length in each step
         self._grouping.add(
             distributed.entries, distributed.tokens, total(distributed.squares), means, tokens
         )

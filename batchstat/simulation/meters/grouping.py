@@ -71,7 +71,7 @@ class Neighbours:
             return
         self._last = float(numbers[-1])
         before, after = numbers[:-1], numbers[1:]
-        if len(before) == 0:
+        if len(before) == 0:  # the first number of all has no neighbour yet
             return
         products = float(((before - before.mean()) * (after - after.mean())).sum())
         # Merge this group's sum of products with that of the groups before, as `Moments` does.
@@ -99,7 +99,16 @@ _LEAST_STEPS = 4
 
 @dataclass
 class GroupingMeter:
-    """Accumulates the `Grouping` of an epoch from batches that are added round by round."""
+    """Accumulates the `Grouping` of an epoch from batches that are added round by round.
+
+    Attributes:
+        _neighbours: correlation of the mean length of each step with that of the next step.
+        _means: moments of the mean lengths of batches, each weighted by its samples.
+        _samples: moments of the samples per batch.
+        _step_tokens: moments of the real tokens per step.
+        _squares: sum of the squared lengths of all samples.
+        _tokens: sum of their lengths.
+    """
 
     _neighbours: Neighbours = field(default_factory=Neighbours)
     _means: Moments = field(default_factory=Moments)
@@ -149,7 +158,8 @@ class GroupingMeter:
         spread = self._squares * samples - self._tokens**2
         if samples == batches or spread == 0:
             return None
+        # The share of the variance that lies between the means of batches. Means of random batches
+        # differ, too: by the share `by_chance`.
         between = self._means.deviations * samples / spread
-        # Means of random batches differ, too: by this share of the variance.
         by_chance = (batches - 1) / (samples - 1)
         return (between - by_chance) / (1 - by_chance) if by_chance < 1 else None

@@ -78,7 +78,7 @@ def measure(
             rounds.append(rank_round)
     traced = None
     # Else no rank has a unit, which `measurement` reports.
-    if rounds and any((each.turns >= 0).any() for each in rounds):
-        units = np.concatenate([each.units for each in rounds])
+    if rounds and any((rank_round.turns >= 0).any() for rank_round in rounds):
+        units = np.concatenate([rank_round.units for rank_round in rounds])
         traced = trace_samples(BatchPlan.concatenate(plans_kept), units, shares)
     return meter.measurement(shares.epoch, traced, shares.samples.lost)

@@ -145,17 +145,24 @@ class RankMeter:
         )
         # One element of each step: that of its slowest rank.
         slowest = (np.arange(len(tokens)), compute.argmax(axis=1))
-        sums = (total(each[slowest]) for each in (batches, tokens, pairs))
+        sums = (total(numbers[slowest]) for numbers in (batches, tokens, pairs))
         return steps + self._compute(*sums)
 
     def _step(self, step: int, turns: Ints, batches: BatchTable, tokens: Ints) -> WorstStep:
-        """Describe the step of this index among the units just added: its slowest rank, and the
-        largest batch of that rank, which is what a user can change about it.
+        """Describe a step: its slowest rank, and the largest batch of that rank, since that is what
+        a user can make smaller.
+
+        Args:
+            step: index of the step among those of `tokens`.
+            turns: (n_turns, world_size) the unit of each rank; −1 where it has none.
+            batches: the batches of the units.
+            tokens: (n_steps, world_size) total tokens of each rank in each step.
         """
         rank = int(tokens[step].argmax())
         accumulation = self._settings.gradient_accumulation_steps
         turns_of_step = turns[step * accumulation : (step + 1) * accumulation]
         units_of_rank = turns_of_step[:, rank]
+        # The batches of the slowest rank in this step.
         of_rank = batches.take(units_of_rank[units_of_rank >= 0])
         largest = int(of_rank.total_tokens.argmax())
         return WorstStep(
