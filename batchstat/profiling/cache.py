@@ -142,9 +142,11 @@ class CountCache:
         # No such file, or damaged content: the split is counted again.
         except (OSError, InputError, ValueError):
             return None
-        with suppress(OSError):  # for example in a read-only folder
+        # Eviction depends on the time of last use. A read-only folder raises, and a remote path has
+        # no time that could be set.
+        with suppress(OSError):
             if isinstance(path, Path):
-                os.utime(path)  # eviction depends on the time of last use
+                os.utime(path)
         return counts
 
     def _read(self, path: Path) -> bytes:

@@ -49,6 +49,7 @@ def count_samples(
     records, lengths, labels = list[Ints](), list[Ints](), list[Labels]()
     kinds: dict[str, list[TokenRanges]] = {kind: [] for kind in options.token_kinds}
     samples, tokens = 0, 0
+    # Chats that the template does not render completely, by what it leaves out.
     left_out: Counter[str] = Counter()
     # Blocks are counted at the same time, and come back in the order in which they were read.
     for block in in_order(partial(_count_block, reader, tokenizer), reader.blocks(), workers, pool):
@@ -88,7 +89,16 @@ def _joined(blocks: list[Ints]) -> Ints:
 
 @dataclass(frozen=True, eq=False)
 class _CountedBlock:
-    """Counts of a block of samples, without those that the tokenizer raised on."""
+    """Counts of a block of samples, without those that the tokenizer raised on.
+
+    Attributes:
+        records: (n,) record number of each sample.
+        lengths: (n,) its tokens.
+        labels: its label; None without labels.
+        kinds: by each kind of tokens, such as trained, the ranges of each sample.
+        position: bytes of the corpus that were read up to the end of the block.
+        left_out: chats that the template does not render completely, by what it leaves out.
+    """
 
     records: Ints
     lengths: Ints

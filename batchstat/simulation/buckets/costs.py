@@ -216,7 +216,7 @@ def times_of(
     epochs: int,
 ) -> Iterator[BucketTime]:
     """Simulate the best edges for each number of buckets, and yield how long training takes with
-    them. Edges that the settings leave no batch are skipped.
+    them. Edges with which the settings leave no batch are skipped.
 
     Args:
         edges_by_number: numbers of buckets, each with its edges.

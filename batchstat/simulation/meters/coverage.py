@@ -1,4 +1,7 @@
-"""Sample coverage: which samples each rank computes, and how often."""
+"""Sample coverage: which samples each rank computes, and how often.
+
+A unit is the batches that reach one rank together. In a turn, each rank gets a unit.
+"""
 
 from dataclasses import dataclass
 from typing import NamedTuple

@@ -1,4 +1,8 @@
-"""Measurement of planned batches as they are distributed: all at once or in groups of steps."""
+"""Measurement of planned batches as they are distributed: all at once, or in rounds of some steps.
+
+A unit is the batches that reach one rank together. In a turn, each rank gets a unit; a step has
+`gradient_accumulation_steps` turns.
+"""
 
 from collections import Counter
 from typing import NamedTuple
@@ -108,8 +112,9 @@ class EpochMeter:
         )
 
     def _of_steps(self, turns: Ints, numbers: Ints) -> Ints:
-        """Return (n_steps,) sums over all ranks of a number that each unit has."""
+        """Add up a number that each unit has, such as its tokens, over all ranks: (n_steps,)."""
         of_ranks = steps_of(turns, numbers, self._settings.gradient_accumulation_steps)
+        # `added` keeps sums exact that do not fit 64 bits.
         return added(of_ranks, lambda part: part.sum(axis=1), turns.shape[1])
 
     def _note_planned(self, batches: BatchTable, units: Ints, new: npt.NDArray[np.bool_]) -> None:
@@ -117,7 +122,7 @@ class EpochMeter:
 
         Args:
             batches: the batches of the round.
-            units: (n,) the units that ranks get, which may be a part of these, or some twice.
+            units: (n,) the units that ranks get: all of these or not, and some of them twice.
             new: (n_units,) whether no round before had the unit.
         """
         self._repeats = self._repeats or not new.all() or len(units) > batches.n_units

@@ -1,4 +1,7 @@
-"""An epoch planned, distributed and measured."""
+"""An epoch planned, distributed and measured.
+
+A unit is the batches that reach one rank together.
+"""
 
 from collections.abc import Iterator
 

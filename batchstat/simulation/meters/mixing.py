@@ -38,6 +38,7 @@ def class_mixing(batch: Ints, code: Ints, batches: int, classes: int) -> Mixing:
     # Samples of a batch × the probability that two of them have the same class: among n samples,
     # the sum of count × (count − 1) over its classes / (n − 1).
     same_class = (squares[has_pairs] - samples[has_pairs]) / (samples[has_pairs] - 1)
+    # Samples of each class in the epoch, and of all classes.
     of_class = np.bincount(code, minlength=classes).astype(np.float64)
     n = of_class.sum()
     chance = (of_class * (of_class - 1)).sum() / (n * (n - 1)) if n > 1 else 1.0

@@ -1,4 +1,8 @@
-"""Rank idle: the cost of each step on its slowest rank against the mean rank."""
+"""Rank idle: the cost of each step on its slowest rank against the mean rank.
+
+A unit is the batches that reach one rank together. In a turn, each rank gets a unit; a step has
+`gradient_accumulation_steps` turns.
+"""
 
 from collections import Counter
 from dataclasses import dataclass
@@ -212,5 +216,6 @@ def steps_of(turns: Ints, numbers: Ints, gradient_accumulation_steps: int) -> In
         return of_turns
     # reduceat adds the turns from the first one of each step up to the next.
     first_turns = np.arange(0, len(of_turns), gradient_accumulation_steps)
-    most = min(gradient_accumulation_steps, len(of_turns))
-    return added(of_turns, lambda part: np.add.reduceat(part, first_turns, axis=0), most)
+    most_turns = min(gradient_accumulation_steps, len(of_turns))
+    # `added` keeps sums exact that do not fit 64 bits.
+    return added(of_turns, lambda part: np.add.reduceat(part, first_turns, axis=0), most_turns)
