@@ -142,7 +142,7 @@ def profile(
         paths: Any = [corpus] if isinstance(corpus, str | os.PathLike) else corpus
         files = open_corpus(paths, read_as, tokenizer, template, warn, allow_empty=allow_partial)
         return _with_progress(files, run, on_progress)
-    return _of_table(corpus, read_as, name, tokenizer, template, worker_count(workers))
+    return _count_table(corpus, read_as, name, tokenizer, template, worker_count(workers))
 
 
 def _with_progress(
@@ -184,7 +184,7 @@ def _count(corpus: Corpus, run: RunOptions) -> Profile:
     created = datetime.now(UTC).isoformat()
     splits = corpus.splits
     with _cache_of(run) as cache:
-        scheduler = _scheduler(corpus, splits, run, cache)
+        scheduler = _make_scheduler(corpus, splits, run, cache)
         with scheduler.log.ending(scheduler.done.values(), scheduler.failed.values()):
             for _ in range(_MAX_EVICTIONS):
                 scheduler.count()
@@ -218,7 +218,7 @@ def count_shard(corpus: Corpus, spec: ShardSpec, run: RunOptions) -> Shard:
     numbers = [i for i in range(len(corpus.splits)) if spec.takes(i)]
     assert run.count_cache is not None, "a shard stores its splits"
     splits = [corpus.splits[i] for i in numbers]
-    scheduler = _scheduler(corpus, splits, run, run.count_cache)
+    scheduler = _make_scheduler(corpus, splits, run, run.count_cache)
     with scheduler.log.ending(scheduler.done.values(), scheduler.failed.values()):
         scheduler.count()
     return Shard(
@@ -234,7 +234,7 @@ def count_shard(corpus: Corpus, spec: ShardSpec, run: RunOptions) -> Shard:
     )
 
 
-def _scheduler(
+def _make_scheduler(
     corpus: Corpus, splits: Sequence[Split], run: RunOptions, cache: CountCache
 ) -> Scheduler:
     """Return what counts these splits, into this cache."""
@@ -288,7 +288,7 @@ def _failure(failed: Mapping[int, str], splits: int, run: RunOptions) -> InputEr
     )
 
 
-def _of_table(
+def _count_table(
     table: Any,
     options: CorpusOptions,
     name: str,

@@ -73,14 +73,14 @@ def count_samples(
             left_out=dict(sorted(left_out.items())),
         ),
         tokenizer=TokenizerFacts.of(tokenizer, options),
-        records=_joined(records),
-        lengths=_joined(lengths),
+        records=_join(records),
+        lengths=_join(lengths),
         labels=None if options.label_column is None else Labels.joined(labels),
         kinds={kind: TokenRanges.concatenate(ranges) for kind, ranges in kinds.items()},
     )
 
 
-def _joined(blocks: list[Ints]) -> Ints:
+def _join(blocks: list[Ints]) -> Ints:
     """Join blocks into one array and empty the list, so that memory is not doubled for long."""
     joined = np.concatenate([np.empty(0, np.int64), *blocks], dtype=np.int64)
     blocks.clear()

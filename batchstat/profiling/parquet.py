@@ -203,7 +203,7 @@ def read_file(address: str | Path) -> Profile:
     except OSError as error:
         raise InputError(f"{path.as_posix()} cannot be read: {one_line(error)}") from None
     if len(profile) == 0:
-        raise _useless(path, ValueError("it has no rows"))
+        raise _unusable(path, ValueError("it has no rows"))
     return profile
 
 
@@ -223,7 +223,7 @@ def read_counts(file: Path | BinaryIO, path: Path) -> tuple[Profile, Mapping[str
             facts: _Facts = decoded(_Facts, table.record)
             return _profile(table, facts), facts.more
     except UNREADABLE as error:
-        raise _useless(path, error) from None
+        raise _unusable(path, error) from None
 
 
 def check_formats(sources: Iterable[Source]) -> None:
@@ -301,7 +301,7 @@ def _ranges(block: pa.Table, kind: str, lengths: Ints, rows_before: int) -> Toke
     return token_ranges
 
 
-def _useless(path: Path, error: BaseException) -> InputError:
+def _unusable(path: Path, error: BaseException) -> InputError:
     """Return the error for a file that is not a profile, or not one that can be used."""
     fault = fault_of(error, "a profile")
     return InputError(f"{path.as_posix()} {fault}: run batchstat profile again")

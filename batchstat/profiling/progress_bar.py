@@ -19,7 +19,7 @@ def shown_progress() -> Iterator[OnProgress]:
     a terminal, or in a line every few seconds elsewhere, as in a log file.
     """
     if not sys.stderr.isatty():
-        yield _lines()
+        yield _line_printer()
         return
     from rich.console import Console
     from rich.progress import BarColumn, DownloadColumn, TextColumn
@@ -51,7 +51,7 @@ def interactive_progress() -> AbstractContextManager[OnProgress]:
     return shown_progress() if hasattr(sys, "ps1") else nullcontext(lambda _: None)
 
 
-def _lines() -> OnProgress:
+def _line_printer() -> OnProgress:
     """Return a function that prints a line for a `Progress`, but at most every few seconds."""
     from rich.filesize import decimal
 

@@ -29,7 +29,7 @@ def same_input(profile: Profile, corpus: Corpus) -> bool:
     if profile.tokenizer != TokenizerFacts.of(corpus.tokenizer, corpus.options):
         return False
     # The listing is compared before any file is read.
-    if _listed(facts.sources) != _listed(corpus.sources):
+    if _listing(facts.sources) != _listing(corpus.sources):
         return False
     return all(
         counted.digest == (source.digest or digest_of(source))
@@ -37,7 +37,7 @@ def same_input(profile: Profile, corpus: Corpus) -> bool:
     )
 
 
-def _listed(sources: Sequence[Source]) -> list[tuple[str, int, str]]:
+def _listing(sources: Sequence[Source]) -> list[tuple[str, int, str]]:
     """Return what a listing of folders says of sources."""
     return [(source.path, source.bytes, source.format) for source in sources]
 

@@ -47,7 +47,7 @@ def count_split(sent: CountTask | RemoteTask, split: Split) -> SplitResult:
     # read: a random text makes a key of its own.
     surroundings, state_before = secrets.token_hex() if is_input else "", None
     if not is_input and not split.source.digest:
-        state_before = _state(split)
+        state_before = _file_state(split)
         digests, surroundings = content_digests(split)
     content = (*digests, surroundings)
     key = key_of(split, content, task)
@@ -62,7 +62,7 @@ def count_split(sent: CountTask | RemoteTask, split: Split) -> SplitResult:
         # A storage may not say the size of a file, so that it is found empty only here.
         if not (is_input or split.source.bytes or records):
             raise split.source.emptiness()
-        if state_before is not None and state_before != _state(split):
+        if state_before is not None and state_before != _file_state(split):
             raise SourceError(f"{split.source.shown} changed while it was being read: run again")
     # Counts that stay in memory need not be read again to be merged, and without a cache of the
     # user's need not be stored either.
@@ -137,7 +137,7 @@ them: only those in this process stay in memory.
 """
 
 
-def _state(split: Split) -> tuple[object, ...] | None:
+def _file_state(split: Split) -> tuple[object, ...] | None:
     """Return numbers that change when the file of a split is written, such as its time of change;
     None if they cannot be read.
     """

@@ -201,7 +201,7 @@ def as_device(
             "memory: measure one with batchstat calibrate"
         )
     measured_model = loaded.setup.shape  # None for a user's own step function, or a recorded run
-    if model is not None and measured_model is not None and not _same(measured_model, model):
+    if model is not None and measured_model is not None and not _are_same(measured_model, model):
         differing = [
             f"{name} {value}, not {getattr(model, name)}"
             for name, value in vars(measured_model).items()
@@ -227,7 +227,7 @@ def _check_cost(cost: object) -> None:
         raise OptionError(f"cost_per_hour={short(cost)}: must be a number above 0")
 
 
-def _same(measured: CostModel, named: CostModel) -> bool:
+def _are_same(measured: CostModel, named: CostModel) -> bool:
     """Return whether two models compute the same and take the same memory.
 
     A shape written by hand (`hidden=768,layers=12`) has the sizes of `_OF_MEMORY` at their

@@ -65,10 +65,10 @@ def device_warnings(
 def unfitting(rows: Sequence[StrategyResult], device: Device) -> str:
     """Return the text that lists rows that do not fit in memory, with their peaks."""
     shown = ", ".join(f"{row.label} ({_gib(row.counts.peak_bytes or 0)})" for row in rows)
-    return f"peak memory is above {_limit(device.calibration)}: {shown}"
+    return f"peak memory is above {_limit_text(device.calibration)}: {shown}"
 
 
-def _limit(calibration: Calibration) -> str:
+def _limit_text(calibration: Calibration) -> str:
     """Return the text that names the memory that peaks must not exceed."""
     name = calibration.hardware.name
     # No batch of the calibration ran out of memory: the only limit known is all that there is.

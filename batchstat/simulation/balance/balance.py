@@ -66,13 +66,13 @@ def balance_report(
     basis = inputs.resolve(unsampled)
     # What every row's compute is divided by: the strategy on all samples, without a sampler.
     try:
-        without: StrategyResult | None = _batched(inputs.samples, basis, strategy, device)[0]
+        without: StrategyResult | None = _draw_and_batch(inputs.samples, basis, strategy, device)[0]
     except NoBatchError:
         without = None
     # The same budget for all rows. Else per-batch, which has a batch size of its own, would derive
     # a budget from it, and its batches would look as full as the others'.
     row_settings = [replace(each, tokens_per_batch=basis.tokens_per_batch) for each in row_settings]
-    rows = [_row(inputs, each, strategy, epochs, without, device) for each in row_settings]
+    rows = [_make_row(inputs, each, strategy, epochs, without, device) for each in row_settings]
     return BalanceReport(
         created=datetime.now(UTC).isoformat(),
         corpus=inputs.corpus,
@@ -96,7 +96,7 @@ def check_epochs(settings: Settings, epochs: int) -> int:
     return epochs
 
 
-def _batched(
+def _draw_and_batch(
     samples: Samples, settings: ResolvedSettings, strategy: StrategySpec, device: Device | None
 ) -> tuple[StrategyResult, EpochShares]:
     """Draw the samples of an epoch, and batch them with the strategy; return the results, and the
@@ -107,7 +107,7 @@ def _batched(
     return make_row(request, shares, batch_cost(None, device), device), shares
 
 
-def _row(
+def _make_row(
     inputs: PlanInputs,
     settings: Settings,
     strategy: StrategySpec,
@@ -119,12 +119,12 @@ def _row(
     about it. `without` is the strategy on all samples, without a sampler.
     """
     samples = inputs.samples
-    row, shares = _batched(samples, inputs.resolve(settings), strategy, device)
+    row, shares = _draw_and_batch(samples, inputs.resolve(settings), strategy, device)
     basis = row.request.settings
     assert samples.classes is not None
     # How often a sampler draws each sample, before any strategy or rank drops or repeats it.
     times_drawn = np.bincount(draw_samples(samples, basis), minlength=len(samples))
-    drawn_by_epoch = list(_epochs(samples, samples.classes, basis, epochs))
+    drawn_by_epoch = list(_draw_epochs(samples, samples.classes, basis, epochs))
     result = SamplerResult(
         spec=basis.sampler,
         sampler=basis.class_sampler,
@@ -133,7 +133,7 @@ def _row(
         unique=int(np.count_nonzero(times_drawn)),
         max_repeats=int(times_drawn.max()),
         lengths=LengthStats.of(np.repeat(samples.lengths, times_drawn)),
-        classes=tuple(_classes(samples, samples.classes, times_drawn, drawn_by_epoch)),
+        classes=tuple(_class_draws(samples, samples.classes, times_drawn, drawn_by_epoch)),
         seen=tuple(so_far.seen for so_far in drawn_by_epoch),
         ratios=tuple(so_far.ratio for so_far in drawn_by_epoch),
         row=row,
@@ -159,7 +159,7 @@ class _DrawnSoFar(NamedTuple):
     ratio: float
 
 
-def _epochs(
+def _draw_epochs(
     samples: Samples, classes: Classes, basis: ResolvedSettings, epochs: int
 ) -> Iterator[_DrawnSoFar]:
     """Draw the samples of several epochs, and yield after each one what was drawn so far."""
@@ -181,7 +181,7 @@ def _epochs(
         )
 
 
-def _classes(
+def _class_draws(
     samples: Samples, classes: Classes, times_drawn: Ints, epochs: list[_DrawnSoFar]
 ) -> Iterator[ClassDraw]:
     """Yield what the sampler draws of each class.

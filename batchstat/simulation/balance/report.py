@@ -83,7 +83,7 @@ class SamplerResult:
         """Total tokens of an epoch, or its time on a calibrated device, / that of `none` with the
         same strategy; None if that leaves no batch.
         """
-        return None if self.without is None else _computed(self.row) / _computed(self.without)
+        return None if self.without is None else _compute_of(self.row) / _compute_of(self.without)
 
     @property
     def is_balanced(self) -> bool:
@@ -200,10 +200,10 @@ class BalanceReport:
             return None
         cheap = [row for row in qualified if (row.relative_compute or 0) <= MOST_COMPUTE]
         if not cheap:
-            return min(qualified, key=lambda row: _computed(row.row))
+            return min(qualified, key=lambda row: _compute_of(row.row))
         most_seen = max(row.coverage_after for row in cheap)
         widest = [row for row in cheap if row.coverage_after >= most_seen - AS_MUCH_SEEN]
-        return min(widest, key=lambda row: _computed(row.row))
+        return min(widest, key=lambda row: _compute_of(row.row))
 
     def plot(self, name: str = "balance") -> Any:
         """Return a plot by name: balance or coverage."""
@@ -225,7 +225,7 @@ class BalanceReport:
         return frame
 
 
-def _computed(row: StrategyResult) -> float:
+def _compute_of(row: StrategyResult) -> float:
     """Return the compute of a row: seconds on a calibrated device, else total tokens."""
     seconds = row.on_device.seconds
     return row.counts.total_tokens if seconds is None else seconds

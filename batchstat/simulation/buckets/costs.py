@@ -146,7 +146,7 @@ class BatchTime:
             least_time[1:, j] = times.min(axis=1)
         # More buckets than this would hold fewer than `least` samples, or no length at all.
         possible = int(np.isfinite(least_time[1:, -1]).sum())
-        return [_traced(values, bucket_starts, min(n, possible)) for n in range(1, most + 1)]
+        return [_trace_edges(values, bucket_starts, min(n, possible)) for n in range(1, most + 1)]
 
 
 def _candidates(lengths: LengthStats, most: int) -> tuple[Ints, Ints]:
@@ -160,7 +160,7 @@ def _candidates(lengths: LengthStats, most: int) -> tuple[Ints, Ints]:
     return values[tried], np.diff(offsets_from_sizes(counts)[tried + 1], prepend=0)
 
 
-def _traced(values: Ints, bucket_starts: Ints, buckets: int) -> tuple[int, ...]:
+def _trace_edges(values: Ints, bucket_starts: Ints, buckets: int) -> tuple[int, ...]:
     """Return the edges of the best `buckets` buckets, followed back from the last one.
 
     Args:

@@ -83,17 +83,17 @@ def search_buckets(
     widths = lengths.replace(round_up(lengths.values, basis.pad_to_multiple_of))
     check_buckets("buckets", buckets, len(widths.values))
     wanted = buckets or min(_USUAL_BUCKETS, len(widths.values))
-    price: EdgeCost = SampleCost(_price(cost, model))
+    price: EdgeCost = SampleCost(_cost_of_width(cost, model))
     numbers = {*NUMBERS, wanted}
     if device is not None:
         price = batch_time(device, basis, epochs)
         # Where shapes are compiled, one bucket may take the least time.
         numbers.add(1)
     edges_by_rule = dict(
-        _edges(widths, sorted(numbers), price, min_bucket_samples, basis.pad_to_multiple_of)
+        _find_edges(widths, sorted(numbers), price, min_bucket_samples, basis.pad_to_multiple_of)
     )
     measured = {
-        rule: tuple(_measured(rule, n, edges, lengths, price) for n, edges in edges_by_number)
+        rule: tuple(_measure(rule, n, edges, lengths, price) for n, edges in edges_by_number)
         for rule, edges_by_number in edges_by_rule.items()
     }
     shares = make_shares(inputs.samples, basis)
@@ -103,7 +103,7 @@ def search_buckets(
         times = tuple(times_of(edges_by_rule["optimal"], shares, basis, device, epochs))
         wanted = buckets or (fastest(times).wanted if times else wanted)
     chosen = next(result.edges for result in measured["optimal"] if result.wanted == wanted)
-    uses = tuple(_uses(chosen, shares, basis, device))
+    uses = tuple(_simulate(chosen, shares, basis, device))
     return BucketReport(
         created=datetime.now(UTC).isoformat(),
         samples=len(inputs.samples),
@@ -149,7 +149,7 @@ def decide_cost(cost: str | None, model: object, calibration: object) -> str:
     return cost
 
 
-def _uses(
+def _simulate(
     edges: tuple[int, ...], shares: EpochShares, basis: ResolvedSettings, device: Device | None
 ) -> list[StrategyResult]:
     """Simulate the edges twice, with short batches kept and with short batches dropped; return the
@@ -177,14 +177,14 @@ def _uses(
     return [only_full, with_short] if drops_first else [with_short, only_full]
 
 
-def _price(cost: str, model: CostModel | None) -> Cost:
+def _cost_of_width(cost: str, model: CostModel | None) -> Cost:
     """Return the function that gives the cost of a sample in a row of a width."""
     if model is not None:
         return lambda width: model.linear * width + model.quadratic * width**2
     return int if cost == "linear" else lambda width: width * width
 
 
-def _edges(
+def _find_edges(
     widths: LengthStats, numbers: list[int], price: EdgeCost, min_bucket_samples: int, multiple: int
 ) -> Iterator[tuple[str, list[tuple[int, tuple[int, ...]]]]]:
     """Yield the name of each rule, with pairs of a number of buckets and the edges that the rule
@@ -199,10 +199,10 @@ def _edges(
         if name != "optimal":
             pairs = ((n, rule(widths.values, widths.counts, n, price.of_sample)) for n in numbers)
             rounded = ((n, np.unique(round_up(edges, multiple))) for n, edges in pairs)
-            yield name, [(n, _merged(edges, widths, min_bucket_samples)) for n, edges in rounded]
+            yield name, [(n, _merge(edges, widths, min_bucket_samples)) for n, edges in rounded]
 
 
-def _merged(edges: Ints, widths: LengthStats, min_bucket_samples: int) -> tuple[int, ...]:
+def _merge(edges: Ints, widths: LengthStats, min_bucket_samples: int) -> tuple[int, ...]:
     """Merge buckets with fewer than `min_bucket_samples` samples into the next one: other rules
     than `optimal` know no such limit. Returns the edges that remain.
     """
@@ -219,7 +219,7 @@ def _merged(edges: Ints, widths: LengthStats, min_bucket_samples: int) -> tuple[
     return (*kept, int(edges[-1]))
 
 
-def _measured(
+def _measure(
     rule: str, wanted: int, edges: tuple[int, ...], lengths: LengthStats, price: EdgeCost
 ) -> Edges:
     """Return the padding and the cost of the edges that a rule found for `wanted` buckets."""

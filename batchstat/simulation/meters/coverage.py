@@ -161,11 +161,11 @@ class CoverageMeter:
             corpus_samples=corpus_samples,
             times=tuple((times, samples) for times, samples in samples_by_times if samples),
             shared_samples=int(self._unit_samples[self._lowest_rank < self._highest_rank].sum()),
-            ranks=_ranks(self._samples, self._batches),
+            ranks=_rank_records(self._samples, self._batches),
         )
 
 
-def _ranks(samples: Ints, batches: Ints) -> tuple[RankSamples, ...]:
+def _rank_records(samples: Ints, batches: Ints) -> tuple[RankSamples, ...]:
     """Return a record for each rank. Ranks with equal numbers share one: of thousands of ranks,
     most have one of two pairs of numbers.
 
@@ -237,7 +237,7 @@ def trace_samples(
         corpus_samples=n_samples,
         times=tuple(zip(distinct_times.tolist(), count.tolist(), strict=True)),
         shared_samples=shared,
-        ranks=_of_ranks(rank_begun, sample_begun, batches_of_ranks, samples.classes),
+        ranks=_rank_records_by_class(rank_begun, sample_begun, batches_of_ranks, samples.classes),
         mixing=mixing,
     )
 
@@ -270,7 +270,7 @@ def _tokens_once(plan: BatchPlan, sample: Ints, entry: Ints, times_drawn: Ints) 
     return sums_at(sample, np.where(open_parts > 0, tokens, 0), len(times_drawn))
 
 
-def _of_ranks(
+def _rank_records_by_class(
     rank: Ints, sample: Ints, batches: Ints, classes: Classes | None
 ) -> tuple[RankSamples, ...]:
     """Return the samples, batches, and samples of each class of every rank.
@@ -284,7 +284,7 @@ def _of_ranks(
     world_size = len(batches)
     samples = np.bincount(rank, minlength=world_size)
     if classes is None:
-        return _ranks(samples, batches)
+        return _rank_records(samples, batches)
     # A table of ranks × classes. A sample without a class has code −1 and counts in column 0,
     # which is left out.
     columns = len(classes.names) + 1

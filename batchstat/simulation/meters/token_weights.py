@@ -30,7 +30,7 @@ def measure_trained(batches: RankBatches, request: RowRequest, samples: Samples)
         samples: the corpus.
     """
     trained = batches.loss_tokens
-    trained_in_batch = _sums(trained, batches.entry_offsets)
+    trained_in_batch = _sum_groups(trained, batches.entry_offsets)
     # A dummy batch has no entries, and no loss to be undefined.
     has_entries = np.diff(batches.entry_offsets) > 0
     trained_in_sample = trained
@@ -40,7 +40,7 @@ def measure_trained(batches: RankBatches, request: RowRequest, samples: Samples)
         trained_in_sample = np.bincount(sample, weights=trained)
     weights = None
     if trained.any() and request.settings.loss != UNKNOWN:
-        weights = _weights(batches, samples, *token_weights(batches, request))
+        weights = _summary(batches, samples, *token_weights(batches, request))
     return TrainedCounts(
         tokens=total(trained),
         untrained_samples=int(np.count_nonzero(trained_in_sample == 0)),
@@ -83,7 +83,7 @@ def token_weights(batches: RankBatches, request: RowRequest) -> tuple[Floats, In
     if loss == "axolotl" or request.strategy.varies_steps:
         divided_by = np.maximum(batches.step_totals.batches[batches.steps, batches.ranks], 1)
     offsets = batches.entry_offsets
-    trained = _sums(batches.loss_tokens, offsets)
+    trained = _sum_groups(batches.loss_tokens, offsets)
     # transformers with average_tokens_across_devices=False divides by the trained tokens that its
     # own rank has in the step, over all batches: that takes the place of A t.
     if loss == "num-items-per-rank":
@@ -92,7 +92,7 @@ def token_weights(batches: RankBatches, request: RowRequest) -> tuple[Floats, In
     # The mean over the rows of a batch of the mean over each row's tokens: a row is a group.
     if loss == "sequence-mean":
         rows, offsets = np.diff(batches.batch_offsets), batches.row_offsets
-        trained = _sums(batches.loss_tokens, offsets)
+        trained = _sum_groups(batches.loss_tokens, offsets)
         numerators = np.repeat(numerators / np.maximum(rows, 1), rows)
     weights = np.divide(numerators, trained, out=np.zeros(len(trained)), where=trained > 0)
     return weights, np.repeat(np.arange(len(trained)), np.diff(offsets))
@@ -100,19 +100,19 @@ def token_weights(batches: RankBatches, request: RowRequest) -> tuple[Floats, In
 
 def _trained_by_rank(batches: RankBatches) -> Ints:
     """Return (n_steps, world_size) trained tokens of each rank in each step."""
-    trained_in_batch = _sums(batches.loss_tokens, batches.entry_offsets)
+    trained_in_batch = _sum_groups(batches.loss_tokens, batches.entry_offsets)
     # The cell of each batch in a table of steps × ranks, row after row.
     cells = batches.steps * batches.world_size + batches.ranks
     trained = sums_at(cells, trained_in_batch, batches.step_totals.batches.size)
     return trained.reshape(batches.step_totals.batches.shape)
 
 
-def _sums(numbers: Ints, offsets: Ints) -> Ints:
+def _sum_groups(numbers: Ints, offsets: Ints) -> Ints:
     """Return (n_groups,) the sum of numbers[offsets[i] : offsets[i + 1]]; 0 for an empty group."""
     return np.diff(offsets_from_sizes(numbers)[offsets])
 
 
-def _weights(batches: RankBatches, samples: Samples, weights: Floats, group: Ints) -> TokenWeights:
+def _summary(batches: RankBatches, samples: Samples, weights: Floats, group: Ints) -> TokenWeights:
     """Sum up the weights of trained tokens: percentiles, and means of some samples.
 
     Args:
@@ -149,11 +149,11 @@ def _weights(batches: RankBatches, samples: Samples, weights: Floats, group: Int
         longest_tenth=mean(np.flatnonzero(lengths >= ranked[-tenth])),
         classes=None
         if samples.classes is None
-        else _by_class(samples.classes, samples.places(batches.records), entry_weights, trained),
+        else _class_means(samples.classes, samples.places(batches.records), entry_weights, trained),
     )
 
 
-def _by_class(
+def _class_means(
     classes: Classes, sample: Ints, weights: Floats, trained: Ints
 ) -> tuple[ClassWeight, ...]:
     """Return the mean weight of the trained tokens of each class; last, of samples without a class,
