@@ -137,6 +137,7 @@ def holds_chats(reader: "CorpusReader") -> bool:
     """Return whether the first samples that a reader yields are chats."""
     from batchstat.corpus.content import Chats
 
+    # Closed after the first block that has samples: the rest is not read.
     with closing(reader.blocks()) as blocks:
         first = next((block for block in blocks if len(block.records)), None)
     return first is not None and isinstance(first.content, Chats)

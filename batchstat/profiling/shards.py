@@ -155,6 +155,7 @@ def merge(folders: Sequence[str | Path], *, allow_partial: bool = False) -> Prof
     if not folder_paths:
         raise OptionError("folders is empty: name the shards' folders")
     shards = [(folder, read_shard(folder)) for folder in folder_paths]
+    # All shards must agree with the first one.
     first_folder, first = shards[0]
     for folder, shard in shards[1:]:
         if difference := _difference(first, shard):
@@ -198,7 +199,7 @@ def _difference(one: Shard, other: Shard) -> str:
     if one.shards != other.shards:
         return f"one is of {one.shards} shards, the other of {other.shards}"
     if one.sources != other.sources:
-        differing = set(one.sources) ^ set(other.sources)
+        differing = set(one.sources) ^ set(other.sources)  # those that only one shard has
         example = min((source.path for source in differing), default="their order")
         return f"the corpus was not the same ({example}): recount them"
     if one.versions != other.versions:

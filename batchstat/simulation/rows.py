@@ -40,12 +40,14 @@ def count_dropped_again(request: RowRequest, shares: EpochShares, counts: PlanCo
         return counts.dropped_samples
     # A plan of the next epoch is the only way to know: what is dropped depends on its order.
     later = replace(request.settings, epoch=request.settings.epoch + 1)
-    dropped = _dropped(request, shares)
-    dropped_later = _dropped(replace(request, settings=later), make_shares(shares.samples, later))
+    dropped = _dropped_records(request, shares)
+    dropped_later = _dropped_records(
+        replace(request, settings=later), make_shares(shares.samples, later)
+    )
     return dropped_always + len(np.intersect1d(dropped, dropped_later, assume_unique=True))
 
 
-def _dropped(request: RowRequest, shares: EpochShares) -> Ints:
+def _dropped_records(request: RowRequest, shares: EpochShares) -> Ints:
     """Return the records that the epoch draws and no batch holds."""
     try:
         in_batches, _ = distinct(plan_ranks(shares, request).records)

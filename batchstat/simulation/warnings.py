@@ -16,6 +16,8 @@ from batchstat.simulation.device import Device
 from batchstat.simulation.device_warnings import device_warnings
 from batchstat.simulation.results import StrategyResult
 
+_Warnings = Iterator[ReportWarning]
+
 _NOTICED = 0.1
 """How far the 5th or the 95th percentile of weights is from 1 where a warning is due."""
 
@@ -32,9 +34,7 @@ _REMEDIES = {
 """What to do, by the losses under which tokens of a step may have different weights."""
 
 
-def weight_warnings(
-    rows: Sequence[StrategyResult], basis: ResolvedSettings
-) -> Iterator[ReportWarning]:
+def weight_warnings(rows: Sequence[StrategyResult], basis: ResolvedSettings) -> _Warnings:
     """Yield a warning about rows in which the weights of trained tokens differ, and one about rows
     that have batches without a trained token.
     """
@@ -96,18 +96,18 @@ def simulation_warnings(
         device: the calibrated device; None without one.
     """
     return (
-        *_of_long_samples(epoch, basis),
-        *_of_peaks(rows, basis),
-        *_of_single_samples(rows, epoch, basis, stats),
-        *_of_ranks(rows, epoch, basis),
-        *_of_classes(rows, basis),
+        *_long_sample_warnings(epoch, basis),
+        *_peak_warnings(rows, basis),
+        *_single_sample_warnings(rows, epoch, basis, stats),
+        *_rank_warnings(rows, epoch, basis),
+        *_class_warnings(rows, basis),
         *weight_warnings(rows, basis),
-        *_of_neighbours(rows, basis),
+        *_neighbour_warnings(rows, basis),
         *device_warnings(rows, device, basis.widest),
     )
 
 
-def _of_long_samples(epoch: Epoch, basis: ResolvedSettings) -> Iterator[ReportWarning]:
+def _long_sample_warnings(epoch: Epoch, basis: ResolvedSettings) -> _Warnings:
     """Yield a warning about samples that exceed the budget of a batch even alone."""
     budget = basis.tokens_per_batch
     # Counted on the histogram of lengths, which has far fewer entries than the epoch has samples.
@@ -127,9 +127,7 @@ def _of_long_samples(epoch: Epoch, basis: ResolvedSettings) -> Iterator[ReportWa
         )
 
 
-def _of_neighbours(
-    rows: Sequence[StrategyResult], basis: ResolvedSettings
-) -> Iterator[ReportWarning]:
+def _neighbour_warnings(rows: Sequence[StrategyResult], basis: ResolvedSettings) -> _Warnings:
     """Yield a warning about rows in which consecutive steps have similar lengths, so that the loss
     goes up and down with the length.
     """
@@ -156,7 +154,7 @@ def _of_neighbours(
         )
 
 
-def _of_peaks(rows: Sequence[StrategyResult], basis: ResolvedSettings) -> Iterator[ReportWarning]:
+def _peak_warnings(rows: Sequence[StrategyResult], basis: ResolvedSettings) -> _Warnings:
     """Yield a warning about batches over budget, and one about rows with different peak memory,
     which makes their speed-ups hard to compare.
     """
@@ -177,23 +175,24 @@ def _of_peaks(rows: Sequence[StrategyResult], basis: ResolvedSettings) -> Iterat
             f"{', which are never recommended' if is_excluded else ''}: {', '.join(rows_over)}",
         )
     # Within a budget of their own, among their parameters, but above the common one.
-    higher = [
+    rows_above = [
         f"{row.label} (up to {row.counts.max_batch_tokens:,})"
         for row in rows
         if not row.counts.over_budget_batches and row.counts.max_batch_tokens > budget
     ]
     # One more row as wide as the widest would still fit the budget.
-    lower = [
+    rows_below = [
         f"{row.label} (at most {capacity:,})"
         for row in rows
         if (capacity := _capacity(row, basis)) + basis.widest <= budget
     ]
     # If all rows are below the budget, they are so together, and compare fairly.
-    if higher or (lower and len(lower) < len(rows)):
+    if rows_above or (rows_below and len(rows_below) < len(rows)):
         yield ReportWarning(
             "unequal_peak",
             f"not at equal peak memory ({budget:,} total tokens per batch): "
-            f"{', '.join(higher + lower)}; part of a speed-up may come from larger batches",
+            f"{', '.join(rows_above + rows_below)}; part of a speed-up may come from larger "
+            "batches",
         )
 
 
@@ -205,9 +204,9 @@ def _capacity(row: StrategyResult, basis: ResolvedSettings) -> int:
     return strategy.budget or basis.tokens_per_batch
 
 
-def _of_single_samples(
+def _single_sample_warnings(
     rows: Sequence[StrategyResult], epoch: Epoch, basis: ResolvedSettings, stats: LengthStats
-) -> Iterator[ReportWarning]:
+) -> _Warnings:
     """Yield a warning if the budget leaves strategies such as static a batch size of 1."""
     budget, width = basis.tokens_per_batch, basis.widest
     derives_batch_size = any(
@@ -237,9 +236,9 @@ def _of_single_samples(
     )
 
 
-def _of_ranks(
+def _rank_warnings(
     rows: Sequence[StrategyResult], epoch: Epoch, basis: ResolvedSettings
-) -> Iterator[ReportWarning]:
+) -> _Warnings:
     """Yield warnings about more ranks than samples, about ranks with different numbers of steps or
     of batches, which hang, and about ranks that draw their samples independently.
     """
@@ -296,7 +295,7 @@ def _of_ranks(
         )
 
 
-def _of_classes(rows: Sequence[StrategyResult], basis: ResolvedSettings) -> Iterator[ReportWarning]:
+def _class_warnings(rows: Sequence[StrategyResult], basis: ResolvedSettings) -> _Warnings:
     """Yield a warning if the sampler puts a fixed number of classes in each batch, as for metric
     learning, and a strategy batches the samples so that batches have other numbers of classes.
     """
