@@ -191,6 +191,7 @@ def validate_lengths(lengths: npt.ArrayLike) -> Ints:
             f"lengths must be whole numbers in one dimension, not {array.dtype} of shape "
             f"{array.shape}: pass tokens per sample, or a Profile"
         )
+    # The square of a length must fit 64 bits.
     if array.min() < 0 or array.max() >= 2**31:
         bad = np.flatnonzero((array < 0) | (array >= 2**31))
         raise OptionError(

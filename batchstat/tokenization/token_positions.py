@@ -273,7 +273,9 @@ class TokenLocator:
 
     @cached_property
     def _spaces(self) -> Ints:
-        """(2, largest id + 1) whitespace at the begin and at the end of each token's text."""
+        """(2, largest id + 1) number of whitespace characters with which the text of each token
+        begins, in the first row, and ends, in the second.
+        """
         entries = {number: entry for entry, number in self._entries.items()} | self._added
         texts = {number: entry.replace(_SPACE, " ") for number, entry in entries.items()}
         # One table with what `lstrip` removes from each text, and one with what `rstrip` does.

@@ -198,7 +198,7 @@ class Tokenizer:
                 )
             measure = self._measure_split if is_split else self._measure_rendered
             results: Ints = np.full((len(chats), 2) if is_split else len(chats), -1, np.int64)
-            self._measure(measure, chats, results, 0, on_error)
+            self._measure(measure, chats, results, before=0, on_error=on_error)
             counted = _counted(results)
         if self.left_out is not None:
             for i in counted.samples.tolist():
@@ -229,7 +229,7 @@ class Tokenizer:
         # The mask of a chat, one byte for each token; None stays where the chat cannot be counted.
         masks = np.full(len(chats), None, dtype=object)
         mark, locate = self.mark_chats, self.encoder.locate
-        self._measure(lambda batch: mark(batch, locate), chats, masks, 0, on_error)
+        self._measure(lambda batch: mark(batch, locate), chats, masks, before=0, on_error=on_error)
         tokens = np.array([-1 if mask is None else len(mask) for mask in masks], dtype=np.int64)
         all_masks = np.frombuffer(b"".join(mask or b"" for mask in masks), dtype=bool)
         trained = TokenRanges.of_mask(all_masks, offsets_from_sizes(np.maximum(tokens, 0)))

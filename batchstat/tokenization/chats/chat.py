@@ -72,13 +72,13 @@ def _with_templates(
     # Each pair: for chats without tools, and for chats with tools.
     templates = ChatTemplate(loaded, plain), ChatTemplate(loaded, with_tools)
     turns = [AssistantTurns(template) for template in templates]
-    marking = [ContentTurns(each, turn_ends) for each in templates] if turn_ends else turns
+    markers = [ContentTurns(each, turn_ends) for each in templates] if turn_ends else turns
 
     render_chats = partial(_by_inputs, templates, ChatTemplate.render)
     mark = ContentTurns.mark if turn_ends else AssistantTurns.mark
 
     # Everything that can change a count of chats. A template may write the special tokens, which
-    # come from the tokenizer's configuration.
+    # come from the tokenizer's configuration, and a class may render templates in its own way.
     special = json.dumps(loaded.special_tokens_map, default=repr)
     kind = f"{type(loaded).__module__}.{type(loaded).__qualname__}"
     definition = json.dumps([tokenizer.digest, plain, with_tools, special, kind, *turn_ends])
@@ -88,10 +88,11 @@ def _with_templates(
         define=lambda: definition,
         library=f"{tokenizer.library}, {renderers}",
         load=lambda: tokenizer.encoder,
-        special_tokens_per_sample=0,
+        special_tokens_per_sample=0,  # the template writes them
         render_chats=render_chats,
-        mark_chats=partial(_by_inputs, marking, mark),
+        mark_chats=partial(_by_inputs, markers, mark),
         split_chats=partial(_by_inputs, turns, AssistantTurns.split),
+        # `chat` is the messages of one chat, and its inputs.
         left_out=TemplateCoverage(lambda *chat: render_chats([chat])[0]).left_out,
         made_by=(_with_templates, (tokenizer, plain, with_tools, turn_ends)),
     )

@@ -78,7 +78,7 @@ class ChatTemplate:
         Args:
             chats: the messages of each chat.
             inputs: the tools and settings that the template gets, the same for all of these chats.
-            locate: returns the tokens of texts.
+            locate: tokenizes the texts instead of the transformers tokenizer.
         """
         with _RENDERING:
             encoded = _with_call(self.tokenizer, locate).apply_chat_template(

@@ -59,7 +59,7 @@ def with_instructions(tokenizer: Tokenizer) -> Tokenizer:
             f"tokenizer {tokenizer.name!r} has no end-of-sequence token, with which completions "
             "end: pass the tokenizer that you train with"
         )
-    definition = json.dumps([tokenizer.digest, begin, end])
+    definition = json.dumps([tokenizer.digest, begin, end])  # what can change a count
     return replace(
         tokenizer,
         define=lambda: definition,

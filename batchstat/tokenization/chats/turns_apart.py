@@ -114,6 +114,7 @@ def _problem(
         return "renders a turn differently where others follow"
     # Questions are pieces[0] and pieces[2], answers pieces[1] and pieces[3].
     pieces = [beginnings[0], *(longer[len(shorter) :] for shorter, longer in pairwise(beginnings))]
+    # Answers must be alike; with slots, questions too, but for what is before the first.
     if pieces[1] != pieces[3] or (is_own and not pieces[0].endswith(pieces[2])):
         return "renders the first turn in another way than the next"
     if is_own and "<think>" in pieces[1]:  # LLaMA-Factory removes it from its slot
@@ -121,7 +122,8 @@ def _problem(
     encode = tokenizer.encoder.as_transformers().encode
     counts = [len(encode(piece, add_special_tokens=False)) for piece in pieces]
     if is_own:
-        # What is before the first question is tokenized by itself, too.
+        # With slots, what is before the first question is tokenized by itself, and the question
+        # has as many tokens as the second.
         start = pieces[0].removesuffix(pieces[2])
         if before and tokenizer.render_chats([(before, NO_INPUTS)]) != [start]:
             return "renders a system message differently where others follow"

@@ -57,14 +57,15 @@ number of records of the split before them."""
 
 @contextmanager
 def counting_after(records: int, *, first_byte: int = 0) -> Iterator[None]:
-    """Say where the texts are that this thread counts in the `with` block, for `CountCheck`.
+    """Say where the texts are that this thread counts in the `with` block.
 
-    It is nested: each level adds to the place of the level around it. A context variable is used
-    because some texts reach a counter through transformers, which passes no arguments on.
+    Their place decides which of them `CountCheck` checks. Blocks may be nested: an inner one adds
+    to the place of the outer one. A context variable is used because some texts reach a counter
+    through transformers, which passes no arguments on.
 
     Args:
-        records: records before these texts, in their split or in the texts of the level around.
-        first_byte: where their split begins in its file; 0 on inner levels.
+        records: records before these texts, in their split or in the texts of the outer block.
+        first_byte: where their split begins in its file; 0 in inner blocks.
     """
     outer_byte, outer_records = _PLACE.get()
     token = _PLACE.set((outer_byte + first_byte, outer_records + records))

@@ -49,8 +49,8 @@ class EngineCounter(Shortcut):
         super().__init__(backend, "fastokens counts", special_tokens=special_tokens)
         self._splits_special_tokens: bool = backend.encode_special_tokens
         self._long_texts = LongTexts(backend)
-        self._engine: Engine | None = None
-        self._loading: threading.Thread | None = None
+        self._engine: Engine | None = None  # once it is loaded
+        self._loading: threading.Thread | None = None  # the thread that loads it
         # Bytes that were counted without the engine so far; the lock guards them and `_loading`.
         self._bytes, self._lock = 0, threading.Lock()
         self._worth_loading = max(
@@ -83,16 +83,19 @@ class EngineCounter(Shortcut):
     def count_completions(
         self, prompts: pa.LargeStringArray, wholes: pa.LargeStringArray
     ) -> Ints | None:
-        """Return (n, 2) tokens of texts, and how many each shares with its prompt: see `prompts`.
+        """Return (n, 2): tokens of each text, and how many of them it shares with its prompt.
 
-        Returns None in the cases of `count`, and raises MiscountError as it does.
+        None if the engine is not loaded, if the special tokens are not the same around all texts,
+        or if the tokenizer raises on a text.
 
         Args:
             prompts: n prompts.
             wholes: n texts, each of which begins with its prompt.
+
+        Raises:
+            MiscountError: a text that the tokenizer also counted has another number of tokens.
         """
         special, sides = self._special[1], [prompts, wholes]
-        # The special tokens differ from text to text, or the engine is not loaded.
         if special is None or not self._can_count_now(sides):
             return None
         around = Surroundings.find(self._backend, special)
@@ -104,12 +107,13 @@ class EngineCounter(Shortcut):
             prompt_ids, whole_ids = map(self._checked_ids, sides, texts)
             shared, is_uncertain = shared_ids(prompt_ids, whole_ids, around)
             counts = np.stack([np.diff(whole_ids[1]) + special, shared], axis=1)
-            # Of these samples, ids may be wrong or not enough: the tokenizer itself counts them.
-            slow = {*np.flatnonzero(is_uncertain).tolist(), *chain(*map(texts_to_leave, texts))}
-            if slow:
+            # The tokenizer itself counts samples whose shared tokens are uncertain, and those with
+            # a text that the engine is known to count differently.
+            unsure = {*np.flatnonzero(is_uncertain).tolist(), *chain(*map(texts_to_leave, texts))}
+            if unsure:
                 special_tokens = self._check.special_tokens
                 encode = partial(encodings, self._backend, special_tokens=special_tokens)
-                rows = sorted(slow)
+                rows = sorted(unsure)
                 counts[rows] = count_completions(encode, [(texts[0][i], texts[1][i]) for i in rows])
         except RefusedError:  # the ordinary way then finds the text on which it raises
             return None
@@ -119,8 +123,11 @@ class EngineCounter(Shortcut):
         """Return the ids of n texts, without special tokens.
 
         Returns all ids, end to end; (n + 1,) where the ids of each text begin in them; and the
-        positions of texts whose ids may be wrong. Returns None in the cases of `count`, and raises
-        MiscountError as it does.
+        positions of texts whose ids may be wrong. Returns None if the engine is not loaded, if the
+        number of special tokens is not fixed, or if the tokenizer raises on a text.
+
+        Raises:
+            MiscountError: a text that the tokenizer also counted has another number of tokens.
         """
         if self._special[1] is None or not self._can_count_now([column]):
             return None
@@ -131,14 +138,15 @@ class EngineCounter(Shortcut):
             return None
 
     def _checked_ids(self, column: pa.LargeStringArray, texts: list[str]) -> tuple[Ints, Ints]:
-        """Return the ids of texts as `_ids` does, after the counts of some were checked.
+        """Return the ids of n texts, end to end, and (n + 1,) where the ids of each begin, after
+        some of the counts were checked against the tokenizer.
 
         Args:
             column: the texts.
             texts: the same texts as Python's strings.
 
         Raises:
-            MiscountError: see `count`.
+            MiscountError: a text that the tokenizer also counted has another number of tokens.
         """
         special = self._special[1]
         assert special is not None
@@ -154,7 +162,7 @@ class EngineCounter(Shortcut):
     def _can_count_now(self, sides: Sequence[pa.LargeStringArray]) -> bool:
         """Return whether the engine is loaded; wait for it if it is being loaded.
 
-        Texts that come before are added to what was counted without it, which may start loading.
+        If it is not, the size of these texts is noted, which may start loading.
         """
         if self._engine is None:
             self._note(sum(side.nbytes for side in sides))

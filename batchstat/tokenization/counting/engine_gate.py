@@ -170,9 +170,10 @@ def _are_known(
         is_normalizing: whether the tokenizer has a normalizer that changes texts.
         splits_special_tokens: whether special tokens in texts are counted as text.
     """
-    # Tokens that take whitespace, or begin or end with it, may compete for it: those of different
-    # kinds here, (normalized, has any flag). Raw tokens without flags do not: they are found alike
-    # wherever they stand, as Dolly's "### Response:\n" beside GPT-NeoX's runs of spaces.
+    # Tokens that take whitespace, or begin or end with it, may compete for it, and the engine may
+    # choose another one: where there are several kinds of them, (normalized, has a flag), with a
+    # normalized one among these. Raw tokens without flags are found alike wherever they stand, as
+    # Dolly's "### Response:\n" beside GPT-NeoX's runs of spaces.
     beside_space = {
         (token.normalized, token.lstrip or token.rstrip or token.single_word)
         for token in added

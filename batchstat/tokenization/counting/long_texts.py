@@ -58,6 +58,7 @@ class LongTexts:
         near, or the text ends before.
         """
         for cut in range(first, min(first + _SEARCHED, len(text))):
+            # The characters on both sides: neighbours in no entry, and each known to the model.
             pair = text[cut - 1 : cut + 1]
             if pair not in self._neighbours and self._known.issuperset(pair):
                 return cut

@@ -64,7 +64,7 @@ def _find(backend: tokenizers.Tokenizer, sides: int) -> int | None:
         return None
     encode: Any = backend.encode  # takes a text, or the two of a pair
     special = len(encode(*[""] * sides))
-    token_counts[""] = 0
+    token_counts[""] = 0  # the empty text is tried, too
     is_fixed = all(
         len(encode(*texts)) == special + sum(token_counts[text] for text in texts)
         for texts in product(token_counts, repeat=sides)

@@ -86,6 +86,7 @@ def find_cuts(tokenizer: tokenizers.Tokenizer) -> Cuts | None:
     The kinds of cuts, and why they are valid, are in the text at the top of this module.
     """
     added = list(tokenizer.get_added_tokens_decoder().values())
+    # With encode_special_tokens, special tokens in a text are counted as text: not admitted.
     by_word = _counts_by_word(tokenizer.model) and not tokenizer.encode_special_tokens
     if not (by_word and _are_plain(added)):
         return None

@@ -130,7 +130,7 @@ def _from_backend(
         special_tokens_per_pair=special[1],
         max_length=max_length,
         library=_LIBRARY,
-        load=lambda: _encoder(backend, loaded, None),
+        load=lambda: _encoder(backend, loaded, chat_template=None),
         made_by=(_rebuild, (backend, backend.encode_special_tokens, name, max_length, loaded)),
     )
 
@@ -269,9 +269,10 @@ def _encodes_by_backend(tokenizer: Any) -> bool:
 
     That is so if its class overrides none of the methods in between, or only in a harmless way.
     """
-    kind, usual = type(tokenizer), import_quietly("PreTrainedTokenizerFast")
-    methods = [(getattr(kind, name, None), getattr(usual, name, None)) for name in _CALLS]
-    overriding_modules = [own.__module__ for own, inherited in methods if own is not inherited]
+    kind, base = type(tokenizer), import_quietly("PreTrainedTokenizerFast")
+    methods = [(getattr(kind, name, None), getattr(base, name, None)) for name in _CALLS]
+    # A method that is not inherited from the base is overridden, in the module that it names.
+    overriding_modules = [method.__module__ for method, of_base in methods if method is not of_base]
     return all(_REFUSES_WORDS.intersection(module.split(".")) for module in overriding_modules)
 
 

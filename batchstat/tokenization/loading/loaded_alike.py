@@ -11,15 +11,18 @@ from batchstat.tokenization.loading.load_errors import one_line
 
 
 def check_class(name: str, kind: str, options: Mapping[str, Any]) -> None:
-    """Raise InputError if a trainer that loads a tokenizer by a named class gets another tokenizer
-    than `profile` counts with, which loads it by the class with which it was saved.
+    """Check that a trainer which loads a tokenizer by a named class gets the tokens of `profile`.
 
-    A class may split texts in its own way, whatever tokenizer.json says.
+    `profile` loads a tokenizer by the class with which it was saved. Another class may split texts
+    in its own way, whatever tokenizer.json says.
 
     Args:
         name: the tokenizer, as `profile` takes it.
         kind: the name of the class, in transformers.
         options: arguments with which the trainer loads it.
+
+    Raises:
+        InputError: the class makes another tokenizer, or none.
     """
     ours = load_tokenizer(name)
     try:
@@ -46,11 +49,15 @@ def check_class(name: str, kind: str, options: Mapping[str, Any]) -> None:
 
 
 def check_added(name: str, tokens: Iterable[str]) -> None:
-    """Raise InputError if a trainer adds tokens to a tokenizer, and texts are then tokenized in
-    another way than now.
+    """Check that the tokens which a trainer adds to a tokenizer change nothing, as it has them.
 
-    That is so if the tokenizer lacks one of the tokens, or has it with other flags than the trainer
-    gives it: taking whitespace around it, or found in normalized text.
+    Args:
+        name: the tokenizer, as `profile` takes it.
+        tokens: the tokens.
+
+    Raises:
+        InputError: the tokenizer lacks one of the tokens, or has it with other flags than the
+            trainer gives it: it takes whitespace around it, or is found in normalized text.
     """
     loaded = load_tokenizer(name).encoder.as_transformers()
     added = {token.content: token for token in loaded.added_tokens_decoder.values()}

@@ -100,7 +100,7 @@ def _folders(values: dict[str, Any]) -> set[str]:
     """
     paths = [value for value in values.values() if isinstance(value, str)]
     folders = {path.removesuffix(Path(path).name) for path in paths if _is_file(path)}
-    return folders - {""}
+    return folders - {""}  # a file in the working folder has no folder in its path
 
 
 def _is_file(path: str) -> bool:
