@@ -21,23 +21,24 @@ _EXACT_FLOATS = 2**53
 """A float of 64 bits holds every whole number up to here."""
 
 
-def wide(numbers: Ints, most: int) -> Ints:
-    """Return the numbers unchanged, or as Python integers if results up to `most` would not fit 64
-    bits.
+def widen(numbers: Ints, bound: int) -> Ints:
+    """Prepare numbers for a calculation whose results may be as large as `bound`.
+
+    Returns them unchanged if such results fit 64 bits, and otherwise as Python integers.
     """
-    return numbers if most < _LIMIT else numbers.astype(object)
+    return numbers if bound < _LIMIT else numbers.astype(object)
 
 
 def product(one: Ints, other: Ints) -> Ints:
     """Return one × other, element by element."""
-    most = _largest(one) * _largest(other)
-    products: Ints = wide(one, most) * wide(other, most)
+    bound = _largest(one) * _largest(other)
+    products: Ints = widen(one, bound) * widen(other, bound)
     return products
 
 
 def total(numbers: Ints) -> int:
     """Return the sum of all numbers."""
-    return int(added(numbers, lambda part: part.sum(keepdims=True), numbers.size).item())
+    return int(add_exactly(numbers, lambda part: part.sum(keepdims=True), numbers.size).item())
 
 
 def dot(one: Ints, other: Ints) -> int:
@@ -55,9 +56,9 @@ def sums(numbers: Ints, offsets: Ints) -> Ints:
     """
     if len(offsets) == 1:  # no groups: `max` raises on an empty array
         return numbers[:0]
-    most = int(np.diff(offsets).max())
+    largest_group = int(np.diff(offsets).max())
     # reduceat adds from each offset up to the next one.
-    return added(numbers, lambda part: np.add.reduceat(part, offsets[:-1]), most)
+    return add_exactly(numbers, lambda part: np.add.reduceat(part, offsets[:-1]), largest_group)
 
 
 def moments(numbers: Ints, offsets: Ints) -> tuple[Ints, Ints]:
@@ -89,12 +90,12 @@ def sums_at(positions: Ints, numbers: Ints, size: int) -> Ints:
     # bincount adds weights as floats of 64 bits: exact only up to this limit.
     if bound < _EXACT_FLOATS:
         return np.bincount(positions, weights=numbers, minlength=size).astype(np.int64)
-    totals = wide(np.zeros(size, dtype=np.int64), bound)
-    np.add.at(totals, positions, wide(numbers, bound))
+    totals = widen(np.zeros(size, dtype=np.int64), bound)
+    np.add.at(totals, positions, widen(numbers, bound))
     return totals
 
 
-def added(numbers: Ints, add: Callable[[Ints], Ints], most: int) -> Ints:
+def add_exactly(numbers: Ints, add: Callable[[Ints], Ints], max_summands: int) -> Ints:
     """Return `add(numbers)` without overflow: the same sums, however large they are.
 
     Where a sum may not fit 64 bits, the high and the low 32 bits of the numbers are summed
@@ -103,20 +104,20 @@ def added(numbers: Ints, add: Callable[[Ints], Ints], most: int) -> Ints:
     Args:
         numbers: numbers in an array of any shape.
         add: returns sums of the numbers of an array; alone, it loses what is above 64 bits.
-        most: the most numbers that `add` puts into one sum.
+        max_summands: the most numbers that `add` puts into one sum.
     """
     # `object` arrays hold Python integers, which never overflow; and ordinary sums fit.
-    if numbers.dtype == object or _largest(numbers) * most < _LIMIT:
+    if numbers.dtype == object or _largest(numbers) * max_summands < _LIMIT:
         return add(numbers)
     # From 2^31 summands on, even a sum of 32-bit halves may not fit: Python integers, slowly.
-    if most >= 2 ** (_HALF - 1):
+    if max_summands >= 2 ** (_HALF - 1):
         return add(numbers.astype(object))
     high, low = add(numbers >> _HALF), add(numbers & _LOW)
     # What a sum of low halves has above 32 bits is carried to the high one.
     high = high + (low >> _HALF)
     bound = (_largest(high) + 1) << _HALF  # no result is larger
     # The halves are joined; as Python integers, if the bound does not fit 64 bits.
-    results: Ints = (wide(high, bound) << _HALF) + (low & _LOW)
+    results: Ints = (widen(high, bound) << _HALF) + (low & _LOW)
     return results
 
 

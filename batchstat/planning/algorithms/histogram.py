@@ -6,7 +6,7 @@ from functools import cached_property
 import numpy as np
 
 from batchstat.lengths.arrays import Ints, offsets_from_sizes, round_up
-from batchstat.lengths.exact import added
+from batchstat.lengths.exact import add_exactly
 from batchstat.lengths.stats import LengthStats
 from batchstat.planning.algorithms.cutting import one_left_out
 from batchstat.planning.algorithms.packing import best_fit_of_counts
@@ -129,8 +129,8 @@ class RowRuns:
             round_up(self.held[first_runs], multiple),
             of_batches(self.entries),
             of_batches(self.held),
-            # Squares may need more than 64 bits, which `added` takes care of.
-            added(self.squares, of_batches, int(rows.max(initial=0))),
+            # Squares may need more than 64 bits, which `add_exactly` takes care of.
+            add_exactly(self.squares, of_batches, int(rows.max(initial=0))),
         )
         sequence: Ints = np.arange(len(first_runs))
         if shuffle is not None:

@@ -8,7 +8,7 @@ import numpy as np
 from batchstat.calibration.cost_model import CostModel
 from batchstat.documents.comparison import Bounds, SortedEpoch
 from batchstat.lengths.arrays import offsets_from_sizes
-from batchstat.lengths.exact import wide
+from batchstat.lengths.exact import widen
 from batchstat.lengths.stats import LengthStats
 from batchstat.planning.epoch import concatenate_epochs
 from batchstat.planning.inputs import PlanInputs, resolve_inputs
@@ -42,7 +42,7 @@ def min_packed_rows(stats: LengthStats, capacity: int) -> int:
     Example: capacity 10, lengths 6, 6, 4, 4, 4. Two rows hold a 6 and a 4 each, and the third 4
     needs another row: 3.
     """
-    values, counts = stats.values, wide(stats.counts, stats.count * capacity)
+    values, counts = stats.values, widen(stats.counts, stats.count * capacity)
     # Element i of both: the samples, and their tokens, of the i shortest distinct lengths.
     samples = offsets_from_sizes(counts)
     tokens = offsets_from_sizes(values * counts)

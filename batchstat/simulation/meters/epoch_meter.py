@@ -13,7 +13,7 @@ import numpy.typing as npt
 from batchstat.calibration.costs import TOTAL_TOKENS, BatchCost
 from batchstat.errors import InputError, NoBatchError
 from batchstat.lengths.arrays import Ints, round_up
-from batchstat.lengths.exact import added, product, total
+from batchstat.lengths.exact import add_exactly, product, total
 from batchstat.lengths.lost import NOTHING, Lost
 from batchstat.lengths.stats import LengthStats, distinct
 from batchstat.planning.batch_table import BatchTable
@@ -114,8 +114,8 @@ class EpochMeter:
     def _of_steps(self, turns: Ints, numbers: Ints) -> Ints:
         """Add up a number that each unit has, such as its tokens, over all ranks: (n_steps,)."""
         of_ranks = steps_of(turns, numbers, self._settings.gradient_accumulation_steps)
-        # `added` keeps sums exact that do not fit 64 bits.
-        return added(of_ranks, lambda part: part.sum(axis=1), turns.shape[1])
+        # `add_exactly` keeps sums exact that do not fit 64 bits.
+        return add_exactly(of_ranks, lambda part: part.sum(axis=1), turns.shape[1])
 
     def _note_planned(self, batches: BatchTable, units: Ints, new: npt.NDArray[np.bool_]) -> None:
         """Count what the plan has, each unit once.

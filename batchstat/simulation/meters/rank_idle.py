@@ -12,7 +12,7 @@ import numpy as np
 from batchstat.calibration.costs import TOTAL_TOKENS, BatchCost
 from batchstat.documents.ranks import WorstStep
 from batchstat.lengths.arrays import Ints
-from batchstat.lengths.exact import added, total
+from batchstat.lengths.exact import add_exactly, total
 from batchstat.planning.batch_table import BatchTable
 from batchstat.planning.settings import ResolvedSettings
 
@@ -217,5 +217,7 @@ def steps_of(turns: Ints, numbers: Ints, gradient_accumulation_steps: int) -> In
     # reduceat adds the turns from the first one of each step up to the next.
     first_turns = np.arange(0, len(of_turns), gradient_accumulation_steps)
     most_turns = min(gradient_accumulation_steps, len(of_turns))
-    # `added` keeps sums exact that do not fit 64 bits.
-    return added(of_turns, lambda part: np.add.reduceat(part, first_turns, axis=0), most_turns)
+    # `add_exactly` keeps sums exact that do not fit 64 bits.
+    return add_exactly(
+        of_turns, lambda part: np.add.reduceat(part, first_turns, axis=0), most_turns
+    )

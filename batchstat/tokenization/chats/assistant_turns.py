@@ -58,7 +58,7 @@ class AssistantTurns:
         return [mask_tokens(tokens_of(encoded, i), ranges) for i, ranges in enumerate(turns)]
 
     def split(
-        self, chats: list[list[Message]], inputs: TemplateInputs, firsts: list[int]
+        self, chats: list[list[Message]], inputs: TemplateInputs, prompt_sizes: list[int]
     ) -> list[tuple[str, str]]:
         """Return the text of the prompt of each chat, and the text of the whole chat.
 
@@ -67,17 +67,17 @@ class AssistantTurns:
         Args:
             chats: the messages of each chat.
             inputs: what the template gets beside the messages, the same for all of these chats.
-            firsts: the number of messages in the prompt of each chat.
+            prompt_sizes: the number of messages in the prompt of each chat.
         """
         # The first part has what the template writes before all messages, and the first message: it
         # does not say what the text of no messages is.
-        parts = None if 0 in firsts else self._parts(chats, inputs)
+        parts = None if 0 in prompt_sizes else self._parts(chats, inputs)
         if parts is not None:
             return [
                 ("".join(texts[:n]) + self._prompt, "".join(texts))
-                for texts, n in zip(parts, firsts, strict=True)
+                for texts, n in zip(parts, prompt_sizes, strict=True)
             ]
-        prompt_messages = [chat[:n] for chat, n in zip(chats, firsts, strict=True)]
+        prompt_messages = [chat[:n] for chat, n in zip(chats, prompt_sizes, strict=True)]
         prompts = self.template.render(prompt_messages, inputs, generation_prompt=True)
         return list(zip(prompts, self.template.render(chats, inputs), strict=True))
 
@@ -158,7 +158,10 @@ class AssistantTurns:
         texts: list[str],
         positions: list[list[int]],
     ) -> list[_Turns]:
-        """Return the turns of chats, found by two renderings for each: see the top of this module.
+        """Return the turns of chats, found by two renderings for each turn.
+
+        A turn is what the text of the messages up to it has more than the text of the messages
+        before it, with the generation prompt.
 
         Args:
             chats: the messages of each chat.
