@@ -65,6 +65,7 @@ def token_lengths(
     loaded = as_tokenizer(tokenizer)
     try:
         return _counts(loaded, texts, threads)
+    # A check found that a faster way counts a text wrong: the tokenizer itself counts all of them.
     except MiscountError as difference:
         warnings.warn(f"{difference}: recounting without shortcuts", stacklevel=2)
         return _counts(loaded.without_shortcuts(), texts, threads)
@@ -84,8 +85,8 @@ def _counts(tokenizer: Tokenizer, texts: Any, workers: int) -> Ints:
     def count(block: tuple[int, Texts]) -> Ints:
         first, block_texts = block
 
-        # Called with the position in its block of a text on which the tokenizer raises.
         def refuse(i: int, error: Exception) -> None:
+            # The tokenizer raised on text i of this block.
             reason = tokenizer.cannot_count(error)
             raise InputError(f"texts[{first + i}]: {reason}; leave it out") from None
 

@@ -175,7 +175,7 @@ class TokenLocator:
             engine: the faster engine; None to ask the tokenizers library about all texts.
 
         Raises:
-            MiscountError: see `EngineCounter.count`.
+            MiscountError: the engine counts a text differently than the tokenizer.
         """
         token_ids = None
         # `_trimmed` knows the effect of one trimming step, not of several.
@@ -263,12 +263,14 @@ class TokenLocator:
         tokens = self.backend.get_added_tokens_decoder()
         any_has_whitespace = any(text.strip(_WHITESPACE) != text for text in self._added.values())
         taking = [number for number, token in tokens.items() if token.lstrip or token.rstrip]
+        # Entries of bytes that share their id with an added token of another size.
         ambiguous = [
             number
             for entry, number in self._entries.items()
             if added_sizes.get(number, len(entry)) != len(entry) and _SIGNS.issuperset(entry)
         ]
         uncertain = dict.fromkeys([*ambiguous, *(taking if any_has_whitespace else [])], 0)
+        # Where an id is in several of these, the last one holds.
         return _table({**entry_sizes, **added_sizes, **uncertain})
 
     @cached_property

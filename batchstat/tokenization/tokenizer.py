@@ -155,7 +155,7 @@ class Tokenizer:
                 added, once for every chat.
 
         Raises:
-            MiscountError: see `EngineCounter.count` and `PieceCounter.count`.
+            MiscountError: a faster way counts a text differently than the tokenizer.
         """
         if isinstance(content, Chats):
             return self._count_chats(content, on_error, Counter() if left_out is None else left_out)

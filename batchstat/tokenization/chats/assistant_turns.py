@@ -232,6 +232,7 @@ class AssistantTurns:
         except Exception:  # a template that expects other contents may raise anything
             return False
         added = answered[len(with_prompt) :] if answered.startswith(with_prompt) else ""
+        # There is a generation prompt, or the answer follows the text of the question at once.
         return bool(without_prompt != with_prompt or added.lstrip().startswith("zqxj"))
 
 

@@ -99,7 +99,7 @@ def _with_templates(
 
 
 @contextmanager
-def _explained(chats: Sequence[Any]) -> Iterator[None]:
+def _explaining_errors(chats: Sequence[Any]) -> Iterator[None]:
     """Turn what goes wrong with chats in the `with` block into a TemplateError with a remedy.
 
     One is raised before the block if the tools or settings of a chat are wrong, and after it if the
@@ -150,7 +150,7 @@ def _by_inputs(
         The result of each chat.
     """
     results: list[Any] = []
-    with _explained(chats):
+    with _explaining_errors(chats):
         # apply_chat_template takes one set of tools and settings for all chats of a call.
         for inputs, group in groupby(chats, key=itemgetter(1)):
             messages, _, *columns = map(list, zip(*group, strict=True))

@@ -42,14 +42,15 @@ def with_edges(source: str) -> str | None:
         return None
     if loop is None or EDGE in source:
         return None
-    # The syntax tree that the new template must have: EDGE at the end of the body of the loop.
+    # The syntax tree that the new template must have: EDGE at the end of the body of the loop, in
+    # an `if` that is always true.
     expected = parsed(source)
     edge = nodes.Output([nodes.TemplateData(EDGE)])
     expected_loop = next(filter(_is_loop, expected.body))
     expected_loop.body.append(nodes.If(nodes.Const(True), [edge], [], []))
     # A template may have several loops: try EDGE before each `endfor` until the tree is right.
     for end_tag in _END.finditer(source):
-        # A block, so that the whitespace around it is treated as that around `endfor`.
+        # In a block, because jinja2 then treats the whitespace around it as that around `endfor`.
         mark = f"{{%{end_tag[1]} if true %}}{EDGE}{{% endif %}}"
         marked = source[: end_tag.start()] + mark + source[end_tag.start() :]
         if parsed(marked) == expected:

@@ -98,7 +98,8 @@ class CountCheck:
         Args:
             sides: a column of n texts; or two, the first and the second texts of n pairs.
             counts: (n,) tokens of the samples by the way that is checked, with special tokens.
-            recount: counts other samples in the same way: parts of long texts are compared.
+            recount: counts other samples in the same way, given their sides: of long texts, only an
+                excerpt is compared.
 
         Raises:
             MiscountError: the counts of a sample differ.
@@ -112,11 +113,13 @@ class CountCheck:
         # Where the block begins in its file, estimated: not every format knows at which byte a
         # record begins, but all know how many come before it.
         offset = first_byte + records_before * bytes_ // max(1, len(counts))
-        share = next((n for most, n in _SHARES if offset < most), _LAST_SHARE)
+        # Of the block, one byte in so many is checked; fewer the later it is in its file.
+        one_in = next((n for limit, n in _SHARES if offset < limit), _LAST_SHARE)
+        # The same random samples whenever the same block is counted.
         _, data = text_buffers(sides[0])
         seed = zlib.crc32(data.slice(0, min(data.size, _SEED_BYTES)))
         rng = np.random.default_rng((seed, offset))
-        picked = _pick(sizes, bytes_ // share, rng)
+        picked = _pick(sizes, bytes_ // one_in, rng)
         texts = [side.take(as_arrow(picked)).to_pylist() for side in sides]
         self._compare(texts, counts[picked], recount, rng)
 

@@ -24,7 +24,7 @@ from batchstat.tokenization.counting.count_check import encodings, text_buffers
 from batchstat.tokenization.counting.safe_cuts import Cuts, overlaps
 from batchstat.tokenization.counting.shortcut import Shortcut
 
-_PROBES, _PROBED, _LEAST_PROBED = 8, 16, 256 << 10
+_POSITIONS, _SAMPLED_ONE_IN, _MIN_SAMPLED = 8, 16, 256 << 10
 """Pieces are sampled at 8 positions of a block, from one 16th of its bytes in total, but from at
 least 256 KB: in less text, pieces repeat less."""
 _MOST_NEW = 0.85
@@ -80,16 +80,17 @@ class PieceCounter(Shortcut):
         """
         import pyarrow.compute as pc
 
-        sampled_bytes = max(data.size // _PROBED, min(_LEAST_PROBED, data.size))
-        size = -(-sampled_bytes // _PROBES)  # rounded up
-        positions = np.linspace(0, data.size - size, _PROBES, dtype=np.int64)
-        samples = []
-        # In small data the positions may be the same: each once.
+        sampled_bytes = max(data.size // _SAMPLED_ONE_IN, min(_MIN_SAMPLED, data.size))
+        size = -(-sampled_bytes // _POSITIONS)  # rounded up
+        positions = np.linspace(0, data.size - size, _POSITIONS, dtype=np.int64)
+        sampled = []
+        # In small data some positions are the same: dict.fromkeys keeps each once, in order.
         for start in dict.fromkeys(positions.tolist()):
+            # Where texts begin and end inside this part of the data.
             inside = offsets[(offsets >= start) & (offsets <= start + size)] - start
             part = data.slice(start, size)
-            samples.append(_slices(part, self._starts(part, inside)))
-        pieces = pa.chunked_array(samples)
+            sampled.append(_slices(part, self._starts(part, inside)))
+        pieces = pa.chunked_array(sampled)
         lengths = (pc.sum(pc.binary_length(each)).as_py() for each in (pieces.unique(), pieces))
         distinct_bytes, all_bytes = (length or 0 for length in lengths)  # None without pieces
         return bool(distinct_bytes <= _MOST_NEW * all_bytes)

@@ -56,8 +56,8 @@ def _keeps_texts(part: Definition, kind: str, texts: list[str]) -> bool:
 def _find(backend: tokenizers.Tokenizer, sides: int) -> int | None:
     """Return the number of special tokens in a sample of `sides` texts, one or two.
 
-    The number is tried on test texts, and on all pairs of them if `sides` is 2; None if it is not
-    the same for all.
+    It is the number of tokens of empty texts. Test texts, or all pairs of them, must have as many
+    more tokens than without special ones; otherwise the number is None.
     """
     token_counts = _probe_counts(backend)
     if not token_counts:

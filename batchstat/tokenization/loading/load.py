@@ -102,7 +102,7 @@ def _builtin() -> Tokenizer:
         max_length=builtin.MAX_LENGTH,
         library=_LIBRARY,
         load=lambda: _encoder(
-            tokenizers.Tokenizer.from_str(definition), None, builtin.CHAT_TEMPLATE
+            tokenizers.Tokenizer.from_str(definition), None, chat_template=builtin.CHAT_TEMPLATE
         ),
         made_by=(_builtin, ()),
     )
@@ -155,8 +155,8 @@ def _encoder(backend: tokenizers.Tokenizer, loaded: Any, chat_template: str | No
 
     cuts = find_cuts(backend)
 
-    # The faster ways of counting, as arguments of TextEncoder.
     def shortcuts(*, special_tokens: bool) -> dict[str, Any]:
+        # The faster ways of counting, as arguments of TextEncoder. The engine counts only BPE.
         is_bpe = isinstance(backend.model, BPE)
         return {
             "pieces": cuts and PieceCounter(backend, cuts, special_tokens=special_tokens),

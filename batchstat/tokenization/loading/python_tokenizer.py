@@ -36,8 +36,8 @@ def from_callable(
     # Made before the first call: a tokenizer may store in its attributes what it was called with.
     known_definition = definition or _definition(tokenizer)
 
-    # `texts` are one list, or the first and the second texts of pairs.
     def call(*texts: list[str], special_tokens: bool = True) -> list[list[int]]:
+        # `texts` are one list, or the first and the second texts of pairs.
         encoded = tokenizer(
             *texts,
             add_special_tokens=special_tokens,
