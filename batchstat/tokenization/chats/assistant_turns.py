@@ -147,6 +147,7 @@ class AssistantTurns:
         """
         ends = list(accumulate(map(len, parts)))  # where each part ends in the text
         for i in positions:
+            # The template introduces this answer in another way than by the generation prompt.
             if not parts[i].startswith(self._prompt):
                 raise TemplateError(_differs(i))
         return [(ends[i - 1] + len(self._prompt), ends[i]) for i in positions]

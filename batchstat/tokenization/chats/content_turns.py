@@ -70,6 +70,7 @@ class ContentTurns:
         masks = [bytearray(len(tokens_of(encoded, i))) for i in range(len(chats))]
         for turn, (number, *_) in enumerate(places):
             text, tokens = texts[number], tokens_of(encoded, number)
+            # Compare with the two texts in which this turn was changed.
             begin, end = _difference(text, changed[len(_OTHERS) * turn : len(_OTHERS) * (turn + 1)])
             first, stop = tokens.overlapping(begin, end) if begin < end else (-1, -1)
             if first >= stop:  # the template does not write the content, or it is empty

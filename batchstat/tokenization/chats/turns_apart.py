@@ -38,8 +38,10 @@ def check_turns(
         name: the tokenizer, as `profile` takes it.
         template: the chat template; None for the tokenizer's own.
         special_tokens: tokens that the template writes, each of which must be one token.
-        begin: what the template writes before each answer, and the trainer tokenizes with it.
-        thought: what the template writes after that, and the trainer tokenizes by itself.
+        begin: what the template writes before each answer, such as a space, and the trainer
+            tokenizes with the answer.
+        thought: what the template writes after that, such as an empty <think> block, and the
+            trainer tokenizes by itself.
     """
     loaded = load_tokenizer(BUILTIN if name is None else name)
     encode = loaded.encoder.as_transformers().encode
@@ -80,7 +82,7 @@ def _problem(
         tokenizer: the tokenizer, with its chat template.
         before: the messages before the first question: a system message, or none.
         answer: the content of the answers.
-        begin: what the template writes before each answer, which belongs to the answer.
+        begin: what the template writes before each answer, and the trainer counts to the answer.
         is_own: whether the template is the tokenizer's own, out of which the trainer reads slots.
     """
     assert tokenizer.split_chats is not None, "it was given its chat template before"

@@ -66,11 +66,13 @@ def engine_admits(backend: tokenizers.Tokenizer) -> bool:
     # With dropout, a text has no fixed number of tokens.
     if type(model).__name__ != "BPE" or model.dropout:
         return False
+    # The engine is wrong with a suffix, and was not compared with a prefix.
     if model.continuing_subword_prefix or model.end_of_word_suffix:
         return False
     added = backend.get_added_tokens_decoder().values()
     if merges_over_spaces(backend):  # SentencePiece BPE
-        # Each byte must have a token, and each character that any entry has an entry of its own.
+        # Each byte must have a token, and each character that any entry has an entry of its own:
+        # the engine would find entries in a text that merges cannot reach.
         entries = backend.get_vocab(with_added_tokens=False).keys()
         knows_bytes = model.byte_fallback and entries >= _BYTE_TOKENS | set("".join(entries))
         return bool(knows_bytes) and not any(token.lstrip or token.rstrip for token in added)

@@ -47,6 +47,7 @@ class LongTexts:
             The parts, and the repeated characters.
         """
         cuts: list[int] = []
+        # Each cut is _PART characters after the one before it, or a little more.
         while (cut := self._next_cut(text, (cuts[-1] if cuts else 0) + _PART)) is not None:
             cuts.append(cut)
         begins, ends = [0, *(cut - 1 for cut in cuts)], [*cuts, len(text)]

@@ -51,6 +51,7 @@ def check_complete(name: str, tokenizer: Any) -> None:
     """
     added = {str(token) for token in tokenizer.added_tokens_decoder.values()}
     special = added.union(map(str, tokenizer.all_special_tokens))
+    # It has a vocabulary if it has an entry that is neither a special token nor a space.
     if any(entry.strip(_SPACES) for entry in tokenizer.get_vocab() if entry not in special):
         return
     files = dict.fromkeys([*tokenizer.vocab_files_names.values(), "tokenizer.json"])
@@ -115,11 +116,14 @@ def _refusal(name: str, reason: str, remedy: str) -> InputError:
 
 
 def _local_reason(folder: Path, error: Exception) -> str:
-    """Return why a tokenizer could not be loaded from a folder: of what is known, the likeliest."""
+    """Return why a tokenizer could not be loaded from a folder: it has no tokenizer files, its
+    tokenizer.json is malformed, a library is missing, or else what transformers says.
+    """
     patterns = ("*token*", "*vocab*", "*.model")
     if not any(match for pattern in patterns for match in folder.glob(pattern)):
         return "the folder has no tokenizer files, such as a tokenizer.json"
     definition = folder / "tokenizer.json"
+    # Parsed alone, to find out whether this file is at fault.
     try:
         if definition.exists():
             tokenizers.Tokenizer.from_file(str(definition))
