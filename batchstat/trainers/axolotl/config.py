@@ -107,6 +107,7 @@ def _check(config: AxolotlConfig) -> None:
             )
     if config.val_set_size == 1:
         raise config.error("val_set_size=1 leaves no sample: give a share or a number")
+    # axolotl refuses both at once.
     if config.attn_implementation and (flags := config.attention_flags):
         raise config.error(f"attn_implementation contradicts {flags[0]}: remove one")
     if config.ddp is False:

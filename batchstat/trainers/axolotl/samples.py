@@ -165,6 +165,7 @@ class AxolotlSchedule(Schedule):
             per_step = self.samples_per_step * epoch.world_size
             return math.ceil(epoch.samples * self.epochs / per_step)
         accumulation = self.samples_per_step // self.config.micro_batch_size
+        # axolotl counts one step at least for each epoch.
         steps = math.floor(max(1, epoch.batches // accumulation) * self.epochs)
         # With packing and drop_last, axolotl takes one step off for each epoch that begins.
         return steps - math.ceil(self.epochs) if self.config.dataloader_drop_last else steps

@@ -147,6 +147,7 @@ def with_data(config: LlamaFactoryArguments, rules: CorpusRules) -> CorpusRules:
     that a corpus may have that the user passes instead.
     """
     data, unreadable = _named_data(config)
+    # Keywords of `profile`: files and columns, then the template, then the tokenizer.
     reading = {**data, **rules.reading}
     if config.model_name_or_path is not None:
         reading["tokenizer"] = config.model_name_or_path

@@ -48,7 +48,7 @@ class Turns:
         """
         offsets = trained.offsets // 2  # a range has two edges
         begins, ends = trained.edges[::2], trained.edges[1::2]
-        # A prompt begins where the answer before it ends; the first one of a sample begins at 0.
+        # A prompt begins where the answer before it ends, but at 0 if it is the first of a sample.
         prompt_begins = np.concatenate([np.zeros(1, dtype=np.int64), ends[:-1]])[: len(ends)]
         prompt_begins[offsets[:-1][np.diff(offsets) > 0]] = 0
         return cls(begins - prompt_begins, ends - begins, offsets)
@@ -69,7 +69,7 @@ class Turns:
         """
         prompts, answers = np.zeros_like(self.prompts), np.zeros_like(self.answers)
         rest = np.full(len(self.offsets) - 1, limit, dtype=np.int64)
-        for samples, turns in self._in_turn(last_first):
+        for samples, turns in self._in_turn(last_first):  # one turn of each sample at a time
             has_room = rest[samples] > 0  # the turns of full samples stay empty
             open_samples, open_turns = samples[has_room], turns[has_room]
             prompts[open_turns], answers[open_turns] = _shared(

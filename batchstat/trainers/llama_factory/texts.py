@@ -37,6 +37,7 @@ _UNKNOWN_PADDING = (
 
 def check(config: LlamaFactoryArguments) -> None:
     """Raise OptionError for keys that stage: pt refuses, and templates that are not modelled."""
+    # These are about prompts and answers, which texts do not have.
     for key in ("neat_packing", "train_on_prompt", "mask_history"):
         if getattr(config, key):
             raise config.error(f"{key} contradicts stage=pt: remove one")
@@ -99,6 +100,7 @@ def prepare(config: LlamaFactoryArguments, profile: Profile, max_length: int) ->
             f"val_size holds out {counted(len(held_out), 'text')}, which are less than a row of "
             f"{max_length} tokens: LLaMA-Factory stops: raise val_size"
         )
+    # Token ids of the user: without labels, padding tokens among them are not known.
     may_pad = profile.corpus.options.content != "text" and profile.trained is None
     return TrainedSamples(
         profile=ended.take(trained),

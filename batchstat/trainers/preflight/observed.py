@@ -230,6 +230,7 @@ def of_batches(
     # padding. The last batch may be short.
     is_one_size = bool((sizes[:-1] == sizes[0]).all()) and sizes[-1] <= sizes[0]
     if collated.constant_width is not None and is_one_size:
+        # `origin` says which strategy would make these batches from rows that are not padded.
         unpadded = StrategySpec.of("static", batch_size=int(sizes[0]))
         wanted = Settings(**{**setup.batching.settings, **settings})
         origin = unpadded.request(PlanInputs(collated.samples, None).resolve(wanted))

@@ -60,7 +60,7 @@ def read_config(config: SftConfig) -> TrainingRules:
     rules = base.read_arguments(config)
     settings = {**rules.batching.settings, "max_length": config.max_length}
     if config.average_tokens_across_devices:
-        settings["loss"] = "trl"  # divided by the step's trained tokens of all ranks, as TRL does
+        settings["loss"] = "trl"  # num-items-in-batch, but 0 for a step without a trained token
     if config.num_processes is not None:
         settings["world_size"] = config.num_processes
     strategy = rules.batching.strategy
