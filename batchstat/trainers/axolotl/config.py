@@ -142,6 +142,7 @@ def _sizes(config: AxolotlConfig) -> tuple[int, int, int]:
     if step_size is None:
         accumulation = config.gradient_accumulation_steps
         return size, accumulation, size * accumulation
+    # axolotl refuses batch_size alone, and beside gradient_accumulation_steps.
     if "micro_batch_size" not in config.given_keys:
         raise config.error("batch_size needs micro_batch_size: add it")
     if "gradient_accumulation_steps" in config.given_keys:
@@ -176,6 +177,7 @@ def _packed(config: AxolotlConfig, size: int) -> StrategySpec:
         "curriculum": bool(config.curriculum_sampling),
         # Under these kinds of attention, the samples of a row do not see each other.
         "within_samples": attention in (*_TAKES_LONG_ROWS, "sdpa", "eager"),
+        # With sample_packing, axolotl sets null, the default, to true.
         "pad_to_sequence_len": config.pad_to_sequence_len is not False,
     }
     # Defaults, which a dataclass has as attributes, are left out: the strategy has a short name.
@@ -188,6 +190,7 @@ def _padded(config: AxolotlConfig, size: int, settings: dict[str, Any]) -> Strat
     curriculum_sampling, which reads samples in the sequence of the data.
     """
     if config.curriculum_sampling:
+        # Ranks get batches in turn, filled up by accelerate, as with `hf-trainer`, but unshuffled.
         settings |= {"order": "file", "distribute": "batches", "remainder": "fill"}
         return StrategySpec.of("static", batch_size=size)
     name = "hf-group-by-length" if config.group_by_length else "hf-trainer"

@@ -180,6 +180,8 @@ def _check_framework(where: str, name: str, content: Resolved) -> None:
     unknown_keys = _unknown_keys(CONFIGURATIONS[name], content)
     if not unknown_keys:
         return
+    # If no other framework knows all keys, the named one may be right: unknown keys are handled
+    # later, by `setup_of`.
     _refuse_not_read(where, trainer_not_read(content.values))
     for other_name, other in CONFIGURATIONS.items():
         if not _unknown_keys(other, content):

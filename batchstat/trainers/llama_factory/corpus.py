@@ -206,6 +206,7 @@ def _with_passed_columns(config: LlamaFactoryArguments, rules: CorpusRules) -> C
         entry = info.get(name)
         set_columns = _without_nulls(entry.get("columns")) if isinstance(entry, dict) else {}
         if set_columns and set_columns != _ALPACA_COLUMNS:
+            # LLaMA-Factory reads other columns of this data set: alpaca's would be the wrong ones.
             columns_passed = _PASSED
             no_columns = f"has no chats, and the data set {name!r} has other columns: {_FOR_CHATS}"
             unread = {str(set_columns[key]) for key in _IN_SYSTEM_MESSAGES & set_columns.keys()}

@@ -114,7 +114,7 @@ class Turns:
         """
         sizes = np.diff(self.offsets)
         for i in range(int(sizes.max(initial=0))):
-            samples = np.flatnonzero(sizes > i)
+            samples = np.flatnonzero(sizes > i)  # those with more than i turns
             first = self.offsets[samples]
             yield samples, first + (sizes[samples] - 1 - i if last_first else i)
 

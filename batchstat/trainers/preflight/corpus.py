@@ -166,6 +166,7 @@ def _check_turns(setup: TrainingSetup, keywords: Mapping[str, Any]) -> None:
     if (rules := setup.corpus.turns) is None:  # it tokenizes whole chats
         return
     tokenizer, template = keywords.get("tokenizer"), keywords.get("chat_template")
+    # A template that the user passes takes the place of the trainer's own.
     if template is None and rules.unknown_template:
         raise InputError(f"{setup.path.as_posix()} {rules.unknown_template}")
     if template is None and rules.reads_slots:
@@ -180,6 +181,7 @@ def _check_columns(setup: TrainingSetup, keywords: Mapping[str, Any]) -> None:
     """
     named = _named_columns(keywords)
     refused = setup.corpus.refused_columns(CorpusOptions(**named).content)
+    # A column that the user or the configuration names is read, whatever it is called.
     refused = {name: why for name, why in refused.items() if name not in named.values()}
     for path in keywords["corpus"] if refused else ():
         for name in column_names(path, keywords.get("input_format")):

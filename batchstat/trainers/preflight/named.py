@@ -44,6 +44,8 @@ def trained_today(
     """
     if isinstance(current, Path):
         current = str(current)
+    # A text may be a file, a folder or a strategy; anything else is a strategy, or a name and
+    # batches.
     if trainer is None and isinstance(current, str):
         if names_configuration(current):
             return _of_configuration(current, lengths, settings, ignore_keys)
@@ -52,6 +54,7 @@ def trained_today(
                 raise OptionError(
                     f"{current}: a recording brings its own samples: leave lengths out"
                 )
+            # Imported here: it loads what most comparisons do not need.
             from batchstat.trainers.preflight.current import current_of_recording, observe_folder
 
             return current_of_recording(observe_folder(local_path(current)), settings)

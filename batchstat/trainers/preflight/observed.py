@@ -304,6 +304,7 @@ def _of_rows(
     if collating.multiple > 1:
         padded_as = {"pad_to_multiple_of": collating.multiple}
         setup = setup.with_batching(settings={**setup.batching.settings, **padded_as})
+    # The strategy pads rows to the longest of a batch, and packs none: other batches are given.
     batches = None
     if rows.padded_tokens or trainer.packs or collating.width is not None:
         wanted = Settings(**{**setup.batching.settings, **settings})

@@ -188,6 +188,7 @@ def _by_keys(setup: CurrentSetup, keys: Mapping[str, Any]) -> Iterator[tuple[str
         return
     if (change := setup.trainer.with_keys(keys)) is not None:
         words = " and ".join(f"{key} {json.dumps(value)}" for key, value in keys.items())
+        # A change that leaves the samples as they are has no profile of its own.
         profile = change.profile or setup.samples.profile
         yield words, _plan(profile, change.settings, change.strategy)
 

@@ -28,6 +28,7 @@ def configuration_warnings(
         counter: the tokenizer that counted; None if the corpus came with lengths or token ids.
     """
     messages = [*setup.warnings, *samples.warnings]
+    # The built-in tokenizer counts where none is named, but nobody trains with it.
     if counter is not None and counter.name == BUILTIN:
         tokenizer = setup.corpus.reading.get("tokenizer")
         why = "names no tokenizer" if tokenizer is None else f"trains with {tokenizer}"

@@ -140,7 +140,7 @@ def _rows(config: SftConfig, sampling: str) -> StrategySpec:
 def _check(config: SftConfig) -> None:
     """Raise OptionError for keys that contradict each other, or that are not modelled."""
     packing, longest = config.packing, config.max_length
-    if packing and longest is None:
+    if packing and longest is None:  # TRL raises ValueError
         raise config.error("packing=true needs max_length, which is null: set it")
     if config.padding_free and not packing and longest is not None:
         raise config.error(
