@@ -47,7 +47,7 @@ _PLUGINS = ("liger", "cut_cross_entropy", "spectrum", "lm_eval", "swanlab", "ker
 def read_config(config: AxolotlConfig) -> TrainingRules:
     """Return what axolotl's configuration means: corpus, strategy, settings and schedule."""
     _check(config)
-    size, accumulation, samples_per_step = _sizes(config)
+    size, accumulation, samples_per_step = _batch_sizes(config)
     packing = bool(config.sample_packing)
     seed = _SEED if config.seed is None else config.seed
     corpus = corpus_of(config)
@@ -61,8 +61,8 @@ def read_config(config: AxolotlConfig) -> TrainingRules:
         "drop_last": bool(config.dataloader_drop_last) and not packing,
         "loss": "axolotl",
     }
-    strategy = _packed(config, size) if packing else _padded(config, size, settings)
-    multiple = _multiple(config, packing)
+    strategy = _packed_rows(config, size) if packing else _padded_rows(config, size, settings)
+    multiple = _padding_multiple(config, packing)
     if multiple > 1:
         settings["pad_to_multiple_of"] = multiple
     # A single data set keeps its sequence for curriculum_sampling; several are merged and shuffled.
@@ -131,7 +131,7 @@ def _check_packing(config: AxolotlConfig) -> None:
         raise config.error("pad_to_multiple_of=1 is not modelled with sample_packing: remove it")
 
 
-def _sizes(config: AxolotlConfig) -> tuple[int, int, int]:
+def _batch_sizes(config: AxolotlConfig) -> tuple[int, int, int]:
     """Return the samples per batch, the batches per step, and the samples per step by which axolotl
     counts steps.
 
@@ -165,7 +165,7 @@ def attention_of(config: AxolotlConfig) -> str | None:
     return str(name).split(":", 1)[0].split("@", 1)[0].strip()
 
 
-def _packed(config: AxolotlConfig, size: int) -> StrategySpec:
+def _packed_rows(config: AxolotlConfig, size: int) -> StrategySpec:
     """Return the strategy of sample_packing, with `size` as micro_batch_size."""
     attention, real = attention_of(config), config.multipack_real_batches
     parameters = {
@@ -185,7 +185,7 @@ def _packed(config: AxolotlConfig, size: int) -> StrategySpec:
     return StrategySpec.of("axolotl", sample_packing=True, batch_size=size, **changed)
 
 
-def _padded(config: AxolotlConfig, size: int, settings: dict[str, Any]) -> StrategySpec:
+def _padded_rows(config: AxolotlConfig, size: int, settings: dict[str, Any]) -> StrategySpec:
     """Return the strategy of one sample per row, as the Trainer has it; change `settings` for
     curriculum_sampling, which reads samples in the sequence of the data.
     """
@@ -197,7 +197,7 @@ def _padded(config: AxolotlConfig, size: int, settings: dict[str, Any]) -> Strat
     return StrategySpec.of(name, batch_size=size)
 
 
-def _multiple(config: AxolotlConfig, packing: bool) -> int:
+def _padding_multiple(config: AxolotlConfig, packing: bool) -> int:
     """Return the number to a multiple of which widths are padded; 1 for no padding beyond the
     longest sample.
 

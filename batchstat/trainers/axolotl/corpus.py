@@ -78,7 +78,7 @@ def corpus_of(config: AxolotlConfig) -> CorpusRules:
     if not entries:
         return CorpusRules(reading=reading)
     why = next(filter(None, map(_unread, entries)), "")
-    kinds = set() if why else {_kind(entry) for entry in entries}
+    kinds = set() if why else {_kind_of_entry(entry) for entry in entries}
     # If an entry is not read, or entries differ, the user has to pass the files; for chats, the
     # template of the configuration then still counts.
     if len(kinds) != 1:
@@ -92,7 +92,7 @@ def corpus_of(config: AxolotlConfig) -> CorpusRules:
         reading["corpus"] = files
     unreadable = f"has datasets with {why}: {_REMEDY}" if why else ""
     if content == "chat_template":
-        return _chats(config, reading, column, unreadable)
+        return _chat_rules(config, reading, column, unreadable)
     if content == "alpaca":
         return CorpusRules(reading=reading, columns=(_INSTRUCTIONS,), unreadable=unreadable)
     reading["min_chars"] = 1  # axolotl makes no sample of an empty text
@@ -133,7 +133,7 @@ def loading_of(config: AxolotlConfig, template: Path | None) -> TokenizerRules:
     )
 
 
-def _chats(
+def _chat_rules(
     config: AxolotlConfig, reading: dict[str, Any], column: str, unreadable: str
 ) -> CorpusRules:
     """Return how chats are read, and with which template.
@@ -145,7 +145,7 @@ def _chats(
         unreadable: why the files are not read, and the remedy; empty if they are.
     """
     # All entries have the same template here: entries that differ are not read.
-    template, unknown = _template(config, (config.datasets or [{}])[0])
+    template, unknown = _template_of(config, (config.datasets or [{}])[0])
     if config.train_on_inputs:
         # Every message is trained, which only a template that marks each message can say.
         if template not in _OWN_TEMPLATES.values():
@@ -190,7 +190,7 @@ def _is_own(template: Path | None) -> bool:
     return template is not None and template.parent == _TEMPLATES
 
 
-def _others(entry: Mapping[str, Any]) -> dict[str, Any]:
+def _further_keys(entry: Mapping[str, Any]) -> dict[str, Any]:
     """Return the keys of an entry that do not name its files or type, with
     message_property_mappings completed by its defaults and by its old names, as axolotl does.
     """
@@ -214,25 +214,25 @@ def _unread(entry: object) -> str:
     kind = entry.get("type")  # a table if the user writes the prompt's format into the file
     if not isinstance(kind, str | None) or kind not in _TYPES:
         return f"type {short(kind)}"
-    for key, value in _others(entry).items():
+    for key, value in _further_keys(entry).items():
         known = _TYPES[kind].get(key, ())  # no value of an unknown key is read
         if not (known is None or (isinstance(value, str) if known is str else value in known)):
             return f"{key}={short(value)}"
     return ""
 
 
-def _kind(entry: Mapping[str, Any]) -> tuple[str, ...]:
+def _kind_of_entry(entry: Mapping[str, Any]) -> tuple[str, ...]:
     """Return what all entries must share to be read together: the type, the column, and for chats
     the template.
     """
-    others = _others(entry)
+    others = _further_keys(entry)
     if entry["type"] != "chat_template":
         return (entry["type"], others.get("field", "text"))
     templates = (str(others.get(key)) for key in ("chat_template", "chat_template_jinja"))
     return ("chat_template", others.get("field_messages", "messages"), *templates)
 
 
-def _template(config: AxolotlConfig, entry: Mapping[str, Any]) -> tuple[Path | None, str]:
+def _template_of(config: AxolotlConfig, entry: Mapping[str, Any]) -> tuple[Path | None, str]:
     """Return the file of the chat template of an entry, and the name of a template whose text is
     not known here. Both are empty for the template of the tokenizer.
     """
@@ -260,7 +260,7 @@ def _shared_template(config: AxolotlConfig, entries: Sequence[object]) -> dict[s
         for each in entries
         if isinstance(each, Mapping) and each.get("type") == "chat_template"
     ]
-    templates = {_template(config, each)[0] for each in chats}
+    templates = {_template_of(config, each)[0] for each in chats}
     is_known = len(chats) == len(entries) and len(templates) == 1 and None not in templates
     return {"chat_template": templates.pop()} if is_known else {}
 

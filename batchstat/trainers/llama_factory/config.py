@@ -49,7 +49,7 @@ def read_config(config: LlamaFactoryArguments) -> TrainingRules:
     settings = {**rules.batching.settings, "max_length": longest}
     strategy = rules.batching.strategy
     if config.packing:
-        strategy = _packing(config)
+        strategy = _packing_strategy(config)
         # Texts are cut at the ends of rows; samples of chats are truncated.
         settings |= {"overflow": "split"} if of_texts else {}
     elif not of_texts:
@@ -69,7 +69,7 @@ def read_config(config: LlamaFactoryArguments) -> TrainingRules:
     )
 
 
-def _packing(config: LlamaFactoryArguments) -> StrategySpec:
+def _packing_strategy(config: LlamaFactoryArguments) -> StrategySpec:
     """Return the strategy of packing: true, which differs by what keeps samples of a row apart."""
     packing = "wrapped" if config.stage == TEXTS else "plain"
     if config.neat_packing:

@@ -69,10 +69,10 @@ class Turns:
         """
         prompts, answers = np.zeros_like(self.prompts), np.zeros_like(self.answers)
         rest = np.full(len(self.offsets) - 1, limit, dtype=np.int64)
-        for samples, turns in self._in_turn(last_first):  # one turn of each sample at a time
+        for samples, turns in self._turn_by_turn(last_first):  # one turn of each sample at a time
             has_room = rest[samples] > 0  # the turns of full samples stay empty
             open_samples, open_turns = samples[has_room], turns[has_room]
-            prompts[open_turns], answers[open_turns] = _shared(
+            prompts[open_turns], answers[open_turns] = _lengths_within(
                 self.prompts[open_turns], self.answers[open_turns], rest[open_samples]
             )
             rest[open_samples] -= prompts[open_turns] + answers[open_turns]
@@ -107,7 +107,7 @@ class Turns:
         is_trained = np.stack([np.zeros_like(chosen), chosen], axis=1).reshape(-1)
         return TokenRanges.of_mask(np.repeat(is_trained, sizes), offsets_from_sizes(self.lengths()))
 
-    def _in_turn(self, last_first: bool) -> Iterator[tuple[Ints, Ints]]:
+    def _turn_by_turn(self, last_first: bool) -> Iterator[tuple[Ints, Ints]]:
         """Go through the turns of all samples at once: yield, for i = 0, 1, ..., the samples that
         have an i-th turn, counted from the last one with `last_first`, and the positions of these
         turns in `prompts` and `answers`.
@@ -119,7 +119,7 @@ class Turns:
             yield samples, first + (sizes[samples] - 1 - i if last_first else i)
 
 
-def _shared(prompts: Ints, answers: Ints, limits: Ints) -> tuple[Ints, Ints]:
+def _lengths_within(prompts: Ints, answers: Ints, limits: Ints) -> tuple[Ints, Ints]:
     """Return the tokens that are left of n prompts, and of the answers to them, if a prompt and its
     answer may have as many tokens together as `limits` says: infer_seqlen of processor_utils.py.
     """
@@ -147,7 +147,7 @@ def prepare_chats(
         InputError: LLaMA-Factory stops at this corpus, no chat is left, or its treatment is not
             modelled.
     """
-    _check_input(profile)
+    _check_input_column(profile)
     rows = rows_of(profile)
     if rows.empty_system and config.template is None:
         raise InputError(
@@ -185,7 +185,7 @@ def prepare_chats(
     )
 
 
-def _check_input(profile: Profile) -> None:
+def _check_input_column(profile: Profile) -> None:
     """Raise InputError for files in alpaca's format without a column `input`, at which
     LLaMA-Factory stops, too.
     """

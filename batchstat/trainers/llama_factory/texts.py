@@ -93,7 +93,7 @@ def prepare(config: LlamaFactoryArguments, profile: Profile, max_length: int) ->
             "the corpus has records that cannot be read, each of which is a text to "
             "LLaMA-Factory: remove them there"
         )
-    ended = _ended(profile, config)
+    ended = _as_tokenized(profile, config)
     # What is left of the last row is dropped: here that would be the whole evaluation set.
     if len(held_out) and packs(config) and ended.lengths[held_out].sum() < max_length:
         raise InputError(
@@ -110,7 +110,7 @@ def prepare(config: LlamaFactoryArguments, profile: Profile, max_length: int) ->
     )
 
 
-def _ended(profile: Profile, config: LlamaFactoryArguments) -> Profile:
+def _as_tokenized(profile: Profile, config: LlamaFactoryArguments) -> Profile:
     """Return texts as LLaMA-Factory tokenizes them: their lengths without the tokenizer's special
     tokens, but with the token that ends a text; and which of their tokens are trained.
 

@@ -147,7 +147,7 @@ def observe(
     """
     if is_trainer(target):
         check_versions()
-        return _of_trainer(target, settings, steps, pad_token_id)
+        return _observe_trainer(target, settings, steps, pad_token_id)
     if not hasattr(target, "__iter__"):
         raise InputError(
             f"{short(target)} is neither a trainer's configuration, a Trainer nor a loader of "
@@ -158,7 +158,7 @@ def observe(
     limit = steps and steps * wanted.gradient_accumulation_steps * wanted.world_size
     with unchanged_random_state(target):
         batches = collated_batches(kind, target, limit=limit, pad_token_id=pad_token_id)
-    return of_batches(
+    return observe_batches(
         batches,
         kind=kind,
         setup=replace(LOADER, path=Path(kind)),
@@ -169,7 +169,7 @@ def observe(
     )
 
 
-def _of_trainer(
+def _observe_trainer(
     target: Any, settings: Mapping[str, Any], steps: int | None, pad_token_id: int | None
 ) -> Observed:
     """Return what a Trainer trains on: the rows of its data set, batched by its arguments; or, if
@@ -187,7 +187,7 @@ def _of_trainer(
     elif not trainer.takes_count:
         merged.setdefault("loss", WITHOUT_COUNT)
     if trainer.rows is not None:
-        return _of_rows(trainer, trainer.rows, setup, merged)
+        return _observe_rows(trainer, trainer.rows, setup, merged)
     accumulation = {**setup.batching.settings, **merged}.get("gradient_accumulation_steps", 1)
     # A stream may have no end: a Trainer trains on one only with max_steps, which ends it here.
     most_steps = setup.schedule.max_steps if steps is None else steps
@@ -207,7 +207,7 @@ def _of_trainer(
             f"the loader of one rank was read: {ranks} train, each with batches of its own"
         )
     merged |= {"world_size": 1, "max_length": int(collated.samples.lengths.max())}
-    return of_batches(
+    return observe_batches(
         collated,
         kind=trainer.kind,
         setup=setup,
@@ -217,7 +217,7 @@ def _of_trainer(
     )
 
 
-def of_batches(
+def observe_batches(
     collated: CollatedBatches, *, setup: TrainingSetup, settings: Mapping[str, Any], **known: Any
 ) -> Observed:
     """Return what is known of a training whose batches were read; `known` are other attributes of
@@ -241,7 +241,7 @@ def of_batches(
         settings=settings,
         batches=batches,
         loader=collated.facts,
-        padded=_width(collated),
+        padded=_width_in_words(collated),
         repair=_PAD_LESS if unpadded else "",
         unpadded=unpadded,
         **known,
@@ -271,7 +271,7 @@ def _part_warnings(steps: int | None) -> tuple[str, ...]:
     return (f"{counted(steps, 'step')} read: what an epoch has and loses is of these alone",)
 
 
-def _width(collated: CollatedBatches) -> str:
+def _width_in_words(collated: CollatedBatches) -> str:
     """Return, in words, a width to which rows are padded whatever their batch needs, or the widths
     of an encoder and a decoder; else an empty text.
     """
@@ -292,7 +292,7 @@ def _profile(lengths: Ints, trained: TokenRanges | None) -> Profile:
     return samples if trained is None else replace(samples, kinds={"trained": trained})
 
 
-def _of_rows(
+def _observe_rows(
     trainer: TrainerObject, rows: PreparedRows, setup: TrainingSetup, settings: Mapping[str, Any]
 ) -> Observed:
     """Return what a Trainer trains on whose data set was read: with batches, if rows are padded or

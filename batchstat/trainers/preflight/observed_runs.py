@@ -17,7 +17,7 @@ from batchstat.trainers.preflight.observed import (
     LOADER,
     WITHOUT_COUNT,
     Observed,
-    of_batches,
+    observe_batches,
     setup_of_trainer,
 )
 
@@ -48,7 +48,7 @@ def observe_recording(recording: Recording, settings: Mapping[str, Any]) -> Obse
     }
     if first.trainer is not None and first.trainer["multiple"] > 1:
         own["pad_to_multiple_of"] = first.trainer["multiple"]
-    return of_batches(
+    return observe_batches(
         batches.collated,
         kind=name,
         setup=setup,

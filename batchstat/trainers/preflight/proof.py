@@ -61,7 +61,7 @@ def prove(setup: CurrentSetup, folder: Path) -> Proof:
         InputError: no recording, or one that cannot be described.
     """
     recorded = _batches(_planned(current_of_recording(observe_folder(folder), {})))
-    proof = _compared(folder, _batches(_planned(setup)), recorded)
+    proof = _compare(folder, _batches(_planned(setup)), recorded)
     if proof.is_equal:
         return proof
     recording = read_recording(folder)
@@ -70,16 +70,16 @@ def prove(setup: CurrentSetup, folder: Path) -> Proof:
     def explain(tried: Iterable[tuple[str, RankBatches]]) -> tuple[str, ...]:
         """Return the changes, in words, with which the plan equals the recording."""
         return tuple(
-            words for words, plan in tried if _compared(folder, _batches(plan), recorded).is_equal
+            words for words, plan in tried if _compare(folder, _batches(plan), recorded).is_equal
         )
 
-    differing = _differing(setup, recording)
+    differing = _differing_arguments(setup, recording)
     # The changes are tried one at a time; only if none explains it, all keys that differ at once.
     causes = explain(_one_change(setup, recording, longest)) or explain(_by_keys(setup, differing))
     return replace(proof, causes=causes, hint="" if causes else _hint(recording, differing))
 
 
-def _compared(folder: Path, planned: list[_Batch], recorded: list[_Batch]) -> Proof:
+def _compare(folder: Path, planned: list[_Batch], recorded: list[_Batch]) -> Proof:
     """Return how many batches are equal from the first on, and the first that differs, in words.
 
     A recording may end earlier than its epoch: planned batches after its last one do not count.
@@ -161,7 +161,7 @@ def _arguments(recording: Recording) -> Mapping[str, Any]:
     return {} if trainer is None else trainer["arguments"]
 
 
-def _differing(setup: CurrentSetup, recording: Recording) -> dict[str, Any]:
+def _differing_arguments(setup: CurrentSetup, recording: Recording) -> dict[str, Any]:
     """Return the arguments of the run that decide about batches and differ from the setup's, with
     the values of the run.
     """

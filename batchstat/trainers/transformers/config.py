@@ -64,7 +64,7 @@ def read_arguments(config: TrainingArguments) -> TrainingRules:
         # A loss is divided by the trained tokens of the step: those of all ranks, or of its own.
         "loss": "num-items-in-batch" if across_ranks else "num-items-per-rank",
     }
-    is_even = evens_batches(config)
+    is_even = has_even_batches(config)
     if not is_even and sampling == GROUPED:
         raise config.error(
             "accelerator_config.even_batches=false with group_by_length is not modelled: remove one"
@@ -91,7 +91,7 @@ def read_arguments(config: TrainingArguments) -> TrainingRules:
     )
 
 
-def evens_batches(config: TrainingArguments) -> bool:
+def has_even_batches(config: TrainingArguments) -> bool:
     """Return whether all ranks get equally many batches of full size: accelerate repeats samples
     for that (even_batches), or the rest is dropped.
     """
@@ -104,7 +104,7 @@ def check_even(config: TrainingArguments) -> None:
     """Raise OptionError if ranks may get unequally many batches: for packing and padding_free, only
     even batches are modelled.
     """
-    if not evens_batches(config):
+    if not has_even_batches(config):
         raise config.error(
             "accelerator_config.even_batches=false with packing or padding_free is not "
             "modelled: remove one"

@@ -65,7 +65,7 @@ def read_config(config: SftConfig) -> TrainingRules:
         settings["world_size"] = config.num_processes
     strategy = rules.batching.strategy
     if config.packing or config.padding_free:
-        strategy = _rows(config, sampling)
+        strategy = _packing_strategy(config, sampling)
     if config.packing and config.packing_strategy != "bfd":
         # bfd truncates samples above max_length; bfd_split and wrapped pack the rest of them, too.
         settings["overflow"] = "split"
@@ -73,7 +73,7 @@ def read_config(config: SftConfig) -> TrainingRules:
         settings["pad_to_multiple_of"] = config.pad_to_multiple_of
     return replace(
         rules,
-        corpus=_corpus(config),
+        corpus=_corpus_rules(config),
         batching=replace(
             rules.batching,
             strategy=strategy,
@@ -85,7 +85,7 @@ def read_config(config: SftConfig) -> TrainingRules:
     )
 
 
-def _corpus(config: SftConfig) -> CorpusRules:
+def _corpus_rules(config: SftConfig) -> CorpusRules:
     """Return how the corpus, the tokenizer and the chat template are read."""
     files, unreadable = _named_files(config)
     reading: dict[str, Any] = {"corpus": files} if files else {}
@@ -116,7 +116,7 @@ def _corpus(config: SftConfig) -> CorpusRules:
     )
 
 
-def _rows(config: SftConfig, sampling: str) -> StrategySpec:
+def _packing_strategy(config: SftConfig, sampling: str) -> StrategySpec:
     """Return the strategy of `packing` (rows of several samples), or of `padding_free` alone (the
     samples of a batch laid end to end).
     """
