@@ -52,6 +52,7 @@ def decoded(values: pa.Array) -> pa.Array:
     dtype = values.type
     if isinstance(dtype, pa.BaseExtensionType):
         return decoded(values.storage)
+    # An index of null takes null.
     if pa.types.is_dictionary(dtype):
         return decoded(values.dictionary).take(values.indices)
     if pa.types.is_run_end_encoded(dtype):

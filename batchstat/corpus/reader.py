@@ -253,7 +253,7 @@ class CorpusReader:
         Args:
             reading: state of the split.
             texts: (n,) texts, or pairs.
-            is_good: (n,) whether the record of each is not bad.
+            is_good: (n,) whether the record of each is neither bad nor blank in the file.
 
         Returns:
             (n,) the texts as they are counted, and (n,) whether each is a sample.

@@ -150,4 +150,5 @@ def _carries_loss(content: ChunkContent, numbers: Ints, offsets: Ints, column: s
     if len(begins):
         lowest, highest = np.minimum.reduceat(numbers, begins), np.maximum.reduceat(numbers, begins)
         is_mask[sizes > 0] = (lowest >= 0) & (highest <= 1)
+    # Repeated: for each value, whether its list is a mask.
     return np.where(np.repeat(is_mask, sizes), numbers == 1, numbers != NOT_TRAINED)
