@@ -60,6 +60,7 @@ class Asym(Strategy):
         steps = cut_every(n, self.batch_size, keep_short=self.keeps_short(window))
         # Without what `drop_last` drops of the last step.
         lengths = window.lengths[: steps[-1]]
+        # Group i has lengths above threshold i − 1, up to threshold i.
         group = np.searchsorted(thresholds, lengths)
         step = np.arange(len(lengths)) // self.batch_size
         # By step, then by group; within a group as they come.
@@ -69,5 +70,5 @@ class Asym(Strategy):
         first_of_batch = np.flatnonzero(np.diff(step_and_group, prepend=-1))
         offsets = np.append(first_of_batch, len(lengths))
         plan = self.batch_rows(window, order, offsets)
-        # The first batch of each step: one begins with every step.
+        # The first batch of each step: no batch spans two steps.
         return replace(plan, unit_offsets=np.searchsorted(first_of_batch, steps))

@@ -108,7 +108,8 @@ class Axolotl(PackedRows, PacksDocuments):
         """
         # axolotl splits samples before it packs them: each part counts, wherever it begins.
         multiple, max_per_row = self.document_multiple, self.max_samples_per_row
-        # A row holds whole multiples; `pack` rounds up what it is given.
+        # Sequentially, all samples are one group, and only tokens limit a row. `row_length` holds
+        # whole multiples already, which `pack` does not change.
         if self.sequential:
             return pack(lengths, self.row_length, "next-fit", MAX_INT, (0,), multiple)
         firsts = range(0, len(lengths), self.read_ahead)
