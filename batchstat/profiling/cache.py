@@ -174,6 +174,7 @@ class CountCache:
         sink = io.BytesIO()
         save_lengths(counts.profile, sink, asdict(counts.facts))
         content = sink.getvalue()
+        # Several attempts, since storage over a network may fail for a moment.
         for tries_left in reversed(range(_TRIES)):
             try:
                 self.write(f"{key}{_ENDING}", _digest(key, content) + b"\n" + content)

@@ -138,6 +138,7 @@ class _MergedSamples:
     """
 
     def __init__(self, samples: int) -> None:
+        """Start without splits; `samples` is how many samples all of them have together."""
         self.first: Profile | None = None
         self._lengths, self._records = new_array(samples, LONGEST), new_array(samples, FAR)
         # Samples added so far, and records: the samples, and those that were skipped.

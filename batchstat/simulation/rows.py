@@ -135,6 +135,7 @@ def make_row(
     return StrategyResult(
         request=request,
         counts=counts,
+        # Four bins from each power of two to the next.
         widths=widths.histogram(log_edges(widths.min, widths.max, per_octave=4)),
         # One rank waits for no other: its steps make no timeline.
         steps=steps if request.settings.world_size > 1 else None,

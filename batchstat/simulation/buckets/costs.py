@@ -131,7 +131,7 @@ class BatchTime:
         With more than 4,096 distinct lengths, only that many are tried as edges.
         """
         values, counts = _candidates(lengths, max(_MOST_CANDIDATES, most))
-        samples_before = offsets_from_sizes(counts)
+        samples_before = offsets_from_sizes(counts)  # [j]: of the shortest j lengths
         check_least(least, int(samples_before[-1]))
         # least_time[b, j]: of b buckets for the shortest j lengths; infinite if impossible.
         least_time = np.full((most + 1, len(values) + 1), np.inf)
@@ -157,6 +157,7 @@ def _candidates(lengths: LengthStats, most: int) -> tuple[Ints, Ints]:
     if len(values) <= most:
         return values, counts
     tried = np.linspace(0, len(values) - 1, most).astype(np.int64)
+    # Samples up to each tried length, less those up to the tried length before it.
     return values[tried], np.diff(offsets_from_sizes(counts)[tried + 1], prepend=0)
 
 

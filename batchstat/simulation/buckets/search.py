@@ -142,6 +142,7 @@ def decide_cost(cost: str | None, model: object, calibration: object) -> str:
     if cost is None:
         return implied
     one_of("cost", cost, COSTS)
+    # A model or a calibration implies its own cost; `linear` and `quadratic` need neither.
     if cost != implied and (option := _OPTION_OF.get(implied)):
         raise OptionError(f"cost={cost} uses no {option}: remove --cost or --{option}")
     if cost != implied and (option := _OPTION_OF.get(cost)):
@@ -206,6 +207,7 @@ def _merge(edges: Ints, widths: LengthStats, min_bucket_samples: int) -> tuple[i
     """Merge buckets with fewer than `min_bucket_samples` samples into the next one: other rules
     than `optimal` know no such limit. Returns the edges that remain.
     """
+    # How many samples are narrower than each distinct width; last, all samples.
     samples_before = offsets_from_sizes(widths.counts)
     # How many samples are at or below each edge.
     up_to_edge = samples_before[np.searchsorted(widths.values, edges, side="right")].tolist()

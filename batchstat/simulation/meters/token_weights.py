@@ -88,12 +88,14 @@ def token_weights(batches: RankBatches, request: RowRequest) -> tuple[Floats, In
     # own rank has in the step, over all batches: that takes the place of A t.
     if loss == "num-items-per-rank":
         divided_by, trained = 1, _trained_by_rank(batches)[batches.steps, batches.ranks]
+    # T / (W A), for each batch.
     numerators = batches.step_totals.tokens[batches.steps] / (batches.world_size * divided_by)
     # The mean over the rows of a batch of the mean over each row's tokens: a row is a group.
     if loss == "sequence-mean":
         rows, offsets = np.diff(batches.batch_offsets), batches.row_offsets
         trained = _sum_groups(batches.loss_tokens, offsets)
         numerators = np.repeat(numerators / np.maximum(rows, 1), rows)
+    # Divided by t, the trained tokens of the group.
     weights = np.divide(numerators, trained, out=np.zeros(len(trained)), where=trained > 0)
     return weights, np.repeat(np.arange(len(trained)), np.diff(offsets))
 
@@ -109,6 +111,7 @@ def _trained_by_rank(batches: RankBatches) -> Ints:
 
 def _sum_groups(numbers: Ints, offsets: Ints) -> Ints:
     """Return (n_groups,) the sum of numbers[offsets[i] : offsets[i + 1]]; 0 for an empty group."""
+    # Sums of all numbers up to each offset, and their differences: reduceat takes no empty groups.
     return np.diff(offsets_from_sizes(numbers)[offsets])
 
 
