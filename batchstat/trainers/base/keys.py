@@ -267,6 +267,7 @@ def _as_number(name: str, value: Any, key: Key) -> Any:
 
 
 def _expect(name: str, value: Any, holds: bool, expected: str) -> Any:
+    """Return a value for which a condition holds. Raises OptionError with what is expected."""
     if not holds:
         raise OptionError(f"{name}={short(value)}: must be {expected}")
     return value

@@ -144,6 +144,7 @@ def _check_loading(setup: TrainingSetup, tokenizer: str) -> None:
     by another class of transformers, or with more tokens.
     """
     rules = setup.corpus.loads
+    # AutoTokenizer without options loads what the count loads, too.
     if rules.kind != TokenizerRules.kind or rules.options:
         check_class(tokenizer, rules.kind, rules.options)
     if rules.added:

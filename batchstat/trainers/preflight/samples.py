@@ -63,7 +63,7 @@ def epoch_size(samples: TrainedSamples, simulation: Simulation) -> EpochSize:
     counts, ranks = simulation.row.counts, simulation.basis.world_size
     return EpochSize(
         samples=len(samples.profile),
-        batches=counts.batches // ranks,
+        batches=counts.batches // ranks,  # `counts` are of all ranks
         steps=counts.steps,
         world_size=ranks,
     )

@@ -26,6 +26,7 @@ def columns(config: SftConfig) -> tuple[dict[str, Any], ...]:
     which TRL looks for them.
     """
     messages = {"messages_column": "messages", "chat_format": "openai"}
+    # Only chats in messages are modelled then; without such a column, `no_columns` says so.
     if config.assistant_only_loss:
         return ({**messages, "assistant_only_loss": True},)
     return (
@@ -62,7 +63,7 @@ def refused_columns(config: SftConfig, content: Content) -> dict[str, str]:
             "TRL takes it for the lengths of samples that are packed already, which are not read "
             "here: remove or rename it, or preflight the trainer itself"
         )
-    if content == "tokens":
+    if content == "tokens":  # TRL takes token ids as they are, whatever else stands beside them
         return refused
     refused |= dict.fromkeys(
         _masks(config), "TRL takes it for that of token ids: remove or rename it"

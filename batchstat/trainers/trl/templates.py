@@ -25,7 +25,7 @@ def answers_template(source: str) -> Path | None:
     assistants' answers.
 
     Args:
-        source: the text of the template without marks.
+        source: the text of the chat template that the tokenizer has, or that the user passes.
 
     Returns:
         The file, in the TRL that is installed; None if the template has marks: TRL then keeps it.
