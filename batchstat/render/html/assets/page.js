@@ -68,7 +68,7 @@
 
   /**
    * Return {values, counts}, the distinct lengths and how many samples have each, as `histogram` of
-   * embedding.py packs them; null where the page has none or the browser cannot unpack them.
+   * page.py packs them; null where the page has none or the browser cannot unpack them.
    */
   async function histogramOf(packed) {
     if (packed === null || !("DecompressionStream" in globalThis)) return null;
