@@ -162,6 +162,7 @@ def load_model(written: str) -> CostModel:
     if pairs is None:  # a configuration
         return shape_of(written, model_configuration(written))
     fields_by_name = {field.name: field for field in fields(CostModel)}
+    # "model" is the kind and the name of what has the parameters, for messages.
     parameters: dict[str, Any] = read_parameters("model", "model", pairs, fields_by_name)
     missing = [key for key in ("hidden", "layers") if key not in parameters]
     if missing:

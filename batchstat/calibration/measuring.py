@@ -302,7 +302,7 @@ class _Search:
         return max(low * widest, rows * narrow)
 
     def _nothing_fits(self, widest: int) -> InputError:
-        """Return the error for a widest row that does not fit: not even a token may fit."""
+        """Return the error for a widest row that does not fit: it says if a single token does."""
         name = self._device.hardware.name
         if widest == 1 or not self._fits(1, 1):
             return InputError(
@@ -317,7 +317,7 @@ class _Search:
     def _fits(self, rows: int, width: int) -> bool:
         """Run a batch of this shape for the first time; return whether memory was enough."""
         shape = Shape(rows, width)
-        self._on_progress(MeasuringProgress("finding the largest batch", shape, 0, 0))
+        self._on_progress(MeasuringProgress("finding the largest batch", shape, done=0, of=0))
         too_large_before = self.too_large
         with self.surviving():
             self.first_run(shape)

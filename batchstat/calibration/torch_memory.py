@@ -45,6 +45,7 @@ class TensorMemory(TorchDispatchMode):  # type: ignore[misc]
     def _add(self, tensor: torch.Tensor) -> None:
         """Count the storage of a tensor until it is freed, unless it is counted already."""
         storage = tensor.untyped_storage()
+        # Its address: no other storage has it until this one is freed.
         key, size = storage._cdata, storage.nbytes()
         if key in self._known:
             return

@@ -152,6 +152,7 @@ def as_collated(
     # One kind of batch, since sums over several would have no one meaning. A run may have computed
     # several, such as two models; it is reported all the same.
     for number, read in enumerate(batches):
+        # What told the padding; and two widths where there is a decoder.
         kinds = [(each.by, len(each.widths)) for each in (batches[0], read)]
         if kinds[0] != kinds[1] and not is_recorded:
             names = [by if widths == 1 else f"{by} and a decoder" for by, widths in kinds]
@@ -174,8 +175,9 @@ def _as_arrays(batch: Any) -> Any:
         return {key: _as_arrays(value) for key, value in batch.items()}
     if not isinstance(batch, list | tuple) or not batch:
         return batch
-    if isinstance(batch[0], int):
+    if isinstance(batch[0], int):  # such as the lengths of rows
         return np.array(batch) if all(isinstance(each, int) for each in batch) else batch
+    # Rows of token ids, if all are equally long; else a list of arrays, or of batches.
     is_nested = all(isinstance(each, list | tuple) and each for each in batch)
     if is_nested and isinstance(batch[0][0], int) and len({len(each) for each in batch}) == 1:
         return np.array(batch)

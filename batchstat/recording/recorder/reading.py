@@ -79,7 +79,8 @@ def settle(batches: Iterable[ReadBatch], has_decoder: bool = False) -> None:
     if has_decoder or any(len(batch.widths) > 1 for batch in batches):
         for batch in batches:
             if len(batch.widths) == 1 and batch.labelled:
-                _set_decoder(batch, batch.width, batch.labelled, batch.labelled)
+                # All of its labels that are not ignored are real, and carry loss.
+                _set_decoder(batch, batch.width, trained=batch.labelled, real=batch.labelled)
 
 
 def _guess_padding(batches: list[ReadBatch]) -> None:
@@ -244,7 +245,7 @@ def _note_trained(
     if shape != shape_of(ids) or "decoder_input_ids" in values:
         mask: Any = values.get("decoder_attention_mask")
         real = read.labelled if shape_of(mask) != shape else (mask != 0).sum(-1).tolist()
-        _set_decoder(read, shape[1], read.labelled, real)
+        _set_decoder(read, shape[1], trained=read.labelled, real=real)
         return
     # A causal model of transformers is given its own tokens as labels, and shifts them. Where some
     # labels are other ids, as in masked language modelling, they stand where they are predicted.
