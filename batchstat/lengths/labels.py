@@ -23,7 +23,7 @@ def label_text(label: Any) -> str | None:
     if label is None or label is np.ma.masked or type(label).__name__ == "NAType":
         return None
     if isinstance(label, str):
-        return str(label)
+        return str(label)  # a plain str, also of NumPy's
     if isinstance(label, bool | np.bool_):
         return "true" if label else "false"
     # Only NaN and NaT differ from themselves.

@@ -104,7 +104,7 @@ class Encoded:
         return self.encoding.char_to_token(char)
 
     def overlapping(self, begin: int, end: int) -> tuple[int, int]:
-        """See `Offsets`."""
+        """Find the tokens that have characters of a range: see `Offsets.overlapping`."""
         if begin < end:
             first, stop = self.position(begin), self.position(end - 1)
             if first is not None and stop is not None:

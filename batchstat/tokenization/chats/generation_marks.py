@@ -136,6 +136,7 @@ def parsed(source: str) -> nodes.Template:
 def _writes_at_once(tree: nodes.Template) -> bool:
     """Return whether all marked parts go straight to the text, and change nothing outside."""
     recursive_loops = [node for node in tree.find_all(nodes.For) if node.recursive]
+    # What is rendered in these may be changed, or written somewhere else or not at all.
     if any(_marked(node) for node in (*tree.find_all(_BUFFERS), *recursive_loops)):
         return False
     # In transformers, a marked part is a scope of its own: a variable that it sets is not set

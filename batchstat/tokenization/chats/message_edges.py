@@ -90,11 +90,12 @@ def _ignores_later(node: nodes.Node, is_inner: bool = False) -> bool:
     """
     if isinstance(node, _ELSEWHERE):
         return False
+    # `name.attribute` or `name[key]`; the key is None here if it is not a constant.
     if isinstance(node, nodes.Getitem | nodes.Getattr) and isinstance(node.node, nodes.Name):
         key = node.attr if isinstance(node, nodes.Getattr) else getattr(node.arg, "value", None)
         # Of the list of messages, only messages[0] may be read.
         if node.node.name == _MESSAGES:
-            return key == 0 and not isinstance(key, bool)
+            return key == 0 and not isinstance(key, bool)  # in Python, False equals 0
         # Of the loop, only what does not depend on later messages.
         if node.node.name == "loop" and not is_inner:
             return key in _BACKWARD

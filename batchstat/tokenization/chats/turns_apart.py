@@ -181,16 +181,18 @@ class _Slots:
         self._prefix = str(tokenizer.decode(tokenizer.encode("")))
         start = len(self._prefix)
         self._system = _render(tokenizer, [_HOLE])[start:]
+        # A question without a system message; `blank`: one after an empty system message.
         asked = _render(tokenizer, ["", _HOLE], prompt=True)
         empty = [{"role": "system", "content": ""}, {"role": "user", "content": _HOLE}]
-        without = tokenizer.apply_chat_template(empty, tokenize=False, add_generation_prompt=True)
+        blank = tokenizer.apply_chat_template(empty, tokenize=False, add_generation_prompt=True)
+        # What an answer adds to the question.
         answered = _render(tokenizer, ["", _HOLE, _HOLE])[len(asked) :]
-        self._user, without = asked[start:], without[start:]
+        self._user, blank = asked[start:], blank[start:]
         # A template may write a system message of its own where a chat has none. Then the text is
         # longer than with an empty system message, and the difference is its content.
         self._default_system = ""
-        if len(self._user) > len(without):
-            self._default_system = self._system.replace(_HOLE, _difference(without, self._user), 1)
+        if len(self._user) > len(blank):
+            self._default_system = self._system.replace(_HOLE, _difference(blank, self._user), 1)
             self._user = self._user[len(self._default_system) :]
         without_tags = answered.replace("<think>", "").replace("</think>", "")
         self._answer = without_tags.lstrip("\n")

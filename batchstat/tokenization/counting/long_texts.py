@@ -67,7 +67,9 @@ class LongTexts:
 
     @cached_property
     def _can_cut(self) -> bool:
-        """Whether cuts between such characters are valid for this tokenizer."""
+        """Whether texts of this tokenizer may be cut between two known characters that are
+        neighbours in no entry.
+        """
         added = self.backend.get_added_tokens_decoder().values()
         return (
             merges_over_spaces(self.backend)

@@ -158,7 +158,7 @@ def _never_inside(tokens: Iterable[str], after: bytes) -> bytes:
 def _counts_by_word(model: Any) -> bool:
     """Return whether a word always has the same tokens, whatever is around it.
 
-    It has not with dropout (BPE) or sampling (Unigram: `alpha`, `nbest_size`).
+    Dropout (BPE) or sampling (Unigram: `alpha`, `nbest_size`) would choose them at random.
     """
     known_models = ("BPE", "WordPiece", "Unigram")
     random_settings = ("dropout", "alpha", "nbest_size")

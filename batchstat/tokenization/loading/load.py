@@ -159,6 +159,7 @@ def _encoder(backend: tokenizers.Tokenizer, loaded: Any, chat_template: str | No
         # The faster ways of counting, as arguments of TextEncoder. The engine counts only BPE.
         is_bpe = isinstance(backend.model, BPE)
         return {
+            # None without cuts.
             "pieces": cuts and PieceCounter(backend, cuts, special_tokens=special_tokens),
             "engine": EngineCounter(backend, special_tokens=special_tokens) if is_bpe else None,
         }

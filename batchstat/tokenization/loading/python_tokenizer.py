@@ -82,7 +82,7 @@ def _definition(tokenizer: Any) -> str:
     """
     attributes = dict(vars(tokenizer))
     settings = attributes.pop("init_kwargs", {})
-    attributes.pop("name_or_path", None)
+    attributes.pop("name_or_path", None)  # like _NO_SETTINGS
     settings = {key: value for key, value in settings.items() if key not in _NO_SETTINGS}
     state = {"class": type(tokenizer), "attributes": attributes, "settings": settings}
     versions = {"unicode": unicodedata.unidata_version}
