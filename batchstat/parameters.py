@@ -12,7 +12,8 @@ from operator import index
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ParamSpec, TypeVar
 
-from batchstat.errors import OptionError, arguments_named, short, unknown
+from batchstat.errors import OptionError, arguments_named, unknown
+from batchstat.words import short
 
 if TYPE_CHECKING:
     from _typeshed import DataclassInstance

@@ -4,14 +4,8 @@ examples show time and memory wherever they run.
 
 from pathlib import Path
 
-from batchstat.calibration.calibration import (
-    Calibration,
-    Hardware,
-    MemoryFit,
-    Point,
-    TimeFit,
-    save_calibration,
-)
+from batchstat.calibration.calibration import Calibration, save_calibration
+from batchstat.calibration.measured import Hardware, MemoryFit, Point, TimeFit
 from batchstat.calibration.setup import Setup
 from batchstat.calibration.shapes import Shape, design
 

@@ -4,15 +4,10 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
-from batchstat.calibration.calibration import (
-    Calibration,
-    Hardware,
-    MemoryFit,
-    Point,
-    save_calibration,
-)
+from batchstat.calibration.calibration import Calibration, save_calibration
 from batchstat.calibration.cost_model import CostModel
 from batchstat.calibration.fit import fit_calibration
+from batchstat.calibration.measured import Hardware, MemoryFit, Point
 from batchstat.calibration.setup import Setup
 from batchstat.calibration.shapes import design
 

@@ -11,7 +11,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from batchstat.corpus.sources import Source
-from batchstat.errors import InputError, is_shortened, shown_address, without_secrets
+from batchstat.errors import InputError
+from batchstat.shown_addresses import is_shortened, shown_address, without_secrets
 from batchstat.storage.shown import Address, as_shown, full_address, one_line
 
 CANARY = "S3CRET"

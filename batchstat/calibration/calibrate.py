@@ -11,8 +11,9 @@ from batchstat.calibration.cost_model import shape_of
 from batchstat.calibration.fit import fit_calibration
 from batchstat.calibration.measuring import OnProgress, measure_device
 from batchstat.calibration.setup import OF_MODELS, Setup
-from batchstat.errors import InputError, OptionError, arguments_named, install_extra, short
+from batchstat.errors import InputError, OptionError, arguments_named, install_extra
 from batchstat.parameters import whole_number
+from batchstat.words import short
 
 _OTHERWISE = "pass the folder of a config.json, or a function that runs one step, module:function"
 """What to do instead where a model cannot be loaded, for messages."""

@@ -3,8 +3,9 @@
 from collections.abc import Mapping
 from typing import Any, NamedTuple
 
-from batchstat.errors import InputError, short
+from batchstat.errors import InputError
 from batchstat.storage.addresses import local_path
+from batchstat.words import short
 
 
 def load_configuration(written: str, otherwise: str, unreachable: str = "") -> Any:

@@ -6,9 +6,10 @@ from typing import Any
 from batchstat.calibration.configurations import FAMILIES, load_configuration, not_loaded
 from batchstat.calibration.costs import BatchCost
 from batchstat.calibration.known_models import KNOWN_MODELS, known_shape
-from batchstat.errors import InputError, OptionError, arguments_named, did_you_mean, short
+from batchstat.errors import InputError, OptionError, arguments_named, did_you_mean
 from batchstat.parameters import MAX_INT, check_fields, described, documented, read_parameters
 from batchstat.records import Record, told
+from batchstat.words import short
 
 
 @documented

@@ -8,7 +8,7 @@ from itertools import combinations
 import numpy as np
 import numpy.typing as npt
 
-from batchstat.calibration.calibration import MemoryFit, Point, TimeFit
+from batchstat.calibration.measured import MemoryFit, Point, TimeFit
 from batchstat.calibration.setup import Setup
 
 Floats = npt.NDArray[np.float64]

@@ -7,9 +7,10 @@ from dataclasses import asdict, dataclass
 from statistics import median
 from typing import NamedTuple, Protocol
 
-from batchstat.calibration.calibration import Hardware, Point
+from batchstat.calibration.measured import Hardware, Point
 from batchstat.calibration.shapes import Shape, design
-from batchstat.errors import InputError, counted
+from batchstat.errors import InputError
+from batchstat.words import counted
 
 TIMING_ROUNDS = 3
 """Rounds in which all shapes are timed in turn: other work of the machine then slows all alike."""

@@ -3,13 +3,15 @@
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 
-from batchstat.calibration.calibration import Calibration, Hardware, MemoryFit
+from batchstat.calibration.calibration import Calibration
 from batchstat.calibration.configurations import FAMILIES
 from batchstat.calibration.cost_model import CostModel, load_model, model_configuration, shape_of
 from batchstat.calibration.known_models import known_shape
+from batchstat.calibration.measured import Hardware, MemoryFit
 from batchstat.calibration.setup import Setup
-from batchstat.errors import InputError, OptionError, arguments_named, short
+from batchstat.errors import InputError, OptionError, arguments_named
 from batchstat.parameters import whole_number
+from batchstat.words import short
 
 
 @arguments_named()

@@ -10,7 +10,7 @@ from typing import NamedTuple
 
 import torch
 
-from batchstat.calibration.calibration import Hardware
+from batchstat.calibration.measured import Hardware
 from batchstat.calibration.measuring import BatchTooLargeError, Timing, WarmUp
 from batchstat.calibration.shapes import Shape
 from batchstat.calibration.torch_memory import TensorMemory

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, get_args
 from batchstat.calibration.known_models import known_shape
 from batchstat.cli.weights import inlined
 from batchstat.corpus.options import CorpusOptions
-from batchstat.errors import BatchstatError, InputError, OptionError, short, unknown
+from batchstat.errors import BatchstatError, InputError, OptionError, unknown
 from batchstat.gate.limits import Limit, read_limits
 from batchstat.parameters import whole_number
 from batchstat.planning.samplers.spec import weights_file
@@ -19,6 +19,7 @@ from batchstat.planning.strategies.spec import StrategySpec
 from batchstat.storage.addresses import as_path, check_regular
 from batchstat.storage.shown import as_shown, is_remote
 from batchstat.trainers.base.named import is_current_file
+from batchstat.words import short
 
 if TYPE_CHECKING:
     from batchstat.cli.options import Record

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator
 from textwrap import fill
 from typing import Any
 
-from batchstat.errors import counted
+from batchstat.words import counted
 
 _WIDTHS = (40, 100)
 """Narrowest and widest page: shorter lines cannot hold an option, longer ones are hard to read."""

@@ -11,7 +11,8 @@ from batchstat._version import __version__
 from batchstat.cli.commands import baseline
 from batchstat.cli.streams import emit, open_closed_streams, say
 from batchstat.cli.usage import Commands, Group, Help, Listed
-from batchstat.errors import BatchstatError, InputError, flags_named
+from batchstat.errors import BatchstatError, InputError
+from batchstat.words import flags_named
 
 _PANELS = {
     "Analyse": (

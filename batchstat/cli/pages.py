@@ -5,9 +5,10 @@ from collections.abc import Callable
 
 from batchstat.cli.records import Output
 from batchstat.cli.streams import say, warn
-from batchstat.errors import InputError, printable
+from batchstat.errors import InputError
 from batchstat.storage.results import check_results, check_writable, write_file
 from batchstat.storage.shown import is_remote, one_line
+from batchstat.words import printable
 
 _REMEDY = "name another with --html"
 

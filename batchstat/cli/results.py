@@ -14,7 +14,7 @@ from batchstat.cli.records import Output
 from batchstat.cli.streams import console, emit, render, say, warn, wrote_line
 from batchstat.documents.base import to_text
 from batchstat.documents.profile import profile_document
-from batchstat.errors import BatchstatError, counted
+from batchstat.errors import BatchstatError
 from batchstat.profiling.parquet import save_lengths
 from batchstat.profiling.profile import Profile
 from batchstat.render.screens.profile import identity, profile_screen
@@ -28,6 +28,7 @@ from batchstat.storage.result_files import (
     profile_version,
 )
 from batchstat.storage.results import Writer, encoded, only_writer, write_files
+from batchstat.words import counted
 
 if TYPE_CHECKING:
     from rich.console import RenderableType

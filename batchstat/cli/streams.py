@@ -8,7 +8,9 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from batchstat.errors import InputError, counted, message, without_commands, without_secrets
+from batchstat.errors import InputError, message
+from batchstat.shown_addresses import without_secrets
+from batchstat.words import counted, without_commands
 
 if TYPE_CHECKING:
     from rich.console import Console, RenderableType

@@ -6,7 +6,7 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Any, TypeGuard
 
-from batchstat.errors import short
+from batchstat.words import short
 
 Message = dict[str, Any]
 Tool = dict[str, Any]

@@ -5,10 +5,12 @@ from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path, PurePath
 from typing import TypeVar
 
-from batchstat.errors import InputError, named_part, short
+from batchstat.errors import InputError
+from batchstat.shown_addresses import named_part
 from batchstat.storage.addresses import check_regular
 from batchstat.storage.result_files import is_result
 from batchstat.storage.sealed_records import parse
+from batchstat.words import short
 
 FilePath = TypeVar("FilePath", bound=PurePath)
 

@@ -15,7 +15,8 @@ from batchstat.corpus.formats.parquet_files import CHUNK_BYTES
 from batchstat.corpus.options import CorpusOptions
 from batchstat.corpus.reader import Block, CorpusReader
 from batchstat.corpus.sources import Source
-from batchstat.errors import InputError, OptionError, short
+from batchstat.errors import InputError, OptionError
+from batchstat.words import short
 
 _CHUNK_RECORDS = 10_000
 """Limit for the records of a chunk."""

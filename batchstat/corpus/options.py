@@ -5,8 +5,9 @@ from dataclasses import dataclass, fields
 from typing import Any, Literal, TypedDict
 
 from batchstat.corpus.chat import CHAT_FORMATS
-from batchstat.errors import OptionError, short
+from batchstat.errors import OptionError
 from batchstat.parameters import check_fields, documented, listed, option
+from batchstat.words import short
 
 Content = Literal["text", "completion", "messages", "tokens", "length"]
 

@@ -19,11 +19,13 @@ from batchstat.corpus.data_files import (
     visible_files,
     without_duplicates,
 )
-from batchstat.errors import LEFT_OUT, InputError, OptionError, SourceError, named_part, short
+from batchstat.errors import InputError, OptionError, SourceError
 from batchstat.parameters import described
 from batchstat.records import Count, Record, allowed, among, told
+from batchstat.shown_addresses import LEFT_OUT, named_part
 from batchstat.storage.addresses import as_path, etag_in, etag_of_identity, identity, size_in
 from batchstat.storage.shown import Address, as_shown, full_address, is_remote, one_line
+from batchstat.words import short
 
 STANDARD_INPUT = "-"
 FORMATS = (*dict.fromkeys(ENDINGS.values()), "alpaca")

@@ -9,8 +9,9 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from batchstat.corpus.options import CorpusOptions
-from batchstat.errors import InputError, OptionError, short
+from batchstat.errors import InputError, OptionError
 from batchstat.parameters import listed
+from batchstat.words import short
 
 if TYPE_CHECKING:
     import pandas as pd

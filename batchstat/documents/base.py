@@ -11,9 +11,9 @@ from typing import TYPE_CHECKING, Annotated, Any, ClassVar
 
 from batchstat._version import __version__
 from batchstat.documents.parts import Sources, parts
-from batchstat.errors import without_commands
 from batchstat.parameters import described
 from batchstat.records import allowed, told
+from batchstat.words import without_commands
 
 if TYPE_CHECKING:
     import pandas as pd

@@ -12,7 +12,6 @@ from batchstat.documents.parts import parts
 from batchstat.documents.profile import OfCorpus, of_corpus
 from batchstat.documents.spreads import SampleFacts
 from batchstat.documents.strategy import Strategy, strategy_of
-from batchstat.errors import worded
 from batchstat.parameters import described
 from batchstat.planning.settings import ResolvedSettings
 from batchstat.profiling.profile import Profile, TokenizerFacts
@@ -28,6 +27,7 @@ from batchstat.records import (
     told,
     told_of,
 )
+from batchstat.words import worded
 
 Basis = Annotated[ResolvedSettings, allowed(description="The settings that all rows share.")]
 

@@ -9,10 +9,10 @@ from batchstat.documents.corpus import corpus_of
 from batchstat.documents.device import Calibrated, calibrated
 from batchstat.documents.parts import Sources
 from batchstat.documents.strategy import Strategy, strategy_of
-from batchstat.errors import without_secrets
 from batchstat.parameters import described
 from batchstat.recording.run_facts import RunFacts
 from batchstat.records import SAME, Amount, Count, Positive, Record, UnboundedRatio, among, told
+from batchstat.shown_addresses import without_secrets
 
 ROLES = ("best", "fastest", "packed")
 

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from batchstat.documents.check import Remedy
-from batchstat.errors import BatchstatError, counted
+from batchstat.errors import BatchstatError
 from batchstat.gate.limits import Limit
 from batchstat.gate.outcome import Outcome
 from batchstat.gate.paths import value_at
@@ -21,6 +21,7 @@ from batchstat.gate.quantities import Number
 from batchstat.gate.trials import Report, Trial
 from batchstat.lengths.stats import LengthStats
 from batchstat.profiling.profile import Profile
+from batchstat.words import counted
 
 _PERCENTILES = {"p50": 500, "p90": 900, "p95": 950, "p99": 990, "p99_9": 999, "max": 1000}
 

@@ -5,7 +5,7 @@ from dataclasses import dataclass, field, fields
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, TypedDict
 
-from batchstat.errors import OptionError, short
+from batchstat.errors import OptionError
 from batchstat.parameters import (
     MAX_INT,
     MOST_RANKS,
@@ -25,6 +25,7 @@ from batchstat.planning.rules import (
     REMAINDERS,
     SHUFFLED,
 )
+from batchstat.words import short
 
 if TYPE_CHECKING:
     from batchstat.planning.samplers.base import Sampler

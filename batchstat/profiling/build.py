@@ -16,7 +16,7 @@ from batchstat.corpus.opening import Rereadable
 from batchstat.corpus.options import CorpusOptions, ReadingOptions
 from batchstat.corpus.splits import Split
 from batchstat.corpus.values import holds_values, table_of, table_of_texts
-from batchstat.errors import InputError, OptionError, StorageFullError, worded
+from batchstat.errors import InputError, OptionError, StorageFullError
 from batchstat.parameters import checks_keywords, listed, named_path
 from batchstat.profiling.cache import CountCache
 from batchstat.profiling.executors.local import threads
@@ -34,6 +34,7 @@ from batchstat.tokenization.counting.count_check import MiscountError
 from batchstat.tokenization.loading.load import as_tokenizer
 from batchstat.tokenization.threads import worker_count
 from batchstat.tokenization.tokenizer import Tokenizer
+from batchstat.words import worded
 
 if TYPE_CHECKING:
     import datasets

@@ -5,8 +5,8 @@ from collections.abc import Collection, Iterator
 from contextlib import contextmanager
 
 from batchstat.corpus.splits import Split
-from batchstat.errors import counted
 from batchstat.profiling.tasks import SplitResult
+from batchstat.words import counted
 
 LOG = logging.getLogger("batchstat.profile")
 

@@ -12,7 +12,7 @@ from queue import Empty, SimpleQueue
 
 from batchstat.corpus.opening import Rereadable
 from batchstat.corpus.splits import Split
-from batchstat.errors import BatchstatError, InputError, SourceError, counted
+from batchstat.errors import BatchstatError, InputError, SourceError
 from batchstat.profiling.executors.executor import CountingExecutor, ExecutorLostError
 from batchstat.profiling.progress import ProgressTracker
 from batchstat.profiling.run_log import RunLog
@@ -20,6 +20,7 @@ from batchstat.profiling.run_options import RunOptions
 from batchstat.profiling.tasks import CountTask, LocalContext, RemoteTask, SplitResult
 from batchstat.profiling.worker import check_answer, count_split
 from batchstat.storage.shown import is_remote, one_line
+from batchstat.words import counted
 
 TRIES = 3
 """Attempts before a split has failed, and losses before an executor is given up."""

@@ -12,7 +12,7 @@ from batchstat._version import __version__
 from batchstat.corpus.content import LONGEST
 from batchstat.corpus.digests import content_digests
 from batchstat.corpus.splits import Split
-from batchstat.errors import InputError, SourceError, message, short
+from batchstat.errors import InputError, SourceError, message
 from batchstat.profiling.cache import SplitCounts, SplitFacts
 from batchstat.profiling.executors.versions import different_versions
 from batchstat.profiling.parquet import FAR, SCHEMA
@@ -22,6 +22,7 @@ from batchstat.profiling.tasks import CountTask, RemoteTask, SplitResult, receiv
 from batchstat.storage.addresses import as_os_errors, state_of
 from batchstat.tokenization.counting.count_check import MiscountError
 from batchstat.tokenization.tokenizer import Tokenizer
+from batchstat.words import short
 
 
 def count_split(sent: CountTask | RemoteTask, split: Split) -> SplitResult:

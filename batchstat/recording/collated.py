@@ -11,13 +11,14 @@ from typing import Any
 
 import numpy as np
 
-from batchstat.errors import InputError, short
+from batchstat.errors import InputError
 from batchstat.lengths.arrays import Ints, offsets_from_sizes
 from batchstat.lengths.token_ranges import TokenRanges
 from batchstat.planning.samples import Samples
 from batchstat.recording.given_batches import GivenBatches
 from batchstat.recording.recorder.read_batches import NOTHING, ReadBatch
 from batchstat.recording.recorder.reading import read_batch, settle
+from batchstat.words import short
 
 _MOST_WITHOUT_LENGTH = 100_000
 """Batches of an iterable without a length before it is taken to never end."""

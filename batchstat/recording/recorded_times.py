@@ -16,20 +16,16 @@ from typing import NamedTuple
 
 import numpy as np
 
-from batchstat.calibration.calibration import (
-    MOST_NOISE,
-    Calibration,
-    Hardware,
-    Point,
-    load_calibration,
-)
+from batchstat.calibration.calibration import MOST_NOISE, Calibration, load_calibration
 from batchstat.calibration.fit import fit_calibration, non_negative_least_squares
+from batchstat.calibration.measured import Hardware, Point
 from batchstat.calibration.setup import Setup
 from batchstat.calibration.shapes import Shape
-from batchstat.errors import InputError, counted
+from batchstat.errors import InputError
 from batchstat.recording.recorder.read_batches import ReadBatch
 from batchstat.recording.recording import RecordedRank, Recording, read_recording
 from batchstat.storage.addresses import local_path
+from batchstat.words import counted
 
 _BATCHES_PER_POINT = 5
 """Batches of a point at least, so that a stalled one is not its median."""

@@ -10,11 +10,12 @@ from typing import Any
 
 import numpy as np
 
-from batchstat.errors import InputError, short
+from batchstat.errors import InputError
 from batchstat.recording.recorder.arguments import split_digests
 from batchstat.recording.recorder.lines import read_of
 from batchstat.recording.recorder.log import FORMAT, PROCESSES
 from batchstat.recording.recorder.read_batches import ReadBatch
+from batchstat.words import short
 
 RUN_FILE = "run.json"
 

@@ -6,11 +6,12 @@ from typing import Any
 
 import numpy as np
 
-from batchstat.errors import InputError, OptionError, short
+from batchstat.errors import InputError, OptionError
 from batchstat.lengths.arrays import Ints, offsets_from_sizes
 from batchstat.planning.rank_plans import side_by_side
 from batchstat.planning.samples import Samples
 from batchstat.recording.given_batches import GivenBatches
+from batchstat.words import short
 
 _MOST_PASSES = 1000
 """How often all samples may come before batches are taken to never end."""

@@ -6,7 +6,8 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import fields
 from typing import TYPE_CHECKING, Any
 
-from batchstat.errors import LEFT_OUT, is_shortened, printable
+from batchstat.shown_addresses import LEFT_OUT, is_shortened
+from batchstat.words import printable
 
 if TYPE_CHECKING:
     from _typeshed import DataclassInstance

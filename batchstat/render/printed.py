@@ -4,13 +4,14 @@ import sys
 
 from rich.console import Console, RenderableType
 
-from batchstat.errors import OptionError, printable, short
+from batchstat.errors import OptionError
 from batchstat.planning.settings import Settings
 from batchstat.render.command_lines import non_defaults
 from batchstat.render.recipes.writing import literal, refusal
 from batchstat.render.screens.preflight import preflight_screen
 from batchstat.simulation.compare.changes import Change
 from batchstat.trainers.preflight.report import Preflight
+from batchstat.words import printable, short
 
 _WIDTH = 100
 """Characters of a line where the output does not go to a terminal."""

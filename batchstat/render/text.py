@@ -3,7 +3,8 @@
 from datetime import datetime
 from typing import Any
 
-from batchstat.errors import counted, named_part, printable
+from batchstat.shown_addresses import named_part
+from batchstat.words import counted, printable
 
 
 def percent(ratio: float, digits: int = 1) -> str:

@@ -7,11 +7,12 @@ from pathlib import Path
 from batchstat.calibration.calibration import MOST_NOISE, PER_SECOND, Calibration
 from batchstat.calibration.cost_model import CostModel
 from batchstat.calibration.costs import TOTAL_TOKENS, BatchCost
-from batchstat.errors import InputError, OptionError, short
+from batchstat.errors import InputError, OptionError
 from batchstat.planning.settings import Settings
 from batchstat.planning.strategies.spec import RowRequest
 from batchstat.recording.recorded_times import read_calibration
 from batchstat.simulation.meters.counts import PlanCounts
+from batchstat.words import short
 
 _SECONDS_PER_HOUR = 3600
 _MOST_DIFFERING = 3

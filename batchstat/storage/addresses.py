@@ -14,17 +14,11 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any, cast
 
-from batchstat.errors import (
-    BatchstatError,
-    InputError,
-    OptionError,
-    has_cut_user,
-    install_extra,
-    is_shortened,
-    short,
-)
+from batchstat.errors import BatchstatError, InputError, OptionError, install_extra
+from batchstat.shown_addresses import has_cut_user, is_shortened
 from batchstat.storage.machine import machine_secret
 from batchstat.storage.shown import Address, as_shown, full_address, is_remote, one_line
+from batchstat.words import short
 
 _ETAGS = ("ETag", "etag", "blob_id", "md5Hash", "content_md5", "mtime", "created")
 """Keys under which file systems report something that changes with the content, best first."""

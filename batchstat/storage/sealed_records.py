@@ -19,8 +19,8 @@ from typing import Annotated, Any, Union, get_args, get_origin
 import numpy as np
 import numpy.typing as npt
 
-from batchstat.errors import short
 from batchstat.storage.shown import one_line
+from batchstat.words import short
 
 _MOST = 2**63 - 1
 """Largest whole number of 64 bits, as NumPy's int64 holds it."""

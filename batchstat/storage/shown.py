@@ -4,7 +4,7 @@ import os
 import re
 from pathlib import Path
 
-from batchstat.errors import LEFT_OUT, left_out_of, shown_address, without_secrets
+from batchstat.shown_addresses import LEFT_OUT, left_out_of, shown_address, without_secrets
 
 _QUERY = re.compile(r"(/[^\s?'\"]*\?)[^\s'\"]+")
 """A path and ?, and the query after them."""

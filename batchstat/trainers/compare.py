@@ -9,7 +9,7 @@ import numpy.typing as npt
 
 from batchstat.calibration.calibration import Calibration
 from batchstat.calibration.cost_model import CostModel, as_model
-from batchstat.errors import OptionError, short
+from batchstat.errors import OptionError
 from batchstat.parameters import checks_keywords
 from batchstat.planning.inputs import resolve_inputs
 from batchstat.planning.settings import Settings, SettingsOptions
@@ -21,6 +21,7 @@ from batchstat.simulation.compare.named_rows import Row
 from batchstat.simulation.device import as_device
 from batchstat.trainers.preflight.changes import Trainer, changes_of_name
 from batchstat.trainers.preflight.named import trained_today
+from batchstat.words import short
 
 
 @checks_keywords(Settings)

@@ -4,8 +4,10 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from batchstat.errors import InputError, OptionError, arguments_named, is_shortened, short
+from batchstat.errors import InputError, OptionError, arguments_named
+from batchstat.shown_addresses import is_shortened
 from batchstat.storage.shown import full_address
+from batchstat.words import short
 
 if TYPE_CHECKING:
     from batchstat.corpus.reader import Block

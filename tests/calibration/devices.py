@@ -4,7 +4,7 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from batchstat.calibration.calibration import Hardware
+from batchstat.calibration.measured import Hardware
 from batchstat.calibration.measuring import BatchTooLargeError, Timing, WarmUp
 from batchstat.calibration.shapes import Shape
 

@@ -12,8 +12,9 @@ from rich.text import Text
 
 from batchstat.cli.streams import render
 from batchstat.documents.base import to_text
-from batchstat.errors import InputError, without_commands
+from batchstat.errors import InputError
 from batchstat.render.screens.layout import Line, Rows, table
+from batchstat.words import without_commands
 
 COMMANDS = [
     "::stop-commands::x",

@@ -11,13 +11,8 @@ from hypothesis import given, settings
 
 import batchstat
 from batchstat import InputError, OptionError
-from batchstat.calibration.calibration import (
-    Calibration,
-    Hardware,
-    Point,
-    TimeFit,
-    save_calibration,
-)
+from batchstat.calibration.calibration import Calibration, save_calibration
+from batchstat.calibration.measured import Hardware, Point, TimeFit
 from batchstat.calibration.memory_estimate import estimate_memory
 from batchstat.calibration.setup import Setup
 from batchstat.documents.base import to_text

@@ -11,9 +11,10 @@ from batchstat.calibration.setup import Setup
 from batchstat.cli.options import Options, takes
 from batchstat.cli.records import Json
 from batchstat.cli.streams import KeptOnInterrupt, emit, say, show
-from batchstat.errors import OptionError, counted
+from batchstat.errors import OptionError
 from batchstat.parameters import described, option, options_of, parse_bytes
 from batchstat.storage.shown import is_remote
+from batchstat.words import counted
 
 if TYPE_CHECKING:
     from batchstat.calibration.calibration import Calibration

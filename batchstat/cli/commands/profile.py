@@ -6,8 +6,9 @@ from typing import TYPE_CHECKING
 from batchstat.cli.options import Options, takes
 from batchstat.cli.records import READING, ConfigFile, Corpus, Output, Partial
 from batchstat.cli.streams import emit, say, show, wrote_line
-from batchstat.errors import InputError, OptionError, counted
+from batchstat.errors import InputError, OptionError
 from batchstat.parameters import described, option
+from batchstat.words import counted
 
 if TYPE_CHECKING:
     from batchstat.profiling.shards import Shard

@@ -4,11 +4,12 @@ import json
 from dataclasses import MISSING, fields
 from typing import Any
 
-from batchstat.errors import OptionError, short, unknown
+from batchstat.errors import OptionError, unknown
 from batchstat.parameters import read_parameters
 from batchstat.planning.samplers import SAMPLERS
 from batchstat.planning.samplers.base import Sampler
 from batchstat.planning.samplers.weights import Weights
+from batchstat.words import short
 
 
 def parse_sampler(spec: str) -> Sampler:

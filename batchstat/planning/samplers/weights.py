@@ -3,11 +3,12 @@
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from batchstat.errors import InputError, OptionError, short
+from batchstat.errors import InputError, OptionError
 from batchstat.parameters import described, parameter
 from batchstat.planning.classes import Classes, not_there
 from batchstat.planning.samplers.draws import round_shares
 from batchstat.planning.samplers.per_class import PerClassSampler
+from batchstat.words import short
 
 _MOST = 10**18
 

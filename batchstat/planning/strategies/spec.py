@@ -4,11 +4,12 @@ from collections.abc import Mapping
 from dataclasses import MISSING, dataclass, field, fields, replace
 from typing import Any, Protocol, Self
 
-from batchstat.errors import OptionError, short, unknown
+from batchstat.errors import OptionError, unknown
 from batchstat.parameters import read_parameters, with_parameter
 from batchstat.planning.settings import ResolvedSettings, Settings
 from batchstat.planning.strategies.base import NOT_PACKED, Strategy
 from batchstat.planning.strategies.registry import STRATEGIES
+from batchstat.words import short
 
 
 class NamedRow(Protocol):

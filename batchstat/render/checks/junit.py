@@ -4,9 +4,9 @@ import re
 from collections.abc import Sequence
 from xml.etree import ElementTree as ET
 
-from batchstat.errors import printable
 from batchstat.gate.outcome import Check
 from batchstat.render.checks import verdicts
+from batchstat.words import printable
 
 # XML 1.0 has no such characters; `printable` leaves them as they are.
 _NO_XML = re.compile("[\ufffe\uffff]")

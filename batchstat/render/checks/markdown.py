@@ -4,9 +4,9 @@ import html
 import re
 from collections.abc import Iterable, Sequence
 
-from batchstat.errors import printable
 from batchstat.gate.outcome import Check
 from batchstat.render.checks import verdicts
+from batchstat.words import printable
 
 _MARKS = re.compile(r"([\\`*_\[\]|~#@])")
 """Characters that mean something in Markdown, in links to issues or in mentions of people."""

@@ -3,7 +3,6 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from batchstat.errors import counted, printable
 from batchstat.gate.named_limits import NAMED_LIMITS
 from batchstat.gate.outcome import Check, Outcome, worst
 from batchstat.gate.quantities import Number, exact, shown, shown_apart
@@ -11,6 +10,7 @@ from batchstat.planning.settings import ResolvedSettings
 from batchstat.render.device import report_facts
 from batchstat.render.screens.layout import basis_line, corpus_line
 from batchstat.render.text import one_line
+from batchstat.words import counted, printable
 
 _LABELS = {limit.path: limit.label for limit in NAMED_LIMITS.values()}
 """What sentences call a number, by its path in check.json."""

@@ -18,10 +18,10 @@ import numpy as np
 from jinja2 import Environment, PackageLoader, StrictUndefined
 
 from batchstat._version import __version__
-from batchstat.errors import counted
 from batchstat.lengths.stats import LengthStats
 from batchstat.render.html.blocks import Block
 from batchstat.render.html.what_if import WhatIf
+from batchstat.words import counted
 
 MOST_ENTRIES = 200
 """Entries of a list that a page holds."""

@@ -11,7 +11,6 @@ from batchstat.documents.buckets import buckets_document
 from batchstat.documents.comparison import ReportWarning, comparison_document
 from batchstat.documents.profile import profile_document
 from batchstat.documents.strategy import MOST_BATCHES
-from batchstat.errors import counted
 from batchstat.planning.batch_table import BatchTable
 from batchstat.profiling.profile import Profile
 from batchstat.render.html.blocks import Block, Chart, Folded, Table, blocks, table_of
@@ -39,6 +38,7 @@ from batchstat.simulation.buckets.report import BucketReport
 from batchstat.simulation.compare.changes import Change
 from batchstat.simulation.compare.comparison import Comparison
 from batchstat.simulation.results import StrategyResult
+from batchstat.words import counted
 
 
 def profile_page(profile: Profile, padding: float | None, next_command: str) -> str:

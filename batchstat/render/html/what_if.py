@@ -5,7 +5,6 @@ from dataclasses import dataclass
 from typing import Any
 
 from batchstat.calibration.cost_model import CostModel
-from batchstat.errors import counted
 from batchstat.planning.settings import Settings
 from batchstat.render.command_lines import flags, line_to_paste, non_defaults
 from batchstat.render.html.blocks import Table
@@ -13,6 +12,7 @@ from batchstat.render.screens.comparison import strategy_columns
 from batchstat.render.text import percent
 from batchstat.simulation.compare.comparison import Comparison
 from batchstat.simulation.compare.nearby import Nearby, NearbyRow
+from batchstat.words import counted
 
 NO_ROWS = (
     "This page has no other settings to choose from: which part of a corpus in file order is drawn "

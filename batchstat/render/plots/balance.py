@@ -9,7 +9,6 @@ from matplotlib.figure import Figure
 from matplotlib.ticker import FixedLocator, FuncFormatter, MaxNLocator, NullLocator
 
 from batchstat.documents.balance import ClassDraw
-from batchstat.errors import counted
 from batchstat.render.plots import style
 from batchstat.render.plots.labels import spread
 from batchstat.render.plots.style import Picture
@@ -17,6 +16,7 @@ from batchstat.render.plots.subtitles import subtitle
 from batchstat.render.screens.balance_details import by_size
 from batchstat.render.text import class_name, one_line, percent
 from batchstat.simulation.balance.report import BalanceReport, SamplerResult
+from batchstat.words import counted
 
 _MARKERS = "osD^vP*X"
 """Shapes of dots, as matplotlib names them: a sampler has one of its own."""

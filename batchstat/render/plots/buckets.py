@@ -8,7 +8,6 @@ from matplotlib.colors import LinearSegmentedColormap, Normalize
 from matplotlib.figure import Figure
 from matplotlib.ticker import MaxNLocator
 
-from batchstat.errors import counted
 from batchstat.render.plots import style
 from batchstat.render.plots.labels import apart
 from batchstat.render.plots.profile import draw_bars, length_bins
@@ -16,6 +15,7 @@ from batchstat.render.plots.style import Picture
 from batchstat.render.plots.subtitles import subtitle
 from batchstat.render.text import percent
 from batchstat.simulation.buckets.report import BucketReport
+from batchstat.words import counted
 
 _COLOURS = LinearSegmentedColormap.from_list("padding", ["white", style.ORANGE])
 """From no padding to the most."""

@@ -7,13 +7,13 @@ from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 from matplotlib.patches import Patch
 
-from batchstat.errors import counted
 from batchstat.lengths.stats import LengthStats
 from batchstat.profiling.profile import ClassCount, Profile
 from batchstat.render.plots import style
 from batchstat.render.plots.style import Picture
 from batchstat.render.plots.subtitles import subtitle
 from batchstat.render.text import class_name, percent
+from batchstat.words import counted
 
 _DRAWN = {"whislo": 10, "q1": 250, "med": 500, "q3": 750, "whishi": 990}
 """What a box shows, in thousandths."""

@@ -7,7 +7,6 @@ import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
-from batchstat.errors import counted
 from batchstat.lengths.stats import Histogram, LengthStats, log_edges
 from batchstat.profiling.profile import Profile
 from batchstat.render.plots import style
@@ -16,6 +15,7 @@ from batchstat.render.plots.labels import apart
 from batchstat.render.plots.style import Picture
 from batchstat.render.plots.subtitles import subtitle
 from batchstat.render.text import percent
+from batchstat.words import counted
 
 _BARS = 40
 """Number of bars on a linear axis."""

@@ -8,7 +8,6 @@ from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 from matplotlib.patches import Patch
 
-from batchstat.errors import counted
 from batchstat.lengths.arrays import Ints
 from batchstat.render.plots import style
 from batchstat.render.plots.style import Picture
@@ -17,6 +16,7 @@ from batchstat.render.screens.layout import rank_idle
 from batchstat.render.text import one_line, percent
 from batchstat.simulation.compare.comparison import Comparison
 from batchstat.simulation.results import StrategyResult, Timeline
+from batchstat.words import counted
 
 _MOST_POINTS = 160
 """The most points of a chart of steps; where there are more steps, a point stands for several."""

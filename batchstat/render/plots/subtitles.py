@@ -1,10 +1,10 @@
 """Subtitles of plots: corpus, tokenizer, settings; and notes beside a strategy's name."""
 
-from batchstat.errors import counted
 from batchstat.profiling.profile import CorpusFacts, TokenizerFacts
 from batchstat.render.text import corpus_name, one_line
 from batchstat.simulation.compare.comparison import Comparison
 from batchstat.simulation.results import StrategyResult
+from batchstat.words import counted
 
 
 def subtitle(corpus: CorpusFacts | None, tokenizer: TokenizerFacts | None, *facts: str) -> str:

@@ -5,7 +5,6 @@ from dataclasses import dataclass
 
 from rich.console import RenderableType
 
-from batchstat.errors import counted
 from batchstat.planning.settings import ResolvedSettings
 from batchstat.render.device import gib, margin, time_of
 from batchstat.render.screens.layout import Line, Pasted, batch_size
@@ -13,6 +12,7 @@ from batchstat.render.screens.losses import loses, repeats
 from batchstat.render.text import percent
 from batchstat.simulation.compare.changes import LEAST_SAVED, Change, Changes, Keeps
 from batchstat.simulation.device import Device
+from batchstat.words import counted
 
 _NOTICED_FACTOR = 0.05
 """A learning rate that scales by less than this from 1 stays as it is."""

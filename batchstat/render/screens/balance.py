@@ -5,12 +5,12 @@ from collections.abc import Callable, Iterator
 from rich.console import Group, RenderableType
 from rich.text import Text
 
-from batchstat.errors import counted
 from batchstat.render.device import EXTRAPOLATED, TOO_LARGE, device_columns
 from batchstat.render.screens.balance_details import balance_details, by_size
 from batchstat.render.screens.layout import Fitting, Line, Pasted, Rows, basis_line, device_lines
 from batchstat.render.text import class_name, one_line, percent
 from batchstat.simulation.balance.report import MOST_COMPUTE, BalanceReport, SamplerResult
+from batchstat.words import counted
 
 _TIP = "Class weights in the loss also balance classes, without repeating samples."
 _MOST_SHOWN = 3

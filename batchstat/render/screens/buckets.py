@@ -7,7 +7,6 @@ from rich.table import Table
 from rich.text import Text
 
 from batchstat.documents.buckets import BucketTime, Edges
-from batchstat.errors import counted
 from batchstat.planning.algorithms.bucket_edges import RULES
 from batchstat.render.device import EXTRAPOLATED, gib, margin, time_of
 from batchstat.render.screens.layout import Caption, Line, Pasted, device_lines, table
@@ -15,6 +14,7 @@ from batchstat.render.text import percent, span, with_share
 from batchstat.simulation.buckets.report import BucketReport
 from batchstat.simulation.buckets.search import NUMBERS
 from batchstat.simulation.results import StrategyResult
+from batchstat.words import counted
 
 
 def buckets_screen(

@@ -5,7 +5,8 @@ from collections.abc import Iterator
 from rich.console import Group, RenderableType
 from rich.text import Text
 
-from batchstat.calibration.calibration import Calibration, MemoryFit, TimeFit
+from batchstat.calibration.calibration import Calibration
+from batchstat.calibration.measured import MemoryFit, TimeFit
 from batchstat.calibration.setup import Setup
 from batchstat.render.device import duration, gib
 from batchstat.render.screens.layout import Line, Pasted, Rows

@@ -7,7 +7,6 @@ from rich.text import Text
 
 from batchstat.calibration.cost_model import CostModel
 from batchstat.documents.spreads import SampleFacts, SeedSpread
-from batchstat.errors import counted
 from batchstat.render.device import EXTRAPOLATED, TOO_LARGE, device_columns
 from batchstat.render.screens.advice import Advisor
 from batchstat.render.screens.comparison_details import comparison_details
@@ -28,6 +27,7 @@ from batchstat.render.text import batches, percent
 from batchstat.simulation.compare.changes import Change
 from batchstat.simulation.compare.comparison import Comparison
 from batchstat.simulation.results import StrategyResult
+from batchstat.words import counted
 
 _LONGEST_NAME = 28
 """Characters of a line of the name of a strategy."""

@@ -8,7 +8,6 @@ from rich.text import Text
 from batchstat.documents.grouping import Mixing, Sweep
 from batchstat.documents.ranks import WorstStep
 from batchstat.documents.trained import Amounts, TrainedCounts
-from batchstat.errors import counted
 from batchstat.render.screens.layout import Caption, Line, Rows
 from batchstat.render.text import batches, class_name, decimal, percent, span
 from batchstat.simulation.compare.comparison import Comparison
@@ -19,6 +18,7 @@ from batchstat.simulation.compare.learning_rate import (
 )
 from batchstat.simulation.meters.counts import PlanCounts
 from batchstat.simulation.results import StrategyResult
+from batchstat.words import counted
 
 _MOST_CLASSES = 20
 """The most rows of the table of classes."""

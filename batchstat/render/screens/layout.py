@@ -9,13 +9,13 @@ from rich.table import Table
 from rich.text import Text
 
 from batchstat.documents.device import calibrated
-from batchstat.errors import counted, printable
 from batchstat.planning.settings import ResolvedSettings, Settings
 from batchstat.render.command_lines import non_defaults
 from batchstat.render.device import device_facts
 from batchstat.render.text import class_name, corpus_name, one_line, span, tokenizer_name
 from batchstat.simulation.device import Device
 from batchstat.simulation.results import StrategyResult
+from batchstat.words import counted, printable
 
 _NO_COMMUNICATION = "communication between ranks is not in the times"
 

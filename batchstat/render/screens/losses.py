@@ -2,12 +2,12 @@
 
 from collections.abc import Iterator, Sequence
 
-from batchstat.errors import counted
 from batchstat.render.screens.layout import Line, folded
 from batchstat.render.text import percent
 from batchstat.simulation.compare.changes import MOST_LOST
 from batchstat.simulation.meters.counts import PlanCounts
 from batchstat.simulation.results import StrategyResult
+from batchstat.words import counted
 
 _LONGEST_NAME = 40
 """Characters of a line of the name of a strategy."""

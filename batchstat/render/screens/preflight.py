@@ -8,7 +8,6 @@ from rich.console import Group, RenderableType
 from rich.text import Text
 
 from batchstat.documents.preflight import Proof
-from batchstat.errors import counted
 from batchstat.render.device import cost_of, duration, margin, money, peak_of, time_of
 from batchstat.render.screens.advice import Advisor
 from batchstat.render.screens.layout import Line, Pasted, Rows, basis_line, device_lines, rank_idle
@@ -20,6 +19,7 @@ from batchstat.simulation.meters.token_weights import UNKNOWN
 from batchstat.simulation.results import Simulation
 from batchstat.trainers.preflight.report import Preflight
 from batchstat.trainers.registry import CONFIGURATIONS
+from batchstat.words import counted
 
 _WITH_DECODER = (
     "What would help is not simulated where an encoder and a decoder have widths of their own. Pad "

@@ -7,11 +7,11 @@ from rich.console import Console, Group, RenderableType
 from rich.table import Table
 from rich.text import Text
 
-from batchstat.errors import counted
 from batchstat.profiling.profile import Profile
 from batchstat.profiling.shards import Shard
 from batchstat.render.screens.layout import Line, Pasted, corpus_line, table
 from batchstat.render.text import age, class_name, corpus_name, one_line, percent, span, with_share
+from batchstat.words import counted
 
 _LONGEST_BAR = 40
 """Characters of the longest bar of a histogram, where the terminal is wide enough."""

@@ -5,12 +5,12 @@ from collections.abc import Iterator
 from rich.console import Group, RenderableType
 
 from batchstat.documents.preflight import SavedTime
-from batchstat.errors import counted
 from batchstat.profiling.profile import Profile
 from batchstat.recording.run_facts import RunFacts
 from batchstat.render.device import EXTRAPOLATED, duration, margin
 from batchstat.render.screens.layout import Line
 from batchstat.render.text import one_line, percent
+from batchstat.words import counted
 
 _LONGEST_COMMAND = 60
 """Characters of the recorded command that a screen shows."""

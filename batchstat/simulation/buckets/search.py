@@ -7,7 +7,7 @@ import numpy as np
 
 from batchstat.calibration.cost_model import CostModel
 from batchstat.documents.buckets import Bucket, BucketTime, Edges
-from batchstat.errors import NoBatchError, OptionError, short
+from batchstat.errors import NoBatchError, OptionError
 from batchstat.lengths.arrays import Ints, offsets_from_sizes, round_up
 from batchstat.lengths.exact import product, sums_at
 from batchstat.lengths.stats import LengthStats
@@ -31,6 +31,7 @@ from batchstat.simulation.device import Device, batch_cost
 from batchstat.simulation.device_warnings import device_warnings
 from batchstat.simulation.results import StrategyResult
 from batchstat.simulation.rows import make_row
+from batchstat.words import short
 
 NUMBERS = range(2, 17)
 """Numbers of buckets that are tried."""

@@ -14,12 +14,13 @@ from statistics import stdev
 import numpy as np
 
 from batchstat.documents.spreads import Interval, SampleFacts
-from batchstat.errors import InputError, OptionError, short
+from batchstat.errors import InputError, OptionError
 from batchstat.lengths.arrays import Ints
 from batchstat.planning.order import BLOCK_SIZE
 from batchstat.planning.rng import estimate_rng
 from batchstat.planning.samples import Samples
 from batchstat.planning.settings import ResolvedSettings, Settings
+from batchstat.words import short
 
 GROUPS = 10
 CONFIDENCE = 0.95

@@ -4,13 +4,14 @@ from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from typing import Any, cast
 
-from batchstat.errors import OptionError, short
+from batchstat.errors import OptionError
 from batchstat.parameters import listed
 from batchstat.planning.inputs import PlanInputs
 from batchstat.planning.settings import ResolvedSettings, Settings
 from batchstat.planning.strategies.spec import RowRequest, StrategySpec, names_strategy
 from batchstat.recording.given_batches import GivenBatches, NamedBatches
 from batchstat.recording.sample_numbers import given_batches
+from batchstat.words import short
 
 ParsedRow = StrategySpec | tuple[str, Iterable[Any] | GivenBatches]
 """A strategy, or a name and batches of sample numbers."""

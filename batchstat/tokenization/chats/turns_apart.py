@@ -11,11 +11,12 @@ from pathlib import Path
 from typing import Any
 
 from batchstat.corpus.chat import NO_INPUTS, Message
-from batchstat.errors import InputError, short
+from batchstat.errors import InputError
 from batchstat.tokenization.builtin import NAME as BUILTIN
 from batchstat.tokenization.chats.chat import with_chat_template
 from batchstat.tokenization.loading.load import load_tokenizer
 from batchstat.tokenization.tokenizer import Tokenizer
+from batchstat.words import short
 
 _ASKED: Message = {"role": "user", "content": "Who found the 12 letters, and when?"}
 _ANSWERS = ("Nobody did.", "12 people", "- nobody", "“No”, he said.", "没有人。", "{}")

@@ -4,10 +4,11 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
-from batchstat.errors import InputError, short
+from batchstat.errors import InputError
 from batchstat.tokenization.loading.hub import hub_answers, import_quietly
 from batchstat.tokenization.loading.load import as_tokenizer, load_tokenizer
 from batchstat.tokenization.loading.load_errors import one_line
+from batchstat.words import short
 
 
 def check_class(name: str, kind: str, options: Mapping[str, Any]) -> None:

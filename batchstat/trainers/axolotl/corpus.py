@@ -4,9 +4,9 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path, PurePath
 from typing import Any
 
-from batchstat.errors import short
 from batchstat.trainers.axolotl.keys import AxolotlConfig
 from batchstat.trainers.base.rules import CorpusRules, TokenizerRules
+from batchstat.words import short
 
 _FORMATS = {
     ".jsonl": "json",

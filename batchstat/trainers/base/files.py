@@ -7,7 +7,7 @@ from glob import has_magic
 from pathlib import Path
 from typing import Any
 
-from batchstat.errors import InputError, OptionError, short
+from batchstat.errors import InputError, OptionError
 from batchstat.parameters import one_of
 from batchstat.storage.addresses import local_path
 from batchstat.storage.shown import is_remote
@@ -17,6 +17,7 @@ from batchstat.trainers.base.not_read import NOT_READ, NotRead, trainer_not_read
 from batchstat.trainers.base.references import Resolved, check_resolved, resolve_references
 from batchstat.trainers.base.setup import Framework, TrainingSetup
 from batchstat.trainers.registry import CONFIGURATIONS
+from batchstat.words import short
 
 _MOST_BYTES = 4 << 20
 """Bytes of a configuration: so many of YAML take some ten seconds to read."""

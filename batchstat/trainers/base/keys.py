@@ -15,8 +15,9 @@ from pathlib import Path
 from types import NoneType
 from typing import Any, Self, get_args, get_origin, get_type_hints
 
-from batchstat.errors import OptionError, short
+from batchstat.errors import OptionError
 from batchstat.parameters import MAX_INT
+from batchstat.words import short
 
 KEYS_FILE = "keys.json"
 

@@ -8,7 +8,8 @@ import re
 from collections.abc import Iterable, Mapping
 from typing import Any, NamedTuple
 
-from batchstat.errors import OptionError, short
+from batchstat.errors import OptionError
+from batchstat.words import short
 
 _REFERENCE = re.compile(r"\$\{([\w.]+)\}")
 """Such as `${data.max_length}`: group 1 is the key."""

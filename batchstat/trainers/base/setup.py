@@ -8,9 +8,9 @@ from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any
 
-from batchstat.errors import printable
 from batchstat.trainers.base.keys import Key, TrainerConfig
 from batchstat.trainers.base.rules import TrainingRules
+from batchstat.words import printable
 
 _LONGEST_KEY = 60
 """How many characters of a key that no trainer knows are shown."""

@@ -12,7 +12,6 @@ from dataclasses import replace
 from functools import partial
 from typing import Any
 
-from batchstat.errors import short
 from batchstat.planning.strategies.spec import StrategySpec
 from batchstat.trainers.base.rules import TrainingRules
 from batchstat.trainers.base.setup import Framework
@@ -22,6 +21,7 @@ from batchstat.trainers.llama_factory.keys import LlamaFactoryArguments
 from batchstat.trainers.llama_factory.samples import prepare_chats
 from batchstat.trainers.transformers import config as base
 from batchstat.trainers.transformers.keys import RANDOM, SEQUENTIAL, keys_of_version_4
+from batchstat.words import short
 
 _STAGES = ("sft", TEXTS)
 """Stages that are modelled."""

@@ -10,9 +10,9 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from batchstat.errors import short
 from batchstat.trainers.base.rules import CorpusRules, TurnRules
 from batchstat.trainers.llama_factory.keys import LlamaFactoryArguments
+from batchstat.words import short
 
 _CHATML = ("<|im_start|>", "<|im_end|>")
 _GEMMA = ("<start_of_turn>", "<end_of_turn>")

@@ -13,7 +13,7 @@ import numpy as np
 import numpy.typing as npt
 
 from batchstat.corpus.options import CorpusOptions
-from batchstat.errors import InputError, counted
+from batchstat.errors import InputError
 from batchstat.lengths.arrays import Ints, offsets_from_sizes
 from batchstat.lengths.lost import Lost
 from batchstat.lengths.token_ranges import TokenRanges
@@ -23,6 +23,7 @@ from batchstat.profiling.profile import Profile
 from batchstat.trainers.base.samples import TrainedSamples, keep_some
 from batchstat.trainers.llama_factory.corpus import EFFICIENT_EOS
 from batchstat.trainers.llama_factory.keys import LlamaFactoryArguments
+from batchstat.words import counted
 
 
 @dataclass(frozen=True, eq=False)

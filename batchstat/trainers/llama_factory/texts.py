@@ -8,13 +8,14 @@ train/pt/workflow.py, whose collator takes every token that pads for padding.
 
 from dataclasses import replace
 
-from batchstat.errors import InputError, counted, short
+from batchstat.errors import InputError
 from batchstat.profiling.counted_by import tokenizer_of, tokens_other_than
 from batchstat.profiling.profile import Profile
 from batchstat.trainers.base.rules import CorpusRules, TokenizerRules
 from batchstat.trainers.base.samples import TrainedSamples
 from batchstat.trainers.llama_factory.keys import LlamaFactoryArguments
 from batchstat.trainers.llama_factory.samples import chosen_rows, rows_of
+from batchstat.words import counted, short
 
 _KEEP = ("mistral", "deepseek3", "deepseekr1", "gemma2", "default", "empty", "alpaca", "vicuna")
 _ENDS = {

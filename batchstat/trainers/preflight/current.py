@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from batchstat.errors import OptionError, short
+from batchstat.errors import OptionError
 from batchstat.planning.settings import Settings
 from batchstat.recording.recording import read_recording
 from batchstat.simulation.compare.named_rows import ParsedRow
@@ -16,6 +16,7 @@ from batchstat.trainers.preflight.changes import Trained, Trainer
 from batchstat.trainers.preflight.observed import WITHOUT_LABELS, Observed
 from batchstat.trainers.preflight.observed_runs import observe_recording
 from batchstat.trainers.preflight.samples import ALL_TRAINED, as_trained
+from batchstat.words import short
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from batchstat.calibration.calibration import Calibration
-from batchstat.errors import InputError, counted, short
+from batchstat.errors import InputError
 from batchstat.lengths.arrays import Ints
 from batchstat.lengths.token_ranges import TokenRanges
 from batchstat.planning.inputs import PlanInputs
@@ -39,6 +39,7 @@ from batchstat.trainers.base.rules import Batching, Schedule
 from batchstat.trainers.base.samples import keep_all
 from batchstat.trainers.base.setup import TrainingSetup
 from batchstat.trainers.registry import CONFIGURATIONS
+from batchstat.words import counted, short
 
 _PAD_LESS = "pad to the longest row of a batch, where you tokenize or collate"
 

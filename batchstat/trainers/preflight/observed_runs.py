@@ -5,7 +5,6 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from batchstat.errors import counted
 from batchstat.planning.strategies.spec import names_strategy
 from batchstat.recording.recorded_batches import RecordedBatches, batches_of
 from batchstat.recording.recorded_times import times_of
@@ -20,6 +19,7 @@ from batchstat.trainers.preflight.observed import (
     observe_batches,
     setup_of_trainer,
 )
+from batchstat.words import counted
 
 
 def observe_recording(recording: Recording, settings: Mapping[str, Any]) -> Observed:

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from batchstat.documents.preflight import Proof
-from batchstat.errors import BatchstatError, counted
+from batchstat.errors import BatchstatError
 from batchstat.planning.inputs import resolve_inputs
 from batchstat.planning.rank_batches import RankBatches, plan_ranks
 from batchstat.planning.settings import Settings
@@ -25,6 +25,7 @@ from batchstat.trainers.preflight.current import (
     observe_folder,
 )
 from batchstat.trainers.registry import CONFIGURATIONS
+from batchstat.words import counted
 
 _SEEDS = (42, 0, 1, 2, 3, 1234)
 """Usual seeds, tried beside that of the recorded Trainer, if there was one."""

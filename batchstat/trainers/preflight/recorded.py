@@ -9,7 +9,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any, cast
 
-from batchstat.errors import InputError, OptionError, arguments_named, without_secrets
+from batchstat.errors import InputError, OptionError, arguments_named
 from batchstat.parameters import whole_number
 from batchstat.recording.launch import RunFolder, command_of, folder_of, prepare, run_command
 from batchstat.recording.recorder.log import Log, ranks
@@ -17,6 +17,7 @@ from batchstat.recording.recorder.orders import Orders
 from batchstat.recording.recorder.recorder import Stopped
 from batchstat.recording.recorder.watching import record_here
 from batchstat.recording.recording import Recording, read_recording
+from batchstat.shown_addresses import without_secrets
 from batchstat.storage.addresses import local_path
 from batchstat.trainers.preflight.observed_runs import observe_recording
 from batchstat.trainers.preflight.preflight import report_on

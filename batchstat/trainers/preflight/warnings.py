@@ -4,7 +4,6 @@ from collections.abc import Iterator
 from dataclasses import replace
 
 from batchstat.documents.comparison import ReportWarning
-from batchstat.errors import counted
 from batchstat.profiling.profile import TokenizerFacts
 from batchstat.recording.collated import UNMARKED
 from batchstat.recording.recorder.reading import GUESS
@@ -15,6 +14,7 @@ from batchstat.tokenization.builtin import NAME as BUILTIN
 from batchstat.trainers.base.samples import TrainedSamples
 from batchstat.trainers.base.setup import TrainingSetup
 from batchstat.trainers.preflight.observed import Observed
+from batchstat.words import counted
 
 
 def configuration_warnings(

@@ -9,7 +9,6 @@ accelerate's `BatchSamplerShard` distributes batches in src/accelerate/data_load
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from batchstat.errors import short
 from batchstat.planning.strategies.spec import StrategySpec
 from batchstat.trainers.base.rules import Batching, Schedule, TrainingRules
 from batchstat.trainers.base.setup import Framework
@@ -20,6 +19,7 @@ from batchstat.trainers.transformers.keys import (
     TrainingArguments,
     keys_of_version_4,
 )
+from batchstat.words import short
 
 GROUPED_WARNING = (
     "group_by_length draws unseeded random numbers: which samples share a batch differs between "

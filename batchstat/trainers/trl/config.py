@@ -14,7 +14,6 @@ from pathlib import Path
 from typing import Any
 
 from batchstat.corpus.sources import format_by_name
-from batchstat.errors import short
 from batchstat.planning.strategies.spec import StrategySpec
 from batchstat.trainers.base.rules import CorpusRules, TrainingRules
 from batchstat.trainers.base.setup import Framework
@@ -23,6 +22,7 @@ from batchstat.trainers.transformers.keys import RANDOM
 from batchstat.trainers.trl.keys import SftConfig
 from batchstat.trainers.trl.samples import columns, prepare, refused_columns
 from batchstat.trainers.trl.templates import answers_template, check_tokens
+from batchstat.words import short
 
 _ONLY_CHATS = (
     "has no chats in a column messages, for which alone assistant_only_loss=true is modelled (TRL "

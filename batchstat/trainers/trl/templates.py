@@ -10,7 +10,8 @@ import re
 from importlib.util import find_spec
 from pathlib import Path
 
-from batchstat.errors import InputError, short
+from batchstat.errors import InputError
+from batchstat.words import short
 
 # {%+ generation %} is a mark to transformers, but not to TRL, which looks for {% and {%- alone.
 _MARKS = re.compile(r"\{%-?\s*generation\s*-?%\}")
