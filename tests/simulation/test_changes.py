@@ -69,7 +69,10 @@ class Facts:
             compute = 0
             for rows, width, entries in batches:
                 multiple = basis.pad_to_multiple_of
-                if len(entries) > 1 or width != -(-entries[0] // multiple) * multiple:
+                # What keeps to a budget of its own, such as one of squares, is small enough.
+                over_own = strategy.exceeds_own_budget(np.array([rows]), np.array([width]))
+                is_padded = len(entries) > 1 or width != -(-entries[0] // multiple) * multiple
+                if is_padded and (over_own is None or over_own[0]):
                     self.peak = max(self.peak, rows * width)
                 pairs = rows * width**2
                 if strategy.attends_within_samples:
