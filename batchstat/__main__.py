@@ -20,7 +20,7 @@ def main() -> None:
     """Run the command line; exit with 130 on a signal to stop, with 3 on a crash.
 
     Code that runs when the signal arrives may turn the interrupt into an error of its own, as class
-    creation does; so the signal is remembered.
+    creation does. So `stopped`, and not the kind of exception, says whether a signal came.
     """
     stopped = False
 
@@ -56,11 +56,13 @@ def main() -> None:
     except BaseException as error:
         if stopped:
             _say_interrupted(error)
+            # While this cleans up, another signal ends the process at once.
             for number in _SIGNALS:
                 signal.signal(number, signal.SIG_DFL)
             _end_processes()
             # Threads may still be counting a block; do not wait for them.
             os._exit(_INTERRUPTED)
+        # Not a crash: a SystemExit, which has the exit code.
         if not isinstance(error, Exception):
             raise
         from batchstat.cli.streams import say_crashed

@@ -146,6 +146,7 @@ def nearest(value: str, known: Iterable[str]) -> str | None:
     from difflib import get_close_matches
 
     names = list(known)
+    # Every name begins with an empty value, so that is no completion.
     completed = [name for name in names if value and name.startswith(value)]
     if completed:
         return min(completed, key=len)

@@ -144,6 +144,7 @@ def parse_whole(text: str) -> int:
     """
     written = _WHOLE.fullmatch(text.strip())
     if written is None:
+        # The two ways to write it without commas: of this number, else of an example.
         example = text if _WITH_COMMAS.fullmatch(text) else "16,384"
         plain, grouped = example.replace(",", ""), example.replace(",", "_")
         raise ValueError(f"must be a whole number: write {plain} or {grouped}")
@@ -207,9 +208,9 @@ def named_path(name: str, given: str | os.PathLike[str]) -> Path:
 def check_fields(record: "DataclassInstance") -> None:
     """Check a frozen dataclass against its annotations.
 
-    Ints are whole numbers from 1 to `MAX_INT`, or from and to what their option says; booleans are
-    booleans, text is text; an optional int or text may be None; an option whose values are names
-    has one of them.
+    Ints are whole numbers from 1 to `MAX_INT`, or in the range that their option states; booleans
+    are booleans, text is text; an optional int or text may be None; an option whose values are
+    names has one of them.
 
     Raises:
         OptionError: a field that does not match, named with its value.
@@ -225,7 +226,7 @@ def check_fields(record: "DataclassInstance") -> None:
             continue
         if kind in (int, int | None):
             declared = options.get(each.name, _PLAIN)
-            # tokens_per_batch="16k", as on the command line.
+            # Text is read as on the command line, such as tokens_per_batch="16k".
             value = _whole(each.name, value) if isinstance(value, str) else value
             number = whole_number(each.name, value, declared.least, declared.most)
             # A NumPy integer, too, becomes an int, which JSON can write; the record is frozen.
@@ -281,6 +282,7 @@ def checks_keywords(
 
     def decorate(function: Callable[_Arguments, _Result]) -> Callable[_Arguments, _Result]:
         own = inspect.signature(function).parameters
+        # `**settings` and `**options` take the fields, and are no keywords themselves.
         own_names = own.keys() - {"self", "settings", "options"}
         known = {field.name for field in fields(settings)} | own_names
 
@@ -309,7 +311,8 @@ def _split(rest: str) -> list[str]:
 
 
 def _value(field: "Field[Any]", text: str) -> object:
-    """Return the value of a parameter that is written as text, of the type of its field's default.
+    """Return the value of a parameter that is written as text: of the type of its field's default,
+    a float where the field is one, else a whole number.
 
     Raises:
         OptionError: text of another type.

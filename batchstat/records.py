@@ -38,7 +38,7 @@ UnboundedRatio = Annotated[float, allowed(minimum=0, unit="ratio")]
 
 
 SAME = "."
-"""Where a document takes a part from whose keys its own sources have."""
+"""The `of` of a part that no field holds: its keys come from the record that has the part."""
 
 
 def told(
@@ -64,7 +64,7 @@ def untold() -> Any:
 def told_of(
     text: str = "", *, after: str | None = None, key: str | None = None
 ) -> Callable[[_Thing], _Thing]:
-    """Make a property of a record a key of documents, below its decorator `property`.
+    """Decorate a property, below `@property`, so that documents have it as a key.
 
     Args:
         text: what it means, in a sentence.

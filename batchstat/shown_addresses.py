@@ -26,7 +26,8 @@ def shown_address(address: str) -> str:
     """
     # fsspec chains addresses by `::`, as in zip://a.txt::https://host/b.zip.
     first, *chained = address.split("::")
-    # In a part without a scheme, there may be the rest of a secret: a password may hold `::`.
+    # A password may hold `::`, so a part without a scheme may be the rest of one: it is hidden. If
+    # it has an `@`, it ends a user that begins in the first part, and everything is hidden.
     without_scheme = [part for part in chained if not _SCHEME.match(part)]
     if any("@" in part for part in without_scheme):
         scheme, colon, _ = _parts(first)
@@ -36,7 +37,7 @@ def shown_address(address: str) -> str:
 
 
 def is_shortened(address: str) -> bool:
-    """Return whether an address is a shown one that leaves something out."""
+    """Return whether an address is as `shown_address` returns it, with something left out."""
     gap = re.search(rf"://{LEFT_OUT}@|[?#;&]{LEFT_OUT}", address)
     return "://" in address and gap is not None
 
@@ -44,8 +45,8 @@ def is_shortened(address: str) -> bool:
 def named_part(address: str) -> str:
     """Return an address up to the end of its name: without query and fragment."""
     scheme, colon, rest = _parts(address)
-    more = _after_name(scheme, rest)
-    return address if more is None else f"{scheme}{colon}{rest[: more.start()]}"
+    end = _name_end(scheme, rest)
+    return address if end is None else f"{scheme}{colon}{rest[: end.start()]}"
 
 
 def has_cut_user(address: str) -> bool:
@@ -56,7 +57,8 @@ def has_cut_user(address: str) -> bool:
 
 def left_out_of(address: str) -> set[str]:
     """Return what of an address may be a secret: the user, the password and the values of a query,
-    as they are written and with `%20` and `+` replaced by what they stand for.
+    as they are written and with `%20` and `+` replaced by what they stand for. Parts that are
+    missing add an empty text.
     """
     secrets: set[str] = set()
     for part in address.split("::"):
@@ -64,6 +66,7 @@ def left_out_of(address: str) -> set[str]:
         if scheme:  # not a path
             query = re.split("[?&#;]", part[len(named_part(part)) :])
             user = _user_in(rest) or ""
+            # A parameter without a value may itself be one.
             secrets |= {pair.partition("=")[2] or pair for pair in query}
             secrets |= {user, *user.split(":")}
     return {form for secret in secrets for form in (secret, unquote(secret), unquote_plus(secret))}
@@ -80,14 +83,14 @@ def _without_secrets(address: str) -> str:
     is_container = scheme.lower() in _BEFORE_HOST and _CONTAINER.fullmatch(_host(rest))
     if user is not None and not is_container:
         rest = f"{LEFT_OUT}@{rest[len(user) + 1 :]}"
-    more = _after_name(scheme, rest)
-    if more is None:
+    end = _name_end(scheme, rest)
+    if end is None:
         return f"{scheme}{colon}{rest}"
-    # A fragment is left out whole: an empty parameter is not one of those that are shown.
-    query = rest[more.end() :].split("&") if more[0] == "?" else [""]
+    # A fragment stands as one empty parameter, which is not shown.
+    query = rest[end.end() :].split("&") if end[0] == "?" else [""]
     shown = [pair for pair in query if _SHOWN_QUERY.fullmatch(pair)]
     shown += [LEFT_OUT] if len(shown) < len(query) else []
-    return f"{scheme}{colon}{rest[: more.end()]}{'&'.join(shown)}"
+    return f"{scheme}{colon}{rest[: end.end()]}{'&'.join(shown)}"
 
 
 def _parts(address: str) -> tuple[str, str, str]:
@@ -102,8 +105,10 @@ def _host(rest: str) -> str:
     return re.split("[/?#]", rest, maxsplit=1)[0]
 
 
-def _after_name(scheme: str, rest: str) -> re.Match[str] | None:
-    """Return the character in an address after which no name follows, by the scheme's rules."""
+def _name_end(scheme: str, rest: str) -> re.Match[str] | None:
+    """Return the match of the `?`, `#` or `;` that ends the name in an address, by the rules of its
+    scheme; None if only the name stands there.
+    """
     if not scheme:
         return None
     return (_AFTER_OBJECT if scheme.lower() in _OF_OBJECTS else _AFTER_NAME).search(rest)
@@ -126,8 +131,8 @@ def _user_in(rest: str) -> str | None:
 
 
 def _is_part_of_user(host: str) -> bool:
-    """Return whether what precedes the first `/`, `?` or `#` of an address is neither a host nor
-    one with a port, but the first part of a user and a password with such a character.
+    """Return whether `host`, the text before the first `/`, `?` or `#` of an address, cannot be a
+    host, with or without a port: then it begins a user whose password holds such a character.
     """
     return re.fullmatch(r"([^:\[\]]*|\[.*\])(:\d+)?", host.rpartition("@")[2]) is None
 

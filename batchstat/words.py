@@ -67,7 +67,7 @@ _NO_VALUES = frozenset(
 
 @contextmanager
 def flags_named() -> Iterator[None]:
-    """Let messages name options by their flags, as those who read them write them."""
+    """Let messages name options by their flags, for readers at a command line."""
     token = _ON_COMMAND_LINE.set(True)
     try:
         yield
@@ -93,6 +93,7 @@ def _as_argument(option: re.Match[str]) -> str:
         return f"{name.removeprefix('no_')}=False" + (f" {value}" if value else "")
     if value is None:
         return name
+    # The word goes on with the sentence.
     if value in _NO_VALUES:
         return f"{name} {value}"
     # Placeholders and numbers, which Python writes without quotes.

@@ -84,8 +84,8 @@ def corpus_words(profile: "Profile", chat_template: str | None = None) -> list[s
 
 
 def _json(labels: tuple[str, ...]) -> str:
-    """Return a list of labels as JSON, with characters beyond ASCII as they are, unless the labels
-    hold control characters: then all such are escaped.
+    """Return a list of labels as JSON. Characters beyond ASCII stay as they are, unless the labels
+    hold a control character: then all of them are escaped.
     """
     document = json.dumps(labels, ensure_ascii=False)
     return document if printable(document) == document else json.dumps(labels)

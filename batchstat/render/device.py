@@ -24,7 +24,7 @@ _UNITS = (
 
 def duration(seconds: float) -> str:
     """Return a time in the unit that suits it, such as "1.5 min"."""
-    unit, size, _ = next(row for row in _UNITS if row[2] is None or seconds < row[2])
+    unit, size = next((unit, size) for unit, size, end in _UNITS if end is None or seconds < end)
     amount = seconds / size
     return f"{amount:#.2g} {unit}" if amount < 1 else f"{amount:,.1f} {unit}"
 
@@ -55,6 +55,7 @@ def peak_of(row: OnDevice, peak_bytes: int | None) -> str:
     """
     if peak_bytes is None:
         return ""
+    # `fits_memory` is None where that is not known.
     return (TOO_LARGE if row.fits_memory is False else "") + _sign(row) + gib(peak_bytes)
 
 
@@ -101,6 +102,7 @@ def report_facts(report: Mapping[str, Any]) -> dict[str, str]:
         return {}
     epoch = OnDevice(**{name: numbers[name] for name in ("seconds", "cost", "is_extrapolated")})
     time, memory = (margin(calibration[f"{name}_residual"]) for name in ("time", "memory"))
+    # Each number by the words after it; one that is not known is empty.
     texts = {
         time: time_of(epoch),
         f"{memory} at the peak": peak_of(epoch, numbers["peak_bytes"]),

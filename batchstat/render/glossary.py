@@ -200,7 +200,7 @@ def entries() -> Iterator[Entry]:
     text = f"{_prose(CostModel)}\n\nBuilt in: {', '.join(KNOWN_MODELS)}."
     yield Entry("model", "estimate", text, tuple(_fields_told(CostModel).items()))
     for name, text in _fields_told(CostModel).items():
-        # The others are yielded below, as keys of results.
+        # Those that results have too are yielded below, as their keys.
         if name not in parts(Model).keys:
             yield Entry(name, "key of a model", text)
     for name, model in KNOWN_MODELS.items():
@@ -235,14 +235,15 @@ def _parameters_and_settings() -> Iterator[Entry]:
 
 
 def parameters() -> dict[str, tuple[list[str], Option]]:
-    """Return the parameters of strategies and samplers that are no shared settings: by its name,
-    which strategies and samplers have the parameter, and its declaration.
+    """Return the parameters of strategies and samplers that are no shared settings: by name, the
+    strategies and samplers that have the parameter, and its declaration.
     """
     kinds: dict[str, type[DataclassInstance]] = {**STRATEGIES, **SAMPLERS}
     fields_of = {owner: {field.name for field in fields(kind)} for owner, kind in kinds.items()}
     declarations: dict[str, Option] = {}
     for kind in kinds.values():
-        # Where several have a parameter of the same name, the first one's declaration stays.
+        # A field with the value of a shared setting is no option of its class. Where several have
+        # a parameter of the same name, the first one's declaration stays.
         declarations = options_of(kind) | declarations
     return {
         name: ([owner for owner, names in fields_of.items() if name in names], declared)

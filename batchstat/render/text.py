@@ -26,7 +26,7 @@ def with_share(count: int, total: int) -> tuple[str, str]:
 
 
 def decimal(number: float | None) -> str:
-    """Return a number with two digits, or a dash for None."""
+    """Return a number with two digits, without the sign of -0.00; a dash for None."""
     return "-" if number is None else f"{number:.2f}".replace("-0.00", "0.00")
 
 
@@ -86,5 +86,6 @@ def age(created: str, now: datetime) -> str:
 def key_value(value: Any) -> str:
     """Return a value of a trainer's configuration, written as in YAML."""
     words = {True: "true", False: "false", None: "null"}
+    # By type, since 1 and 0 would be found in `words`, too.
     is_word = value is None or isinstance(value, bool)
     return words[value] if is_word else one_line(str(value))

@@ -89,12 +89,12 @@ def rows(check: Check) -> list[tuple[str, ...]]:
     """
     has_baseline = any(outcome.before is not None for outcome in check.outcomes)
     baseline_columns = ("before", "difference") if has_baseline else ()
-    cells = [("limit", "value", "allowed", *baseline_columns, "outcome")]
+    table = [("limit", "value", "allowed", *baseline_columns, "outcome")]
     for outcome in check.outcomes:
         value, allowed = _allowed(outcome)
         since = _since_baseline(outcome) if has_baseline else ()
-        cells.append((one_line(outcome.limit.name), value, allowed, *since, outcome.status))
-    return cells
+        table.append((one_line(outcome.limit.name), value, allowed, *since, outcome.status))
+    return table
 
 
 def result(checks: Sequence[Check]) -> str:
@@ -127,7 +127,7 @@ def _sentence(outcome: Outcome) -> str:
     limit = outcome.limit
     name = _LABELS.get(limit.path, one_line(limit.path))
     over = _excess_text(outcome.over, outcome)
-    # The limit is on the change since a baseline, and not on the value itself.
+    # The limit is on the change since a baseline (`before`), and not on the value itself.
     if limit.is_difference:
         assert outcome.before is not None
         # Two numbers are shown with as many digits as it takes to tell them apart.
@@ -162,6 +162,7 @@ def _remedy(outcome: Outcome) -> str:
     # With other settings, the numbers of the baseline are no longer those to compare with.
     if outcome.before is not None and remedy.settings:
         text += ", and rerun batchstat baseline save"
+    # The best that was tried may still exceed the limit.
     return text if remedy.keeps else f"no change that was tried keeps the limit; {text}"
 
 

@@ -31,7 +31,7 @@ class Table:
 
     @property
     def words(self) -> list[bool]:
-        """Whether each column holds words, and not numbers, which the page aligns to the right."""
+        """For each column, whether it holds words. The page aligns the others, numbers, right."""
         columns = zip(*(cells for _, cells in self.rows), strict=True)
         return [not any(_NUMBER.fullmatch(cell) for cell in column) for column in columns]
 

@@ -66,6 +66,7 @@ def _check(check: Check) -> Iterator[Block]:
     yield from (Line("corpus", verdicts.title(check)), Line("basis", verdicts.basis(check)))
     yield from (Line(word, text) for word, text in verdicts.device(check).items())
     columns, *rows = verdicts.rows(check)
+    # The last cell of a row is the limit's status.
     yield Table("Limits", columns, tuple((_STANDINGS[row[-1]], row) for row in rows))
     for failure in verdicts.failures(check):
         yield Line(failure.name, f"{failure.sentence}.", standing="over")

@@ -76,7 +76,8 @@ def _largest(entries: list[Any]) -> list[Any]:
     order; of anything else the first ones.
     """
     keys = entries[0] if isinstance(entries[0], dict) else ()
-    # Only classes have such a key: in a balance document `before`, in others `count`.
+    # The number of samples of a class, a key that only classes have: in a balance document it is
+    # `before`, in others `count`.
     size_key = next((key for key in ("before", "count") if key in keys), None)
     if size_key is None:
         return entries[:MOST_ENTRIES]
@@ -96,9 +97,9 @@ def histogram(stats: LengthStats) -> dict[str, Any]:
     columns = {"values": np.diff(stats.values, prepend=0), "counts": stats.counts}
     planes, bytes_per_number = [], {}
     for name, column in columns.items():
-        # As many bytes as the largest number needs, and 1 even if that is 0.
+        # As many bytes as the largest number needs; 1 if that is 0, or if there is no number.
         bytes_per_number[name] = max(1, -(-int(column.max(initial=0)).bit_length() // 8))
-        # (n, 8): the bytes of each number, the lowest first.
+        # An array of shape (n, 8): the bytes of each number, the lowest first.
         number_bytes = column.astype("<u8").view(np.uint8).reshape(-1, 8)
         planes += [number_bytes[:, plane].tobytes() for plane in range(bytes_per_number[name])]
     data = base64.b64encode(zlib.compress(b"".join(planes), 9)).decode("ascii")

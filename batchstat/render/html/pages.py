@@ -246,12 +246,14 @@ def _classes(profile: Profile) -> Table:
 
 def _first_batches(row: StrategyResult) -> Folded:
     """Return a folded table of the batches that the chart draws: their rows, width and padding."""
+    # A comparison may be made without the first batches of its rows: then the table is empty.
     rows = []
     if row.first_batches is not None:
         table = BatchTable.of([row.first_batches])
         columns = (table.rows, table.widths, table.tokens)
         numbers = zip(*(column[:MOST_BATCHES].tolist() for column in columns), strict=True)
         rows = [
+            # The 1 keeps a batch without tokens from a division by 0.
             (f"{i:,}", f"{n:,}", f"{width:,}", percent(1 - tokens / max(n * width, 1)))
             for i, (n, width, tokens) in enumerate(numbers)
         ]

@@ -63,7 +63,7 @@ def what_if(
                 "command": command,
             }
         )
-    # The panel opens with the row of the report's best strategy.
+    # The panel opens with the row of the report's best strategy, else with the first row.
     best = (comparison.best.label, comparison.basis.world_size)
     labels = [(row.result.label, row.world_size) for row in nearby.rows]
     first_choice = labels.index(best) if best in labels else 0
@@ -76,8 +76,10 @@ def what_if(
 
 def _size(row: NearbyRow) -> str:
     """Return the batch size or budget of a row, to choose it by."""
+    # The strategy has neither.
     if row.size is None:
         return "its own"
+    # The name of the size, such as batch_size, and its value in the report.
     key, own_size = row.of.size
     return f"{key} {row.size:,}{' (now)' if row.size == own_size else ''}"
 
@@ -90,8 +92,8 @@ def _shared(comparison: Comparison, nearby: Nearby) -> dict[str, Any]:
     basis, model, device = comparison.basis, comparison.model, comparison.device
     current = comparison.current.request
     settings = non_defaults(basis, Settings)
-    # A batch size that follows from the budget, or that the current setup states itself, is left
-    # out: as a flag, it would also replace the usual batch sizes of frameworks.
+    # A batch size that equals what the budget gives needs no flag if nobody gave one, or if the
+    # current setup states it. As a flag, it would also replace the usual batch sizes of frameworks.
     size_follows = basis.batch_size == max(1, basis.tokens_per_batch // basis.widest)
     if size_follows and (basis.given_batch_size is None or current.sets("batch_size")):
         del settings["batch_size"]

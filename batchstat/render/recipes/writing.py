@@ -116,6 +116,7 @@ def recipe(
         positions=max(basis.max_length, basis.tokens_per_batch if flat else 0)
         + basis.pad_to_multiple_of,
         model=model,
+        # The attribute of a batch that weights its loss, a mean over samples or over tokens.
         weight="weight" if has_labels else "token_weight",
         world_size=basis.world_size,
         gradient_accumulation_steps=basis.gradient_accumulation_steps,
@@ -156,7 +157,7 @@ def _sampler(
     refused = refusal(framework, request)
     if refused is not None:
         raise OptionError(refused)
-    # The launcher sets the ranks, the script counts the epochs and has the loss.
+    # The launcher of the script sets the ranks; the script itself counts epochs and has the loss.
     written_settings = non_defaults(settings, Settings)
     for name in ("world_size", "epoch", "loss"):
         written_settings.pop(name, None)
@@ -190,8 +191,9 @@ def workflow(record: str = "") -> str:
     It needs no token, so that it runs for pull requests from forks too.
 
     Args:
-        record: the command that makes the recording that is checked; empty where none is. A
-            recording is of the data of its day: without one of its own, a check could never fail.
+        record: the command that makes the recording that is checked; empty where none is. The
+            workflow makes a new one each time: a recording has the data of the day it was made, so
+            that the check of an old one could never fail.
     """
     text = (files("batchstat.render.recipes") / "workflow.yml").read_text(encoding="utf-8")
     if not record:
@@ -228,8 +230,8 @@ def refusal(framework: str, request: RowRequest) -> str | None:
     None if one can. A script gets only record numbers, a list for each batch.
     """
     why, strategy, basis = "", request.strategy, request.settings
-    # With the other distributions each rank has a plan of its own, and with `uneven` some ranks run
-    # a step more: ranks may have different numbers of steps, which the script does not handle.
+    # Outside of `FROM_ONE_PLAN` each rank has a plan of its own, and with `uneven` some ranks run a
+    # step more: ranks may have different numbers of steps, which the script does not handle.
     may_differ = basis.remainder == "uneven" or basis.distribute not in FROM_ONE_PLAN
     if basis.overflow == "split" or strategy.cuts_samples:
         why = "splits samples, which needs starts and stops"

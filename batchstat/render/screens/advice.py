@@ -102,8 +102,8 @@ class Advisor:
         # The change computes fewer tokens although it pads a larger share of them: the tokens are
         # the reason, and not the padding.
         if row.counts.padding_ratio > current.counts.padding_ratio:
-            tokens = [each.counts.total_tokens for each in (row, current)]
-            padding = f"{tokens[0]:,} tokens computed instead of {tokens[1]:,}"
+            computed, computed_before = row.counts.total_tokens, current.counts.total_tokens
+            padding = f"{computed:,} tokens computed instead of {computed_before:,}"
         repeated, repeated_before = row.counts.repeated_share, current.counts.repeated_share
         if repeated_before - repeated >= LEAST_SAVED:
             padding += f", and {percent(repeated)} of the samples repeated instead of "
@@ -111,10 +111,10 @@ class Advisor:
         if not self.changes.current_fits:
             padding += f"; the batches of {current.label} do not fit"
         if self.device is not None and self.device.is_timed:
-            times = [time_of(each.on_device) for each in (row, current)]
+            time, time_before = time_of(row.on_device), time_of(current.on_device)
             return (
-                f"An epoch with {row.label} takes {times[0]}{margin(self.device.time_residual)} "
-                f"instead of {times[1]} with {current.label}, {self.speed_up(star)} faster: "
+                f"An epoch with {row.label} takes {time}{margin(self.device.time_residual)} "
+                f"instead of {time_before} with {current.label}, {self.speed_up(star)} faster: "
                 f"{padding}."
             )
         return (
@@ -131,6 +131,7 @@ class Advisor:
         does not fit.
         """
         fitting = None if self.device is None else self.device.tokens_that_fit(self.basis.widest)
+        # How much fits is not known.
         if fitting is None:
             return ": lower --tokens-per-batch"
         # Weights and optimizer alone need more memory than there is.

@@ -64,25 +64,26 @@ def sampler_table(report: BalanceReport) -> Fitting:
         "most repeats",
         note="   ".join(filter(None, (_why(recommended), *_signs(report)))),
     )
-    for row in report.samplers:
-        compute = row.relative_compute
+    for sampler in report.samplers:
+        compute, drawn = sampler.relative_compute, sampler.classes
         rows.add(
-            Text(f"{'★' if row is recommended else ' '} {one_line(row.spec, 40)}"),
-            f"{row.samples:,}",
+            Text(f"{'★' if sampler is recommended else ' '} {one_line(sampler.spec, 40)}"),
+            f"{sampler.samples:,}",
             "-" if compute is None else f"{compute:.2f}x",
-            *(show(row.row) for show in device_cells.values()),
-            percent(row.coverage),
-            percent(row.coverage_after),
-            *(f"{row.classes[i].after / row.classes[i].before:.2f}x" for i in class_indices),
-            f"{row.max_repeats:,}",
-            standing="best" if row is recommended else "",
+            *(show(sampler.row) for show in device_cells.values()),
+            percent(sampler.coverage),
+            percent(sampler.coverage_after),
+            # Samples that are drawn / those of the corpus.
+            *(f"{drawn[i].after / drawn[i].before:.2f}x" for i in class_indices),
+            f"{sampler.max_repeats:,}",
+            standing="best" if sampler is recommended else "",
         )
     return Fitting(rows)
 
 
 def _signs(report: BalanceReport) -> Iterator[str]:
     """Yield what the signs in the columns of a calibrated device mean, if the table shows them."""
-    epochs_on_device = [epoch.row.on_device for epoch in report.samplers]
+    epochs_on_device = [sampler.row.on_device for sampler in report.samplers]
     if any(epoch.fits_memory is False for epoch in epochs_on_device):
         yield f"{TOO_LARGE} does not fit"
     if any(epoch.is_extrapolated for epoch in epochs_on_device):
@@ -93,7 +94,8 @@ def _why(chosen: SamplerResult | None) -> str:
     """Return the legend of the star: why that sampler is recommended; empty if none is."""
     if chosen is None:
         return ""
-    # All samplers that balance the classes are expensive, so the cheapest of them is chosen.
+    # All samplers that balance the classes are expensive, so the cheapest of them is chosen. Where
+    # `none` has no batch to compare with, the compute is None, and no sampler counts as expensive.
     if (chosen.relative_compute or 0) > MOST_COMPUTE:
         return "★ recommended: the least compute of those that balance the classes"
     return f"★ recommended: the most seen for at most {MOST_COMPUTE}x the compute"
@@ -106,7 +108,7 @@ def _classes_line(report: BalanceReport) -> str:
     class_count = len(report.samplers[0].classes)
     words = [counted(class_count, "class", "classes")]
     if class_count > 1:
-        # A profile counts a sample in each of its classes, and may show another number of times.
+        # A profile counts a sample in each of its classes, so that its ratio may be another one.
         in_one_class = ", each sample in its rarest class alone" if report.multilabel else ""
         ratio = f"{report.class_ratio:,.1f}"
         words.append(f"the largest has {ratio} times the samples of the smallest{in_one_class}")

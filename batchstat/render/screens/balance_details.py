@@ -34,7 +34,7 @@ def balance_details(report: BalanceReport) -> Iterator[RenderableType]:
     if report.basis.world_size > 1:
         words = "per rank: samples, largest class / smallest, steps; then over all ranks"
         yield from (Text(), Caption("ranks", words))
-        yield Rows.of(_rank_cells(_name(row), row.row.counts) for row in report.samplers)
+        yield Rows.of(_rank_cells(_name(each), each.row.counts) for each in report.samplers)
 
 
 def _separated(report: BalanceReport) -> Iterator[RenderableType]:
@@ -42,9 +42,9 @@ def _separated(report: BalanceReport) -> Iterator[RenderableType]:
     length does where the classes differ in length; none if that is so for no sampler.
     """
     separating = [
-        f"{one_line(row.spec)} {mixing.homogeneity:.2f}"
-        for row in report.samplers
-        if (mixing := row.row.counts.sample_coverage.mixing) is not None
+        f"{one_line(sampler.spec)} {mixing.homogeneity:.2f}"
+        for sampler in report.samplers
+        if (mixing := sampler.row.counts.sample_coverage.mixing) is not None
         and (mixing.homogeneity or 0) > _APART
     ]
     if separating:
@@ -87,15 +87,15 @@ def _batches(report: BalanceReport) -> Rows:
     """Return the table of the batches that each sampler's samples make."""
     return Rows.of(
         {
-            "sampler": _name(row),
-            "compute": decimal(row.relative_compute),
-            "padding": percent(row.row.counts.padding_ratio, 2),
-            "batches": f"{row.row.counts.batches:,}",
-            "fill": percent(row.row.counts.fill),
-            "coverage": percent(row.row.counts.sample_coverage.coverage),
-            **mixing_cells(row.row.counts.sample_coverage.mixing),
+            "sampler": _name(sampler),
+            "compute": decimal(sampler.relative_compute),
+            "padding": percent(sampler.row.counts.padding_ratio, 2),
+            "batches": f"{sampler.row.counts.batches:,}",
+            "fill": percent(sampler.row.counts.fill),
+            "coverage": percent(sampler.row.counts.sample_coverage.coverage),
+            **mixing_cells(sampler.row.counts.sample_coverage.mixing),
         }
-        for row in report.samplers
+        for sampler in report.samplers
     )
 
 

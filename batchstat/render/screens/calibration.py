@@ -51,6 +51,7 @@ def setup_words(setup: Setup) -> str:
     attention, adamw".
     """
     words = []
+    # Not of a recorded run or of a user's function, whose training the setup does not describe.
     if setup.is_described:
         words += [setup.dtype + (" mixed precision" if setup.mixed_precision else "")]
         words += [f"{setup.attention} attention", setup.optimizer]
@@ -120,6 +121,7 @@ def _fitting(calibration: Calibration) -> str:
     """Return which batches fit into memory; empty where memory is not known or has no limit."""
     # An estimate measures no batch, so it has no widest row.
     widest = calibration.widest or _USUAL_WIDTH
+    # A sentence, if the weights and the optimizer alone exceed the memory.
     if (excess := fixed_excess(calibration)) is not None:
         return excess
     if (most_tokens := calibration.tokens_that_fit(widest)) is None:

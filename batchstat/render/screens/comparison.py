@@ -63,6 +63,7 @@ def comparison_advice(
         row = comparison.current
         padding = percent(row.counts.padding_ratio)
         yield Line("result", f"{row.label}: {padding} padding in {batches(row.counts.batches)}.")
+        # A change from the row to itself: its line runs the row as it is.
         if line := command(Change(row=row, current=row)):
             yield Pasted("use", line)
         return
@@ -97,7 +98,7 @@ def _rows(comparison: Comparison, *, with_words: bool) -> Rows:
     columns = strategy_columns(comparison.strategies, comparison.speed_up, comparison)
     rows = Rows("  strategy", *columns, note=_legend(comparison))
     for row in comparison.strategies:
-        sign, standing = _SIGNS.get(_known_first(row, comparison), (" ", ""))
+        sign, standing = _SIGNS.get(_most_important(row, comparison), (" ", ""))
         style = STANDINGS.get(standing, "")
         name = Text(f"{sign} {folded(row.label, _LONGEST_NAME)}", style=style)
         # A strategy with parameters in its name needs no further words, and has no room for them.
@@ -184,7 +185,7 @@ _SIGNS = {
 }
 
 
-def _known_first(row: StrategyResult, comparison: Comparison) -> str:
+def _most_important(row: StrategyResult, comparison: Comparison) -> str:
     """Return what is most important to know of a row, as a key of `_SIGNS`; empty if there is
     nothing. Each row shows one sign, so the first condition that holds decides.
     """
@@ -193,8 +194,10 @@ def _known_first(row: StrategyResult, comparison: Comparison) -> str:
         return "best"
     if row is changes.current:
         return "current"
+    # A batch of one unpadded sample cannot be smaller, so it is not held against the budget.
     if row.counts.reducible_peak > comparison.basis.tokens_per_batch:
         return "over budget"
+    # None, where that is not known, does not count.
     if row.on_device.fits_memory is False:
         return "does not fit"
     if changes.fastest is not None and row is changes.fastest.row:
@@ -204,7 +207,7 @@ def _known_first(row: StrategyResult, comparison: Comparison) -> str:
 
 def _legend(comparison: Comparison) -> str:
     """Return what the signs in the table mean: only those that it shows."""
-    signs_used = {_known_first(row, comparison) for row in comparison.strategies}
+    signs_used = {_most_important(row, comparison) for row in comparison.strategies}
     # A peak that does not fit has this sign even in a row whose own sign is another one.
     if any(row.on_device.fits_memory is False for row in comparison.strategies):
         signs_used.add("does not fit")

@@ -95,7 +95,7 @@ def _classes(comparison: Comparison) -> Rows:
         for row in comparison.strategies
         if row.trained is not None and row.trained.weights is not None
     }
-    # The mean weight of a class's tokens: by class, then by the label of the row.
+    # The mean weight of a class's tokens: by the name of the class, then by the label of the row.
     by_class: dict[str | None, dict[str, float | None]] = {}
     for label, classes in by_row.items():
         for entry in classes:

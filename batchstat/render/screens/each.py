@@ -16,7 +16,7 @@ Named = tuple[str, str, Comparison]
 
 def each_screen(rows: Sequence[Named]) -> RenderableType:
     """Return what `compare --each` prints: the best strategy for each corpus, which corpus would
-    gain the most, and how to see more of that.
+    gain the most, and the line to paste for that one.
 
     Args:
         rows: the name, the results folder and the comparison of each corpus.

@@ -116,6 +116,7 @@ class Rows:
     @property
     def widths(self) -> list[int]:
         """Characters of each column, with the gap after it."""
+        # The 0 is for a table without rows, where `max` would get the heading's width alone.
         return [
             max(_width(_on_lines(heading)), *(_width(cell.plain) for cell in cells), 0) + _GAP
             for heading, *cells in zip(self.columns, *self.rows, strict=True)
@@ -258,7 +259,7 @@ def basis_line(
         ranks += f", remainder {basis.remainder}"
     # A long list of labels would fill the line: the first 8 stand for it.
     labels = ", ".join(class_name(label) for label in basis.keep_labels[:8])
-    # Each part of the line, and whether it is shown.
+    # Each part of the line, and whether it is shown. Without a limit, `max_samples` is None.
     parts = (
         (f"at most {basis.tokens_per_batch:,} tokens per batch", True),
         (f"max_length {basis.max_length:,}{overflow}", cuts),

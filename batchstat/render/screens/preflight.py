@@ -141,7 +141,8 @@ def _loss(report: Preflight) -> str:
     nothing is known of trained tokens.
     """
     row, observed = report.simulation.row, report.observed
-    # The loop has a loss of its own, whose weights are not known: say what is known of it.
+    # The weights of the loop's own loss are not known: say what is known of it. One whose labels
+    # are not of tokens is told below, as for any other loss.
     if row.request.settings.loss == UNKNOWN:
         if observed is None or observed.trainer is None:
             return "the loop's own: not known"
@@ -157,7 +158,7 @@ def _loss(report: Preflight) -> str:
     lowest, highest = decimal(weights.p5), decimal(weights.p95)
     if lowest == highest == decimal(1):
         return "ok: every trained token counts the same"
-    framework = CONFIGURATIONS.get(report.setup.framework)  # none of a loader
+    framework = CONFIGURATIONS.get(report.setup.framework)  # a loader has none
     remedies = {} if framework is None else framework.weight_remedies
     remedy = remedies.get(row.request.settings.loss or "")
     text = f"a trained token weighs {lowest} to {highest} in the gradient of its step (1 is exact)"
@@ -171,6 +172,7 @@ def _order(report: Preflight) -> str:
     request, observed = report.simulation.row.request, report.observed
     if observed is not None and observed.batches is not None:
         return "in the order of its loader"
+    # The strategy shuffles by itself, whatever `order` says; `blocks` stands for packed rows.
     shuffles_as = request.strategy.shuffles_as
     if shuffles_as is not None:
         shuffled = "packed rows" if shuffles_as == "blocks" else "samples"
@@ -205,13 +207,14 @@ def _data(report: Preflight) -> Iterator[str]:
     observed = report.observed
     # The row's count also has the samples lost before batching, which `samples.profile` lacks.
     dropped = counts.dropped_samples - samples.lost.dropped_samples
-    kept = len(samples.profile) - dropped
+    batched = len(samples.profile) - dropped
     total = counted(len(report.profile), "sample")
     if observed is None:
-        yield f"{total}, {kept:,} per epoch"
+        yield f"{total}, {batched:,} per epoch"
     else:
         how = "as the script tokenizes them" if observed.run is None else "recorded"
-        yield f"{total} {how}" + (f", {kept:,} per epoch" if kept < len(report.profile) else "")
+        of_these = f", {batched:,} per epoch" if batched < len(report.profile) else ""
+        yield f"{total} {how}{of_these}"
     yield from _dropped(report)
     if samples.held_out:
         yield f"{samples.held_out:,} held out for evaluation"
@@ -282,7 +285,9 @@ def _each(fewest: int, most: int, word: str) -> str:
 
 
 def _time(report: Preflight) -> Iterator[str]:
-    """Yield the time and the cost of an epoch, and of the whole training."""
+    """Yield the time and the cost of an epoch, and of the whole training. Called only where times
+    are known.
+    """
     row, device = report.simulation.row, report.simulation.device
     assert device is not None
     assert report.total_seconds is not None

@@ -155,8 +155,9 @@ def percentile_table(profile: Profile) -> Table:
     """Return the table with the mean, the percentiles and the maximum of the lengths."""
     stats = profile.stats
     table = _numbers("mean", "p50", "p90", "p95", "p99", "p99.9", "max")
-    observed = [f"{stats.percentile(thousandths):,}" for thousandths in (500, 900, 950, 990, 999)]
-    table.add_row(f"{stats.mean:,.1f}", *observed, f"{stats.max:,}")
+    # Percentiles are named in thousandths: 999 is p99.9.
+    percentiles = [f"{stats.percentile(name):,}" for name in (500, 900, 950, 990, 999)]
+    table.add_row(f"{stats.mean:,.1f}", *percentiles, f"{stats.max:,}")
     return table
 
 
@@ -204,7 +205,7 @@ def _classes(profile: Profile, console: Console) -> list[RenderableType]:
     """Return the table of the classes with a bar each, and what to know about it. Of many classes,
     those in the middle share one row.
     """
-    classes = profile.classes
+    classes = profile.classes  # the largest first
     largest_count = classes[0].count
     lines = [
         (class_name(each.label), each.count, each.tokens, _bar(each.count, largest_count, console))
@@ -230,6 +231,7 @@ def class_notes(profile: Profile) -> Iterator[Text]:
     if profile.labels is not None and profile.labels.offsets is not None:
         yield Text("a sample counts in each of its classes; shares can add up to over 100%")
     ratio = profile.class_ratio
+    # Of the largest class first, of the smallest last.
     names = [class_name(each.label) for each in profile.classes if each.label is not None]
     if ratio is not None and len(names) > 1:
         note = f"{names[0]} has {ratio:,.1f} times the samples of {names[-1]}"

@@ -20,11 +20,12 @@ _NOTHING = 0.01
 
 def run_source(run: RunFacts) -> Iterator[Line]:
     """Yield the lines on where a recording is from: the command that ran, its framework, its ranks,
-    how many steps were recorded, and the Python of a script.
+    how many steps were recorded, and which Python ran a script.
     """
     command = one_line(run.command)
     if len(command) > _LONGEST_COMMAND:
         command = f"{command[:_LONGEST_COMMAND]}…"
+    # A part of a program has no command.
     facts = [command or run.program]
     trainer = f"{run.trainer}, transformers {run.trainer_version}"
     facts.append(trainer if run.trainer else f"torch {run.torch}")
