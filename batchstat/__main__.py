@@ -108,7 +108,7 @@ def _end_processes() -> None:
 
     for process in active_children():
         process.kill()
-    # Runs at a normal exit; it has no public name.
+    # Python calls this at a normal exit, which `os._exit` is not; it has no public name.
     util._exit_function()  # type: ignore[attr-defined]
 
 

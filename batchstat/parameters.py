@@ -126,6 +126,7 @@ def documented(record: type[_Record]) -> type[_Record]:
 def whole_number(name: str, value: object, min_value: int = 1, max_value: int = MAX_INT) -> int:
     """Return `value` as an int in this range; else raise an `OptionError`."""
     try:
+        # `index` would take True for 1.
         if isinstance(value, bool):
             raise TypeError
         number = index(value)  # type: ignore[arg-type]
@@ -189,7 +190,7 @@ def one_of(name: str, value: str, choices: Collection[str]) -> str:
 
 
 def listed(name: str, values: Iterable[_Item]) -> tuple[_Item, ...]:
-    """Return the items of an argument. Raise OptionError if it has none, as a number."""
+    """Return the items of an argument. Raise OptionError for a value without items, such as 3."""
     try:
         return tuple(values)
     except TypeError:

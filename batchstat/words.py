@@ -89,7 +89,8 @@ def _as_argument(option: re.Match[str]) -> str:
     if option["command"]:
         return option[0]
     name, value = option["name"].replace("-", "_"), option["value"]
-    if name.startswith("no_"):  # --no-header
+    # A switch such as --no-header has no value: a word after it goes on with the sentence.
+    if name.startswith("no_"):
         return f"{name.removeprefix('no_')}=False" + (f" {value}" if value else "")
     if value is None:
         return name

@@ -64,7 +64,9 @@ def tokenizer_name(name: str | None) -> str:
 
 
 def corpus_name(paths: list[str]) -> str:
-    """Return a short name for a corpus: its first file, and how many more there are."""
+    """Return a short name for a corpus: its first file, and how many more there are; "lengths" if
+    it has no files.
+    """
     if not paths:
         return "lengths"
     name = named_part(paths[0]).rsplit("/", 1)[-1]

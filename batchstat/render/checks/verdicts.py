@@ -133,7 +133,7 @@ def _sentence(outcome: Outcome) -> str:
         # Two numbers are shown with as many digits as it takes to tell them apart.
         before, value = shown_apart(outcome.before, outcome.value, limit.kind)
         verb = "rose" if limit.bound == "max-increase" else "fell"
-        allowed = _change(outcome)[1]
+        _, allowed = _change(outcome)
         change = f"{name} {verb} from {before} to {value}"
         return f"{change}, which is {over} over the limit of {allowed}"
     value, threshold = shown_apart(outcome.value, limit.threshold, limit.kind)
@@ -174,8 +174,9 @@ def _allowed(outcome: Outcome) -> tuple[str, str]:
     if limit.is_difference:
         sign = "+" if limit.bound == "max-increase" else "-"
         assert outcome.before is not None
-        value = shown_apart(outcome.value, outcome.before, limit.kind)[0]
-        return value, f"{sign}{_change(outcome)[1]}"
+        value, _ = shown_apart(outcome.value, outcome.before, limit.kind)
+        _, allowed = _change(outcome)
+        return value, f"{sign}{allowed}"
     # Both with as many digits as it takes to tell them apart, such as 40.004% and 40.000%.
     value, threshold = shown_apart(outcome.value, limit.threshold, limit.kind)
     return value, f"{'≥' if limit.bound == 'min' else '≤'} {threshold}"
@@ -190,7 +191,8 @@ def _since_baseline(outcome: Outcome) -> tuple[str, str]:
         return "", ""
     sign = "+" if value > before else "-" if value < before else ""
     before_text, _ = shown_apart(before, value, outcome.limit.kind)
-    return before_text, f"{sign}{_change(outcome)[0]}"
+    change, _ = _change(outcome)
+    return before_text, f"{sign}{change}"
 
 
 def _change(outcome: Outcome) -> tuple[str, str]:

@@ -22,6 +22,7 @@ def check_page(checks: Sequence[Check], document: dict[str, Any]) -> str:
         checks: at least one.
         document: check.json.
     """
+    # A limit that is kept is not marked, but a result that passes is.
     standing = _STANDINGS[worst(checks)] or "good"
     result = Line(verdicts.heading(checks), f"{verdicts.result(checks)}.", standing)
     # One check needs no overview: its section has everything.

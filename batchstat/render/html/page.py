@@ -97,7 +97,8 @@ def histogram(stats: LengthStats) -> dict[str, Any]:
     columns = {"values": np.diff(stats.values, prepend=0), "counts": stats.counts}
     planes, bytes_per_number = [], {}
     for name, column in columns.items():
-        # As many bytes as the largest number needs; 1 if that is 0, or if there is no number.
+        # As many bytes as the largest number needs (its bits / 8, rounded up); 1 if it is 0, or if
+        # there is no number.
         bytes_per_number[name] = max(1, -(-int(column.max(initial=0)).bit_length() // 8))
         # An array of shape (n, 8): the bytes of each number, the lowest first.
         number_bytes = column.astype("<u8").view(np.uint8).reshape(-1, 8)

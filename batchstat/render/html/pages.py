@@ -178,6 +178,7 @@ def _page(
         paths = [source.path for source in profile.corpus.sources]
         shown_facts = [("corpus", profile_screen.profile_line(profile)), *shown_facts]
         sections = (*sections, *_corpus_sections(profile))
+    # The page of a profile has profile.json as its document, and not once more beside it.
     return Page(
         command=command,
         subject=corpus_name(paths),
@@ -262,8 +263,8 @@ def _first_batches(row: StrategyResult) -> Folded:
 
 
 def _sweep(comparison: Comparison) -> Iterator[RenderableType | Block]:
-    """Yield what the page says of `read_ahead`, a chart and its numbers where several values were
-    tried, and of the learning rate.
+    """Yield a chart and a table of the values of `read_ahead`, where several were tried, then the
+    lines on `read_ahead` and on the learning rate.
     """
     if (sweep := comparison.sweep) is not None:
         yield Chart("readAhead", f"Padding of {sweep.spec} by how many samples are sorted together")

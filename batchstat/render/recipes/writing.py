@@ -87,9 +87,9 @@ def recipe(
     has_labels = classes is not None
     tokenizer = BUILTIN if profile.tokenizer is None else profile.tokenizer.name
     model = f"AutoModelFor{'SequenceClassification' if has_labels else 'CausalLM'}"
-    # AutoTokenizer reads folders and names, not one file.
-    is_file = tokenizer == BUILTIN or tokenizer.endswith(".json")
-    tokenizer_class = "PreTrainedTokenizerFast" if is_file else "AutoTokenizer"
+    # AutoTokenizer reads folders and names, not one file, nor the built-in tokenizer.
+    is_single = tokenizer == BUILTIN or tokenizer.endswith(".json")
+    tokenizer_class = "PreTrainedTokenizerFast" if is_single else "AutoTokenizer"
     imported_names = [model, "GPT2Config", tokenizer_class]
     imported_names += ["DataCollatorWithFlattening"] if flat else []
     imported_names += ["Trainer", "TrainingArguments"] if framework == "trainer" else []

@@ -37,8 +37,8 @@ class Advisor:
     command: Callable[[Change], str]
 
     def lines(self) -> Iterator[RenderableType]:
-        """Yield the result in a sentence, then at most two changes, each with its trade-off and a
-        line to paste, then what packing would give.
+        """Yield the result in a sentence, then the recommended change (`star`) and the fastest one,
+        each with its trade-off and a line to paste, then what packing would give.
         """
         changes = self.changes
         yield Line("result", self._result())
@@ -152,7 +152,7 @@ class Advisor:
         counts = row.counts
         if counts.reducible_peak > self.basis.tokens_per_batch:
             exceeding = counts.over_budget_batches
-            # A strategy with a budget of its own counts only the batches above that one.
+            # A strategy with a budget of its own counts only batches above its own: maybe none.
             subject = f"{exceeding:,} of its {counts.batches:,} batches" if exceeding else "batches"
             largest = f"the largest has {counts.max_batch_tokens:,} tokens"
             reason = f"{subject} exceed {self._budget} ({largest})"

@@ -73,6 +73,7 @@ def _given(row: StrategyResult, report: BucketReport) -> str:
     if report.device is not None:
         facts.append(f"{time_of(row.on_device)}{_margin(report)} per epoch")
     if row.on_device.fits_memory is False:
+        # The 0 is never shown: of a peak that does not fit, the bytes are known.
         facts.append(f"its peak of {gib(counts.peak_bytes or 0)} does not fit the device")
     return ", ".join(facts)
 
@@ -106,10 +107,12 @@ def bucket_table(report: BucketReport) -> Table:
     previous_edge = 0
     for bucket in report.buckets:
         rows.add_row(
-            # The lengths from above the previous edge up to this one, such as 65-128.
+            # The lengths from above the previous edge up to this one, such as 65-128; at least
+            # this one, for which `min` stands.
             span(min(previous_edge + 1, bucket.edge), bucket.edge),
             *with_share(bucket.samples, all_samples),
             f"{bucket.batch_size:,}",
+            # The 1 keeps a bucket without samples from a division by 0.
             percent(bucket.padding_tokens / max(bucket.total_tokens, 1)),
         )
         previous_edge = bucket.edge

@@ -195,6 +195,7 @@ def _sorted(comparison: Comparison) -> str:
     """Return the padding if all samples were sorted by length before they are batched, which bounds
     what sorting can do.
     """
+    # Without a batch size, the best strategy cuts by its budget.
     all_sorted, size = comparison.bounds.sorted, comparison.best.params.get("batch_size")
     how_cut = "by the same budget" if size is None else f"every {counted(size, 'sample')}"
     return (

@@ -62,11 +62,11 @@ def _dropped(row: StrategyResult) -> str:
     are never trained.
     """
     counts, dropped_again = row.counts, row.dropped_again
-    # Of what the strategy drops the end, such as "bucket"; empty for the end of the epoch.
+    # The strategy drops the end of each of these, such as "bucket"; empty if only of the epoch.
     per = row.request.strategy.drops_per
     dropped = f"{counts.dropped_samples:,} of {counted(counts.drawn_samples, 'sample')} dropped"
     text = dropped + (f" per {per}" if per else "") + f", {_share(counts.dropped_ratio)}"
-    # Not known where an epoch does not draw all of the corpus.
+    # Where no whole sample is dropped, or an epoch does not draw all of the corpus.
     if dropped_again is None:
         return text
     if dropped_again == counts.dropped_samples:

@@ -15,7 +15,7 @@ from batchstat.words import counted
 _LONGEST_COMMAND = 60
 """Characters of the recorded command that a screen shows."""
 _NOTHING = 0.01
-"""Share of an epoch that is not worth to be called saved."""
+"""Less than this share of an epoch is not called saved."""
 
 
 def run_source(run: RunFacts) -> Iterator[Line]:
