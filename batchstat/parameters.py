@@ -149,6 +149,7 @@ def parse_whole(text: str) -> int:
         example = text if _WITH_COMMAS.fullmatch(text) else "16,384"
         plain, grouped = example.replace(",", ""), example.replace(",", "_")
         raise ValueError(f"must be a whole number: write {plain} or {grouped}")
+    # Group 1 is the number, group 2 is k, m or nothing.
     number = Decimal(written[1].replace("_", "")) * _FACTORS[written[2].lower()]
     if number != number.to_integral_value():
         raise ValueError("must be a whole number")
@@ -166,6 +167,7 @@ def parse_bytes(name: str, text: str) -> int:
     Raises:
         OptionError: anything else, or less than a byte.
     """
+    # Group 1 is the number, group 2 its unit. What cannot be read is refused as the size 0.
     written = _SIZE.fullmatch(text.strip())
     size = 0 if written is None else int(Decimal(written[1]) * _SIZES[written[2].lower()])
     if size < 1:

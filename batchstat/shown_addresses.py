@@ -13,8 +13,12 @@ _OF_OBJECTS = frozenset(
 _BEFORE_HOST = frozenset(("abfs", "abfss", "az", "wasb", "wasbs"))
 """Schemes in which a container stands where others have a user."""
 _CONTAINER = re.compile(r"\$?[a-z0-9]+(-[a-z0-9]+)*@[^@:]+")
+"""A container before its host, which holds no secret."""
 _AFTER_NAME = re.compile(rf"[?#]|;(?=[^/=]*=|{LEFT_OUT})")
 _AFTER_OBJECT = re.compile(rf"[?#;](?=[^/?#;=]*=|{LEFT_OUT})")
+"""A `?`, `#` or `;` that ends a name. Where such a character may stand in names, it ends one only
+before a parameter, or before the `…` of a shown address.
+"""
 _SHOWN_QUERY = re.compile(r"(versionId|revision|format)=[\w.~\-]*")
 
 

@@ -259,6 +259,7 @@ def _keys() -> Iterator[Entry]:
     for file in ("profile", "compare", "buckets", "balance", "check"):
         yield Entry(f"{file}.json", "file", schema(file)["description"])
         for path, text in _described(schema(file)):
+            # Named by the end of its path, such as padding_ratio for strategies[].padding_ratio.
             entry = Entry(path.rpartition(".")[2].removesuffix("[]"), f"{file}.json {path}", text)
             if (entry.name, text) not in keys_seen:
                 keys_seen.add((entry.name, text))

@@ -171,7 +171,7 @@ class Page:
         document, missing = shortened(self.document)
         data = {"document": document}
         if self.profile is not None:
-            data["profile"] = shortened(self.profile)[0]
+            data["profile"], _ = shortened(self.profile)
         # Without exact lengths, the page draws the histogram of the document.
         if self.lengths is not None and is_small(encoded := histogram(self.lengths)):
             data["lengths"] = encoded

@@ -47,6 +47,7 @@ def to_html(result: Result, profile: Profile | None = None) -> str:
                 panel,
             )
         case BalanceReport():
+            # One strategy batches the samples of all samplers.
             basis, strategy = result.basis, result.samplers[0].row.label
             return balance_page(
                 result, profile, lambda sampler: _command(basis, strategy, sampler=sampler)

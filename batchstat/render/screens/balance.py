@@ -51,7 +51,7 @@ def sampler_table(report: BalanceReport) -> Fitting:
     """
     recommended, class_indices = report.recommended, by_size(report)
     device_cells = device_columns([sampler.row for sampler in report.samplers], report.device)
-    classes = report.samplers[0].classes
+    classes = report.samplers[0].classes  # the same for all samplers
     names = [f"each {class_name(classes[i].label, 12)}" for i in class_indices]
     # `by_size` has the largest class first.
     if len(classes) > _MOST_SHOWN:
@@ -105,7 +105,7 @@ def _classes_line(report: BalanceReport) -> str:
     """Return the line on the classes: how many there are, how unequal, and which samples have no or
     several labels.
     """
-    class_count = len(report.samplers[0].classes)
+    class_count = len(report.samplers[0].classes)  # as many for all samplers
     words = [counted(class_count, "class", "classes")]
     if class_count > 1:
         # A profile counts a sample in each of its classes, so that its ratio may be another one.

@@ -21,6 +21,7 @@ def balance_details(report: BalanceReport) -> Iterator[RenderableType]:
     """Yield the tables that `--details` adds: what samplers draw, the batches of that, the samples
     of each class, and what the ranks get.
     """
+    # One strategy batches the samples of all samplers.
     strategy = one_line(report.samplers[0].row.label)
     words = "by the sampler, before truncation, batching and distribution"
     if report.basis.distribute == "independent" and report.basis.world_size > 1:
