@@ -43,7 +43,9 @@ def balance_plots(report: BalanceReport) -> dict[str, Picture]:
 
 
 def _seen(each: ClassDraw) -> float:
-    """Return how often each sample of a class is seen per epoch, on average."""
+    """Return how often each sample of a class is seen per epoch, on average: `before` is the number
+    of its samples, `after` that of draws, repeats counted.
+    """
     return each.after / each.before
 
 
@@ -68,9 +70,9 @@ def _title(report: BalanceReport) -> str:
     row = report.recommended
     if row is None:
         return "How often each sample is seen per epoch, by class"
-    most = max(row.classes, key=lambda each: each.before)
-    least = min(row.classes, key=lambda each: each.before)
-    ends = [f"{class_name(each.label, 24)} {style.times(_seen(each))}" for each in (least, most)]
+    largest = max(row.classes, key=lambda each: each.before)
+    smallest = min(row.classes, key=lambda each: each.before)
+    ends = [f"{class_name(c.label, 24)} {style.times(_seen(c))}" for c in (smallest, largest)]
     return f"{one_line(row.spec, 32)} balances the classes: {ends[0]} per epoch, {ends[1]}"
 
 
@@ -85,7 +87,7 @@ def _balance(figure: Figure, report: BalanceReport, places: dict[float, int]) ->
     all_factors = [_seen(drawn) for row in report.samplers for drawn in row.classes]
     # On a log axis, 0 is drawn at the left end.
     left_end = _factor_axis(axes, all_factors)
-    for place, i in places.items():
+    for place, i in places.items():  # a line from the leftmost dot of a row to its last
         factors = [max(_seen(row.classes[i]), left_end) for row in report.samplers]
         axes.plot([min(factors), max(factors)], [place, place], color=style.PALE_GREY, zorder=1)
     axes.axvline(1, color=style.PALE_GREY, linewidth=0.8, zorder=0)
@@ -235,6 +237,7 @@ def _coverage(figure: Figure, report: BalanceReport) -> None:
         )
         style.beside_row(axes, label_y, text, (10, 0), end=1, color=colour, fontweight="bold")
     axes.set_ylim(0, 1)
+    # A single epoch would be an axis without width.
     axes.set_xlim(*((1, report.epochs) if report.epochs > 1 else (0.5, 1.5)))
     style.percent_axis(axes.yaxis)
     style.count_axis(axes.xaxis)

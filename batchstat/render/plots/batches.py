@@ -98,6 +98,7 @@ def _fits(row: StrategyResult, current: StrategyResult) -> bool:
     if row.first_batches is None or current.first_batches is None:
         return False
     limit = current.request.settings.max_length
+    # The width of a plan without batches is 0.
     return row is current or int(row.first_batches.widths.max(initial=0)) <= limit
 
 
@@ -133,10 +134,13 @@ def _extent(plans: Sequence[BatchPlan]) -> int:
     """Return how many rows each panel shows side by side, so that several batches of every plan are
     seen. The first plan is the current setup's.
     """
+    # Each 1 is for a plan without batches.
     rows_per_batch = [max(1, len(plan.row_offsets) - 1) / max(1, len(plan)) for plan in plans]
+    # The rows of the usual number of batches of the current setup, within limits.
     usual = np.clip(_USUAL_BATCHES * rows_per_batch[0], _FEWEST_ROWS, _MOST_ROWS)
     # Where batches are large: at least 3 of every strategy, and 6 of the current setup.
     several = max(3 * size for size in rows_per_batch)
+    # No more rows than the longest plan has.
     available = max(len(plan.row_offsets) - 1 for plan in plans)
     return int(max(1, min(max(usual, several, 6 * rows_per_batch[0]), available)))
 

@@ -116,14 +116,14 @@ def _numbers(axes: Axes, report: BucketReport) -> None:
     """Draw the padding, or the cost, for each number of buckets: a line of dots for optimal edges,
     and grey lines for other rules.
     """
-    linear = report.cost == "linear"
-    highest = 0.01
+    is_linear = report.cost == "linear"  # a cost of tokens, which is shown as padding
+    highest = 0.01  # an axis needs a height where nothing is padded, too
     for rule, points in report.found.items():
         is_optimal = rule == "optimal"
-        values = [result.padding_ratio if linear else result.cost for result in points]
+        values = [result.padding_ratio if is_linear else result.cost for result in points]
         highest = max([highest, *values])
         axes.plot(
-            [result.wanted for result in points],
+            [result.wanted for result in points],  # the number of buckets that was asked for
             values,
             "o-" if is_optimal else "-",
             color=style.BLUE if is_optimal else style.PALE_GREY,
@@ -134,11 +134,11 @@ def _numbers(axes: Axes, report: BucketReport) -> None:
             clip_on=False,
         )
     axes.axvline(report.wanted, color=style.INK, linewidth=0.8, zorder=0)
-    if linear:
+    if is_linear:
         style.percent_axis(axes.yaxis)
         axes.set_ylim(0, 1.05 * highest)
     axes.xaxis.set_major_locator(MaxNLocator(16, integer=True, min_n_ticks=1))
     axes.set_xlabel("number of buckets")
-    axes.set_ylabel("padding" if linear else f"{report.cost} cost, relative")
+    axes.set_ylabel("padding" if is_linear else f"{report.cost} cost, relative")
     axes.set_title("optimal edges; in grey, other rules", color=style.GREY, fontweight="normal")
     axes.grid(axis="y")

@@ -34,6 +34,7 @@ def class_plots(profile: Profile) -> dict[str, Picture]:
     """Return the plot `lengths_by_class`; a corpus without labels has none."""
     if profile.labels is None:
         return {}
+    # Classes are sorted by their number of samples, as `row_places` expects rows.
     places = style.row_places(len(profile.classes))
     class_at = {place: profile.classes[i] for place, i in places.items()}
     height = 1.65 + 0.3 * (max(class_at) + 1)
@@ -72,17 +73,17 @@ def _classes(figure: Figure, profile: Profile, class_at: dict[float, ClassCount]
     """
     sizes = counted(len(profile), "sample"), counted(len(profile.classes), "class", "classes")
     style.titled(figure, _title(profile), subtitle(profile.corpus, profile.tokenizer, *sizes))
-    lengths, counts = figure.subplots(1, 2, sharey=True, width_ratios=(3, 1.25))
-    _boxes(lengths, {y: LengthStats.of(profile.lengths_of(c.label)) for y, c in class_at.items()})
-    style.row_axis(lengths, {y: class_name(each.label, 28) for y, each in class_at.items()})
+    box_axes, count_axes = figure.subplots(1, 2, sharey=True, width_ratios=(3, 1.25))
+    _boxes(box_axes, {y: LengthStats.of(profile.lengths_of(c.label)) for y, c in class_at.items()})
+    style.row_axis(box_axes, {y: class_name(each.label, 28) for y, each in class_at.items()})
     handles = [
         Patch(label="p25 to p75", **_BOX),
         Line2D([], [], label="median", **_MEDIAN),
         Line2D([], [], label="mean", linestyle="none", **_MEAN),
         Line2D([], [], label="p1 to p99", **_WHISKER),
     ]
-    style.key(lengths, handles=handles)
-    _counts(counts, profile, class_at)
+    style.key(box_axes, handles=handles)
+    _counts(count_axes, profile, class_at)
 
 
 def _boxes(axes: Axes, stats_at: dict[float, LengthStats]) -> None:

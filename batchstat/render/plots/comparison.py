@@ -41,6 +41,7 @@ def spends(comparison: Comparison) -> str:
     """Return the result of a comparison in a sentence: what share of its compute the current setup
     spends on padding, and what share the best strategy does.
     """
+    # Without any strategy that fits the budget, `comparison.best` is the current setup.
     current, best = comparison.current, comparison.best
     start = f"{one_line(current.label, 44)} spends {percent(current.counts.padding_ratio)} of its "
     if comparison.changes.best is None:
@@ -127,6 +128,7 @@ def _bar(axes: Axes, y: int, row: StrategyResult, axis_end: float, *, strong: bo
     parts = counts.real_tokens, counts.padding_tokens, counts.lost_tokens if _loses(row) else 0
     for tokens, colour in zip(parts, colours, strict=True):
         if tokens:
+            # Legends leave out a label that begins with an underscore.
             axes.barh(y, tokens, left=left, height=0.56, color=colour, label="_")
         left += tokens
     if left > axis_end:
@@ -153,6 +155,7 @@ def _words(axes: Axes, place: int, row: StrategyResult, comparison: Comparison) 
     name = _wrapped(row.label)
     name_style: dict[str, Any] = {"ha": "right", "fontweight": weight}
     font_size = 8 if "\n" in name else 9
+    # With details below it, the name moves up by 5 points.
     style.beside_row(axes, place, name, (-6, 5 if details else 0), fontsize=font_size, **name_style)
     if details:
         # Below the name, which may have several lines.

@@ -70,7 +70,7 @@ def place_labels(
         earlier line.
         """
         dot_box = Box(*dot, *dot)
-        # A line begins inside its own dot, and inside the dots that lie on that.
+        # A line begins inside its own dot, and inside dots that lie on that: they are no obstacles.
         obstacles = [*placed, *(dot_mark for dot_mark in marks if not dot_box.overlaps(dot_mark))]
         crosses = any(point.overlaps(mark) for point in _line(dot, box) for mark in obstacles)
         return crosses or any(point.overlaps(box) for point in lines_drawn)
@@ -123,18 +123,20 @@ def label_dots(
     """
     # Positions in points are final only after a drawing: the constrained layout moves the axes.
     figure.draw_without_rendering()
-    points = 72 / figure.dpi
+    points = 72 / figure.dpi  # per pixel
     centers = (axes.transData.transform(np.asarray(dots, dtype=np.float64)) * points).tolist()
     room = Box(*(float(edge) * points for edge in axes.get_window_extent().extents))
     # Each text is written once to measure it, and removed.
     notes = [axes.annotate(text, dot, fontsize=9) for text, dot in zip(texts, dots, strict=True)]
     extents = [note.get_window_extent() for note in notes]
+    # With a free point on each side.
     sizes = [(extent.width * points + 2, extent.height * points + 2) for extent in extents]
     for note in notes:
         note.remove()
     boxes = place_labels(centers, sizes, room)
     for text, dot, (x, y), box in zip(texts, dots, centers, boxes, strict=True):
-        # Distances between the dot and its label; 0 where the label is above, below or beside it.
+        # Distances from the dot to its label: `across` is 0 if the label is above or below the dot,
+        # `up` is 0 if it is beside it.
         across = max(box.left - x, x - box.right, 0)
         up = max(box.bottom - y, y - box.top, 0)
         axes.annotate(

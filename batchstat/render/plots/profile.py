@@ -41,7 +41,7 @@ def length_bins(stats: LengthStats) -> Histogram:
     """
     low, high = stats.min, stats.max
     if style.is_narrow(low, high):
-        bar_width = max(1, -(-(high + 1 - low) // _BARS))
+        bar_width = max(1, -(-(high + 1 - low) // _BARS))  # rounded up
         return stats.histogram(tuple(range(low, high + bar_width + 1, bar_width)))
     # Fewer bars where lengths are short: there, edges rounded to whole lengths would be uneven.
     per_octave = 4 if stats.percentile(50) >= _EVEN_FROM else 2
@@ -61,7 +61,7 @@ def draw_bars(axes: Axes, bins: Histogram, colours: Any) -> None:
     axes.bar(
         edges[:-1],
         bins.counts,
-        np.diff(edges),
+        width=np.diff(edges),
         align="edge",
         color=colours,
         edgecolor="white",
@@ -124,7 +124,7 @@ def _percentiles(axes: Axes, stats: LengthStats, position: Callable[..., Any]) -
     for thousandths, name in _PERCENTILES:
         names_at.setdefault(stats.percentile(thousandths), []).append(name)
     # Where the last label of each line of labels ends, as a share of the axis.
-    line_ends = [-1.0] * len(_PERCENTILES)
+    line_ends = [-1.0] * len(_PERCENTILES)  # left of the axis: no label yet
     for length, merged_names in names_at.items():
         x = float(position(length))
         [share] = style.shares_of_axis(axes, [x])

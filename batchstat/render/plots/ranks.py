@@ -40,8 +40,9 @@ def _ranks(figure: Figure, comparison: Comparison) -> None:
     title = f"Ranks wait for the slowest: {' of the time, '.join(idle_shares)}"
     title += "" if len(rows) > 1 else " of the time"
     has_merged_steps = any(len(row.steps) > _MOST_POINTS for row in rows if row.steps is not None)
-    # With many steps, a point stands for several of them.
-    meanings = [", largest of each point", ", mean of each point"] if has_merged_steps else ["", ""]
+    # With many steps, a point stands for several of them, and the legend says how.
+    of_slowest = ", largest of each point" if has_merged_steps else ""
+    of_mean = ", mean of each point" if has_merged_steps else ""
     style.titled(figure, title, compared(comparison))
     all_axes = figure.subplots(1, len(rows), sharey=True, squeeze=False)[0]
     highest = 1
@@ -58,8 +59,8 @@ def _ranks(figure: Figure, comparison: Comparison) -> None:
     all_axes[0].set_ylabel("tokens per rank and step")
     style.count_axis(all_axes[0].yaxis, style.short)
     handles: list[Artist] = [
-        Patch(color=style.VERMILION, label=f"slowest rank{meanings[0]}"),
-        Patch(color=style.PALE_BLUE, label=f"mean rank{meanings[1]}"),
+        Patch(color=style.VERMILION, label=f"slowest rank{of_slowest}"),
+        Patch(color=style.PALE_BLUE, label=f"mean rank{of_mean}"),
         Patch(color=style.PALE_ORANGE, label="what the others wait for"),
         Line2D([], [], color=style.INK, marker="v", linestyle="none", label="longest wait"),
     ]
@@ -82,6 +83,7 @@ def _steps(axes: Axes, row: StrategyResult, steps: Ints) -> None:
     axes.stairs(slowest, borders, baseline=mean, fill=True, color=style.PALE_ORANGE, linewidth=0)
     axes.stairs(mean, borders, fill=True, color=style.PALE_BLUE, linewidth=0, label="mean rank")
     look: dict[str, Any] = {"color": style.VERMILION, "linewidth": 1.2, "label": "slowest rank"}
+    # Without a baseline, the line does not go down to 0 at its ends.
     axes.stairs(slowest, borders, baseline=None, **look)
     worst = row.counts.ranks.worst
     look = {"color": style.INK, "markersize": 5, "clip_on": False, "label": "worst"}

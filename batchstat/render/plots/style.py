@@ -113,7 +113,8 @@ class Picture:
         """
         file = io.BytesIO()
         with warnings.catch_warnings(), matplotlib.style.context(_STYLE, after_reset=True):
-            # A name in a script that the font lacks is drawn as boxes, which the user cannot fix.
+            # A name in a writing system that the font lacks is drawn as boxes, with a warning about
+            # what the user cannot fix.
             warnings.filterwarnings("ignore", message="Glyph .* missing from")
             self.figure().savefig(
                 file, format=plot_format, dpi=150, metadata=_METADATA[plot_format]
@@ -137,6 +138,7 @@ def titled(figure: Figure, title: str, subtitle: str) -> None:
         # There are 72 points in an inch, and 0.1 inches are left free at either side.
         wrapped = textwrap.fill(text, int((width - 0.2) * 72 / size / em))
         figure.text(
+            # x and y as shares of the figure, and the text.
             *(0.1 / width, 1 - top / height, wrapped),
             va="top",
             fontsize=size,
@@ -144,7 +146,8 @@ def titled(figure: Figure, title: str, subtitle: str) -> None:
             color=colour,
         ).set_in_layout(False)
         top += (wrapped.count("\n") + 1) * size * _LINE + 0.04
-    # The layout ignores the two texts, so it is told to keep the charts below them.
+    # The layout ignores the two texts. So it is told to keep the charts below them, in a rectangle:
+    # left, bottom, width and height, as shares of the figure.
     figure.set_layout_engine("constrained", rect=(0.005, 0, 0.99, 1 - (top + 0.06) / height))
 
 
@@ -245,7 +248,7 @@ def short(value: float, _: object = None) -> str:
 
 
 def times(value: float, _: object = None) -> str:
-    """Return a factor in two digits or more, such as 0.58x, 3.7x or 300x."""
+    """Return a factor, such as 0.58x, 3.7x or 300x: in two digits below 10, else whole."""
     if 0 < value < 1:
         return f"{value:.2g}x"
     text = f"{value:,.{1 if value < 10 else 0}f}"
@@ -264,9 +267,7 @@ def percent_axis(axis: Axis) -> None:
 
 
 def on_log_scale(lengths: npt.ArrayLike) -> npt.NDArray[np.float64]:
-    """Return where lengths are on a log scale, which has no 0: it is drawn, and labelled, at
-    0.5.
-    """
+    """Return the positions of lengths on a log scale. It has no 0: a length of 0 is at 0.5."""
     return np.maximum(np.asarray(lengths, dtype=np.float64), 0.5)
 
 

@@ -27,13 +27,13 @@ def _title(comparison: Comparison) -> str:
     batches are as random.
     """
     current, best = comparison.current, comparison.best
-    short_names = one_line(current.label, 36), one_line(best.label, 36)
+    current_name, best_name = one_line(current.label, 36), one_line(best.label, 36)
     if comparison.changes.best is None:
         return f"No strategy fits {comparison.basis.tokens_per_batch:,} tokens per batch"
     if best is current:
-        return f"No strategy here is much faster than {short_names[0]}{estimated(comparison)}"
+        return f"No strategy here is much faster than {current_name}{estimated(comparison)}"
     factor = f"{comparison.speed_up(best):.2f}x faster"
-    words = f"{short_names[1]} is {factor} than {short_names[0]}{estimated(comparison)}"
+    words = f"{best_name} is {factor} than {current_name}{estimated(comparison)}"
     more_homogeneous = _homogeneity(best) - _homogeneity(current)
     if more_homogeneous <= _ABOUT_AS_RANDOM:
         return f"{words}, with batches about as random"
@@ -59,6 +59,7 @@ def draw_tradeoff(figure: Figure, comparison: Comparison) -> None:
     lowest = min(relative_compute)
     highest = style.end_of_axis(relative_compute, max(1.0, lowest))
     space = max(highest - lowest, 0.2)
+    # Triangles stand a little above all other dots.
     heights = [min(compute, highest + 0.1 * space) for compute in relative_compute]
     labels = []
     for row, compute, y in zip(rows, relative_compute, heights, strict=True):
@@ -76,7 +77,7 @@ def draw_tradeoff(figure: Figure, comparison: Comparison) -> None:
         )
         name = marked(comparison, row, 36)
         labels.append(f"{name}: {style.times(compute)}" if compute > highest else name)
-    axes.axhline(1, color=style.PALE_GREY, linewidth=0.8, zorder=0)
+    axes.axhline(1, color=style.PALE_GREY, linewidth=0.8, zorder=0)  # the current setup
     axes.set_ylim(max(0, lowest - 0.2 * space), highest + 0.16 * space)
     homogeneities = [_homogeneity(row) for row in rows]
     axes.set_xlim(min(-0.05, min(homogeneities) - 0.05), 1.05)
@@ -153,7 +154,7 @@ def _read_ahead(figure: Figure, comparison: Comparison, sweep: Sweep) -> None:
     """
     style.titled(figure, _sweep_title(sweep), compared(comparison))
     read_aheads = [point.read_ahead for point in sweep.points]
-    known = [
+    with_homogeneity = [
         (point.read_ahead, point.grouping.length_homogeneity)
         for point in sweep.points
         # A single batch has no length homogeneity.
@@ -161,9 +162,9 @@ def _read_ahead(figure: Figure, comparison: Comparison, sweep: Sweep) -> None:
     ]
     ratios = [point.padding_ratio for point in sweep.points]
     panels = [("padding", style.ORANGE, read_aheads, ratios)]
-    if known:
-        known_xs, homogeneity = map(list, zip(*known, strict=True))
-        panels.append((HOMOGENEITY, style.BLUE, known_xs, homogeneity))
+    if with_homogeneity:
+        some_read_aheads, homogeneity = map(list, zip(*with_homogeneity, strict=True))
+        panels.append((HOMOGENEITY, style.BLUE, some_read_aheads, homogeneity))
     all_axes = figure.subplots(
         len(panels), 1, sharex=True, squeeze=False, height_ratios=(3, 2)[: len(panels)]
     )[:, 0]
@@ -172,10 +173,11 @@ def _read_ahead(figure: Figure, comparison: Comparison, sweep: Sweep) -> None:
         axes.axvline(sweep.recommended.read_ahead, color=style.INK, linewidth=0.9, zorder=0)
         axes.set_title(title, color=style.GREY)
         axes.grid(axis="y")
+    # An axis needs a height where nothing is padded, too.
     all_axes[0].set_ylim(0, max(*ratios, 0.01) * 1.12)
     style.percent_axis(all_axes[0].yaxis)
-    if known:
-        all_axes[1].set_ylim(min(0.0, *(each for _, each in known)), 1.05)
+    if with_homogeneity:  # below 0 if batches are more alike than random ones
+        all_axes[1].set_ylim(min(0.0, *homogeneity), 1.05)
     _size_axis(all_axes[-1], read_aheads)
     all_axes[-1].set_xlabel("read_ahead: samples that are sorted together (log scale)")
     _mark(all_axes[0], sweep)
