@@ -77,7 +77,7 @@ def run_check(inputs: Inputs) -> Check:
             current=trained.row or DEFAULT_CURRENT,
             baseline=inputs.get("baseline"),
             name=inputs.name,
-            # The samples are all of the corpus if the trainer leaves none of them out.
+            # What the user writes for a change. `is_whole`: the trainer leaves no sample out.
             written=partial(lines_of_trial, inputs, samples, is_whole=len(samples) == len(profile)),
             trainer=trained.trainer,
             **device_keywords(inputs),
@@ -138,7 +138,7 @@ def _stored_profile(inputs: Inputs) -> Profile:
         profile = load_profile(folder)
     except InputError as error:
         raise InputError(f"no corpus given, here or in a configuration, and {error}") from None
-    for change in changes(profile):  # the first one is enough
+    for change in changes(profile):  # the first one is enough to refuse it
         raise InputError(f"{change}: name the corpus, or rerun batchstat profile")
     say(f"profile of {age(profile.created, datetime.now(UTC))} in {folder.as_posix()}")
     counted_with = asdict(profile.corpus.options)

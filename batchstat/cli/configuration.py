@@ -229,7 +229,7 @@ class _Reader:
         self, name: str, table: Any, keys: tuple[str, ...], shared: CheckSettings
     ) -> CheckSettings:
         """Return the settings of one check: those of its table, to which the keys lead, over the
-        shared ones. Without keys, it is the table that holds the shared settings.
+        shared ones. Without keys, it is batchstat's own table, with the shared settings.
         """
         origin = self._origin(*keys)
         if not isinstance(table, Mapping):
@@ -239,7 +239,7 @@ class _Reader:
                 key: Setting(self._value(key, value), origin)
                 for key, value in _by_field(table, holds_checks=not keys).items()
             }
-            check = CheckSettings(name, {**shared.values, **own}, shared.limits, origin)
+            check = CheckSettings(name, {**shared.values, **own}, shared.limits, table=origin)
             _validate(check)
             origin = self._origin(*keys, "limits")  # errors from here on are in this table
             limits = read_limits(table.get("limits", {}), origin)
@@ -318,7 +318,7 @@ def _typed(key: str, value: Any) -> Any:
         if not isinstance(value, bool):
             raise OptionError(f"{name}={short(value)}: must be true or false")
         return value
-    # A seed may be 0; the record of the other settings refuses it.
+    # A seed may be 0. For settings that may not, the record that takes them refuses it.
     return whole_number(name, value, min_value=0) if int in types else _text(name, value)
 
 

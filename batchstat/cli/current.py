@@ -47,7 +47,8 @@ def settings_of_setup(
     if "corpus" not in overriding and "corpus" not in setup.corpus.reading and "corpus" in below:
         overriding["corpus"] = below["corpus"].value
     if overriding.get("corpus") or setup.corpus.reading.get("corpus"):
-        # They depend on the corpus: a trainer reads the first of its columns that the corpus has.
+        # What these are depends on the corpus: a trainer reads the first column of a list of names
+        # that the corpus has.
         reading = profile_keywords(setup, **overriding)
         if "corpus" in reading:
             reading = {**reading, "corpus": tuple(map(as_shown, reading["corpus"]))}
@@ -67,7 +68,7 @@ def settings_of_recording(observed: "Observed", above: Mapping[str, Setting]) ->
     Raises:
         OptionError: a setting in `above` that reads a corpus.
     """
-    folder = observed.profile.corpus.sources[0].path
+    folder = observed.profile.corpus.sources[0].path  # the source of its samples is its folder
     for key in _READING:
         if key in above:
             raise OptionError(
@@ -93,7 +94,7 @@ def current_of(inputs: "Inputs", profile: "Profile") -> "Trained":
     """
     from batchstat.trainers.preflight.changes import Trained, Trainer
 
-    if inputs.setup is None:
+    if inputs.setup is None:  # a strategy, which trains on all samples
         return Trained(lengths=profile, settings=inputs.settings, row=inputs.current)
     from batchstat.trainers.preflight import current
 

@@ -35,7 +35,8 @@ def compare_each(
         compare_corpus: compares the strategies on one corpus.
 
     Raises:
-        OptionError: neither corpora nor checks, or an export or a page, which hold one corpus.
+        OptionError: neither corpora nor checks are named; or an export or a page, which are of one
+            corpus, is asked for.
     """
     if export is not None:
         raise OptionError("--export writes the batches of one corpus: remove --each")
@@ -52,7 +53,7 @@ def compare_each(
     if output.as_json:
         emit(to_text([document for *_, document in rows]))
     else:
-        show(each_screen([row[:3] for row in rows]))
+        show(each_screen([row[:3] for row in rows]))  # all but the document
 
 
 def _corpora(options: Options, folder: Path) -> Iterator[tuple[str, Options, CheckSettings]]:
@@ -82,6 +83,7 @@ def _corpora(options: Options, folder: Path) -> Iterator[tuple[str, Options, Che
 def _stem(path: str) -> str:
     """Return the name of a file or folder without its endings."""
     last = re.split(r"[\\/]", named_part(path).rstrip("/\\"))[-1]
+    # A name such as .data has nothing before its first dot.
     return one_line(last.partition(".")[0] or path)
 
 

@@ -118,7 +118,7 @@ def _add_summary(checks: Sequence[Check]) -> None:
         return
     text = check_markdown(checks)
     if len(text.encode("utf-8", "backslashreplace")) > _MOST_SUMMARY:
-        heading, _, result, *_ = text.splitlines()  # between them a blank line, below the table
+        heading, _, result, *_ = text.splitlines()  # heading, blank line, result, then the table
         text = f"{heading}\n\n{result} The table is too long for a summary; see the job's log.\n"
     try:
         with Path(path).open("ab") as file:

@@ -9,7 +9,7 @@ from typing import Any
 
 from batchstat.words import counted
 
-_WIDTHS = (40, 100)
+_NARROWEST, _WIDEST = 40, 100
 """Narrowest and widest page: shorter lines cannot hold an option, longer ones are hard to read."""
 
 _COLUMN = 26
@@ -31,7 +31,7 @@ def help_page(command: Any, context: Any, *, everything: bool) -> str:
     Args:
         command: one of typer's commands; its callback may name the options that are `rare`.
         context: the context that it is invoked in.
-        everything: whether to list those, too.
+        everything: whether to list the rare ones, too.
     """
     return "\n".join(_Page(command, context, everything).lines()) + "\n"
 
@@ -55,14 +55,14 @@ class _Page:
         self.command, self.path = command, context.command_path
         self.commands = getattr(command, "listed", [])
         columns = shutil.get_terminal_size().columns
-        self.width = min(max(columns, _WIDTHS[0]), _WIDTHS[1])
+        self.width = min(max(columns, _NARROWEST), _WIDEST)
         # The conventions of no-color.org and of force-color.org.
         is_plain = os.environ.get("NO_COLOR") or os.environ.get("TERM") == "dumb"
         is_shown = sys.stdout.isatty() or os.environ.get("FORCE_COLOR")
         self.has_styles = bool(is_shown and not is_plain)
         self.arguments = [each for each in command.params if each.param_type_name == "argument"]
         options = [each for each in command.params if each.param_type_name == "option"]
-        if not (everything or self.commands):  # the last line names --help-all
+        if not (everything or self.commands):  # the last line of such a page names --help-all
             options = [each for each in options if each.name not in _HELP]
         rare = () if everything else getattr(command.callback, "rare", ())
         self.options = [each for each in options if each.name not in rare]
@@ -131,6 +131,7 @@ class _Page:
         return self._styled(text, "1")
 
     def _styled(self, text: str, code: str) -> str:
+        """Return text in a style of the terminal: 1 is bold, 2 is dim, 36 is cyan."""
         return f"\x1b[{code}m{text}\x1b[0m" if self.has_styles else text
 
 

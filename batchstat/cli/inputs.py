@@ -99,13 +99,13 @@ class Inputs(CheckSettings):
     def setup_origins(self) -> set[str]:
         """Values of `Setting.origin` for what the trainer's configuration or recording decides."""
         origins = set() if self.setup is None else {self.setup.path.as_posix()}
-        if self.observed is not None:
+        if self.observed is not None:  # the source of its samples is its folder
             origins.add(self.observed.profile.corpus.sources[0].path)
         return origins
 
     @property
     def limits_in_force(self) -> list[Limit]:
-        """The limits that are not off, and those that a baseline implies."""
+        """The limits that are not off, and those that comparing with a baseline adds."""
         return in_force(self.limits, self.get("baseline") is not None)
 
     @property
@@ -174,11 +174,13 @@ def read_inputs(
     if check is None:
         check = read_configuration(options).shared
     flags, below_flags = _flags(options), dict(check.values)
-    named_by_flag, observed = setup is not None or "current" in flags, None
+    # A given setup is named by an argument, which counts as a flag.
+    named_by_flag = setup is not None or "current" in flags
+    observed = None
     if setup is None:
         setup, observed = _current_setup({**below_flags, **flags})
     if setup is not None:
-        # What overrides the trainer's settings, and what they override.
+        # `above` overrides the trainer's settings; they override `below`.
         above, below = (flags, below_flags) if named_by_flag else ({**below_flags, **flags}, {})
         decided = (
             settings_of_setup(setup, above, below)

@@ -27,7 +27,9 @@ _PANELS = {
 
 
 class _Main(Group):
-    """The group `batchstat`, whose commands are imported, and made only when one is run."""
+    """The group `batchstat`. It imports the functions of all commands, but makes typer's command of
+    a function only when that command is run.
+    """
 
     def __init__(self, *, commands: Mapping[str, Any], **given: Any) -> None:
         # Modules of commands load fast: each imports what it works with when it runs.

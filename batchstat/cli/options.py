@@ -69,7 +69,7 @@ class _WithOptions:
         self._command, self._declared = command, declared
         self.__doc__ = inspect.cleandoc(command.__doc__ or "")
         self.__name__ = command.__name__
-        self.__annotations__: dict[str, Any] = {}  # the signature has those of the options
+        self.__annotations__: dict[str, Any] = {}  # empty: typer reads them in the signature
         options = {name: each.metadata["option"] for name, each in declared.items()}
         self.rare = {name for name, each in options.items() if not each.is_common}
         self.rest = next((name for name, each in options.items() if each.takes_rest), "")
@@ -130,8 +130,8 @@ def _parameter(declared: "Field[Any]") -> inspect.Parameter:
 
 
 def _completion(option: Option) -> Callable[[str], list[str]] | None:
-    """Return a function from the beginning of a value to the names that a shell offers for it;
-    None for a value that is not a name.
+    """Return a function that takes the beginning of a value, and returns the names that a shell
+    offers to complete it; None for an option whose values are no names.
     """
     names = option.names or (lambda: option.values)
     if option.names is None and not option.values:

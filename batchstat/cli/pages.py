@@ -33,8 +33,8 @@ def write_page(output: Output, page: Callable[[], str]) -> None:
     """Write the page for `--html`, if it was given, and open it in a browser for `--open`.
 
     Args:
-        output: those options.
-        page: makes the page, which takes some time.
+        output: the two options.
+        page: returns the page; called only with `--html`, as it takes some time.
     """
     path = output.html
     if path is None:
@@ -42,11 +42,11 @@ def write_page(output: Output, page: Callable[[], str]) -> None:
     write_file(path, page().encode("utf-8", "backslashreplace"), remedy=_REMEDY)
     say(f"wrote {path.as_posix()}")
     address = str(path) if is_remote(path) else path.resolve().as_uri()
-    if output.open_page and not _is_opened(address):
+    if output.open_page and not _try_opening(address):
         warn(f"no browser to open {printable(path.as_posix())} with: open it by hand")
 
 
-def _is_opened(address: str) -> bool:
+def _try_opening(address: str) -> bool:
     """Open an address in a browser with a window. Return whether one was opened."""
     import webbrowser
 

@@ -57,13 +57,14 @@ def line_of_change(
     Args:
         inputs: the settings in force.
         profile: the samples that are batched.
-        basis: the settings that are in force, with those that batchstat decided.
+        basis: the settings of batching, those that nobody gave as batchstat decided them.
         change: the change.
         is_whole: whether these are all samples of the profile in the results folder.
     """
     from batchstat.render.recipes.writing import holds_text, refusal
 
-    # No recipe reads the data of a recorded run, and its samples have no numbers of a corpus.
+    # The line for the user's trainer, if there is one. A recorded run has no other: no recipe reads
+    # its data, and its samples are not records of a corpus.
     if change.line or inputs.observed is not None:
         return change.line
     row = change.row
@@ -80,7 +81,8 @@ def line_of_change(
         return command_line(inputs, "compare", **decided)
     if not is_whole:  # a recipe trains on the whole profile, also on what the trainer leaves out
         return ""
-    # A whole script tokenizes texts. Of lengths and token ids, lines for the user's own script.
+    # A whole script tokenizes texts. For a profile of lengths or token ids, `recipe` prints lines
+    # for the user's own script instead.
     recipe_options: dict[str, Any] = {"snippet": True}
     if holds_text(profile):
         template = inputs.get("chat_template")
@@ -134,7 +136,7 @@ def lines_of_trial(
     if inputs.setup is not None and line:  # the check reads the trainer's configuration again
         return line, ""
     if inputs.observed is not None:  # the check records the training again
-        assert trial.change is not None
+        assert trial.change is not None  # no trial of a recording is of settings alone
         return f"training with {trial.change.row.label}", ""
     if trial.change is not None:
         basis = trial.change.row.request.settings

@@ -57,7 +57,7 @@ def profile_log(folder: Path | None) -> Iterator[None]:
         LOG.setLevel(logging.NOTSET)
         LOG.removeHandler(handler)
         handler.close()
-        if lines := collected.getvalue():
+        if lines := collected.getvalue():  # empty for a local folder, whose file has the lines
             # The log is optional: a run must not fail for it.
             with suppress(Exception):  # whatever a remote file system raises
                 path = folder / LOG_FILE
@@ -96,7 +96,7 @@ def count(
 ) -> tuple[Profile, bool]:
     """Return the profile of a corpus, and whether it was reused from the results folder.
 
-    It is reused only if nothing that could change it differs.
+    It is reused only if the corpus, and everything else that decides the counts, is unchanged.
 
     Args:
         inputs: the settings in force.
@@ -128,7 +128,7 @@ def shard(inputs: Inputs, spec: ShardSpec, folder: Path) -> Shard:
 
 
 def _open(inputs: Inputs) -> tuple[RunOptions, Corpus]:
-    """Return how a command counts, and the corpus that it counts, with its files found."""
+    """Return the options with which a command counts, and the corpus that it counts."""
     counting = inputs.options.read(Counting)
     run = RunOptions(
         executor=counting.executor or "auto",
@@ -241,7 +241,7 @@ def find_profile(inputs: Inputs) -> FoundProfile:
     # Before the profile is read: if another run replaces it in between, `store` sees that.
     version = profile_version(inputs.output)
     if inputs.observed is not None:
-        return FoundProfile(inputs.observed.profile, "", run=inputs.observed.run)
+        return FoundProfile(inputs.observed.profile, version="", run=inputs.observed.run)
     if inputs.corpus:
         profile, is_reused = count(inputs, folder=inputs.output, reuse=True)
         return FoundProfile(profile, version if is_reused else "")

@@ -54,16 +54,16 @@ def find_recommendation(folder: Path, profile: Profile) -> Recommendation | None
         if not _has_corpus_of(record, profile):
             return None
         compared_samples, choice = record["corpus"]["samples"], record["choice"]
-        recommendation = None
+        recommendation = None  # stays so if no strategy is the best
         if choice["best"] is not None:
             basis = ResolvedSettings(**parts(ResolvedSettings).json(record["basis"]))
             strategy = StrategySpec.parse(choice["best"])
             request = strategy.request(basis)
-            # Kept only if the strategy takes it from the settings: others set their own, or have
-            # no batch size.
+            # A batch size belongs to the settings only if the strategy takes it from there: others
+            # set their own, or have none.
             size = None if request.sets("batch_size") else request.params.get("batch_size")
             values = {each.name: getattr(basis, each.name) for each in fields(Settings)}
-            # Raises for a name that is no strategy: a recipe prints it.
+            # Only to raise for a current setup that is no strategy, as a recipe prints its name.
             StrategySpec.parse(choice["current"]).request(basis)
             hint = LearningRateHint(float(record["learning_rate"]["batch_ratio"]))
             recommendation = Recommendation(
@@ -95,5 +95,5 @@ def _has_corpus_of(record: Any, profile: Profile) -> bool:
     """Return whether a comparison has the corpus and the tokenizer of a profile."""
     of_profile = of_corpus(profile)
     # A comparison may be of fewer samples than its profile has: a trainer leaves some out.
-    corpora = [{**each["corpus"], "samples": None} for each in (record, of_profile)]
-    return corpora[0] == corpora[1] and bool(record["tokenizer"] == of_profile["tokenizer"])
+    compared, profiled = ({**each["corpus"], "samples": None} for each in (record, of_profile))
+    return compared == profiled and bool(record["tokenizer"] == of_profile["tokenizer"])

@@ -74,6 +74,7 @@ def store(found: FoundProfile, result: CommandResult, output: Output) -> Collect
         result.file: encoded(to_text(result.document)),
         **plot_files(result.plotted, output),
     }
+    # A version means that the folder had this profile when it was read.
     files = {} if found.version else profile_files(profile, output)
     with only_writer(folder):
         # Under the lock, no other run can replace the profile any more.
@@ -85,8 +86,8 @@ def store(found: FoundProfile, result: CommandResult, output: Output) -> Collect
 
 
 def publish(found: FoundProfile, result: CommandResult, output: Output) -> None:
-    """Store the results of a command, and print them below a line that names the profile or the
-    recording: as JSON, the results alone are on standard output.
+    """Store the results of a command, and print them below a heading that names the profile or the
+    recording. Beside JSON, which is alone on standard output, the heading is on standard error.
     """
     files = store(found, result, output)
     target = console()
@@ -114,7 +115,7 @@ def publish_profile(inputs: Inputs, profile: Profile, output: Output) -> None:
         write_files(output.output, files, remove=outdated(output.output, files))
     command = command_line(inputs, "compare", batch_size=USUAL_BATCH_SIZE)
     padding = None
-    if not output.as_json or output.html is not None:  # JSON alone does not show it
+    if not output.as_json or output.html is not None:  # only screens and pages show it
         padding = _usual_padding(inputs, profile)
     if output.as_json:
         emit(to_text(profile_document(profile)))
@@ -147,7 +148,7 @@ def _usual_padding(inputs: Inputs, profile: Profile) -> float | None:
 
 
 def warn_of_ignored(profile: Profile) -> None:
-    """Warn about contents of chats that the chat template does not use."""
+    """Warn about what chats contain and the chat template leaves out, such as tool calls."""
     ignored = [
         f"{name.replace('_', ' ')} of {counted(chats, 'chat')}"
         for name, chats in profile.corpus.left_out.items()

@@ -50,7 +50,7 @@ def console(*, plain: bool = False) -> "Console":
 
 
 def render(screen: "RenderableType", target: "Console") -> str:
-    """Return a screen as text for a console, without the blanks that rich adds to end lines."""
+    """Return a screen as text for a console, without the blanks that rich adds at ends of lines."""
     with _standard_output(), target.capture() as captured:
         target.print(screen, crop=False)  # a line to paste is longer than a terminal is wide
     return "".join(f"{line.rstrip()}\n" for line in captured.get().splitlines())
@@ -76,7 +76,8 @@ def emit(text: str, encoding: str = "utf-8", *, has_commands: bool = False) -> N
             sys.stdout.buffer.write(text.encode(encoding, "backslashreplace"))
             sys.stdout.flush()
         except OSError:
-            # Python flushes the stream again at exit, which would fail again: that goes to nowhere.
+            # Python flushes the stream again at exit, and would fail again: standard output now
+            # leads to nowhere.
             os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
             raise
 
@@ -101,7 +102,7 @@ def open_closed_streams() -> None:
             os.open(os.devnull, os.O_RDWR)  # gets the lowest free number: this one
     names = (("stdin", "r"), ("stdout", "w"), ("stderr", "w"))
     for number, (name, mode) in enumerate(names):
-        if getattr(sys, name) is None:  # as Python starts with a closed stream
+        if getattr(sys, name) is None:  # Python sets a stream to None if it starts with it closed
             setattr(sys, name, os.fdopen(number, mode, encoding="utf-8", closefd=False))
 
 

@@ -92,7 +92,7 @@ class Commands(UserDict[str, Any]):
     """
 
     def __getitem__(self, name: str) -> Any:
-        """Return the command with this name as typer's object, which is kept."""
+        """Return typer's object of the command with this name; it is made once, and kept."""
         command = self.data[name]
         if isinstance(command, Listed):
             # typer makes a command only as one of an application: this has no other.
@@ -102,7 +102,8 @@ class Commands(UserDict[str, Any]):
                 cls=Command,
                 add_help_option=False,
                 rich_help_panel=command.rich_help_panel,
-                # After the first word of a user's command, options are those of that command.
+                # `rest` names the argument that takes a command of the user, as of `batchstat run`:
+                # from its first word on, options are its own.
                 context_settings={
                     "allow_interspersed_args": not getattr(command.callback, "rest", "")
                 },
@@ -147,7 +148,8 @@ def _explained(error: Any, command: Any, path: str) -> str:
     if parameter is not None:  # BadParameter
         longest_flag = max(parameter.opts, key=len)
         return f"{longest_flag}={error.message}"
-    # Any other UsageError: arguments beyond those of the command, which click names at the end.
+    # Any other UsageError: more arguments than the command takes, which click names at the end:
+    # "Got unexpected extra argument(s) (a b)".
     extra = error.message.partition("(s) (")[2].removesuffix(")") or error.message
     places = [each.metavar for each in command.params if each.param_type_name == "argument"]
     takes = f"takes only {' and '.join(places)}" if places else "takes options only"
@@ -164,12 +166,14 @@ def _unknown_option(flag: str, command: Any, context: Any) -> str:
     common_flags = _flags_of(each for each in command.params if each.name not in rare)
     # Flags that begin as the unknown one does, as --max-length does for --max, come before others.
     begun = [known for known in common_flags if name and known.startswith(f"--{name}")]
+    # A flag of dashes alone is near to none.
     near = nearest(f"--{name}" if name else "", begun or _flags_of(command.params))
     if owners:
         remedy = f"it is an option of {' and '.join(owners)}"
     elif near is not None:
         remedy = f"did you mean {near!r}?"
     else:
+        # A group has no --help-all.
         page = "--help" if hasattr(command, "commands") else "--help-all"
         remedy = f"run {path} {page} for all options"
     return f"unknown option {flag!r} of {path}: {remedy}"

@@ -24,7 +24,7 @@ def inlined(spec: str) -> str:
         check_regular(path)
         text = path.read_text(encoding="utf-8")
         table = json.loads(text, object_pairs_hook=distinct_labels)
-        if isinstance(table, dict):  # raises OptionError for weights that are not valid
+        if isinstance(table, dict):  # made only to raise OptionError if the weights are not valid
             Weights(weights=table)
     except OptionError as error:  # what is wrong is in the file, not on the command line
         raise InputError(f"{name}: {error}") from None

@@ -73,7 +73,7 @@ def save(options: Options) -> None:
     baselines = {
         inputs.name: measure_inputs(inputs).as_baseline(inputs.limits_in_force) for inputs in chosen
     }
-    path = files.pop()
+    path = files.pop()  # the only one
     # With --check, the file keeps the baselines of the checks that were not picked.
     write_baselines(path, baselines, keep_others=bool(options.read(Checks).check))
     say(f"wrote {path.as_posix()}")

@@ -217,7 +217,7 @@ def _page(
     from batchstat.render.html.what_if import what_if
     from batchstat.simulation.compare.nearby import nearby
 
-    # What the commands must name again: values of keys, and words at the end.
+    # What the page's commands must name again: flags for the values of `keys`, then `words`.
     keys, words = ["calibration", "model"], folder_flags(inputs)
     if inputs.setup is not None:  # read again, since it decides which samples are batched
         keys += ["current", "framework"]
@@ -229,7 +229,7 @@ def _page(
         words = [*corpus_words(profile, template_file), *words]
     given = {key: value for key in keys if (value := inputs.get(key)) is not None}
     return comparison_page(
-        comparison, profile, to_use, what_if(comparison, nearby(comparison), words, given)
+        comparison, profile, to_use, what_if(comparison, nearby(comparison), words, replaced=given)
     )
 
 
@@ -280,9 +280,8 @@ def _strategies(
     if not every:
         return given or None
     # `--all` needs the defaults themselves, so that none of them is listed twice.
-    listed = given or default_strategies(
-        inputs.settings, inputs.current, () if trained.trainer is None else trained.trainer.changes
-    )
+    trainer_changes = () if trained.trainer is None else trained.trainer.changes
+    listed = given or default_strategies(inputs.settings, inputs.current, trainer=trainer_changes)
     # The current setup has a row without being named.
     names = {each.name for each in (*listed, *filter(None, [inputs.current]))}
     return (*listed, *(name for name in OWN_STRATEGIES if name not in names))

@@ -58,7 +58,7 @@ def _rows(inputs: "Inputs") -> list[tuple[str, str, str]]:
         if key in inputs.values:
             setting = inputs.values[key]
             rows.append((name, _shown(setting.value), setting.origin))
-        elif defaults.get(key) not in (None, (), MISSING):
+        elif defaults.get(key) not in (None, (), MISSING):  # these stand for no default
             rows.append((name, _shown(defaults[key]), "default"))
         else:
             rows.append((name, "", "not set"))

@@ -76,6 +76,7 @@ def command(options: Options) -> None:
             raise OptionError("no corpus: name the files that the check reads")
         # Raises for a strategy and settings that contradict each other, before anything is counted.
         (inputs.current or StrategySpec.of(DEFAULT_CURRENT)).checked(inputs.settings)
+    # Both raise before anything is counted.
     record_command = _to_record(inputs)
     path, old_text = _target()
     corpus = count(inputs)[0] if inputs.observed is None else inputs.observed.profile
@@ -92,14 +93,14 @@ def command(options: Options) -> None:
     )
     current = simulated.changes.current
     _check_truncation(inputs, current)
-    simulation = Simulation(current.request.settings, current, ())
+    simulation = Simulation(basis=current.request.settings, row=current, warnings=())
     limits = propose_limits(
         report_document(samples, simulation),
         may_drop=inputs.setup is not None,  # trainers leave out samples
         has_budget=inputs.observed is None,  # of a recording, its largest batch counts as budget
     )
     _write(path, old_text, inputs, limits, _decided(inputs, samples, current))
-    names = [inputs.get(key) for key in ("tokenizer", "current")]
+    names = [inputs.get(key) for key in ("tokenizer", "current")]  # which may be paths
     named_paths = [*inputs.corpus, *filter(None, names)]
     if absolute := [str(each) for each in named_paths if Path(each).is_absolute()]:
         warn(f"absolute paths, which other machines may not have: {', '.join(absolute)}")
@@ -134,11 +135,11 @@ def _check_truncation(inputs: "Inputs", row: "StrategyResult") -> None:
     """Raise InputError if the tokenizer's maximum truncates much of the corpus: the user probably
     trains with another length, and has not named it.
     """
-    ratio, longest = row.counts.truncated_ratio, row.request.settings.max_length
+    ratio, max_length = row.counts.truncated_ratio, row.request.settings.max_length
     if "max_length" in inputs.values or ratio <= _MUCH_TRUNCATED:
         return
     raise InputError(
-        f"{ratio:.1%} of the tokens are truncated to {longest:,} tokens per sample, the "
+        f"{ratio:.1%} of the tokens are truncated to {max_length:,} tokens per sample, the "
         "tokenizer's maximum: pass the length that you train with, --max-length"
     )
 
@@ -149,13 +150,14 @@ def _decided(inputs: "Inputs", profile: "Profile", row: "StrategyResult") -> dic
     limits, so that they are the same when the data change.
     """
     decided: dict[str, int] = {}
-    if inputs.observed is not None:  # each recording has its own
+    if inputs.observed is not None:  # each recording brings its own settings
         return decided
     given = {key.replace("_", "-") for key in inputs.values}
     if profile.stated_max is not None and profile.stats.max > profile.stated_max:
         decided["max-length"] = profile.stated_max
     # A batch size that neither settings nor the strategy give follows from the budget.
-    if row.size[0] == "batch_size" and row.request.settings.given_batch_size is None:
+    size_key, _ = row.size  # "batch_size", or "tokens_per_batch" for a strategy with a budget
+    if size_key == "batch_size" and row.request.settings.given_batch_size is None:
         decided["batch-size"] = row.request.settings.batch_size
     return {key: value for key, value in decided.items() if key not in given}
 

@@ -42,7 +42,8 @@ def command(options: Options) -> None:
     check_outputs(output)
     folders = options.read(Shards).shards
     profile = merge(folders, allow_partial=options.read(Partial).allow_partial)
-    # A merge reads no configuration; the command that it suggests next must ignore it, too.
+    # A merge reads no configuration. So the command that it suggests next must ignore one, as it
+    # does where `table` has any text.
     table = "a configuration" if is_configured() else None
     inputs = read_inputs(options, CheckSettings("merge", table=table))
     publish_profile(inputs, profile, output)

@@ -88,7 +88,7 @@ def _publish_shard(shard: "Shard", output: Output, *, allow_partial: bool) -> No
     else:
         show(shard_screen(shard))
     say(wrote_line([SHARD_FILE], output.output))
-    if shard.failed and not allow_partial:
+    if shard.failed and not allow_partial:  # the message quotes the first failed split
         raise InputError(
             f"{counted(len(shard.failed), 'split')} failed after 3 attempts: "
             f"{shard.failed[min(shard.failed)]}: fix or remove what failed and rerun (finished "

@@ -96,7 +96,8 @@ def command(options: Options) -> None:
         )
     strategy, settings, origin = _chosen(inputs, profile)
     request = strategy.request(resolve_inputs(profile).resolve(settings))
-    # A named strategy is refused below, where the recipe is written, without the comparison's name.
+    # Refused here so that the message names the comparison. A strategy that the user named is
+    # refused below, where the recipe is written.
     if origin is not None and (reason := refusal(framework, request)) is not None:
         raise InputError(f"{origin.path} recommends {reason}, or name another with --strategy")
     lengths = (folder / LENGTHS_FILE).as_posix()
@@ -131,7 +132,8 @@ def _check_template(profile: "Profile", template: "Path | None") -> None:
 
 def _chosen(inputs: "Inputs", profile: "Profile") -> "tuple[StrategySpec, Settings, Origin | None]":
     """Return the strategy of the recipe, its settings, and the comparison that recommends it: the
-    strategy of `--strategy`, else of the comparison in the results folder, else a default.
+    strategy of `--strategy`, else of the comparison in the results folder, else a default. The
+    comparison is None if it does not recommend this strategy with these settings.
 
     Say which it is, and warn where options differ from those that were compared.
     """

@@ -98,12 +98,12 @@ def command(options: Options) -> None:
 
     ended = run(options.read(Run).command, **vars(options.read(Recorded)))
     say("")  # a progress bar may have left the line unfinished
-    # Whatever happens to the report, the command's own exit code is this one's.
+    # Whatever happens to the report, batchstat ends with the exit code of the command.
     try:
         _report(ended, options.read(Report).as_json)
     except (BatchstatError, OSError) as error:
         say(f"batchstat: {error}")
-    except Exception as error:  # of batchstat's own: the command ended as it did
+    except Exception as error:  # a bug of batchstat, which must not change how the command ends
         say(f"batchstat: no report, by a bug of batchstat, please report it: {error!r}")
     _end_as(ended.code)
 
