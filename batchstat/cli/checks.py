@@ -108,6 +108,7 @@ def _profile(inputs: Inputs) -> Profile:
     """Return the profile of a check's recording, if its current setup is one; else of its corpus;
     else, without a corpus, the profile in the results folder.
     """
+    # What is observed by the command line is always a recorded run.
     if inputs.observed is not None and (run := inputs.observed.run) is not None:
         now = datetime.now(UTC)
         run_age = age(run.created, now)

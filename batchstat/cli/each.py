@@ -65,19 +65,20 @@ def _corpora(options: Options, folder: Path) -> Iterator[tuple[str, Options, Che
     """
     configuration = read_configuration(options)
     paths: tuple[str, ...] = options.given.get("corpus", ())
+    # Of each: its name, options of its own, and its settings in the configuration.
     named_corpora = [(_stem(path), {"corpus": (path,)}, configuration.shared) for path in paths]
     corpora = named_corpora or [(check.name, {}, check) for check in configuration.checks]
     if not corpora:
         raise OptionError("--each compares corpora: name them, or checks in the configuration")
     names: list[str] = []
     folders: list[str] = []
-    for name, corpus, check in corpora:
+    for name, own_options, check in corpora:
         names.append(_unused(name, names))
         # Without dots, so that no name leads out of the folder.
         safe_name = re.sub(r"[^\w-]+", "-", names[-1]).strip("-") or "corpus"
         folders.append(_unused(safe_name, folders))
         own_folder = {"output": folder / folders[-1]}
-        yield names[-1], Options({**options.given, **own_folder, **corpus}), check
+        yield names[-1], Options({**options.given, **own_folder, **own_options}), check
 
 
 def _stem(path: str) -> str:

@@ -183,7 +183,7 @@ def _cache(run: RunOptions, folder: Path | None) -> CountCache | None:
         if folder is None:
             raise OptionError("--executor dask needs a folder for counts: pass --count-cache DIR")
         return _cache_in(folder)
-    default = None if run.recount else cache_folder()
+    default = None if run.recount else cache_folder()  # to recount is what --no-cache asks
     if default is not None:
         cache = CountCache(str(default), is_optional=True)
         with suppress(InputError):  # where it is not writable, as in some containers: no cache

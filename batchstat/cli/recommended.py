@@ -61,14 +61,14 @@ def find_recommendation(folder: Path, profile: Profile) -> Recommendation | None
             request = strategy.request(basis)
             # A batch size belongs to the settings only if the strategy takes it from there: others
             # set their own, or have none.
-            size = None if request.sets("batch_size") else request.params.get("batch_size")
+            batch_size = None if request.sets("batch_size") else request.params.get("batch_size")
             values = {each.name: getattr(basis, each.name) for each in fields(Settings)}
             # Only to raise for a current setup that is no strategy, as a recipe prints its name.
             StrategySpec.parse(choice["current"]).request(basis)
             hint = LearningRateHint(float(record["learning_rate"]["batch_ratio"]))
             recommendation = Recommendation(
                 strategy,
-                Settings(**values | {"batch_size": size}),
+                Settings(**values | {"batch_size": batch_size}),
                 Origin(shown, choice["current"], hint),
                 choice["argument"] or "",
             )

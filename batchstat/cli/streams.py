@@ -51,6 +51,7 @@ def console(*, plain: bool = False) -> "Console":
 
 def render(screen: "RenderableType", target: "Console") -> str:
     """Return a screen as text for a console, without the blanks that rich adds at ends of lines."""
+    # rich flushes standard output at the end of a capture, which fails if that cannot be written.
     with _standard_output(), target.capture() as captured:
         target.print(screen, crop=False)  # a line to paste is longer than a terminal is wide
     return "".join(f"{line.rstrip()}\n" for line in captured.get().splitlines())

@@ -101,7 +101,7 @@ def command(options: Options) -> None:
     check_epochs(settings, asked.epochs)
     for spec in samplers:
         strategy.checked(replace(settings, sampler=spec))
-    read_device(inputs)
+    read_device(inputs)  # raises for a bad calibration; `balance` reads it again
     found = find_profile(inputs)
     trained = current_of(inputs, found.profile)
     settings_of_all = asdict(trained.settings)

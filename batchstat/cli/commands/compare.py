@@ -139,7 +139,7 @@ def _compare(options: Options, check: "CheckSettings | None") -> "Compared":
     # What is wrong with options by themselves is reported before anything is counted.
     strategies, share = _requested(table, inputs)
     model = as_model(inputs.get("model"))
-    read_device(inputs, model)
+    read_device(inputs, model)  # raises for a bad calibration; `compare` reads it again
     found = find_profile(inputs)
     trained = current_of(inputs, found.profile)
     samples = trained.profile

@@ -104,6 +104,7 @@ def command(options: Options) -> None:
     named_paths = [*inputs.corpus, *filter(None, names)]
     if absolute := [str(each) for each in named_paths if Path(each).is_absolute()]:
         warn(f"absolute paths, which other machines may not have: {', '.join(absolute)}")
+    # Each limit is a name, the limit, and the value that was measured.
     say(f"wrote to {path}: {', '.join(f'{name} {limit}' for name, limit, _ in limits)}")
     _say_current(inputs, simulated.changes)
     say("next: batchstat check; put the following into .github/workflows/batchstat.yml")
@@ -128,7 +129,7 @@ def _to_record(inputs: "Inputs") -> str:
     words = ["batchstat", "run", "--dry-run"]
     words += ["--no-weights"] if run.no_weights else []
     words += ["-o", run.folder, "--"]
-    return f"{shlex.join(words)} {run.command}"
+    return f"{shlex.join(words)} {run.command}"  # which is quoted for a shell already
 
 
 def _check_truncation(inputs: "Inputs", row: "StrategyResult") -> None:

@@ -162,9 +162,9 @@ def _draw(axes: Axes, plan: BatchPlan, rows_shown: int) -> int:
         real_heights += [*real_per_row[first:last].tolist(), 0]
         padded_heights += [*[width] * (last - first), 0]
         left = edges[-1] + _GAP * rows_shown
-        # The last edge is the right end of this batch, whose rows are each 1 wide.
         if rows_shown <= _DISTINCT:
-            _separate(axes, plan, range(first, last), edges[-1] - (last - first))
+            # The last edge is the right end of this batch, whose rows are each 1 wide.
+            _separate(axes, plan, range(first, last), left=edges[-1] - (last - first))
     edges.append(left)
     for values, colour in ((padded_heights, style.ORANGE), (real_heights, style.BLUE)):
         axes.stairs(values, edges, fill=True, color=colour, linewidth=0)

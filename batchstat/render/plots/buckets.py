@@ -75,6 +75,7 @@ def _histogram(axes: Axes, report: BucketReport) -> None:
         left_end, right_end = report.lengths.max / 2, 1.5 * right_end
     position = style.length_axis(axes, left_end, right_end)
     draw_bars(axes, bins, _BARS)
+    # The 1 is for a bucket without samples.
     padding = [bucket.padding_tokens / max(bucket.total_tokens, 1) for bucket in report.buckets]
     norm = Normalize(0, max(*padding, _DARKEST))
     # The edges are inclusive: a bucket ends where the next length begins.

@@ -57,7 +57,7 @@ def saving(comparison: Comparison, row: StrategyResult) -> str:
     faster (estimate)".
     """
     speed_up = comparison.speed_up(row)
-    if 0.995 <= speed_up < 1.005:
+    if 0.995 <= speed_up < 1.005:  # in two decimals 1.00x
         return f"same {measure(comparison)}"
     word, factor = ("faster", speed_up) if speed_up > 1 else ("slower", 1 / speed_up)
     # Not a ratio of the bars, which are tokens: of ranks, the slowest of each step counts.
@@ -78,8 +78,8 @@ def _padding(figure: Figure, comparison: Comparison, rows: list[StrategyResult])
         _words(axes, place, row, comparison)
     if comparison.changes.best is not None:
         place = rows.index(comparison.changes.best)
-        # From one width of the chart to its left to one to its right: behind the names and numbers
-        # too.
+        # Three times as wide as the chart, from -1 to 2 of its width: also behind the names to the
+        # left and the numbers to the right.
         band = axes.axhspan(place - 0.46, place + 0.46, -1, 2, color=style.BAND, clip_on=False)
         band.set_zorder(-1)
         # It reaches beyond the axes, and the layout would make room for it.
@@ -89,9 +89,9 @@ def _padding(figure: Figure, comparison: Comparison, rows: list[StrategyResult])
     axes.set_yticks([])
     axes.spines["left"].set_visible(False)
     style.count_axis(axes.xaxis, style.short)
-    slowest = f"; {measure(comparison)} counts the slowest rank of each step"
-    ranks = slowest if comparison.basis.world_size > 1 else ""
-    axes.set_xlabel(f"tokens per epoch{ranks}", loc="left")
+    of_ranks = f"; {measure(comparison)} counts the slowest rank of each step"
+    remark = of_ranks if comparison.basis.world_size > 1 else ""
+    axes.set_xlabel(f"tokens per epoch{remark}", loc="left")
     parts = {"real tokens": style.BLUE, "padding": style.ORANGE, "lost": style.VERMILION}
     if not any(row.counts.padding_tokens for row in rows):
         del parts["padding"]
