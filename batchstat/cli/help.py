@@ -64,6 +64,7 @@ class _Page:
         options = [each for each in command.params if each.param_type_name == "option"]
         if not (everything or self.commands):  # the last line of such a page names --help-all
             options = [each for each in options if each.name not in _HELP]
+        # Only the callback of a command has `rare`, not that of a group.
         rare = () if everything else getattr(command.callback, "rare", ())
         self.options = [each for each in options if each.name not in rare]
         self.hidden_count = len(options) - len(self.options)
