@@ -45,18 +45,18 @@ def decoded_type(dtype: pa.DataType) -> pa.DataType:
 
 
 def decoded(values: pa.Array) -> pa.Array:
-    """Return the same values in Arrow's plain layout of their type.
-
-    Dictionaries, runs (`run_end_encoded`), views of text and extension types are resolved.
+    """Return the same values without dictionaries, runs (`run_end_encoded`), views of text and
+    extension types.
     """
     dtype = values.type
     if isinstance(dtype, pa.BaseExtensionType):
         return decoded(values.storage)
-    # An index of null takes null.
+    # `take` returns null where the index is null.
     if pa.types.is_dictionary(dtype):
         return decoded(values.dictionary).take(values.indices)
     if pa.types.is_run_end_encoded(dtype):
         return decoded(values.values).take(as_arrow(_run_of_each(values)))
+    # Views of text are cast; other values stay as they are.
     target = decoded_type(dtype)
     return values if target == dtype else values.cast(target)
 
@@ -79,7 +79,7 @@ def _json_parser(dtype: pa.DataType) -> Callable[[Any], Any] | None:
         return _parsed
     if is_list(dtype):
         parse_item = _json_parser(dtype.value_type)
-        # `x and …` leaves a null in the list as it is.
+        # `x and …` leaves null in the list as None.
         return None if parse_item is None else lambda items: [x and parse_item(x) for x in items]
     if not pa.types.is_struct(dtype):
         return None
@@ -130,6 +130,7 @@ def decoded_bytes(values: pa.Array) -> Ints:
         import pyarrow.compute as pc
 
         return filled(pc.binary_length(values), 0)
+    # Its own bytes, and those of each field: `flatten` returns an array of each.
     if pa.types.is_struct(dtype):
         return sum((decoded_bytes(field) for field in values.flatten()), _own_bytes(values))
     if pa.types.is_map(dtype) or is_list(dtype):
@@ -138,6 +139,7 @@ def decoded_bytes(values: pa.Array) -> Ints:
         bytes_before = offsets_from_sizes(element_bytes)
         bytes_of_elements: Ints = bytes_before[first + counts] - bytes_before[first]
         return _own_bytes(values) + bytes_of_elements
+    # Numbers, times and other values of a fixed size.
     return _own_bytes(values)
 
 
@@ -186,7 +188,8 @@ def filled(numbers: pa.Array, missing: int) -> Ints:
 
 def _view_bytes(values: pa.Array) -> Ints:
     """Return (n,) bytes of the text that each view refers to."""
-    views = values.buffers()[1]
+    views = values.buffers()[1]  # the first buffer says which values are null
+    # Without values, there may be no such buffer.
     if views is None or len(values) == 0:
         return np.zeros(len(values), dtype=np.int64)
     # A view has 16 bytes, of which the first 4 are the length: every fourth 32-bit number.

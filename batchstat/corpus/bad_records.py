@@ -26,8 +26,9 @@ class Location:
     Attributes:
         path: its file, as messages name it.
         number: in its split, the record number from 0, or the line it starts on from 1.
-        unit: which of the two.
-        before: returns how many of them precede that split; called only where it matters.
+        unit: `record` or `line`: what `number` counts.
+        before: function that returns how many records or lines precede that split. It is called
+            for messages only, as it may read the file; the default, `int`, returns 0.
     """
 
     path: str
@@ -95,7 +96,7 @@ class BadRecords:
         with self._lock:  # several threads count blocks, and report bad records, at once
             first, count = self._by_reason.get(bad.reason, (number, 0))
             self._by_reason[bad.reason] = min(first, number), count + 1
-            # The examples are those of the lowest record numbers, in ascending order.
+            # The examples are those of the lowest numbers, in ascending order; the last is highest.
             if len(self._examples) < EXAMPLES or number < self._examples[-1][0]:
                 self._examples = sorted([*self._examples, (number, message)])[:EXAMPLES]
 

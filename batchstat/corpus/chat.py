@@ -102,11 +102,12 @@ def as_chat(value: object, written_in: str | None = None) -> list[Message]:
     return [_as_written(message, shown_as, written_in) for shown_as, message in numbered]
 
 
-def template_inputs(tools: object) -> TemplateInputs:
+def inputs_from_tools(tools: object) -> TemplateInputs:
     """Return what a template gets beside the messages of a chat: its tools.
 
     Args:
-        tools: value of the chat's tools column: a list of objects, or its JSON text; None without.
+        tools: value of the chat's tools column: a list of objects, or its JSON text; None if there
+            are no tools.
     """
     tools = _parsed(tools)
     # Files write a chat without tools in several ways.
@@ -118,11 +119,12 @@ def template_inputs(tools: object) -> TemplateInputs:
 def inputs_as_written(tools: object, settings: object) -> TemplateInputs:
     """Return what a template gets beside the messages of a chat that is handed on as it is written.
 
-    Unlike in `template_inputs`, an empty list of tools is handed on, as TRL does. If something
+    Unlike in `inputs_from_tools`, an empty list of tools is handed on, as TRL does. If something
     cannot be handed on, `wrong` of the result says what.
 
     Args:
-        tools: value of the chat's tools column: a list of objects, or its JSON text; None without.
+        tools: value of the chat's tools column: a list of objects, or its JSON text; None if there
+            are no tools.
         settings: value of its `SETTINGS_COLUMN`: an object with further names for the template.
     """
     tools = _parsed(tools)
@@ -164,7 +166,7 @@ def _as_written(message: Any, shown_as: str, written_in: str) -> Message:
     """Return a message as it is written, with `from` and `value` of ShareGPT renamed to `role` and
     `content`. Errors call the message `shown_as`, such as `message 3`.
     """
-    fields = message
+    fields = message  # if this is no object, `_require` raises below
     if written_in == "sharegpt" and isinstance(message, dict):
         renamed = {_OPENAI_NAMES[key]: message[key] for key in message.keys() & _OPENAI_NAMES}
         fields = {key: message[key] for key in message if key not in _OPENAI_NAMES} | renamed
@@ -187,7 +189,8 @@ def _message(message: object, shown_as: str) -> Message:
     if "from" in fields and "role" not in fields:
         role = fields.pop("from")
         content = fields.pop("value", None)
-        # Several roles become OpenAI's `assistant`: checks of trainers need the written one.
+        # Several roles become OpenAI's `assistant`: checks of trainers need the written one,
+        # unless it is one of the usual three.
         written = {} if role in ("human", "gpt", "system") else {WRITTEN: role}
         if isinstance(role, str):
             role = _SHAREGPT_ROLES.get(role, role)
@@ -207,7 +210,9 @@ def _message(message: object, shown_as: str) -> Message:
 
 
 def _text(content: object, shown_as: str) -> str | None:
-    """Return the content of a message as one text; OpenAI's list of text parts is joined."""
+    """Return the content of a message as one text, with OpenAI's list of text parts joined; None
+    stays None.
+    """
     if content is None or isinstance(content, str):
         return content
     if isinstance(content, list) and all(

@@ -56,7 +56,7 @@ class Chunk:
             in `columns` are meaningless.
         before: function that returns how many lines of the file, or records where it has no lines,
             precede the split that is read. It may have to read them, and is called for messages
-            only.
+            only. The default, `int`, returns 0.
         label_seen: whether any record of the file so far has the label; None if no record could be
             read.
     """

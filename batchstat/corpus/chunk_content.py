@@ -26,7 +26,7 @@ from batchstat.corpus.chat import (
     TemplateInputs,
     as_chat,
     inputs_as_written,
-    template_inputs,
+    inputs_from_tools,
 )
 from batchstat.corpus.chunk import Chunk, Column
 from batchstat.corpus.content import LONGEST, Texts
@@ -70,15 +70,15 @@ class ChunkContent:
                     f"{self.locate(0)}: column {column!r} is {values.type} where text is expected"
                 )
             for i in _positions_of_nulls(values):
-                self.fail(i, f"{column!r} is null where text is expected")
+                self.reject(i, f"{column!r} is null where text is expected")
             texts_or_nulls = values.cast(pa.large_string())
             return pc.fill_null(texts_or_nulls, "") if values.null_count else texts_or_nulls
         # A list as parsed from JSON, whose values may each be of another type.
         texts: list[Any] = list(values)
         # Values are looked at one by one only if not all of them are texts, which is rare.
-        for i, value in enumerate(texts if set(map(type, texts)) - {str} else ()):
+        for i, value in enumerate(texts if set(map(type, texts)) != {str} else ()):
             if not isinstance(value, str):
-                self.fail(i, f"{column!r} is {kind_of(value)} where text is expected")
+                self.reject(i, f"{column!r} is {kind_of(value)} where text is expected")
                 texts[i] = ""
         return self._as_arrow(texts)
 
@@ -107,8 +107,9 @@ class ChunkContent:
             try:
                 chat = as_chat(value, written_in) if i not in self.bad else []
             except ChatError as error:
-                self.fail(i, f"{column!r}: {error}", reason="chat")
+                self.reject(i, f"{column!r}: {error}", reason="chat")
             else:
+                # A chat that is too long is marked as bad here.
                 if self._is_short(i, _text_bytes(chat)):
                     chats[i] = chat
         return chats
@@ -120,10 +121,11 @@ class ChunkContent:
             as_written: whether all of it is handed on as the file has it, tools and settings; else
                 only tools.
         """
+        # Without a column of tools or settings, no chat has any.
         size, columns = self._chunk.size, self._chunk.read
         tools = [None] * size if columns.tools is None else self._objects(columns.tools)
         if not as_written:
-            return [*map(template_inputs, tools)]
+            return [*map(inputs_from_tools, tools)]
         settings = [{}] * size if columns.settings is None else self._objects(columns.settings)
         return [*map(inputs_as_written, tools, settings)]
 
@@ -143,31 +145,32 @@ class ChunkContent:
                     f"{self.locate(0)}: column {column!r} is {values.type} where lists of token "
                     "ids are expected"
                 )
-            self.fail_nulls(values, column, "a list of token ids")
+            self.reject_nulls(values, column, "a list of token ids")
             return filled(pc.list_value_length(values), 0).astype(np.int64, copy=False)
+        # Lists as parsed from JSON, or an Arrow column without lists, whose records are all bad.
         counts = np.zeros(self._chunk.size, dtype=np.int64)
         for i, value in enumerate(_as_list(values)):
             # Not isinstance: true and false are whole numbers to Python.
             if isinstance(value, list) and all(type(token_id) is int for token_id in value):
                 counts[i] = len(value)
             elif isinstance(value, list) and None in value:
-                self.fail(i, f"{column!r} contains null where a token id is expected")
+                self.reject(i, f"{column!r} contains null where a token id is expected")
             else:
-                self.fail(i, f"{column!r} is {kind_of(value)} where token ids are expected")
+                self.reject(i, f"{column!r} is {kind_of(value)} where token ids are expected")
         return counts
 
-    def fail_nulls(self, lists: pa.Array, column: str, expected: str) -> None:
+    def reject_nulls(self, lists: pa.Array, column: str, expected: str) -> None:
         """Mark records as bad whose list is null, or contains null.
 
         `expected` says in the message what should be there instead of null.
         """
         for i in _positions_of_nulls(lists):
-            self.fail(i, f"{column!r} is null where {expected} is expected")
+            self.reject(i, f"{column!r} is null where {expected} is expected")
         # For each element of all lists, whether it is null, and the record whose list holds it.
         elements = decoded(pc.list_flatten(lists))
         records_with_nulls = pc.list_parent_indices(lists).filter(elements.is_null())
         for i in pc.unique(records_with_nulls).to_pylist():
-            self.fail(i, f"{column!r} contains null where a number is expected")
+            self.reject(i, f"{column!r} contains null where a number is expected")
 
     def lengths(self, column: str) -> npt.NDArray[np.int64]:
         """Return (size,) the whole numbers of a column, which must be from 0 to `LONGEST`.
@@ -181,7 +184,7 @@ class ChunkContent:
             numbers = as_numpy(values)
             outside = (numbers < 0) | (numbers > LONGEST)
             for i in np.flatnonzero(outside).tolist():
-                self.fail(i, f"{column!r} is {numbers[i]}: must be between 0 and {LONGEST:,}")
+                self.reject(i, f"{column!r} is {numbers[i]}: must be between 0 and {LONGEST:,}")
             return np.where(outside, 0, numbers).astype(np.int64)
         counts = np.zeros(self._chunk.size, dtype=np.int64)
         for i, number in enumerate(_as_list(values)):
@@ -189,9 +192,9 @@ class ChunkContent:
             if isinstance(number, str) and number.isdecimal() and len(number) <= _MOST_DIGITS:
                 number = int(number)
             if type(number) is not int:
-                self.fail(i, f"{column!r} is {kind_of(number)} where a whole number is expected")
+                self.reject(i, f"{column!r} is {kind_of(number)} where a whole number is expected")
             elif not 0 <= number <= LONGEST:
-                self.fail(i, f"{column!r} is {number}: must be between 0 and {LONGEST:,}")
+                self.reject(i, f"{column!r} is {number}: must be between 0 and {LONGEST:,}")
             else:
                 counts[i] = number
         return counts
@@ -217,7 +220,7 @@ class ChunkContent:
             values = _label_lists(values)
         # Texts and nulls alone need no conversion.
         if not set(map(type, values)) - {str, type(None)}:
-            # Fails if a label contains half a surrogate pair: the code below finds the record.
+            # This fails if a label contains half a surrogate pair: the code below finds the record.
             with suppress(UnicodeEncodeError):
                 return pa.array(values, pa.large_string())
         labels = [self._label(i, value, column) for i, value in enumerate(values)]
@@ -239,13 +242,13 @@ class ChunkContent:
             labels = dict.fromkeys(map(_as_label, value))
             return [label for label in labels if label is not None] or None
         except TypeError:
-            self.fail(i, f"label {column!r} is {kind_of(value)}")
+            self.reject(i, f"label {column!r} is {kind_of(value)}")
         except UnicodeEncodeError:
-            self.fail(i, f"label {column!r} contains half a surrogate pair", reason="not_utf8")
+            self.reject(i, f"label {column!r} contains half a surrogate pair", reason="not_utf8")
         return None
 
     def values(self, column: str) -> Column:
-        """Return (size,) the values of a column; of Arrow's, in the plain layout of `decoded`."""
+        """Return (size,) the values of a column; if it is Arrow's, as `decoded` returns them."""
         values = self._chunk.columns[column]
         return decoded(values) if isinstance(values, pa.Array) else values
 
@@ -262,10 +265,10 @@ class ChunkContent:
         as bad.
         """
         if size > MOST_TEXT_BYTES:
-            self.fail(i, too_long("text", size), reason="too_long")
+            self.reject(i, too_long("text", size), reason="too_long")
         return size <= MOST_TEXT_BYTES
 
-    def fail(self, i: int, message: str, reason: str = "wrong_type") -> None:
+    def reject(self, i: int, message: str, reason: str = "wrong_type") -> None:
         """Mark record `i` as bad. If it is bad already, the first reason stays."""
         self.bad.setdefault(i, BadRecord(reason, message))
 
@@ -278,7 +281,7 @@ class ChunkContent:
             for i, text in enumerate(texts):
                 # JSON can escape one, such as "\ud800", and UTF-8 has no bytes for it.
                 if isinstance(text, str) and any("\ud800" <= c <= "\udfff" for c in text):
-                    self.fail(i, "half a surrogate pair, which is not a character", "not_utf8")
+                    self.reject(i, "half a surrogate pair, which is not a character", "not_utf8")
                     text = ""
                 encodable.append(text)
             return pa.array(encodable, pa.large_string())

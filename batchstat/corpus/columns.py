@@ -83,7 +83,7 @@ def _find_text(
         remedy = "--prompt-column prompt --completion-column completion"
     raise InputError(
         f"{path}: cannot tell the text column (has: {_listed(names)}): pass {remedy}"
-        f"{_data_for_names(path, names)}"
+        f"{_first_row_hint(path, names)}"
     )
 
 
@@ -105,7 +105,7 @@ def _require(path: str, column: str, names: Sequence[str], flag: str) -> None:
             example = f" {flag} ".join(pair)
         raise ColumnError(
             f"column {column!r} not in {path} (has: {_listed(names)}): pass {flag} {example}"
-            f"{_data_for_names(path, names)}",
+            f"{_first_row_hint(path, names)}",
             names,
         )
 
@@ -115,8 +115,10 @@ def _listed(names: Sequence[str]) -> str:
     return f"{shown}, … {len(names) - 20} more" if len(names) > 20 else shown
 
 
-def _data_for_names(path: str, names: Sequence[str]) -> str:
-    """Return a hint for messages if the names look like a first row of data; else no text."""
+def _first_row_hint(path: str, names: Sequence[str]) -> str:
+    """Return a hint for messages if a file's column names look like a first row of data, as of a
+    file without a header; else no text.
+    """
     # Anywhere in the path, as `.gz` may follow.
     is_delimited = any(ending in path for ending in (".csv", ".tsv"))
     if is_delimited and any(len(name) > _LONGEST_NAME and " " in name for name in names):

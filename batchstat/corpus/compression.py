@@ -70,7 +70,7 @@ class _Streams(InputStream):
                 if not data:
                     return b""
                 self._decompressor = self._new_decompressor()
-            # Without new data, it goes on with what it was given before.
+            # The stream goes on. A decompressor that needs no input has some left from before.
             elif self._decompressor.needs_input:
                 data = self._raw.read(_COMPRESSED_BYTES)
                 if not data:

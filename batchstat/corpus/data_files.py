@@ -101,7 +101,8 @@ def data_files(
     Args:
         paths: all files in the folder, or that match the pattern.
         shown: the folder or the pattern, as messages name it.
-        is_there: returns whether a file exists, whether or not it is among `paths`.
+        is_there: returns whether a file exists, whether or not it is among `paths`: results are
+            recognized by the files beside them.
         on_warning: called with a message if files with other endings are skipped.
         is_pattern: whether `paths` match a pattern: then files of any ending are wanted.
 

@@ -61,7 +61,8 @@ def _digest(split: Split, first: int, stop: int) -> str:
     """Return the SHA-256 of the bytes from `first` to before `stop` of the source of a split."""
     with as_os_errors(split.source.path), split.location.open("rb") as file:
         digest, missing_bytes = _hash_span(file, first, stop)
-    # A file of this machine that became shorter is noticed when it is opened to be read.
+    # A file of this machine that became shorter is noticed when it is opened to be read; of a size
+    # that is not known (0), nothing is missing.
     if missing_bytes and split.source.bytes and is_remote(split.source.path):
         raise OSError(f"it ends before the {split.source.bytes:,} bytes that its storage says")
     return digest
@@ -76,11 +77,11 @@ def _hash_span(file: BinaryIO, first: int, stop: int) -> tuple[str, int]:
     digest = hashlib.sha256()
     if file.tell() != first:  # remote files may not be seekable; they start at 0 anyway
         file.seek(first)
-    left = stop - first
-    while left > 0 and (data := file.read(min(left, _HASHED_BYTES))):
+    missing = stop - first
+    while missing > 0 and (data := file.read(min(missing, _HASHED_BYTES))):
         digest.update(data)
-        left -= len(data)
-    return digest.hexdigest(), left
+        missing -= len(data)
+    return digest.hexdigest(), missing
 
 
 def content_digests(split: Split) -> tuple[tuple[str, ...], str]:
@@ -96,7 +97,7 @@ def content_digests(split: Split) -> tuple[tuple[str, ...], str]:
         SourceError: it cannot be read.
     """
     with as_source_errors(split.source):
-        digests = tuple(_digest(split, *span) for span in _spans(split.end, split.first))
+        digests = tuple(_digest(split, *span) for span in _spans(split.end, first=split.first))
         if split.is_whole:
             return digests, ""
         with split.location.open("rb") as file:
@@ -113,8 +114,10 @@ def _spans_outside(file: BinaryIO, split: Split) -> Iterator[tuple[int, int]]:
     size, stop = split.source.bytes, split.end
     if is_compressed(file.read(16)):
         # All of a compressed file is counted in its first split; the later ones are empty.
-        yield stop, size if split.first == 0 else stop
+        yield stop, (size if split.first == 0 else stop)
     elif split.source.format == "parquet":
+        # The file ends with the size of its footer, which in a damaged file may be any number, and
+        # the magic.
         file.seek(max(size - _PARQUET_END, 0))
         footer_bytes = int.from_bytes(file.read(_PARQUET_END)[:4], "little")
         yield max(size - _PARQUET_END - footer_bytes, 0), size

@@ -2,6 +2,7 @@
 
 import hashlib
 from collections.abc import Callable, Generator, Iterator
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -33,7 +34,7 @@ class TableReader(CorpusReader):
         Raises:
             OptionError: it is neither a pandas DataFrame nor a Dataset of `datasets`.
         """
-        super().__init__((), options)
+        super().__init__(splits=(), options=options)
         self._table, self._name, type_name = table, name, type(table).__name__
         column_names = getattr(table, "column_names", None)
         # A DatasetDict has a dictionary, with the columns of each of its splits.
@@ -55,7 +56,7 @@ class TableReader(CorpusReader):
         A table has no file, so its size and digest are those of the values that are read.
         """
         digest, size = hashlib.sha256(), 0
-        reading = self.begin(Source(self._name, 0, "", "arrow"))
+        reading = self.begin(Source(path=self._name, bytes=0, digest="", format="arrow"))
 
         def hashed_chunks() -> Iterator[Chunk]:
             """Yield the chunks as they are, and add their values to `digest` and `size`."""
@@ -69,7 +70,7 @@ class TableReader(CorpusReader):
 
         yield from self.samples(reading, hashed_chunks())
         # Size and digest are known only now, after the last chunk.
-        reading.source = Source(self._name, size, f"sha256:{digest.hexdigest()}", "arrow")
+        reading.source = replace(reading.source, bytes=size, digest=f"sha256:{digest.hexdigest()}")
 
 
 def _as_bytes(values: Column) -> memoryview:
@@ -91,8 +92,10 @@ def _chunks_of_dataset(name: str, dataset: Any, options: CorpusOptions) -> Itera
         # All tables have the columns of the first one.
         if columns is None:
             columns = columns_of(name, table.schema, options)
+        # Batches would end where a chunk of any column ends: combined, a column is one chunk, or
+        # several if its text is more than the 2 GiB that 32-bit offsets reach.
         for batch in table.select(list(columns.all)).combine_chunks().to_batches():
-            bytes_read += batch.nbytes
+            bytes_read += batch.nbytes  # the position, for progress
             yield from as_chunks(batch, columns, position=bytes_read)
 
 

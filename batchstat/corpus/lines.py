@@ -117,9 +117,9 @@ def read_raw_lines(opened: OpenSource, *, skip: bool) -> Iterator[RawLines]:
                 # The lines before the bad one come first: they may hold an earlier bad record.
                 start = block.data.rfind(b"\n", 0, error.start) + 1
                 yield from _lines_at_once(block.data[:start].decode())
-                line = block.first + block.data.count(b"\n", 0, start)
+                line_number = block.first + block.data.count(b"\n", 0, start)
                 message = not_utf8(block.offset + error.start, block.data[error.start])
-                location = Location(opened.path, line, "line", opened.lines_before)
+                location = Location(opened.path, line_number, "line", opened.lines_before)
                 raise as_error(location, message) from None
             text = block.data.decode(errors="surrogateescape")
         yield from _lines_at_once(text)
@@ -128,6 +128,7 @@ def read_raw_lines(opened: OpenSource, *, skip: bool) -> Iterator[RawLines]:
 def _lines_at_once(text: str) -> Iterator[RawLines]:
     """Yield the lines of a text with their ends, at most `MOST_LINES` at a time."""
     all_lines = io.StringIO(text, newline="\n")
+    # `list` is given its type for mypy.
     while lines := list[str | LongLine](islice(all_lines, MOST_LINES)):
         yield lines
 
@@ -164,7 +165,7 @@ def _blocks(opened: OpenSource) -> Iterator[_Block]:
             # Much of such a file would be valid UTF-8, and read as text full of NULs.
             raise InputError(f"{opened.path} is UTF-16: {_REMEDY}")
         if isinstance(data, LongLine):
-            yield _Block(b"", first_line, offset, data)
+            yield _Block(b"", first_line, offset, long=data)
             first_line, offset = first_line + 1, offset + data.size
             continue
         if offset == 0 and data.startswith(_BOM):
@@ -197,7 +198,7 @@ def _bytes_of_split(opened: OpenSource, at: int) -> Iterator[bytes]:
         while data := opened.stream.read(BLOCK_BYTES):
             yield data
         return
-    # True also if no line begins in the split, as one that began before covers all of it.
+    # This stays true if no line begins in the split, as one that began before covers all of it.
     line_has_ended = True
     while at < stop and (data := opened.stream.read(min(BLOCK_BYTES, stop - at))):
         at += len(data)
@@ -229,7 +230,7 @@ def _cut_after_lines(opened: OpenSource, at: int) -> Iterator[bytes | LongLine]:
         # `end`: the position after the first line end, 0 if there is none.
         end = data.find(b"\n") + 1
         piece = data[: end or len(data)]
-        # The unfinished line is too long. No other can be: `data` is far below the limit.
+        # The unfinished line is too long. No other line can be, as `data` is far below the limit.
         if long is not None or held_bytes + len(piece) > MOST_RECORD_BYTES:
             long, held, held_bytes = LongLine.of([*held, piece], long), [], 0
             if not end:

@@ -119,8 +119,10 @@ class Rereadable(InputStream):
         )
 
     def next_bytes(self, size: int) -> bytes:
-        """Return the next bytes, at most `size`: after `rewind` from the copy, to its end; else
-        from the stream, of which a copy is kept.
+        """Return the next bytes, at most `size`.
+
+        After `rewind`, they come from the copy until it ends; otherwise they come from the stream,
+        and are added to the copy.
         """
         self._was_read = True
         if self._reads_copy and self._copy is not None:
@@ -169,15 +171,18 @@ class OpenSource:
         return self.hashing.bytes_read if self.hashing else self.raw.tell() - self.split.first
 
     def head(self) -> "OpenSource":
-        """Return the first `HEAD_BYTES` of the file as a split, for one that begins later and needs
-        the names of its columns. It shares the stream, which is now at the start of the file.
+        """Return the first `HEAD_BYTES` of the file as a split, in which a later split looks up the
+        names of its columns. Both share the stream, which is now at the start of the file.
         """
         self.raw.seek(0)
         return replace(self, split=replace(self.split, first=0, stop=HEAD_BYTES))
 
     @cached_property
     def lines_before(self) -> Callable[[], int]:
-        """Function that returns how many lines precede the split, reading the file at most once."""
+        """Function that returns how many lines precede the split, reading the file at most once.
+
+        For the first split it is `int`, which returns 0.
+        """
         return cache(partial(lines_before, self.split)) if self.split.first else int
 
     def source(self, listed: Source) -> Source:
@@ -249,7 +254,7 @@ def as_source_errors(source: Source) -> Iterator[None]:
         if is_cut or isinstance(error, EOFError):
             raise SourceError(f"{shown} is cut short: the compressed data ends early") from None
         # bz2 and pyarrow's zstd raise an OSError for damaged data, but without the number that one
-        # of the operating system has.
+        # of the operating system has; one of a remote file system may lack the number, too.
         is_damage = isinstance(error, OSError) and error.errno is None and is_local
         if is_damage or isinstance(error, DAMAGE):
             raise SourceError(f"{shown} is damaged: {error}") from None
@@ -279,10 +284,10 @@ def lines_before(split: Split) -> int:
     with split.location.open("rb") as file:
         # A line begins at byte 0, and after each line end; a line end in the byte just before the
         # split is not counted, as it begins a line of the split.
-        line_ends, left = 0, split.first - 1
-        while left > 0 and (data := file.read(min(left, 1 << 20))):
+        line_ends, bytes_left = 0, split.first - 1
+        while bytes_left > 0 and (data := file.read(min(bytes_left, 1 << 20))):
             line_ends += data.count(b"\n")
-            left -= len(data)
+            bytes_left -= len(data)
         return line_ends + 1
 
 

@@ -202,7 +202,8 @@ class CorpusOptions:
                 raise OptionError(f"{name} is for {purpose}")
         if self.tokenize_apart and self.append:
             raise OptionError("tokenize_apart and append are mutually exclusive: pass only one")
-        # Each of these says which tokens carry loss, as trained_column does.
+        # Only one option may name the content, and only one may say which tokens carry loss:
+        # trained_column, or one of these.
         loss_names = ("completion_column", "assistant_only_loss")
         exclusive = content_options
         if self.trained_column and (given := [name for name in loss_names if getattr(self, name)]):

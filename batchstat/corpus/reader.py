@@ -195,7 +195,7 @@ class CorpusReader:
     def samples(
         self, reading: Reading, chunks: Iterable[Chunk], bytes_before: int = 0
     ) -> Iterator[Block]:
-        """Yield the samples of the chunks of one split, and count what is skipped in its state.
+        """Yield the samples of the chunks of one split; `reading` counts its skipped records.
 
         Args:
             reading: state of the split.
@@ -318,5 +318,5 @@ def _content_of(values: ChunkContent, chunk: Chunk, options: CorpusOptions) -> C
             # TRL hands tools and settings on beside a pair of texts, too, and fails if it cannot.
             for i, inputs_of_record in enumerate(values.template_inputs(as_written=True)):
                 if inputs_of_record.wrong:
-                    values.fail(i, inputs_of_record.wrong)
+                    values.reject(i, inputs_of_record.wrong)
     return values.without_long(kind(*map(values.text, columns)))

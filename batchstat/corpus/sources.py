@@ -153,7 +153,7 @@ def _at_address(
     corpus of many files does not need a request for each.
     """
     location, full = as_path(address), full_address(address)
-    address = as_shown(address)
+    address = as_shown(address)  # from here on, what messages may show of it
     from fsspec.core import url_to_fs
 
     try:
@@ -176,6 +176,7 @@ def _at_address(
         else:
             folder = None if is_pattern else path
             names = _data_files_in_listing(files, storage, folder, address, on_warning)
+        # Nothing is known of a data file that a saved dataset names but the listing lacks.
         sizes = [size_in(files.get(name, {})) for name in names]
     except InputError:
         raise
@@ -184,7 +185,7 @@ def _at_address(
     except Exception as error:  # a remote file system may raise anything
         raise SourceError(f"{address} cannot be read: {one_line(error)}") from None
     for name, size in zip(names, sizes, strict=True):
-        # A data file that a saved dataset names may be missing; opening it says so.
+        # Opening a file that the listing lacks will say so.
         info = files.get(name, {})
         file_address = storage.unstrip_protocol(name)
         file_format = input_format or format_by_name(file_address) or "txt"

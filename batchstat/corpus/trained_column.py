@@ -97,7 +97,7 @@ def _flatten_arrow_lists(content: ChunkContent, lists: pa.Array, column: str) ->
         raise InputError(
             f"{content.locate(0)}: column {column!r} is {lists.type} where {_EXPECTED} is expected"
         )
-    content.fail_nulls(lists, column, _EXPECTED)
+    content.reject_nulls(lists, column, _EXPECTED)
     return (
         filled(decoded(pc.list_flatten(lists)), 0),
         filled(pc.list_value_length(lists), 0).astype(np.int64, copy=False),
@@ -112,15 +112,15 @@ def _flatten_json_lists(content: ChunkContent, values: list[Any], column: str) -
     lists = [np.zeros(0, dtype=np.int64)] * len(values)
     for i, value in enumerate(values):
         if not isinstance(value, list):
-            content.fail(i, f"{column!r} is {kind_of(value)} where a list is expected")
+            content.reject(i, f"{column!r} is {kind_of(value)} where a list is expected")
         elif wrong_types := set(map(type, value)) - {int, bool}:
             shown = kind_of(next(element for element in value if type(element) in wrong_types))
-            content.fail(i, f"{column!r} contains {shown} where a whole number is expected")
+            content.reject(i, f"{column!r} contains {shown} where a whole number is expected")
         else:
             try:
                 lists[i] = np.array(value, dtype=np.int64)
             except OverflowError:
-                content.fail(i, f"{column!r} contains a number of more than 64 bits")
+                content.reject(i, f"{column!r} contains a number of more than 64 bits")
     return np.concatenate(lists), np.array(list(map(len, lists)), dtype=np.int64)
 
 
@@ -143,7 +143,7 @@ def _carries_loss(content: ChunkContent, numbers: Ints, offsets: Ints, column: s
     for position in np.flatnonzero((numbers < 0) & (numbers != NOT_TRAINED)).tolist():
         # The list that holds this position: the last one that begins at or before it.
         i = int(np.searchsorted(offsets, position, side="right")) - 1
-        content.fail(i, f"{column!r} contains {numbers[position]}: labels are token ids or -100")
+        content.reject(i, f"{column!r} contains {numbers[position]}: labels are token ids or -100")
     is_mask = np.zeros(len(sizes), dtype=bool)
     # Of lists with values only: `reduceat` has no result for an empty one.
     begins = offsets[:-1][sizes > 0]

@@ -3,7 +3,6 @@
 import os
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
-from itertools import islice
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -79,7 +78,7 @@ def _kind_of(series: "pd.Series[Any]") -> str:
     """Return what the first value that is not missing shows all values to be: `text`, `length`,
     `messages` or `tokens`. With `_column` appended, it is the name of an option.
     """
-    first = next(iter(islice(series.dropna(), 1)), None)
+    first = next(iter(series.dropna()), None)
     if first is None:
         raise InputError("the corpus has no values: pass some")
     if isinstance(first, str):

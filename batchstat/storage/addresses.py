@@ -185,7 +185,7 @@ def temporary_beside(path: Path) -> Iterator[Path]:
 
 
 def try_writing(folder: Path) -> None:
-    """Find out whether files can be written to a folder, by creating both and removing the file.
+    """Find out whether files can be written to a folder, by creating it and, for a moment, a file.
 
     Raises whatever the file system raises.
     """
@@ -193,6 +193,7 @@ def try_writing(folder: Path) -> None:
     if is_remote(folder) and glob.has_magic(str(folder)):
         raise InputError(f"{folder} is a pattern: an address to write to cannot contain *, ? or [")
     folder.mkdir(parents=True, exist_ok=True)
+    # Any name would do: the temporary file gets another one.
     with temporary_beside(folder / "probe") as probe:
         probe.write_bytes(b"")
 

@@ -49,7 +49,7 @@ def _secret_in(folder: Path) -> bytes:
         # Read back: if two processes made one at once, both take that of the last.
         secret = file.read_bytes()
     except OSError:
-        secret = b""
+        secret = b""  # not a secret: that of this process takes its place
     return secret if len(secret) == _SECRET_BYTES else _secret_of_process()
 
 

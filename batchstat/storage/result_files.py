@@ -87,10 +87,10 @@ def profile_version(folder: Path) -> str:
 
 
 def outdated(folder: Path, files: Mapping[str, object]) -> set[str]:
-    """Return which files of earlier runs have to be removed from a folder, as `files` are written.
+    """Return which files of earlier runs have to be removed from a folder when `files` are written.
 
-    These are the earlier files of the same command, such as plots that are not drawn this time; if
-    another profile takes the place of that in the folder, they are those of every command.
+    These are the earlier files of the same command, such as plots that are not drawn this time. If
+    `files` have another profile than the folder, they are the files of every command.
     """
     # None for a command that writes other results, such as `compare`.
     new_profile = files.get(PROFILE_FILE)
@@ -98,6 +98,7 @@ def outdated(folder: Path, files: Mapping[str, object]) -> set[str]:
         main_files = list(WRITTEN_TOGETHER)
     else:
         main_files = [name for name in WRITTEN_TOGETHER if name in files]
+    # `WRITTEN_TOGETHER` has, by the main file of each command, all files of its results.
     return {name for main_file in main_files for name in WRITTEN_TOGETHER[main_file]} - set(files)
 
 

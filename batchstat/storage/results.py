@@ -114,7 +114,7 @@ def _lock_folder(folder: Path, created: list[Path], remedy: str) -> int | None:
         # Windows has no fcntl, and a folder that may not be read cannot be opened.
         except (ImportError, OSError):
             return None
-        # Closes the descriptor on every way out but the one that returns it.
+        # This closes the descriptor on every way out but the one that returns it (`pop_all`).
         with ExitStack() as closing:
             closing.callback(os.close, lock)
             try:
@@ -165,7 +165,7 @@ def write_files(
     """
     # The file that the others are about, such as the profile beside its plots.
     main_file = next((name for name in WRITTEN_TOGETHER if name in files), next(iter(files)))
-    temporary: dict[Path, Path] = {}
+    temporary: dict[Path, Path] = {}  # by the path of each file: its temporary path
     created: list[Path] = []
     with _refused(folder, remedy), ExitStack() as stack:
         stack.callback(_remove_empty, created)

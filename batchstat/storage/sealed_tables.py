@@ -92,8 +92,8 @@ def opened_table(
             if str(field.type) not in columns[field.name]:
                 expected = " or ".join(columns[field.name])
                 raise ValueError(f"column {field.name} has type {field.type}: must be {expected}")
-        # The record says it again, under its seal. The metadata of row groups and columns are not
-        # asked for: pyarrow aborts the process if they are damaged.
+        # The record repeats the number of rows under its seal. The metadata of row groups and
+        # columns are not asked for: pyarrow aborts the process if they are damaged.
         rows = decoded(int, record.get("rows"), "rows")
         if parquet.metadata.num_rows != rows:
             raise ValueError(

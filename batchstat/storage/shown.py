@@ -35,6 +35,7 @@ class Address(str):
         suffix = f" ({number})" if number > 1 else ""
         address = super().__new__(cls, shown_address(full) + suffix)
         address.full, address.number = full, number
+        # `one_line` takes these out of the messages of other libraries.
         _left_out.update(secret for secret in left_out_of(full) if len(secret) >= _LEAST_SECRET)
         return address
 
@@ -69,7 +70,7 @@ def one_line(error: BaseException) -> str:
     except Exception:  # a foreign exception may fail even to describe itself
         text = ""
     text = text or type(error).__name__
-    # The longest first, as a short one may be a part of it.
+    # Secrets in the addresses of this process: the longest first, as a short one may be part of it.
     for secret in sorted(_left_out, key=len, reverse=True):
         text = text.replace(secret, LEFT_OUT)
     # All other addresses in the message lose their user and query, too.

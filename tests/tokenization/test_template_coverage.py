@@ -5,7 +5,7 @@ import json
 import pytest
 
 import batchstat
-from batchstat.corpus.chat import NO_INPUTS, TemplateInputs, template_inputs
+from batchstat.corpus.chat import NO_INPUTS, TemplateInputs, inputs_from_tools
 from batchstat.documents.profile import profile_document
 from batchstat.tokenization import builtin
 from batchstat.tokenization.chats.template_coverage import TemplateCoverage
@@ -113,7 +113,7 @@ def test_every_chat_is_counted_and_each_kind_is_rendered_once():
     ],
 )
 def test_tools_are_objects_of_any_shape(value, expected):
-    given = template_inputs(value)
+    given = inputs_from_tools(value)
     assert given == TemplateInputs(None if expected is ... else expected, expected is ...)
 
 

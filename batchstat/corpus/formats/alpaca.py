@@ -69,9 +69,10 @@ def _with_columns(
     values = {name: record.get(name) for name in (*_ASKED, _ANSWERED)}
     for name, value in values.items():
         if not isinstance(value, str) and (value is not None or name in required):
+            if name not in record:
+                return BadRecord("missing_column", f"column {name!r} is missing")
             message = f"{name!r} is {kind_of(value)} where text is expected"
-            reason = "wrong_type" if name in record else "missing_column"
-            return BadRecord(reason, message if name in record else f"column {name!r} is missing")
+            return BadRecord("wrong_type", message)
     return {**record, **make(**values)}
 
 

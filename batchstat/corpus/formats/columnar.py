@@ -70,7 +70,8 @@ def as_chunks(
         batch: consecutive records of a table or file.
         columns: the columns to read.
         position: bytes of the file that are read after the batch.
-        before: function that returns how many records precede the split of the file.
+        before: function that returns how many records precede the split of the file; the default,
+            `int`, returns 0.
 
     Raises:
         ArrowInvalid: a column whose buffers contradict each other.
@@ -78,11 +79,13 @@ def as_chunks(
     checked = {name: _checked(batch.column(name)) for name in columns.all}
     # `_checked` returned these as bytes, as some of their texts are not UTF-8.
     not_utf8 = [name for name, values in checked.items() if values.type != batch[name].type]
+    # (len(batch),) decoded bytes of each record.
     sizes = sum(map(decoded_bytes, checked.values()), np.zeros(len(batch), dtype=np.int64))
     for start, stop in ranges(sizes, CHUNK_BYTES, MOST_RECORDS):
         values_of = {name: values.slice(start, stop - start) for name, values in checked.items()}
         # The datasets library stores a class as a number, and its name in the schema.
         if class_names := _class_names(batch.schema, columns.label):
+            # `str` is for mypy: without a label column there are no class names.
             numbers = decoded(values_of[str(columns.label)])
             # Numbers without a name, such as -1, become null.
             has_name = pc.and_(pc.greater_equal(numbers, 0), pc.less(numbers, len(class_names)))
@@ -106,7 +109,8 @@ def _checked(values: pa.Array) -> pa.Array:
     except pa.ArrowInvalid:
         if not holds_text(values.type):
             raise
-    # Invalid text is either not UTF-8, which bytes may be, or damaged, which bytes would be, too.
+    # Invalid text is either not UTF-8, and then valid as bytes, or damaged, and then not valid as
+    # bytes either.
     dtype = values.type
     as_bytes = values.cast(
         pa.dictionary(dtype.index_type, pa.large_binary())

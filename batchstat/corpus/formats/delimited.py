@@ -66,7 +66,9 @@ def _read_delimited(
     names: list[str] = []
     if options.header:
         names, records_below = _header(opened.path, head or records)
+        # A later split has no header among its own records.
         records = records if head else records_below
+    # As many columns as the first record of the file with fields has.
     elif head:
         names = next(filter(None, map(_numbers_as_names, head)), [])
     columns = choose_columns(opened.path, names, names, options) if names else None
@@ -125,7 +127,8 @@ def _chunk(opened: OpenSource, part: _Records, names: list[str], columns: Column
     width = len(names)
     rows: Sequence[Any] = part.rows
     bad: dict[int, BadRecord] = {}
-    # Most parts have only complete rows: this finds out faster than looking at each row below.
+    # Most parts have only complete rows: this finds out faster than looking at each row below. A
+    # bad record counts as -1 fields.
     if {len(row) if type(row) is list else -1 for row in rows} != {width}:
         # A row of empty fields takes the place of an incomplete one, so that columns are complete.
         rows = [row if type(row) is list and len(row) == width else [""] * width for row in rows]
@@ -171,7 +174,7 @@ def _quoted(opened: OpenSource, delimiter: str, *, skip: bool) -> Iterator[_Reco
     Many lines are taken at once and parsed together, which is fast. From the first record on that
     is bad, too long, or goes on after these lines, the rest of them is parsed record by record.
     """
-    # The module's own limit is 131,072 characters; it takes a C long, of 32 bits on Windows.
+    # The module's own limit is 131,072 characters. Its type is C's long, of 32 bits on Windows.
     csv.field_size_limit(min(sys.maxsize, 2**31 - 1))
     lines = _RecordLines(read_raw_lines(opened, skip=skip))
     while lines.fill():
@@ -332,7 +335,8 @@ class _RecordLines:
             self._size += line.size
             self._quotes += line.quotes
         else:
-            # Each lone surrogate stands for a byte that is not UTF-8; see `read_raw_lines`.
+            # ASCII has as many bytes as characters. Elsewhere, a lone surrogate stands for a byte
+            # that is not UTF-8; see `read_raw_lines`.
             self._size += len(line if line.isascii() else line.encode(errors="surrogateescape"))
             self._quotes += line.count('"')
         return line

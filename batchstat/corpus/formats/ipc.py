@@ -40,7 +40,8 @@ def open_batches(file: BinaryIO, path: str) -> tuple[pa.Schema, Iterator[pa.Reco
     size = file.seek(0, io.SEEK_END)
     # Streams have no footer, which would say how many batches there are.
     batch_count, stop = None, size
-    # A file is a stream between a magic and a footer. The footer ends with its own size.
+    # A file is a stream between a magic and a footer. After the footer come its size, in 4 bytes,
+    # and the magic again.
     if is_file:
         file.seek(0)
         batch_count = pa.ipc.open_file(file).num_record_batches
@@ -76,8 +77,8 @@ class _Streams(io.RawIOBase):
         return self._file.tell()
 
     def read(self, size: int = -1) -> bytes:
-        left = max(self._stop - self._file.tell(), 0)
-        return self._file.read(left if size < 0 else min(size, left))
+        bytes_left = max(self._stop - self._file.tell(), 0)
+        return self._file.read(bytes_left if size < 0 else min(size, bytes_left))
 
     def batches(self) -> Iterator[pa.RecordBatch]:
         """Yield the record batches of all streams.

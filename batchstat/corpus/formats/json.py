@@ -57,7 +57,7 @@ def _records_of_chunk(elements: Iterable[Element]) -> Iterator[object]:
     for value, size in elements:
         is_too_long = size > MOST_RECORD_BYTES
         yield BadRecord("too_long", too_long("record", size)) if is_too_long else value
-        chars += size + _RECORD_CHARS
+        chars += size + _RECORD_CHARS  # a parsed object takes memory beside its text
         if chars >= _CHUNK_CHARS:
             return
 
@@ -65,8 +65,9 @@ def _records_of_chunk(elements: Iterable[Element]) -> Iterator[object]:
 def _elements(opened: OpenSource) -> Iterator[Element]:
     """Yield the elements of the array in a file, parsed one at a time.
 
-    Only the text of the current element is in memory. If it ends early, more of the file is read,
-    and it is parsed again; an element that is too long is passed over, and yielded as None.
+    Only the text of the current element is in memory. If the text ends within the element, more of
+    the file is read, and the element is parsed again; one that is too long is passed over, and
+    yielded as None.
     """
     decoder = json.JSONDecoder(object_pairs_hook=unique_keys)
     pieces = _decoded(opened)
@@ -118,7 +119,7 @@ def _elements(opened: OpenSource) -> Iterator[Element]:
         yield element, end - at
         number += 1
         after_comma = text[end] == ","
-        at = end + after_comma
+        at = end + after_comma  # past the comma, if there is one
     if text[at + 1 :].strip() or any(piece.strip() for piece in pieces):
         raise InputError(f"{opened.path}: something follows the end of the array: use one per file")
 

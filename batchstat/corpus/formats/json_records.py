@@ -36,8 +36,10 @@ class RecordCollector:
     def chunks(
         self, records: Iterable[object], lines: Sequence[int] | None = None
     ) -> Iterator[Chunk]:
-        """Yield parsed records as one chunk; if the iterator raises an `InputError`, raise it after
-        a chunk of the records before it.
+        """Yield parsed records as one chunk.
+
+        If the iterator raises an `InputError`, the chunk has the records before it, and the error
+        is raised after the chunk.
 
         Args:
             records: values as parsed from JSON, or a `BadRecord` for one that cannot be parsed.
@@ -69,7 +71,7 @@ class RecordCollector:
         """
         if self._columns is None or set(map(type, records)) != {dict}:
             return False
-        # Looks up the required columns in all records, in C, and keeps nothing of them.
+        # This looks up the required columns in all records, in C, and keeps nothing of them.
         try:
             deque(map(itemgetter(*self._columns.required), records), maxlen=0)
         except KeyError:
@@ -143,6 +145,7 @@ class RecordCollector:
 
     def _chunk(self, lines: Sequence[int] | None = None) -> Chunk:
         """Return the records that were added as a chunk, and start the next one."""
+        # While no columns are chosen, all records are bad: any name does for the column.
         columns = self._columns or Columns(("text",))
         # A settings column that no record has does not exist; where some have it, a record without
         # it has null there, which is an error.

@@ -44,8 +44,8 @@ def read_jsonl(
 def _parsed(lines: Lines) -> list[object]:
     """Parse lines as `_parsed_line` does, but faster: duplicate keys are looked for in all at once.
 
-    A key that appears twice in an object is lost in the parsed record. So no key does if the lines
-    have two quotes for each string of their records.
+    Of a key that appears twice in an object, the parsed record has only one. So there is no
+    such key if the lines have exactly two quotes for each string of their parsed records.
     """
     records: list[object] = []
     # Values of the lines that the fast scanner parses to their end, and positions of the others.

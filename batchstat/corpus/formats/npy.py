@@ -33,25 +33,26 @@ def read_npy(opened: OpenSource, options: CorpusOptions) -> Iterator[Chunk]:
                     f"{opened.path} has {dtype} of shape {shape} where whole numbers in one "
                     "dimension are expected"
                 )
-            begin, size = file.tell(), dtype.itemsize
-            array_end = begin + shape[0] * size
+            begin, itemsize = file.tell(), dtype.itemsize
+            array_end = begin + shape[0] * itemsize
             split = opened.split
             edges = (split.first, array_end if split.stop is None else min(split.stop, array_end))
             # The indices of the numbers that begin in the split: from `first` to before `stop`. An
             # edge inside of a number is rounded up to the next one.
-            first, stop = (max(-(-(edge - begin) // size), 0) for edge in edges)
+            first, stop = (max(-(-(edge - begin) // itemsize), 0) for edge in edges)
             file.seek(array_end)
             # np.load would ignore more data, such as a second array.
             if file.read(1):
                 raise ValueError("something follows its array")
-            file.seek(begin + first * size)
+            file.seek(begin + first * itemsize)
             for chunk_first in range(first, stop, _MOST_RECORDS):
-                wanted_bytes = min(_MOST_RECORDS, stop - chunk_first) * size
+                wanted_bytes = min(_MOST_RECORDS, stop - chunk_first) * itemsize
                 data = file.read(wanted_bytes)
                 if len(data) < wanted_bytes:
                     raise ValueError("it is cut short")
                 # In the byte order of this machine, which Arrow needs.
                 numbers = np.frombuffer(data, dtype).astype(dtype.newbyteorder("="))
+                # The position is limited: a compressed file has more bytes here than on disk.
                 yield Chunk(
                     columns={"length": pa.array(numbers)},
                     position=min(file.tell() - split.first, opened.size),

@@ -72,6 +72,7 @@ class CheckedParquet:
         total: int = sum(meta.row_group(i).total_byte_size for i in range(meta.num_row_groups))
         # Records that take `CHUNK_BYTES` by the average size of a record in the file.
         usual_size = max(1, min(MOST_RECORDS, CHUNK_BYTES * int(meta.num_rows) // max(total, 1)))
+        # By row group: how many of its records are read at once.
         sizes = {i: min(usual_size, _safe_records(self.chunks[i], file, columns)) for i in groups}
         # Consecutive row groups that are read with the same number of records at once.
         for size, same_size in groupby(groups, sizes.__getitem__):
@@ -98,7 +99,7 @@ def open_parquet(file: BinaryIO, path: str) -> CheckedParquet:
     """
     size = file.seek(0, io.SEEK_END)
     file.seek(max(size - _END_BYTES, 0))
-    end = file.read(_END_BYTES)
+    end = file.read(_END_BYTES)  # the size of the footer, in 4 bytes, and the magic
     # An encrypted footer has a magic of its own. A plain one may describe encrypted columns: then
     # a signature follows it, and counts as part of the footer.
     is_encrypted = end.endswith(_ENCRYPTED_MAGIC)
@@ -138,6 +139,9 @@ def open_parquet(file: BinaryIO, path: str) -> CheckedParquet:
 
 
 def _combine(batches: list[pa.RecordBatch]) -> list[pa.RecordBatch]:
+    """Return batches as one, or as several if a column has more than the 2 GiB of text that 32-bit
+    offsets reach; none for no batches.
+    """
     return pa.Table.from_batches(batches).combine_chunks().to_batches() if batches else []
 
 
@@ -158,7 +162,8 @@ def _safe_records(chunks: Sequence[ColumnChunk], file: BinaryIO, columns: Sequen
             continue
         # A value from the dictionary may be all of it.
         longest = max(longest, _dictionary_bytes(file, chunk.begin))
-        # With DELTA_BYTE_ARRAY, a value is a part of the one before it and some bytes more.
+        # With DELTA_BYTE_ARRAY, a value may be all of the one before it and some bytes more: it
+        # has at most all bytes of the column chunk.
         if chunk.repeats:
             longest = max(longest, chunk.decompressed)
     return max(1, _DECODED_BYTES // longest)
@@ -184,9 +189,9 @@ def _has_bytes(file: BinaryIO, first: int, stop: int, wanted: bytes) -> bool:
     """Return whether a file holds the bytes `wanted` between the positions `first` and `stop`."""
     file.seek(first)
     # The end of the last block: `wanted` may begin in it, and go on in the next one.
-    tail, left = b"", stop - first
-    while left > 0 and (data := file.read(min(left, 1 << 20))):
+    tail, bytes_left = b"", stop - first
+    while bytes_left > 0 and (data := file.read(min(bytes_left, 1 << 20))):
         if wanted in tail + data:
             return True
-        tail, left = data[-len(wanted) :], left - len(data)
+        tail, bytes_left = data[-len(wanted) :], bytes_left - len(data)
     return False

@@ -115,6 +115,7 @@ class Decoder:
         Raises:
             ValueError: it is another field.
         """
+        # A difference of 1 to the last id, and the kind.
         if self._byte() != 1 << 4 | _I32:
             raise ValueError("not the next field, or no i32")
         return self._zigzag()
