@@ -188,8 +188,8 @@ def _is_utf16(data: bytes) -> bool:
     return data.startswith(_UTF16) or (fewer == 0 and more > max(2, 3 * len(even) // 4))
 
 
-def _bytes_of_split(opened: OpenSource, at: int) -> Iterator[bytes]:
-    """Yield the bytes of a split from `at`, the start of a line, to the end of its last line.
+def _bytes_of_split(opened: OpenSource, position: int) -> Iterator[bytes]:
+    """Yield the bytes of a split from `position`, the start of a line, to the end of its last line.
 
     That line begins in the split, and may end after it.
     """
@@ -200,12 +200,12 @@ def _bytes_of_split(opened: OpenSource, at: int) -> Iterator[bytes]:
         return
     # This stays true if no line begins in the split, as one that began before covers all of it.
     line_has_ended = True
-    while at < stop and (data := opened.stream.read(min(BLOCK_BYTES, stop - at))):
-        at += len(data)
+    while position < stop and (data := opened.stream.read(min(BLOCK_BYTES, stop - position))):
+        position += len(data)
         yield data
         line_has_ended = data.endswith(b"\n")
     # The file may also end before the split, if it became shorter.
-    if at != stop or line_has_ended:
+    if position != stop or line_has_ended:
         return
     # The rest of the last line.
     while data := opened.stream.read(_PROBE_BYTES):
@@ -215,8 +215,8 @@ def _bytes_of_split(opened: OpenSource, at: int) -> Iterator[bytes]:
             return
 
 
-def _cut_after_lines(opened: OpenSource, at: int) -> Iterator[bytes | LongLine]:
-    """Yield the bytes of a split from `at` in pieces that end where a line ends.
+def _cut_after_lines(opened: OpenSource, position: int) -> Iterator[bytes | LongLine]:
+    """Yield the bytes of a split from `position` in pieces that end where a line ends.
 
     A line of more than `MOST_RECORD_BYTES` is passed over, without holding it in memory: its
     summary is yielded instead.
@@ -226,7 +226,7 @@ def _cut_after_lines(opened: OpenSource, at: int) -> Iterator[bytes | LongLine]:
     held: list[bytes] = []
     held_bytes = 0
     long: LongLine | None = None
-    for data in _bytes_of_split(opened, at):
+    for data in _bytes_of_split(opened, position):
         # `end`: the position after the first line end, 0 if there is none.
         end = data.find(b"\n") + 1
         piece = data[: end or len(data)]

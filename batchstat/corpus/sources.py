@@ -224,11 +224,12 @@ def _data_files_in_listing(
         address: what the user named, for messages.
         on_warning: called with a message if files are skipped.
     """
-    names: dict[PurePath, str] = {PurePosixPath(name): name for name in files}
-    listed = {parent for path in names for parent in path.parents}.union(names)
+    name_of: dict[PurePath, str] = {PurePosixPath(name): name for name in files}
+    # The files, and all folders above them.
+    listed = {parent for path in name_of for parent in path.parents}.union(name_of)
 
-    # Results of batchstat are recognized by files beside them, which a pattern need not match: what
-    # is not in the listing, the storage is asked for.
+    # Results of batchstat are recognized by files beside them, which a pattern need not match: the
+    # storage is asked for those that are not in the listing.
     def is_there(wanted: PurePath) -> bool:
         return wanted in listed or bool(storage.exists(str(wanted)))
 
@@ -237,13 +238,13 @@ def _data_files_in_listing(
         if folder is None:
             return not path.name.startswith(".")
         # Object stores have no folders: some tools write an empty file for each.
-        is_folder_marker = files[names[path]].get("size") == 0 and not path.suffix
+        is_folder_marker = files[name_of[path]].get("size") == 0 and not path.suffix
         parts_below = path.relative_to(folder).parts
         return not is_folder_marker and not any(part.startswith(".") for part in parts_below)
 
-    visible = filter(is_visible, names)
+    visible = filter(is_visible, name_of)
     chosen = data_files(visible, address, is_there, on_warning, is_pattern=folder is None)
-    return [names[path] for path in chosen]
+    return [name_of[path] for path in chosen]
 
 
 def _on_disk(path: Path, on_warning: Callable[[str], object]) -> Iterable[Path]:
@@ -286,14 +287,14 @@ def _source(path: Path, input_format: str | None) -> Source:
     file_format = input_format or ENDINGS.get(ending(path), "txt")
     # Size and digest of standard input, and the digest of a file, are known only once it is read.
     if shown == STANDARD_INPUT:
-        return Source(shown, 0, "", file_format)
+        return Source(path=shown, bytes=0, digest="", format=file_format)
     try:
         status = path.stat()
         if not stat.S_ISREG(status.st_mode):
             raise InputError(f"{shown} is not a regular file: redirect it to batchstat profile -")
         if not os.access(path, os.R_OK):
             raise InputError(f"{shown} cannot be read: Permission denied")
-        return Source(shown, status.st_size, "", file_format)
+        return Source(path=shown, bytes=status.st_size, digest="", format=file_format)
     except FileNotFoundError:
         raise InputError(f"no such file: {_not_on_disk(path)}") from None
     except (OSError, ValueError) as error:

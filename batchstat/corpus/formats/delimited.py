@@ -285,11 +285,11 @@ class _RecordLines:
 
     def all_short(self) -> list[str]:
         """Return all lines that are left; no lines if one of their records may be too long."""
-        left = self._taken[self._at :]
-        lines = [line for line in left if isinstance(line, str)]
+        rest = self._taken[self._at :]
+        lines = [line for line in rest if isinstance(line, str)]
         chars = sum(map(len, lines))
         # Neither a line that is too long by itself, nor too much text in all of them together.
-        is_short = len(lines) == len(left) and chars * _MOST_BYTES_OF_CHAR <= MOST_RECORD_BYTES
+        is_short = len(lines) == len(rest) and chars * _MOST_BYTES_OF_CHAR <= MOST_RECORD_BYTES
         return lines if is_short else []
 
     def skip(self, lines: int) -> None:

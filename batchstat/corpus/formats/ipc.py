@@ -106,25 +106,25 @@ class _Streams(io.RawIOBase):
         Raises:
             SourceError: something follows that is not a stream with the same columns.
         """
-        at = self._file.tell()
-        if at == self._stop:
+        begin = self._file.tell()
+        if begin == self._stop:
             return None
         # With a footer, there is only one stream.
         if self._batch_count is not None:
             # Zeros may pad the stream of a file up to its footer.
             if self.read().strip(b"\0"):
-                raise self._damage(f"something follows the end of its stream at byte {at:,}")
+                raise self._damage(f"something follows the end of its stream at byte {begin:,}")
             return None
         try:
             reader = pa.ipc.open_stream(self)
         except pa.ArrowException:
             raise self._damage(
-                f"what follows the stream that ends at byte {at:,} is not an Arrow stream: remove "
-                "it, or write the file again"
+                f"what follows the stream that ends at byte {begin:,} is not an Arrow stream: "
+                "remove it, or write the file again"
             ) from None
         if not reader.schema.equals(self.schema):
             raise self._damage(
-                f"the stream that begins at byte {at:,} has different columns from the first: "
+                f"the stream that begins at byte {begin:,} has different columns from the first: "
                 "pass them as separate files"
             )
         return reader
@@ -256,23 +256,23 @@ class _Table:
 
     def number(self, field: int, struct_format: str) -> int:
         """Return a field that is a number, of this format of `struct`; 0 if it is absent."""
-        at = self.field(field)
-        return int(struct.unpack_from(struct_format, self.data, at)[0]) if at else 0
+        position = self.field(field)
+        return int(struct.unpack_from(struct_format, self.data, position)[0]) if position else 0
 
     def table(self, field: int) -> "_Table":
         """Return a field that is a table: it holds how far from itself the table begins."""
-        at = self.field(field)
-        return _Table(self.data, at + struct.unpack_from("<I", self.data, at)[0])
+        position = self.field(field)
+        return _Table(self.data, position + struct.unpack_from("<I", self.data, position)[0])
 
     def structs(self, field: int, struct_format: str) -> Iterator[tuple[Any, ...]]:
         """Yield the elements of a field that is a vector of structs; none if it is absent.
 
         `struct_format` is the format of one of them in `struct`.
         """
-        at = self.field(field)
-        if at:
+        position = self.field(field)
+        if position:
             # The field holds how far from itself the vector begins: a number of structs, and these.
-            at += struct.unpack_from("<I", self.data, at)[0]
-            count = struct.unpack_from("<I", self.data, at)[0]
-            stop = at + 4 + count * struct.calcsize(struct_format)
-            yield from struct.iter_unpack(struct_format, self.data[at + 4 : stop])
+            position += struct.unpack_from("<I", self.data, position)[0]
+            count = struct.unpack_from("<I", self.data, position)[0]
+            stop = position + 4 + count * struct.calcsize(struct_format)
+            yield from struct.iter_unpack(struct_format, self.data[position + 4 : stop])

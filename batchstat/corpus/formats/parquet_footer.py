@@ -48,8 +48,8 @@ def column_chunks(footer: bytes) -> list[list[ColumnChunk]]:
             then reads fewer records than there are, without an error.
     """
     try:
-        # FileMetaData: 3 number of records, 4 row groups. RowGroup: 1 column chunks, 3 number of
-        # records. ColumnChunk: 3 metadata.
+        # Fields are known by their ids in parquet.thrift. FileMetaData: 3 number of records, 4 row
+        # groups. RowGroup: 1 column chunks, 3 number of records. ColumnChunk: 3 metadata.
         meta = Decoder(footer).struct()
         groups = [[_column_chunk(column[3]) for column in group[1]] for group in meta[4]]
         records_of_groups = [_checked_size(group[3]) for group in meta[4]]
@@ -76,7 +76,7 @@ def _column_chunk(meta: dict[int, Any]) -> ColumnChunk:
     These are 1 type, 2 encodings, 3 path, 5 number of values, 6 decompressed bytes, 7 bytes, 9
     where the data pages begin, 11 where the page of the dictionary begins.
     """
-    # 0 for a column chunk without a dictionary; with one, this comes before the data.
+    # Where the data begin, and the dictionary, which comes before the data; 0 without a dictionary.
     offsets = [meta.get(field, 0) for field in (9, 11)]
     for number in (*offsets, meta[5], meta[6], meta[7]):
         _checked_size(number)
@@ -146,7 +146,7 @@ class Decoder:
         if kind == _STRUCT:
             return self.struct()
         if kind == _DOUBLE:
-            return self._take(_DOUBLE_BYTES)
+            return self._take(_DOUBLE_BYTES)  # its bytes, as no double is used
         if kind == _MAP:
             # One byte has the kinds of all keys and of all values, unless the map is empty.
             kinds = self._byte() if (size := self._varint()) else 0
