@@ -23,7 +23,8 @@ class BatchTable:
         samples: (n_batches,) samples that begin in it; a split one counts with its first part.
         tokens: (n_batches,) real tokens.
         squares: (n_batches,) sum of the squared lengths of its entries.
-        padded_squares: (n_batches,) the same of lengths with the padding of each entry in its row.
+        padded_squares: (n_batches,) the same, after the padding of each entry within its row is
+            added to its length.
         unit_offsets: (n_units + 1,) batches of each unit.
         trained: (n_batches,) tokens that carry loss; None where no one needs them.
     """
@@ -59,7 +60,7 @@ class BatchTable:
 
         Args:
             plans: the plans.
-            trained_in: the samples that know which tokens are trained, where that is needed.
+            trained_in: the corpus, to count trained tokens; None where no one needs them.
         """
         return cls.concatenate([cls._of_plan(plan, trained_in) for plan in plans])
 
@@ -81,12 +82,13 @@ class BatchTable:
         trained = None
         if trained_in is not None:
             trained_of_entries = trained_in.trained_tokens(plan.samples, plan.starts, plan.lengths)
-            # Known, since ranks are balanced by trained tokens only where they are.
+            # `trained_in` is given only where it is known which tokens are trained.
             assert trained_of_entries is not None
             trained = sums(trained_of_entries, entry_offsets)
         rows = np.diff(plan.batch_offsets)
+        # The columns in the sequence of the fields.
         numbers = (rows, plan.widths, entries, samples, tokens, squares, padded_squares)
-        return cls(*numbers, plan.unit_offsets, trained)
+        return cls(*numbers, unit_offsets=plan.unit_offsets, trained=trained)
 
     @classmethod
     def of_whole_samples(
@@ -97,6 +99,7 @@ class BatchTable:
         entries.
         """
         units = np.arange(len(rows) + 1)
+        # `samples` are the entries, and `padded_squares` the squares.
         return cls(rows, widths, entries, entries, tokens, squares, squares, units)
 
     @classmethod
@@ -105,8 +108,8 @@ class BatchTable:
         table, the result is empty.
         """
         if not tables:
-            none = np.zeros(0, dtype=np.int64)
-            return cls(**dict.fromkeys(_NUMBERS, none), unit_offsets=np.zeros(1, dtype=np.int64))
+            empty = np.zeros(0, dtype=np.int64)
+            return cls(**dict.fromkeys(_NUMBERS, empty), unit_offsets=np.zeros(1, dtype=np.int64))
         sizes = np.concatenate([np.diff(table.unit_offsets) for table in tables])
         # Tables of one strategy have the same columns.
         columns = {

@@ -132,7 +132,7 @@ class Classes:
 def _as_python(label: Any) -> Any:
     """Return a label as a Python value, so that the same number is the same class: Arrow scalars,
     numbers of NumPy or torch. A NumPy float stays, since its text is the number in its own
-    precision.
+    precision; so does NumPy's masked value, which means no label.
     """
     if hasattr(label, "as_py"):
         return label.as_py()
@@ -142,8 +142,8 @@ def _as_python(label: Any) -> Any:
 
 
 def not_there(label: str, names: Sequence[str]) -> str:
-    """Return the end of the message that no sample has `label`: the most similar of `names`, or the
-    first of them.
+    """Return the end of the message that no sample has `label`: it suggests the most similar of
+    `names`; if none is similar, it lists the first ones.
     """
     nearest = did_you_mean(label, names)
     first_names = ", ".join(names[:_SHOWN]) + (", …" if len(names) > _SHOWN else "")

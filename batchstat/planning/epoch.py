@@ -128,6 +128,7 @@ def make_epoch(samples: Ints, lengths: Ints, max_length: int, overflow: str) -> 
         InputError: `split` makes more parts than fit into memory.
     """
     one_of("overflow", overflow, OVERFLOWS)
+    # Nothing is longer than `max_length`; without samples, the maximum counts as 0.
     if lengths.max(initial=0) <= max_length:
         return InMemoryEpoch(samples, lengths)
     longer = lengths > max_length
@@ -137,13 +138,14 @@ def make_epoch(samples: Ints, lengths: Ints, max_length: int, overflow: str) -> 
         return InMemoryEpoch(samples, np.minimum(lengths, max_length), lost=lost)
     if overflow == "drop":
         return InMemoryEpoch(samples[~longer], lengths[~longer], lost=lost)
-    # Lengths / max_length, rounded up; an empty sample is still one part.
+    # `split`, which loses nothing. Lengths / max_length, rounded up; an empty sample is still one
+    # part.
     n_parts = np.maximum(-(-lengths // max_length), 1)
     check_parts(total(n_parts), max_length)
     # (n_all_parts,) position of the sample of each part.
     sample = np.repeat(np.arange(len(lengths)), n_parts)
-    # In the array of all parts: where each sample's parts begin. Part k of a sample begins at token
-    # k × max_length.
+    # Where each sample's parts begin in the array of all parts. Part k of a sample begins at its
+    # token k × max_length.
     first_part = np.cumsum(n_parts) - n_parts
     starts = (np.arange(len(sample)) - first_part[sample]) * max_length
     return InMemoryEpoch(samples[sample], np.minimum(lengths[sample] - starts, max_length), starts)

@@ -65,10 +65,10 @@ class PlanInputs(NamedTuple):
         multiple = 1
         if current is not None:
             batch_size = current.strategy.batch_capacity if current.sets("batch_size") else None
-            # The setup's multiple comes with its batch size: a budget made of a batch size that is
-            # given with the settings is not rounded up.
+            # The setup's multiple rounds only a budget that follows from the setup's batch size.
             multiple = 1 if batch_size is None else current.strategy.pad_to_multiple_of
-            # Without trained tokens no weights are reported, which a loss would be for.
+            # A loss is needed only for weights of tokens, and without trained tokens none are
+            # reported.
             loss = None if self.samples.trained is None else current.strategy.loss
         return settings.resolve(self.stats.max, stated_max, batch_size, loss, multiple)
 
@@ -80,8 +80,8 @@ class PlanInputs(NamedTuple):
         """
         # Made twice: parameters that the setup does not set come from the settings, and the batch
         # size and the loss that nobody gave in the settings come from the setup.
-        before_its_own = current.request(self.resolve(settings))
-        return current.request(self.resolve(settings, before_its_own))
+        preliminary = current.request(self.resolve(settings))
+        return current.request(self.resolve(settings, preliminary))
 
 
 def resolve_inputs(
@@ -129,12 +129,12 @@ def resolve_inputs(
     checked_lengths = validate_lengths(cast("npt.ArrayLike", lengths))
     classes = None
     if labels is not None:
-        of_samples = listed("labels", labels)
-        if len(of_samples) != len(checked_lengths):
+        label_list = listed("labels", labels)
+        if len(label_list) != len(checked_lengths):
             raise OptionError(
-                f"{len(of_samples):,} labels for {len(checked_lengths):,} lengths: pass one each"
+                f"{len(label_list):,} labels for {len(checked_lengths):,} lengths: pass one each"
             )
-        classes = Classes.encode(of_samples, keep)
+        classes = Classes.encode(label_list, keep)
     return PlanInputs(Samples(checked_lengths, np.arange(len(checked_lengths)), classes), None)
 
 

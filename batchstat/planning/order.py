@@ -36,7 +36,7 @@ def make_order(n: int, order: str, *, seed: int, epoch: int) -> Ints:
     if order == "torch":
         # As accelerate and DistributedSampler seed torch's RandomSampler.
         return torch_permutation(n, seed + epoch)
-    # The empty first part, since NumPy cannot concatenate nothing: of no samples there is no piece.
+    # An empty part first: without samples there is no piece, and NumPy cannot concatenate none.
     return np.concatenate([np.arange(0), *stream_order(n, order, seed=seed, epoch=epoch)])
 
 

@@ -149,7 +149,7 @@ class RankBatches:
         entries = np.diff(self.entry_offsets)
         step_of_entry, n_steps = np.repeat(self.steps, entries), int(self.steps.max()) + 1
         # Each pair of step and rank as one number, step × world_size + rank, so that one count of
-        # equal numbers counts the batches of all pairs.
+        # equal numbers counts the batches of all pairs. Empty batches are left out.
         step_and_rank = (self.steps * self.world_size + self.ranks)[entries > 0]
         batches = np.bincount(step_and_rank, minlength=n_steps * self.world_size)
         return StepTotals(
@@ -180,9 +180,9 @@ class RankBatches:
 
     def batch(self, number: int) -> Batch:
         """Return one batch of the rank with all its details; not for the batches of all ranks."""
-        # Offsets of the rows of this batch, in entries; of an empty batch, its one edge.
-        rows = self.row_offsets[self.batch_offsets[number] : self.batch_offsets[number + 1] + 1]
-        entries = slice(rows[0], rows[-1])
+        # Where its rows begin and the last one ends, in entries; an empty batch has one such edge.
+        edges = self.row_offsets[self.batch_offsets[number] : self.batch_offsets[number + 1] + 1]
+        entries = slice(edges[0], edges[-1])
         lengths, step = self.lengths[entries], self.steps[number]
         starts = np.zeros_like(lengths) if self.starts is None else self.starts[entries]
         trained = None if self.trained is None else total(self.trained[entries])
@@ -192,7 +192,7 @@ class RankBatches:
             records=self.records[entries].tolist(),
             starts=starts.tolist(),
             stops=(starts + lengths).tolist(),
-            rows=np.diff(rows).tolist(),
+            rows=np.diff(edges).tolist(),
             width=int(self.widths[number]),
             step=int(step),
             # The last batch of the epoch, or the next one is of another step.
@@ -223,6 +223,7 @@ def plan_ranks(shares: EpochShares, request: RowRequest) -> RankBatches:
     # For each share (one, or one per rank) the plans of its windows.
     planned = [list(plans) for plans in plan_shares(request.strategy, shares, settings)]
     trained_in = trained_to_balance(shares, settings)
+    # One table for each share, with the batches of all its windows.
     rounds = distribute(
         [[BatchTable.of(plans, trained_in)] for plans in planned],
         shares,
@@ -230,7 +231,8 @@ def plan_ranks(shares: EpochShares, request: RowRequest) -> RankBatches:
         request.strategy.turns,
     )
     no_units = np.empty((0, settings.world_size), dtype=np.int64)
-    # (n_turns, world_size) the unit of each rank in each turn.
+    # (n_turns, world_size) the unit of each rank in each turn. There may be no round, and NumPy
+    # refuses to concatenate nothing.
     units = np.concatenate([no_units, *(one_round.units for one_round in rounds)])
     if not (units >= 0).any():
         raise NoBatchError()
@@ -251,7 +253,7 @@ def plan_ranks(shares: EpochShares, request: RowRequest) -> RankBatches:
     trained = samples.trained_tokens(plan.samples[entries], starts, lengths, is_predicted)
     repeats_entries = rebatches(request.strategy, settings) or request.strategy.repeats_samples
     if shares.is_distributed and not repeats_entries:
-        # Every draw is in exactly one unit: what is repeated is whole units, for the last turn.
+        # Every draw is in exactly one unit: only whole units are repeated, to fill the last turn.
         repeated = np.repeat(distributed.repeated, np.diff(row_offsets[batch_offsets]))
     else:
         # Each rank planned a share, or rows were repeated within the plan: compare entry by entry.
@@ -305,7 +307,7 @@ def _lay_out(plan: BatchPlan, turns: Ints, *, keep_empty: bool) -> _Distributed:
     cell = np.repeat(np.arange(len(units)), np.diff(offsets))
     is_kept = (batches < len(plan)) | keep_empty
     turn, rank = np.divmod(cell[is_kept], turns.shape[1])
-    # All but the first place of each unit.
+    # A unit is repeated at all its places but the first.
     is_repeat = np.ones(len(units), dtype=np.bool_)
     is_repeat[np.unique(units, return_index=True)[1]] = False
     return _Distributed(batches[is_kept], turn, rank, is_repeat[cell[is_kept]])
@@ -323,11 +325,11 @@ def _is_repeated(records: Ints, starts: Ints | None, shares: EpochShares) -> npt
     # With parts, equal entries have the same sample and the same first token.
     if starts is None:
         by_part = np.argsort(samples, kind="stable")
-        is_another = np.diff(samples[by_part]) != 0
+        differs_from_next = np.diff(samples[by_part]) != 0
     else:
         by_part = np.lexsort((starts, samples))
-        is_another = (np.diff(samples[by_part]) != 0) | (np.diff(starts[by_part]) != 0)
-    first_of_part = np.concatenate([[0], np.flatnonzero(is_another) + 1])
+        differs_from_next = (np.diff(samples[by_part]) != 0) | (np.diff(starts[by_part]) != 0)
+    first_of_part = np.concatenate([[0], np.flatnonzero(differs_from_next) + 1])
     entries_of_part = np.diff([*first_of_part, len(by_part)])
     # Position among equal entries, 0 for the first: as many were computed earlier.
     earlier_entries = np.arange(len(by_part)) - np.repeat(first_of_part, entries_of_part)

@@ -24,8 +24,9 @@ from batchstat.planning.windows import TOGETHER, plan_windows, tabulate_windows
 def plan_shares(
     strategy: Strategy, shares: EpochShares, settings: ResolvedSettings
 ) -> Iterator[Iterator[BatchPlan]]:
-    """Yield, for each share of the epoch (one, or one per rank), the plans of its windows in turn;
-    where the last batches change to divide over the ranks, one plan of the whole share.
+    """Yield, for each share of the epoch (one, or one per rank), the plans of its windows in turn.
+    Where the last batches are made again so that they divide over the ranks, it is one plan of the
+    whole share.
     """
     for share in shares.shares:
         plans = plan_windows(
@@ -42,7 +43,8 @@ def tabulate_shares(
     where.
     """
     trained_in = trained_to_balance(shares, settings)
-    # Trained tokens belong to samples, and batches that change need their rows: both need a plan.
+    # Only a plan says which samples a batch has, to count their trained tokens, and which rows, to
+    # make the last batches again.
     if trained_in is not None or rebatches(strategy, settings):
         for plans in plan_shares(strategy, shares, settings):
             yield (BatchTable.of([plan], trained_in) for plan in plans)
@@ -98,17 +100,17 @@ def distribute(
         turns: (n_turns, world_size) the unit of each rank, where a recording has it.
     """
     if turns is not None:  # what was recorded is a single share
-        (windows,) = planned
-        batches = BatchTable.concatenate(list(windows))
+        (tables,) = planned
+        batches = BatchTable.concatenate(list(tables))
         yield RankRound(batches, turns, np.arange(batches.n_units))
         return
     # One plan, whose units are distributed.
     if shares.is_distributed:
-        (windows,) = planned
-        yield from distribute_stream(windows, settings)
+        (tables,) = planned
+        yield from distribute_stream(tables, settings)
         return
     # Each rank plans a share of its own.
-    tables_of_ranks = [BatchTable.concatenate(list(windows)) for windows in planned]
+    tables_of_ranks = [BatchTable.concatenate(list(tables)) for tables in planned]
     turns = side_by_side([table.n_units for table in tables_of_ranks])
     batches = BatchTable.concatenate(tables_of_ranks)
     yield RankRound(batches, turns, np.arange(batches.n_units))
@@ -121,7 +123,7 @@ def distribute_stream(
     The last turn is filled with units of the first one where the remainder is repeated.
     """
     world_size = settings.world_size
-    # A piece divides neither a step nor the turns that are balanced together.
+    # A piece ends only where a step ends, and where the turns end that are balanced together.
     turns_together = lcm(BALANCED_TURNS, settings.gradient_accumulation_steps)
     units_per_piece = round_up(ROUND_UNITS, world_size * turns_together)
     rng = distribution_rng(settings.seed, settings.epoch)
@@ -134,7 +136,7 @@ def distribute_stream(
             first_turn = batches.take(np.arange(min(world_size, batches.n_units)))
         epoch_numbers = np.arange(n_seen, n_seen + batches.n_units)
         n_seen += batches.n_units
-        n_missing = -batches.n_units % world_size  # of the last piece alone
+        n_missing = -batches.n_units % world_size  # 0 except in the last piece
         if n_missing and settings.remainder in REPEATING:
             # With fewer units than ranks, units come more than once.
             first_units = np.arange(n_missing) % n_seen
@@ -176,7 +178,7 @@ def _remake_last(
         return
     plan = BatchPlan.concatenate(windows)
     multiple, batch_size = strategy.pad_to_multiple_of, strategy.batch_capacity
-    # `rebatches` lets `fill` in only where there is a batch size.
+    # `fill` comes here only with a batch size (see `rebatches`): without one, this is `spread`.
     if settings.remainder == "spread" or batch_size is None:
         plan = spread_remainder(plan, settings.world_size, multiple)
     # accelerate with drop_last drops the batches that do not make a turn of all ranks.
@@ -184,7 +186,8 @@ def _remake_last(
         plan = plan.first_units(len(plan) - len(plan) % settings.world_size)
     else:
         plan = fill_remainder(plan, settings.world_size, batch_size, multiple)
-    # Batches that are made again have the width of their longest row, but `fixed` pads every row.
+    # Batches that are made again are as wide as their longest row; `fixed` pads all rows to the
+    # same length, also there.
     if strategy.row_length is not None and not strategy.packs_rows:
         width = round_up(strategy.row_length, multiple)
         plan = replace(plan, widths=np.full(len(plan), width))

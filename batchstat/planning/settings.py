@@ -244,7 +244,8 @@ class Settings:
         # A row as wide as any: a budget must hold one.
         widest = round_up(max_length, self.pad_to_multiple_of)
         given_size = current_batch_size or self.batch_size
-        # The largest batch that the current setup really has.
+        # The largest batch of the given size. If it is the current setup's, its rows are rounded up
+        # as there.
         largest = (given_size or 1) * max(widest, round_up(max_length, current_multiple))
         # Without a batch size the usual budget, which must hold the widest row; with one, that
         # batch.
@@ -286,8 +287,8 @@ class ResolvedSettings(Settings):
 
 
 def _labels(labels: object) -> tuple[str, ...]:
-    """Return `keep_labels` as a tuple of text. A single string is refused, of which each letter
-    would be a label.
+    """Return `keep_labels` as a tuple of text. A single string is refused, since each of its
+    letters would become a label.
     """
     if isinstance(labels, str) or not isinstance(labels, Iterable):
         raise OptionError(f"keep_labels={short(labels)}: must be a list of labels")

@@ -150,7 +150,7 @@ def make_shares(samples: Samples, settings: ResolvedSettings) -> EpochShares:
             part[make_order(len(part), settings.order, seed=settings.seed, epoch=settings.epoch)]
             for part in contiguous(epoch.count, settings.world_size, settings.remainder)
         ]
-    else:
+    else:  # the batches of one plan are distributed
         return EpochShares(samples, epoch, (epoch,))
     return EpochShares(samples, epoch, tuple(epoch.take(share) for share in shares))
 
@@ -209,7 +209,7 @@ def _independent(samples: Samples, settings: ResolvedSettings) -> EpochShares:
     rank. Ranks then share some samples, and others are on no rank.
     """
     shares = []
-    # (n,) how often a rank draws each sample, at most: the epoch has it as often.
+    # (n,) the most times that any one rank draws each sample; the epoch has it that often.
     times_drawn = np.zeros(len(samples), dtype=np.int64)
     for rank in range(settings.world_size):
         own_settings = replace(settings, seed=(settings.seed + rank) % (MOST_SEED + 1))

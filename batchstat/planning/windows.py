@@ -82,7 +82,7 @@ def seed_states(seed: int, epoch: int, windows: Ints) -> Ints:
         hashed = _hash(pool[source], _MIX[4 + 3 * source :][:4])
         mixed = pool[targets] * _LEFT - hashed * _RIGHT
         pool[targets] = mixed ^ (mixed >> _HALF)
-    # Of more words than the pool has, `generate_state` begins again with its first.
+    # `generate_state` draws 8 words from the 4 of the pool: after the last, it begins again.
     words = _hash(np.concatenate([pool, pool]), _DRAW)
     # Two words of 32 bits make one of 64, the first of them its low half.
     low, high = words[0::2].astype(np.uint64), words[1::2].astype(np.uint64)
@@ -179,7 +179,7 @@ def _with_records(plan: BatchPlan, part: InMemoryEpoch) -> BatchPlan:
     """Return the plan of a part of an epoch with record numbers in place of indices within the
     part, and with the first token of each entry in its sample, where the part has split samples.
     """
-    part.samples.max(initial=0)  # read once in sequence, so that the cache holds what `take` reads
+    part.samples.max(initial=0)  # read in sequence, to have in the cache what `take` reads
     samples, starts = part.samples.take(plan.samples), plan.starts
     if part.starts is not None:
         first_tokens = part.starts[plan.samples]

@@ -186,7 +186,7 @@ class BatchSampler:
                 "batches() for start and stop offsets"
             )
         records, edges = batches.records, batches.entry_offsets.tolist()
-        # What is loaded is for one iterator: the next one starts at the first batch.
+        # A loaded position is for one iterator: the next one starts at the first batch.
         start, self._start = self._start, 0
         for number in self._numbers_from(_Place(epoch, start), len(batches)):
             yield records[edges[number] : edges[number + 1]].tolist()
@@ -248,7 +248,7 @@ class BatchSampler:
         if epoch != self._epoch:
             self._check_epoch(epoch)
         n_batches = len(self._batches(epoch))
-        start = whole_number("batches", state["batches"], 0, n_batches)
+        start = whole_number("batches", state["batches"], min_value=0, max_value=n_batches)
         # An iterator that still runs no longer moves the position.
         self._running = None
         if start == n_batches and epoch < self._epoch:
@@ -283,8 +283,9 @@ class BatchSampler:
             )
 
     def _numbers_from(self, position: "_Place", n: int) -> Iterator[int]:
-        """Yield the numbers of the batches from `position` to the last of n, and count each there
-        as it is yielded. The iterator that was started last also moves the position of the sampler.
+        """Yield the numbers of the batches from `position` to the last of n; `position` moves
+        past each before it is yielded. The iterator that was started last also moves the position
+        of the sampler.
         """
         self._running = self._place = position
         for number in range(position.batches, n):

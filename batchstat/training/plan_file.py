@@ -33,6 +33,7 @@ _TYPES = {
     "repeated": ["bool"],
     "trained": ["int64"],
 }
+"""For each column, the types that it may have: one."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -207,15 +208,16 @@ def _check_sequence(columns: Mapping[str, Any], empty: Ints) -> None:
         empty: (n_empty,) the numbers of the batches without entries.
     """
     row, batch = columns["row"], columns["batch"]
-    # From entry to entry, the row stays (0) or is the next one (1), and the batch does not fall.
+    # From entry to entry: 0 where the row stays, and 1 where the next one begins.
     jumps = np.diff(row)
     # Entries at which the number differs from that before; the first differs from −1.
     first_of_batch = np.flatnonzero(np.diff(batch, prepend=-1))
     batch_numbers = np.concatenate([batch[first_of_batch], empty])
+    # Rows are counted from 0 without a gap, and batch numbers do not fall.
     in_turn = row[0] == 0 and ((jumps == 0) | (jumps == 1)).all() and (np.diff(batch) >= 0).all()
     # Each batch number occurs once, with entries or among the empty ones.
     all_batches = np.array_equal(np.sort(batch_numbers), np.arange(len(batch_numbers)))
-    # And where the row stays, the batch does.
+    # And no row is in two batches: where the row stays, the batch does.
     if not (in_turn and all_batches and not (np.diff(batch)[jumps == 0]).any()):
         raise ValueError("rows are missing or reordered")
     # What the first entry of a batch has, all its entries must have.
@@ -237,6 +239,7 @@ def _check_sequence(columns: Mapping[str, Any], empty: Ints) -> None:
 def _batches(columns: dict[str, Any], facts: _Facts) -> RankBatches:
     """Return the batches of all ranks from the columns of a file that was checked."""
     empty = _empty_batches(facts)
+    # −1 stands for the number of no batch, with entries or without.
     n_batches = max(int(columns["batch"].max(initial=-1)), int(empty[:, 0].max(initial=-1))) + 1
     # Step, rank and width of each batch, from its entries, which all have the same. Batches without
     # entries get theirs from the metadata; their width stays 0.

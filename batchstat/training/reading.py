@@ -64,6 +64,7 @@ def read_samples(profile: "Profile | str | Path") -> list[Record | None]:
             samples += [None] * (record - len(samples))  # so that samples[record] is next
             samples.append(sample)
     if profile.trained is not None:
+        # No record of a profile was skipped: `or {}` is for the type alone.
         for record, ranges in zip(profile.records.tolist(), profile.trained.ranges(), strict=True):
             samples[record] = {**(samples[record] or {}), "trained": ranges}
     return samples

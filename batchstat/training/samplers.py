@@ -229,7 +229,8 @@ def _seeded(sampler: object, seed: int, epoch: int) -> Iterator[None]:
     torch = sys.modules.get("torch")  # not imported: a sampler that draws with torch has done so
     # Not torch.manual_seed, which would also seed the accelerators.
     torch_rng = None if torch is None else torch.default_generator
-    states = random.getstate(), np.random.get_state(), torch_rng and torch_rng.get_state()
+    python_state, numpy_state = random.getstate(), np.random.get_state()
+    torch_state = None if torch_rng is None else torch_rng.get_state()
     random.seed(draw_seed)
     np.random.seed(draw_seed)
     if torch_rng is not None:
@@ -244,7 +245,7 @@ def _seeded(sampler: object, seed: int, epoch: int) -> Iterator[None]:
     try:
         yield
     finally:
-        random.setstate(states[0])
-        np.random.set_state(states[1])
+        random.setstate(python_state)
+        np.random.set_state(numpy_state)
         if torch_rng is not None:
-            torch_rng.set_state(states[2])
+            torch_rng.set_state(torch_state)

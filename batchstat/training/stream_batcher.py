@@ -91,7 +91,7 @@ class StreamBatcher:
         self._length = length
         # No corpus says the longest sample: without `max_length`, no sample is too long.
         longest = given.max_length or MAX_INT
-        self._basis = replace(given, max_length=longest).resolve(longest, None)
+        self._basis = replace(given, max_length=longest).resolve(longest, stated_max=None)
         request = StrategySpec.parse(strategy).request(self._basis)
         if given.overflow == "split" or request.strategy.needs_epoch:
             what = "overflow=split" if given.overflow == "split" else request.name
@@ -129,12 +129,13 @@ class StreamBatcher:
         """
         epoch = self._basis.epoch
         resume, self._resume = self._resume or self._start_of(epoch), None
-        # Another iterator that is started later puts its own mark there.
-        own = self._running = object()
+        # An iterator that is started later puts another mark there.
+        mark = self._running = object()
         # The window at which it begins, batches of it to skip, and samples before it.
         number, n_skipped, n_before = resume["window"], resume["batches"], resume["samples"]
+        # The source is not asked for its state here: until it is read from, it may still report its
+        # position at the end of an epoch.
         source = resume["source"]
-        # Until it is read from, a source may still report its position at the end of an epoch.
         self._restore_source(source)
         stream = iter(self._source)
         # A source without a state is read again up to the window.
@@ -163,11 +164,11 @@ class StreamBatcher:
                 "lengths": lengths_digest,
             }
             rng = window_rng(self._basis.seed, epoch, number)
-            last, n_done = not following, 0  # batches of the window that are planned so far
+            last, n_done = not following, 0  # `n_done` batches of the window are planned so far
             for n_done, batch in enumerate(self._planned(window, lengths, rng, last=last), 1):
                 # Batches that were trained on before are planned, but not yielded.
                 if n_done > n_skipped:
-                    if self._running is own:
+                    if self._running is mark:
                         self._state = at_window | {"batches": n_done}
                     yield batch
             if n_skipped > n_done:

@@ -168,6 +168,7 @@ def find_edges(
     values, counts = np.unique(rounded, return_counts=True)
     name, buckets = wanted
     check_buckets(name, buckets, len(values))
+    # `int` as the cost: a sample costs as many tokens as its edge.
     upper_edges = RULES[rule](values, counts, buckets or min(usual, len(values)), int)
     return tuple(np.unique(round_up(upper_edges, multiple)).tolist())
 
@@ -250,15 +251,16 @@ def _equal_tokens(values: Ints, counts: Ints, buckets: int, _: Cost) -> Ints:
     share = tokens_before[-1] / buckets
     edges, taken = [], 0
     # `taken` tokens are in the buckets so far. The next bucket ends with the sample that exceeds
-    # its share: the `n_samples`-th of those with `length`.
+    # its share: the `n_samples`-th of those with `length`. As in lhotse, its edge is the length of
+    # the sample after that, with which another bucket begins.
     while taken + share < tokens_before[-1]:
         i = int(np.searchsorted(tokens_before, taken + share, side="right")) - 1
         length = int(values[i])
         n_samples = int((taken + share - int(tokens_before[i])) // length) + 1
         taken = int(tokens_before[i]) + n_samples * length
-        if n_samples == counts[i]:  # all of this length: the next one begins a bucket
+        if n_samples == counts[i]:  # the sample after that has the next length
             i += 1
-        if i == len(values):
+        if i == len(values):  # there is none: this bucket is the last
             break
         edges.append(int(values[i]))
     return np.unique([*edges, int(values[-1])])

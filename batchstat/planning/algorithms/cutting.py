@@ -123,8 +123,9 @@ def holds_more(lengths: Ints, offsets: Ints, budget: int, max_samples: int | Non
     """Return whether the last batch of `offsets`, as `cut_by_budget` cuts descending `lengths`
     (n,), could hold another sample as long as its first.
     """
-    if len(offsets) < 2:
+    if len(offsets) < 2:  # no batch
         return False
+    # As `cut_by_budget` counts: an empty sample as one token, and at least one sample.
     fitting = budget // (int(lengths[offsets[-2]]) or 1) or 1
     n_samples = int(offsets[-1] - offsets[-2])
     return n_samples < (fitting if max_samples is None else min(fitting, max_samples))
@@ -158,24 +159,24 @@ def one_sample_a_row(
             all as they are.
     """
     if sequence is None:
-        rows = np.arange(int(batch_offsets[-1]) + 1)
-        order = order[: rows[-1]]
+        row_offsets = np.arange(int(batch_offsets[-1]) + 1)
+        order = order[: row_offsets[-1]]
     else:
         first = batch_offsets[sequence]
         sizes = batch_offsets[sequence + 1] - first
         batch_offsets = offsets_from_sizes(sizes)
-        rows = np.arange(int(batch_offsets[-1]) + 1)
+        row_offsets = np.arange(int(batch_offsets[-1]) + 1)
         # For each row, the position of its sample in `order`: batch k has positions from first[k]
         # on.
         places = np.repeat(first - batch_offsets[:-1], sizes)
-        places += rows[:-1]
+        places += row_offsets[:-1]
         order = order.take(places)
         widths = None if widths is None else widths[sequence]
     lengths_in_order = lengths.take(order).astype(np.int64, copy=False)
     return BatchPlan(
         samples=order,
         lengths=lengths_in_order,
-        row_offsets=rows,
+        row_offsets=row_offsets,
         batch_offsets=batch_offsets,
         unit_offsets=np.arange(len(batch_offsets)),
         widths=longest_of_each(lengths_in_order, batch_offsets) if widths is None else widths,

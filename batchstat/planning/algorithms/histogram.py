@@ -81,6 +81,7 @@ class RowRuns:
 
         Returns the offsets of the batches in rows, and whether the last batch could hold more rows.
         """
+        # A row without tokens counts as one token.
         padded = np.maximum(round_up(self.held, multiple), 1)
         sizes = np.maximum(1, budget // padded)
         if max_samples is not None:
@@ -125,12 +126,12 @@ class RowRuns:
             return np.diff(self._before(numbers, offsets))
 
         table = BatchTable.of_whole_samples(
-            rows,
-            round_up(self.held[first_runs], multiple),
-            of_batches(self.entries),
-            of_batches(self.held),
+            rows=rows,
+            widths=round_up(self.held[first_runs], multiple),
+            entries=of_batches(self.entries),
+            tokens=of_batches(self.held),
             # Squares may need more than 64 bits, which `add_exactly` takes care of.
-            add_exactly(self.squares, of_batches, int(rows.max(initial=0))),
+            squares=add_exactly(self.squares, of_batches, int(rows.max(initial=0))),
         )
         sequence: Ints = np.arange(len(first_runs))
         if shuffle is not None:

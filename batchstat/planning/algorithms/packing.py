@@ -172,7 +172,7 @@ def first_fit(lengths: Ints, capacity: int, max_per_row: int) -> Packing:
             tree[node] = room
     one = np.ones(len(rows), dtype=np.int64)
     row, held_before = np.array([rows, before], dtype=np.int64)
-    return Packing(row, one, one, held_before, lengths)
+    return Packing(row=row, rows=one, per_row=one, before=held_before, tokens=lengths)
 
 
 def next_fit(lengths: Ints, capacity: int, max_per_row: int) -> Packing:
@@ -198,7 +198,8 @@ def whole_rows(lengths: Ints, per_row: Ints) -> Packing:
     run.
     """
     row, ones, zeros = np.arange(len(per_row)), np.ones_like(per_row), np.zeros_like(per_row)
-    return Packing(row, ones, per_row, zeros, sums(lengths, offsets_from_sizes(per_row)))
+    tokens = sums(lengths, offsets_from_sizes(per_row))
+    return Packing(row=row, rows=ones, per_row=per_row, before=zeros, tokens=tokens)
 
 
 def _best_fit(

@@ -106,7 +106,8 @@ class Axolotl(PackedRows, PacksDocuments):
         """Return the rows of one group of `read_ahead` samples after the other; if `sequential`, of
         all samples as one group.
         """
-        # axolotl splits samples before it packs them: each part counts, wherever it begins.
+        # `begins` is not needed: axolotl splits samples before it packs them, and a part counts
+        # wherever it begins.
         multiple, max_per_row = self.document_multiple, self.max_samples_per_row
         # Sequentially, all samples are one group, and only tokens limit a row. `row_length` holds
         # whole multiples already, which `pack` does not change.

@@ -44,19 +44,20 @@ class Fairseq(Strategy):
         padded = round_up(window.lengths[order], self.pad_to_multiple_of)
         offsets = np.array(self._cuts(padded))
         multiple = self.required_batch_size_multiple
-        # Samples of the last batch beyond a multiple of the required size.
+        # Samples of the last batch, if there is one, beyond a multiple of the required size.
         n_above_multiple = len(offsets) > 1 and (offsets[-1] - offsets[-2]) % multiple
         if window.last and (n_above_multiple or self._has_room(offsets, padded)):
             offsets = offsets[:-1]
         return self.batch_rows(window, order, offsets)
 
     def _has_room(self, offsets: Ints, padded: Ints) -> bool:
-        """Return whether `drop_last` drops the last batch, because it has room for as many samples
-        more as its size grows by at a time.
+        """Return whether `drop_last` drops the last batch, because another
+        `required_batch_size_multiple` samples would fit into it.
         """
-        if not self.drop_last or len(offsets) < 2:
+        if not self.drop_last or len(offsets) < 2:  # or no batch
             return False
         size = int(offsets[-1] - offsets[-2])
+        # The last sample is the longest; an empty one counts as one token.
         room = min(self.tokens_per_batch // max(int(padded[-1]), 1), self.max_samples or MAX_INT)
         return size + self.required_batch_size_multiple <= room
 

@@ -68,7 +68,7 @@ class Grain(PackedRows):
             row_of_each, held_before = self._fill_rows(lengths[first:])
             end += len(row_of_each)
             # Rows that got a sample; the others are not emitted.
-            new_places = np.arange(row_of_each.max(initial=0) + 1)
+            new_places = np.arange(row_of_each.max() + 1)
             # grain seeds each shuffle with its seed + the number of rows before.
             if self.shuffle_bins:
                 rng = np.random.default_rng(self.packing_seed + n_rows)
@@ -77,9 +77,9 @@ class Grain(PackedRows):
             row[first:end], before[first:end] = n_rows + new_places[row_of_each], held_before
             n_rows += len(new_places)
         ones = np.ones(len(lengths), dtype=np.int64)
-        # Each sample is a run of its own.
-        packing = Packing(row, ones, ones, before, lengths)
-        return PackedSamples(np.arange(len(lengths)), lengths, None, packing)
+        # Each sample is a run of its own; none is split.
+        packing = Packing(row=row, rows=ones, per_row=ones, before=before, tokens=lengths)
+        return PackedSamples(np.arange(len(lengths)), lengths, starts=None, packing=packing)
 
     def divide_rows(self, n_rows: int, window: Window) -> tuple[Ints, Ints]:
         """Return the rows of all batches end to end, and (n_batches + 1,) the offsets of the
@@ -99,14 +99,14 @@ class Grain(PackedRows):
         while True:
             next_lengths = lengths[:n_tried]
             if self.best_fit:
-                # More rows than samples stay empty: none of them need be there.
+                # One row per sample is enough: any more would stay empty.
                 row, before = _fill_best(
                     next_lengths, self.max_length, max_per_row, min(n_rows, len(next_lengths))
                 )
                 n_placed = len(row)
             else:
-                # First fit without a limit of rows: up to the first sample in a row too many, it is
-                # the same.
+                # `first_fit` opens rows without a limit. Up to the first sample in a row too many,
+                # samples have the same rows as with the limit.
                 packing = first_fit(next_lengths, self.max_length, max_per_row)
                 row, before = packing.row, packing.before
                 in_new_rows = np.flatnonzero(row >= n_rows)
@@ -125,6 +125,7 @@ def _fill_best(lengths: Ints, capacity: int, max_per_row: int, rows: int) -> tup
     room = [(capacity, row) for row in range(rows)]
     n_held = [0] * rows
     placements: list[tuple[int, int]] = []
+    # An empty sample takes a token of room.
     for length in np.maximum(lengths, 1).tolist():
         # `room` is sorted by room and row: the first that has enough is the fullest. −1 is before
         # any row.

@@ -53,14 +53,15 @@ class HfGroupByLength(Strategy):
         `batch_size`.
         """
         n = len(window.lengths)
-        step = self.batch_size * self.gradient_accumulation_steps
-        usual_group = min(n // (step * _LEAST_GROUPS), _MOST_GROUPED)
-        group_size = min((self.group or max(usual_group, 1)) * step, max(n, 1))
+        step_size = self.batch_size * self.gradient_accumulation_steps
+        # In steps; `group_size` below is in samples.
+        usual_group = min(n // (step_size * _LEAST_GROUPS), _MOST_GROUPED)
+        group_size = min((self.group or max(usual_group, 1)) * step_size, max(n, 1))
         # By group, and longest first within it.
         order = np.lexsort((-window.lengths, np.arange(n) // group_size))
         # The first of a group is its longest: the longest of all is one of these.
         firsts = np.arange(0, n, group_size)
-        if n:
+        if n:  # else there is no longest one
             i_longest = firsts[np.argmax(window.lengths[order[firsts]])]
             order[[0, i_longest]] = order[[i_longest, 0]]
         offsets = cut_every(n, self.batch_size, keep_short=self.keeps_short(window))

@@ -116,8 +116,8 @@ class LlamaFactory(ShuffledRows):
         its own groups.
         """
         firsts = group_starts(begins, self.read_ahead, self.preprocessing_num_workers)
-        together = self._blocks if self.cuts_samples else self._knapsacks
-        return pack_groups(lengths, firsts, together)
+        pack_group = self._blocks if self.cuts_samples else self._knapsacks
+        return pack_groups(lengths, firsts, pack_group)
 
     def _blocks(self, lengths: Ints) -> PackedSamples:
         """Return the whole rows of samples that are laid end to end; what is left after the last
@@ -125,9 +125,9 @@ class LlamaFactory(ShuffledRows):
         """
         begins = np.cumsum(lengths, dtype=np.int64) - lengths
         n_tokens = int(lengths.sum()) // self.max_length * self.max_length
-        # Samples that begin in a whole row, the last of them cut at its end.
+        # Samples that begin in the whole rows; the last of them is cut where these rows end.
         kept_lengths = np.minimum(lengths, n_tokens - begins)[begins < n_tokens]
-        return pack(kept_lengths, self.max_length, "wrapped", MAX_INT, [0])
+        return pack(kept_lengths, self.max_length, "wrapped", most=MAX_INT, firsts=[0])
 
     def _knapsacks(self, lengths: Ints) -> PackedSamples:
         """Pack a group of samples, longest first, each into the first row that has room.
@@ -138,6 +138,7 @@ class LlamaFactory(ShuffledRows):
         # Sorted from the back, so that of equal lengths the latest comes first.
         order = len(lengths) - 1 - longest_first(lengths[::-1])
         falling = lengths[order]
-        # With packing, DataArguments makes cutoff_len one less; the row is padded to the whole.
+        # With packing, LLaMA-Factory's DataArguments makes cutoff_len one less; the row is padded
+        # to the whole.
         rows = first_fit(falling, max(self.max_length - 1, 1), MAX_INT)
-        return PackedSamples(order, falling, None, rows)
+        return PackedSamples(order, falling, starts=None, packing=rows)

@@ -107,6 +107,7 @@ class LlmFoundry(Strategy):
         """Return how many samples are packed at a time; None if nothing is packed."""
         if self.packing_ratio is not None:
             return int(self.batch_size * self.packing_ratio) if self.packing_ratio != 1 else None
+        # Up to 100 tokens, no ratio that auto tries is above 1.
         return self._profile_ratio(lengths) if self.max_length > 100 else None
 
     def _profile_ratio(self, lengths: Ints) -> int | None:
@@ -168,8 +169,9 @@ def _fill_rows(rows: list[_Row], samples: Sequence[_Row], wanted: int, capacity:
     """Return `rows` with samples added to them, fullest first; equally full ones in the sequence in
     which they changed.
 
-    Samples come longest first, each into the first row that has room. As many of the last, shortest
-    ones as rows are missing have a row each. Source: BinPackCollator of llmfoundry/data/packing.py.
+    Samples come longest first, each into the first row that has room. Once only as many are left as
+    the batch lacks rows, each gets a row of its own. Source: BinPackCollator of
+    llmfoundry/data/packing.py.
 
     Args:
         rows: the rows that waited.
@@ -181,10 +183,10 @@ def _fill_rows(rows: list[_Row], samples: Sequence[_Row], wanted: int, capacity:
     n_left = len(samples)
     for tokens, sample in sorted(samples, key=lambda each: each[0], reverse=True):
         i = None
-        # No row is looked for once each sample that is left is needed as a row of its own.
+        # Else each sample that is left is needed as a row of its own.
         if n_left > wanted - len(rows):
-            i = next((i for i, row in enumerate(rows) if row[0] + tokens <= capacity), None)
-        joined = (0, []) if i is None else rows.pop(i)
-        rows.append((joined[0] + tokens, joined[1] + sample))
+            i = next((i for i, (held, _) in enumerate(rows) if held + tokens <= capacity), None)
+        held, members = (0, []) if i is None else rows.pop(i)
+        rows.append((held + tokens, members + sample))
         n_left -= 1
     return sorted(rows, key=lambda row: row[0], reverse=True)

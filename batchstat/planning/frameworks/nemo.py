@@ -70,19 +70,21 @@ class Nemo(PackedRows):
         else:
             sequence = sequence[::-1]
         rows = first_fit(sequence, self.max_length, MAX_INT)
-        # Entries by their length, and of equal lengths row by row. There, each entry takes the last
-        # of the samples of its length that are left, which are in random sequence.
+        # Entries by their length, and of equal lengths row by row. In Megatron-Bridge, the
+        # samples of a length are in random sequence, and each entry takes the last that is left.
         by_place = np.lexsort((rows.before, rows.row))
         by_length = by_place[np.argsort(sequence[by_place], kind="stable")]
         # Samples by their lengths.
         ascending = np.argsort(lengths, kind="stable")
         samples = np.empty_like(ascending)
         end = 0
+        # `count` samples of each length, ascending.
         for count in distinct(lengths)[1].tolist():
             begin, end = end, end + count
-            # From `begin` to `end` both sequences have one length; [::-1] takes from the end.
+            # From `begin` to `end`, entries and samples have the same length; [::-1] takes the last
+            # sample first.
             samples[by_length[begin:end]] = ascending[begin:end][rng.permutation(count)][::-1]
-        return PackedSamples(samples, sequence, None, rows)
+        return PackedSamples(samples, sequence, starts=None, packing=rows)
 
     def divide_rows(self, n_rows: int, window: Window) -> tuple[Ints, Ints]:
         """Return the rows in random sequence, one per batch."""

@@ -94,7 +94,7 @@ class PackedRows(Strategy):
         if self.lays_rows_end_to_end:
             row_offsets, batch_offsets = row_offsets[batch_offsets], np.arange(len(batch_offsets))
         tokens = sums(round_up(entry_lengths, self.sample_multiple), row_offsets)
-        # The widest row of each batch; of no row there is no batch.
+        # The widest row of each batch. Without rows there is no batch, and reduceat would fail.
         widths = np.maximum.reduceat(tokens, batch_offsets[:-1]) if len(tokens) else tokens
         return BatchPlan(
             samples=samples[entries],
@@ -137,7 +137,7 @@ class ShuffledRows(PackedRows):
         if not self.keeps_short(window):
             rows = rows[: len(rows) - len(rows) % rows_per_turn]
         elif self.world_size > 1:
-            # It begins again with the first rows, as accelerate's BatchSamplerShard does.
+            # The first rows fill up the last turn, as accelerate's BatchSamplerShard does.
             n_rows_filled = round_up(n_rows, rows_per_turn)
             what = f"{self.name} with batch_size={self.batch_size} makes"
             check_room(what, n_rows_filled, "lower batch_size")

@@ -88,11 +88,11 @@ class Trl(ShuffledRows, PacksDocuments):
         """Return the rows of one group of `read_ahead` samples after the other; each process has
         its own groups.
         """
-        # One sample per row: `next-fit` with at most 1.
-        if self.packing == "padding-free":
-            return pack(lengths, self.max_length, "next-fit", 1, [0], self.document_multiple)
-        firsts = group_starts(begins, self.read_ahead, self.dataset_num_proc)
         multiple = self.document_multiple
+        # One sample per row: `next-fit` with at most 1, of all samples as one group.
+        if self.packing == "padding-free":
+            return pack(lengths, self.max_length, "next-fit", most=1, firsts=[0], multiple=multiple)
+        firsts = group_starts(begins, self.read_ahead, self.dataset_num_proc)
         return pack(lengths, self.max_length, self.packing, MAX_INT, firsts, multiple)
 
     def sequence(self, n_rows: int, window: Window) -> Ints:

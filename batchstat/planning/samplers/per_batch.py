@@ -57,11 +57,12 @@ class PerBatch(Sampler):
                 f"{n_classes:,}: set at most {n_classes:,}"
             )
         rng = sampler_rng(seed, epoch)
-        # Before arrays are made for them. Without `batches`, no more are drawn than there are.
+        # Checked before arrays of this size are made. Without `batches`, no more samples are drawn
+        # than the corpus has, or one batch.
         check_total((self.batches or 1) * self.batch_size)
         batches = self.batches or max(1, len(classes.all_members) // self.batch_size)
-        # (batches × classes,) the class of each group of samples, and a row each with the places of
-        # its samples in their class.
+        # A group is the samples of one class in a batch: (n_groups,) its class, and (n_groups,
+        # samples) the positions of its samples among the members of that class.
         group_class = draw_distinct(np.full(batches, n_classes), self.classes, rng).ravel()
         in_class = draw_distinct(classes.sizes[group_class], self.samples, rng)
         # Where each class begins in `by_class`, the members of all classes end to end.

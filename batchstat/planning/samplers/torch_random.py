@@ -45,6 +45,8 @@ def torch_permutation(n: int, seed: int) -> Ints:
     # that had it as a partner. Itself, if none wrote there: it still holds its own number.
     written_by = steps.copy()
     written_by[partner_of_step[last_of_partner[~is_own]]] = step[last_of_partner[~is_own]]
+    # Where its own step is the last of its partner, a position was written by the one before that;
+    # by none if that does not exist.
     unswapped = partner_of_step[last_of_partner[is_own]]
     never_written = step_before[unswapped] < 0
     written_by[unswapped] = np.where(never_written, unswapped, step_before[unswapped])
@@ -52,6 +54,8 @@ def torch_permutation(n: int, seed: int) -> Ints:
     # round doubles the length of the chains followed, until all end at a number that never moved.
     while not np.array_equal(two_links := written_by[written_by], written_by):
         written_by = two_links
+    # Position i gets its partner's number; if an earlier step had the same partner, what that step
+    # left there. A position that is not swapped keeps what it holds.
     shuffled: Ints = np.where(step_before < 0, partner, written_by[step_before])
     shuffled[unswapped] = written_by[unswapped]
     return shuffled

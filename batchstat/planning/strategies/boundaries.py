@@ -161,8 +161,8 @@ class Boundaries(Strategy):
         """Return the edges: those given, or those that the rule finds for these lengths."""
         if self.boundaries:
             return self.boundaries
-        # A small window may have fewer distinct lengths than buckets are wanted, which is no
-        # mistake then.
+        # With `read_ahead`, a window may have fewer distinct lengths than `buckets`, which is no
+        # mistake: that is only the most then.
         wanted = self.buckets if self.read_ahead is None else None
         usual = self.buckets or _USUAL_BUCKETS
         return find_edges(self.rule, lengths, ("buckets", wanted), usual, self.pad_to_multiple_of)

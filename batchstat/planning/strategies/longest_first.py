@@ -48,8 +48,7 @@ class LongestFirst(Strategy):
     def plan(self, window: Window) -> BatchPlan:
         """Sort longest first, cut, shuffle: a window is planned as the only one of several."""
         size = max(len(window.lengths), 1)
-        rng = window.rng
-        return self.plan_together(Windows(window.lengths, size, lambda _: rng, window.last))
+        return self.plan_together(Windows(window.lengths, size, lambda _: window.rng, window.last))
 
     def plan_together(self, windows: Windows) -> BatchPlan:
         """Sort several windows, each longest first, cut them into batches, and shuffle the batches
@@ -58,7 +57,8 @@ class LongestFirst(Strategy):
         windows = self.without_dropped(windows)
         lengths = narrow(windows.lengths)
         order = longest_first(lengths, windows.size)
-        return one_sample_a_row(lengths, order, *self._batches(lengths.take(order), windows))
+        offsets, widths, sequence = self._batches(lengths.take(order), windows)
+        return one_sample_a_row(lengths, order, offsets, widths, sequence)
 
     def summary_together(self, windows: Windows) -> BatchTable:
         """Sort, cut and shuffle lengths alone: the batches of `plan_together` without their
@@ -68,8 +68,9 @@ class LongestFirst(Strategy):
         falling = falling_lengths(windows.lengths, windows.size)
         offsets, widths, sequence = self._batches(falling, windows)
         rows = np.diff(offsets)
+        tokens, squares = moments(falling, offsets)
         # A row is one sample, so that rows are also entries.
-        table = BatchTable.of_whole_samples(rows, widths, rows, *moments(falling, offsets))
+        table = BatchTable.of_whole_samples(rows, widths, rows, tokens, squares)
         return table if sequence is None else table.take(sequence)
 
     def _batches(self, falling: Ints, windows: Windows) -> tuple[Ints, Ints, Ints | None]:
@@ -94,6 +95,7 @@ class LongestFirst(Strategy):
 
 def _shuffled(offsets: Ints, windows: Windows) -> Ints:
     """Return (n_batches,) the numbers of batches, shuffled within each window."""
+    # Without samples, there is one empty window.
     first_samples = np.arange(0, max(len(windows.lengths), 1), windows.size)
     # The first batch of each window: none spans two windows, so it begins with the window.
     first_batches = np.searchsorted(offsets[:-1], first_samples)

@@ -113,10 +113,10 @@ class Packed(PacksDocuments):
         samples, lengths, starts, packing = pack(
             window.lengths,
             self.max_length,
-            self.method,
-            self.max_samples_per_row or MAX_INT,
-            range(0, len(window.lengths), self.read_ahead or MAX_INT),
-            self.document_multiple,
+            method=self.method,
+            most=self.max_samples_per_row or MAX_INT,
+            firsts=range(0, len(window.lengths), self.read_ahead or MAX_INT),
+            multiple=self.document_multiple,
         )
         # (n_rows,) tokens and entries of each row, in the sequence in which rows were packed.
         row_tokens, row_sizes = packing.totals
@@ -150,6 +150,7 @@ class Packed(PacksDocuments):
             for new, old in zip(reordered, columns, strict=True):
                 # Two steps, to int64 and to the places, are faster than both in one.
                 new[places] = old[run].astype(np.int64, copy=False)
+        # `rest` has the starts, if samples are split.
         samples, lengths, *rest = (new[: row_offsets[-1]] for new in reordered)
         return BatchPlan(
             samples=samples,
@@ -170,6 +171,7 @@ class Packed(PacksDocuments):
             InputError: a sample is longer than `max_length`.
         """
         is_one_group = stats.count <= (self.read_ahead or stats.count)
+        # From the histogram, no padding of single samples is counted.
         if self.method != "bfd" or not is_one_group or self.document_multiple > 1:
             return None
         check_longest("packed", stats.max, self.max_length)
@@ -242,6 +244,7 @@ def pack_groups(
     """
     groups = []
     n_rows = 0
+    # Without samples there may be no first one: they are one empty group.
     for first, end in pairwise([*(firsts or [0]), len(lengths)]):
         packed = pack_group(lengths[first:end])
         # One group, as by default: nothing is copied.
@@ -251,6 +254,7 @@ def pack_groups(
         # Samples and rows are counted on from those of the groups before.
         groups.append((samples + first, tokens, starts, packing._replace(row=packing.row + n_rows)))
         n_rows += packing.n_rows
+    # By column, each with an array for each group; they have starts in all groups or in none.
     all_samples, all_tokens, all_starts, packings = zip(*groups, strict=True)
     return PackedSamples(
         np.concatenate(all_samples),
@@ -266,7 +270,7 @@ def _pack_one(lengths: Ints, max_length: int, method: str, most: int) -> PackedS
         return _wrap(lengths, max_length)
     if method in _IN_TURN:
         packing = _IN_TURN[method](lengths, max_length, most)
-        return PackedSamples(np.arange(len(lengths)), lengths, None, packing)
+        return PackedSamples(np.arange(len(lengths)), lengths, starts=None, packing=packing)
     # `bfd` and `ffd` take the longest first.
     lengths = narrow(lengths)
     values, counts = distinct(lengths)

@@ -79,7 +79,7 @@ class StrategySpec:
         `unpacked`.
         """
         kind = STRATEGIES[name]
-        # Not given, `off` or false.
+        # It does not pack where the parameter is not given, `off` or false.
         packs = given.get(kind.packed_by, NOT_PACKED) not in (NOT_PACKED, False)
         if kind.unpacked is not None and not packs:
             # The unpacked strategy does not have the parameter that was off.
@@ -205,6 +205,7 @@ def _check_unpacked(spec: str, kind: type[Strategy], given: Mapping[str, Any]) -
     of_packing = sorted(set(given) - {each.name for each in fields(kind.unpacked)})
     if of_packing:
         packing_field = next(each for each in fields(kind) if each.name == kind.packed_by)
+        # The values that turn packing on; a switch has none by name, and `true` does.
         values = [each for each in packing_field.metadata["option"].values if each != NOT_PACKED]
         raise OptionError(
             f"strategy {spec!r}: {of_packing[0]} is of packing only: add "

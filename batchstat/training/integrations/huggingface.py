@@ -139,7 +139,7 @@ class _PlannedTraining:
         steps (the last number) of the sampler.
         """
         _, *between, _ = self._base["set_initial_training_values"](args, *rest)
-        # With `max_steps`, as many epochs as the last of these steps is in.
+        # With `max_steps`: the epochs before the last of these steps, and the one that it is in.
         if args.max_steps > 0:
             return (self._passed(args.max_steps - 1)[0] + 1, *between, args.max_steps)
         epochs = ceil(args.num_train_epochs)
@@ -162,12 +162,12 @@ class _PlannedTraining:
         """
         self._base["_init_training_state"](max_steps, steps, epochs, resume_from_checkpoint, trial)
         state_file = Path(resume_from_checkpoint or "") / STATE_FILE
-        # To compare: raises if the sampler is another one. A checkpoint of a run without it has no
-        # such file.
+        # Loaded to compare: this raises if the sampler is another one. The checkpoint of a run
+        # without a sampler has no such file.
         if resume_from_checkpoint is not None and state_file.is_file():
             self._sampler.load_state_dict(_read(state_file))
         args = self._trainer.args
-        # How far training came, the Trainer counts itself, in steps; `done` are of this epoch.
+        # The Trainer counts how far training came, in steps; `done` of them are in this epoch.
         epoch, done = self._passed(self._trainer.state.global_step)
         self._skipped = 0 if args.ignore_data_skip else done * args.gradient_accumulation_steps
         return epoch, self._skipped
