@@ -123,10 +123,8 @@ def calibrate(
             on_progress=on_progress,
         )
     has_memory = all(point.peak is not None for point in measured.points)
-    # Without it there is no fit of memory.
-    time, memory = fit_calibration(
-        measured.points, setup, runs.fixed if has_memory else None, runs.gradients
-    )
+    fixed = runs.fixed if has_memory else None  # without it there is no fit of memory
+    time, memory = fit_calibration(measured.points, setup, fixed, runs.gradients)
     return Calibration(
         created=created,
         setup=setup,

@@ -115,7 +115,7 @@ class Calibration:
         """Return the bytes of gradients that are in memory when a batch begins, those of earlier
         batches of its step: 0 without gradient accumulation, or where they are not known.
         """
-        return self.memory.gradients or 0 if accumulates and self.memory is not None else 0
+        return (self.memory.gradients or 0) if accumulates and self.memory is not None else 0
 
     def tokens_that_fit(self, max_length: int, *, accumulates: bool = False) -> int | None:
         """Return the largest `tokens_per_batch` whose batches all fit the device, with rows of at
@@ -198,8 +198,10 @@ class Calibration:
         return peak <= max(limit, self.memory.least) or is_measured
 
     def _points_that_fit(self, accumulates: bool) -> Iterator[Point]:
-        """Yield the measured batches that fit: all, or with gradients of earlier batches in memory
-        those whose peak is then no higher than the highest that ran.
+        """Yield the measured batches that fit: without gradient accumulation, all of them.
+
+        With it, gradients of earlier batches are in memory, too: a batch fits if its peak is then
+        no higher than the highest measured one.
         """
         kept_gradients = self.kept_gradients(accumulates)
         highest_peak = max((point.peak or 0 for point in self.points), default=0)

@@ -29,7 +29,7 @@ def non_negative_least_squares(columns: Floats, values: Floats) -> Floats:
         (n_columns,) the coefficients.
     """
     n = columns.shape[1]
-    coefficients, least = np.zeros(n), float(np.linalg.norm(values))
+    coefficients, least = np.zeros(n), float(np.linalg.norm(values))  # without any column
     for size in range(1, n + 1):
         for subset in combinations(range(n), size):
             columns_of_subset = columns[:, subset]
@@ -87,7 +87,7 @@ def _fit_memory(
 
     Args:
         points: the measured batches.
-        columns: (n_points, 3) of each, 1, its tokens and its pairs.
+        columns: (n_points, 3) for each point: 1, its tokens, its pairs.
         fixed: bytes of weights and optimizer state before a step.
         gradients: bytes of gradients; None where they are not known.
     """

@@ -170,7 +170,7 @@ def measure_device(
     """
     search = _Search(device, on_progress)
     runs: dict[Shape, _ShapeRuns] = {}  # of the shapes whose first run fitted
-    too_large, is_complete = 0, False
+    missing_shapes, is_complete = 0, False
     try:
         most_tokens = search.most_tokens(widest, tokens_per_batch)
         shapes = design(most_tokens, min(widest, most_tokens), packed=packed)
@@ -180,7 +180,7 @@ def measure_device(
             # then: it is left out.
             with search.surviving():
                 runs[shape] = _ShapeRuns(search.first_run(shape), [device.run(shape)])
-            too_large += shape not in runs
+            missing_shapes += shape not in runs
         _time_in_rounds(device, runs, search, on_progress)
         is_complete = True
     except KeyboardInterrupt:
@@ -198,7 +198,7 @@ def measure_device(
     return Measured(
         points=tuple(each.point(shape) for shape, each in survivors.items()),
         fits=max(peaks) if search.too_large and peaks else None,
-        too_large=too_large + lost_shapes,
+        too_large=missing_shapes + lost_shapes,
         is_complete=is_complete,
     )
 
@@ -296,9 +296,10 @@ class _Search:
             assert wanted is not None
             if wanted == low * widest or self._fits(wanted // narrow, narrow):
                 return wanted
-            high = low + 1
+            high = low + 1  # a row more than was asked for
         else:
             low, high = self._bisected(low, high, widest)
+        # The same two numbers of tokens in narrow rows.
         rows, _ = self._bisected(low * widest // narrow, high * widest // narrow, narrow)
         return max(low * widest, rows * narrow)
 

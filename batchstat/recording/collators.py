@@ -36,8 +36,6 @@ class Collating:
     is_left: bool = False
 
 
-# Names of the collators of transformers that pad by the arguments `padding` and `max_length`, and
-# of those that do not pad.
 # The collators of transformers that pad as their `padding` and `max_length` say, then those that do
 # not pad.
 _PADDING = (

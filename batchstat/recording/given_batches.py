@@ -56,7 +56,7 @@ class GivenBatches(Strategy):
 
     @property
     def parameters(self) -> dict[str, Any]:
-        """None: what made the batches is not known."""
+        """Empty: what made the batches is not known."""
         return {}
 
     @property
@@ -65,8 +65,8 @@ class GivenBatches(Strategy):
         return int(np.diff(self.batch_offsets).max())
 
     def as_current(self, settings: Settings, lengths: Ints) -> Settings:
-        """Return settings with the batch size and budget of these batches, where they have none:
-        the most rows, and the most total tokens, in one batch.
+        """Return settings with a batch size and a budget: those that the user set, or else the most
+        rows and the most total tokens in one of these batches.
 
         Args:
             settings: the settings, as the user gave them.
@@ -85,7 +85,11 @@ class GivenBatches(Strategy):
         return self._with_lengths(window.lengths)
 
     def _with_lengths(self, lengths_of_samples: Ints) -> BatchPlan:
-        """Return the batches as a plan, with (n,) the tokens of each sample of the corpus."""
+        """Return the batches as a plan.
+
+        Args:
+            lengths_of_samples: (n,) tokens of each sample of the corpus.
+        """
         lengths = lengths_of_samples[self.places].astype(np.int64)
         widths = self.widths
         if widths is None:  # the longest row of each batch

@@ -86,7 +86,7 @@ def folder_of(
     Args:
         folder: the folder that the user named; None for the default one.
         default: the default folder.
-        words: of the command.
+        words: the words of the command.
         run_id: the id that the user named; None for that of the launcher, or one made here.
 
     Raises:

@@ -45,8 +45,8 @@ def batches_of_rows(
     entry_offsets = offsets_from_sizes(samples_per_row[sequence])
     multiple = request.strategy.pad_to_multiple_of
     row_offsets, batch_offsets, widths = entry_offsets, planned.batch_offsets, planned.widths
-    # The collator joins the rows of a batch into one, so that each batch has one row; as wide as
-    # all of them together.
+    # The collator joins the rows of a batch into one, as wide as all of them together. This one row
+    # begins where the first row of its batch does.
     if collating.end_to_end:
         row_offsets = entry_offsets[planned.batch_offsets]
         totals = offsets_from_sizes(rows.widths[sequence])[planned.batch_offsets]
@@ -54,8 +54,8 @@ def batches_of_rows(
         batch_offsets = np.arange(len(widths) + 1)
     elif collating.width is not None:  # padding="max_length"
         widths = np.maximum(widths, round_up(collating.width, multiple))
-    # Planned batches are in turns of the ranks; `turns` has a column for each rank, −1 where a rank
-    # has no batch, and else the number of a batch.
+    # Planned batches are in turns of the ranks. `side_by_side` counts them rank after rank, with −1
+    # where a rank has none; below, these places become the numbers of planned batches.
     batches_of_ranks = [np.flatnonzero(planned.ranks == rank) for rank in range(planned.world_size)]
     turns = side_by_side(list(map(len, batches_of_ranks)))
     return GivenBatches(

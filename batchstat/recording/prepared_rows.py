@@ -26,7 +26,8 @@ class PreparedRows:
         row_offsets: (n_rows + 1,) row i holds samples row_offsets[i] to row_offsets[i + 1].
         trained: (n_samples,) tokens of each sample that carry loss; None where no labels tell, or
             where they are drawn again in each batch.
-        is_shifted: whether labels equal the token ids, so that the model shifts them by one.
+        is_shifted: whether labels equal the token ids, so that the model shifts them by one; True
+            without labels, too.
         trained_padding: number of tokens that the mask calls padding and that carry loss.
         text_lengths: (n_rows,) tokens of each row up to its last token that is not the padding
             token, and one more: a text may end in that token once.

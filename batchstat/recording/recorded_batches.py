@@ -22,7 +22,7 @@ class RecordedBatches:
         collated: the samples, and the batches of these.
         per_step: the most batches that a step has on a rank.
         is_numbered: whether samples are told apart by their numbers, so that each is there once.
-        draws_again: whether they are not, since a sampler draws samples more than once.
+        draws_again: whether they are not told apart, since a sampler draws samples more than once.
         epochs: how many epochs were recorded.
     """
 
@@ -74,7 +74,8 @@ def batches_of(recording: Recording) -> RecordedBatches:
         # pair.
         batch_size = int(np.diff(collated.batches.batch_offsets).max())
         have_one_forward = len(parts) == sum(map(len, firsts))
-        repeats = len(numbers) - len(distinct(numbers)[0])
+        distinct_numbers, _ = distinct(numbers)
+        repeats = len(numbers) - len(distinct_numbers)
         draws_again = have_one_forward and repeats > batch_size * len(firsts)
         numbered = None if draws_again else _with_each_sample_once(collated, numbers)
     return RecordedBatches(
@@ -111,8 +112,9 @@ def number_dispatched(ranks: Sequence[RecordedRank]) -> Sequence[RecordedRank]:
 def _find_numbers(
     batch: RecordedBatch, handed: Mapping[str, deque[tuple[int, int]]]
 ) -> RecordedBatch:
-    """Return a batch with the sample numbers of its digests, taken out of `handed`; as it is where
-    one of them was not handed out.
+    """Return a batch with the sample numbers of its digests, taken out of `handed`.
+
+    A batch with a digest that was not handed out is returned as it is.
     """
     if not all(digest in handed for digests in batch.digests for digest in digests):
         return batch
@@ -173,9 +175,9 @@ def _batches_in_turns(firsts: list[list[RecordedBatch]]) -> tuple[Ints, int]:
     # For each rank, the batches of each of its steps.
     ranks_steps: list[dict[int, list[int]]] = []
     index = 0
-    for rank in firsts:
+    for batches_of_rank in firsts:
         steps: dict[int, list[int]] = {}
-        for batch in rank:
+        for batch in batches_of_rank:
             steps.setdefault(batch.step, []).extend(range(index, index + len(batch.parts)))
             index += len(batch.parts)
         ranks_steps.append(steps)

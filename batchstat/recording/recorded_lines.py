@@ -21,7 +21,10 @@ class _Line(BaseModel):
 
 
 class _Part(_Line):
-    """What a forward computes, as `recorder.lines.part_of` writes it."""
+    """What a forward computes, as `recorder.lines.part_of` writes it.
+
+    `w` is the widths, `n` the real tokens of each sample, `y` those that carry loss.
+    """
 
     w: Annotated[list[PositiveInt], Field(min_length=1)]
     by: str
@@ -37,7 +40,7 @@ class _Part(_Line):
 
     @validates(mode="after")
     def _agrees(self) -> "_Part":
-        """Check that all lists have as many rows, and no row more tokens than its width."""
+        """Check that all lists have the same rows, and no row more tokens than its width."""
         rows = self.rows if self.n is None else len(self.n)
         lists_of_rows = [each for each in (self.y, self.decoder, self.ends, self.labelled) if each]
         if not rows or any(len(numbers) != rows for numbers in lists_of_rows):
@@ -67,7 +70,7 @@ class _Read(_Line):
 
     @validates(mode="after")
     def _agrees(self) -> "_Read":
-        """Check that numbers and digests, where they are there, are of as many parts."""
+        """Check that numbers and digests, if the line has them, have one list for each part."""
         for samples_of_parts in (self.numbers, self.digests or None):
             if samples_of_parts is not None and len(samples_of_parts) != len(self.parts):
                 raise ValueError("samples of other forwards")

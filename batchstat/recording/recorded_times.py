@@ -138,7 +138,7 @@ def _timed_batches_and_updates(ranks: Sequence[RecordedRank]) -> tuple[list[_Tim
     periods = [after - before for before, after in pairwise(ranks[0].step_ends)]
     batches: list[_Timed] = []
     updates: list[float] = []
-    for step, period in enumerate(periods, 1):
+    for step, period in enumerate(periods, 1):  # the end of step 0 begins the first period
         # The first batch of the step on all ranks, then the second, and so on; None where a rank
         # has no more.
         turns = zip_longest(*(steps.get(step, []) for steps in steps_of_ranks))
@@ -220,7 +220,7 @@ def _points(name: str, timed: list[_Timed], update: float) -> tuple[Point, ...]:
                 **asdict(shape),
                 seconds=seconds,
                 update_seconds=update,
-                first_seconds=seconds,
+                first_seconds=seconds,  # the first step, which compiles, is left out
                 peak=None,
                 update_peak=None,
             )

@@ -240,7 +240,7 @@ def _read_rank(path: Path) -> RecordedRank | None:
     if not batches:
         return None
     steps = [line for line in lines if line["k"] == "step"]
-    # The last line; this one stands in for it where the process was killed.
+    # The line of the end; this one stands in for it where the process was killed.
     end: dict[str, Any] = {"why": "", "unused": (0, 0)}
     for line in lines:
         end = line if line["k"] == "end" else end
@@ -291,8 +291,8 @@ def _first_training(lines: list[dict[str, Any]]) -> tuple[list[dict[str, Any]], 
 def _batches(lines: list[dict[str, Any]]) -> Iterator[RecordedBatch]:
     """Yield the batches of lines, those first that were computed, then those that were only read.
 
-    A dry run reads batches without a step: they go on after the last computed step, as many in each
-    as the computed ones have at most.
+    A dry run reads batches without a step. They are put into steps after the last computed one,
+    each with as many batches as the largest computed step.
     """
     computed = [line for line in lines if line["k"] == "batch"]
     only_read = [line for line in lines if line["k"] == "rest"]

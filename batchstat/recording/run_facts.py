@@ -50,7 +50,8 @@ def run_facts(recording: Recording) -> RunFacts:
     first, facts = recording.ranks[0], recording.facts
     batches = [batch for rank in recording.ranks for batch in rank.batches]
     computed = [batch for batch in batches if batch.began is not None]
-    # A dry run of a Trainer has ends of steps too, but computes none: their times are no step's.
+    # A dry run of a Trainer has ends of steps too, but computes nothing between them: these ranks
+    # are left out.
     computing = [
         rank for rank in recording.ranks if any(batch.began is not None for batch in rank.batches)
     ]

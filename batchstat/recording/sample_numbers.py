@@ -56,6 +56,7 @@ def given_batches(
     if not all_batches:
         raise InputError(f"{name}: there is no batch")
     records, row_offsets, batch_offsets = _flattened(name, all_batches)
+    # Batches of ranks follow each other in `all_batches`: `turns` says which are computed together.
     return GivenBatches(
         places=_places(name, records, samples),
         row_offsets=row_offsets,
@@ -148,6 +149,7 @@ def _flattened(name: str, batches: list[Any]) -> tuple[Ints, Ints, Ints]:
     except ValueError:  # lists of several lengths among the numbers
         numbers = np.empty(0)
     if numbers.ndim != 1 or numbers.dtype.kind not in "iu":
+        # All are ints where they are True and False, or one is too large for an array.
         wrong_entry = next((each for each in entries if not isinstance(each, int)), entries[0])
         raise InputError(f"{name}: {short(wrong_entry)} is not a sample number")
     return numbers.astype(np.int64), row_offsets, batch_offsets

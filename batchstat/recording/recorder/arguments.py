@@ -48,7 +48,7 @@ def by_name(module: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> dict[
 
 def unwrapped(module: Any) -> Any:
     """Return the model inside wrappers such as DistributedDataParallel or torch.compile; a model
-    without a wrapper as it is.
+    without a wrapper is returned as it is.
     """
     for _ in range(MOST_DEPTH):  # a compiled model may be wrapped in DistributedDataParallel too
         # torch.compile returns an OptimizedModule, which holds the model in `_orig_mod`.
@@ -68,8 +68,8 @@ def enters_graph(arguments: Mapping[str, Any]) -> bool:
     A loss or a head, which a loop may call by itself, takes what the model computed: a tensor that
     requires a gradient.
     """
-    # A model by the names of its arguments. It may also take a tensor with a gradient, such as the
-    # features of a picture.
+    # A module with such an argument is a model, even if another argument has a gradient, such as
+    # the features of a picture.
     if "input_ids" in arguments or "inputs_embeds" in arguments:
         return True
     for value in arguments.values():
@@ -99,7 +99,9 @@ class WholeNumbers:
         self.nested = self._in(value, 0)
 
     def _in(self, value: Any, depth: int) -> Any:
-        """Return `nested` of a value that is `depth` levels inside, and add its tensors."""
+        """Return what `nested` holds of a value that is `depth` levels inside; add the tensors in
+        it to `tensors`.
+        """
         if hasattr(value, "is_floating_point"):  # a tensor
             if value.dim() > 2 or value.is_floating_point() or value.is_complex():
                 # Pictures, hidden states and masks of pairs have more dimensions, or are floats.
@@ -151,7 +153,9 @@ def values_by_name(value: Any) -> Mapping[Any, Any] | None:
 
 
 def converted(nested: Any, convert: Any) -> Any:
-    """Return nested dictionaries and lists with `convert(tensor)` for each tensor in them."""
+    """Return nested dictionaries and lists with `convert(tensor)` for each tensor in them; None
+    stays None.
+    """
     if isinstance(nested, dict):
         return {key: converted(item, convert) for key, item in nested.items()}
     if isinstance(nested, list):

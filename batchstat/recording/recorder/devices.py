@@ -65,7 +65,7 @@ class Copies:
 
     def arrived(self) -> Any:
         """Return the numbers as arrays."""
-        if not self.are_here:  # only when a run ends: before, a batch is read once it is here
+        if not self.are_here:  # only when a run ends: before, a batch is not read until it is here
             self._event.synchronize()
         return converted(self._copies, as_array)
 
@@ -150,6 +150,7 @@ class Clock:
         """
         if moment.event is None or self._first is None:
             return moment.at
-        moment.event.synchronize()  # returns at once but at the end of a run: others are here
+        # Waits only at the end of a run: before, no moment is read until the device reached it.
+        moment.event.synchronize()
         milliseconds: float = self._first.event.elapsed_time(moment.event)
         return self._first.at + milliseconds / 1000

@@ -36,7 +36,8 @@ class Handing:
         """Begin without knowing any."""
         # For each forward: place of an argument -> its place in the batch, change, cut_columns.
         self._forwards: list[dict[tuple[Any, ...], tuple[Any, ...]]] = []
-        # The padding id that a mask made by the loop tells, and what is said to tell it.
+        # The padding id, learnt from a mask that the loop made, and `ReadBatch.by` of the batch
+        # that had this mask.
         self._pad_token_id: Any = None
         self._by = ""
 
@@ -59,7 +60,7 @@ class Handing:
         for parts, arguments in computed:
             computed_arrays = dict(_arrays(arguments))
             places = dict(_found_places(computed_arrays, handed_out))
-            explained_arrays = {id(computed_arrays[name]) for name in places}
+            explained_arrays = {id(computed_arrays[argument_place]) for argument_place in places}
             if id(token_ids(arguments)) not in explained_arrays:
                 return False  # not this loader's batch, or changed in a way that is not known
             # An argument that is not in the loader's batch may be a mask that the loop made. If the
@@ -86,13 +87,13 @@ class Handing:
         for places in self._forwards:
             # The arguments of the forward, built again: ("inputs", 0) is arguments["inputs"][0].
             arguments: dict[Any, Any] = {}
-            for name, (place, change, cut_columns) in places.items():
+            for argument_place, (place, change, cut_columns) in places.items():
                 if place not in handed_out:  # an array that this batch does not have
                     continue
                 inner = arguments
-                for key in name[:-1]:
+                for key in argument_place[:-1]:
                     inner = inner.setdefault(key, {})
-                inner[name[-1]] = _CHANGES[change](handed_out[place], cut_columns)
+                inner[argument_place[-1]] = _CHANGES[change](handed_out[place], cut_columns)
             parts += model.read(arguments, self._pad_token_id)
         # The loop's own mask told the padding of the computed batches: these are the same kind.
         if self._by:
@@ -107,12 +108,13 @@ def _found_places(
     """Yield each argument that comes from the loader's batch: its place among the arguments, and
     (its place in the batch, change, cut_columns).
     """
-    for name, array in arguments.items():
-        # The place of the same name first: labels of a causal model often equal its token ids.
-        for place in [name] * (name in handed_out) + list(handed_out):
+    for argument_place, array in arguments.items():
+        # The same place first, if the batch has it: labels of a causal model often equal its token
+        # ids, so that several arrays may fit.
+        for place in [argument_place] * (argument_place in handed_out) + list(handed_out):
             change = _change_of(array, handed_out[place])
             if change is not None:
-                yield name, (place, *change)
+                yield argument_place, (place, *change)
                 break
 
 

@@ -98,7 +98,8 @@ class Loaders:
         # The sample numbers that were asked for first: workers prefetch, so that the sampler is
         # several batches ahead.
         numbers = facts.asked.popleft() if facts.asked else None
-        # DataLoader(in_order=False) yields whichever batch its workers had first.
+        # DataLoader(in_order=False) yields whichever batch its workers had first: these numbers may
+        # be those of another batch.
         if not getattr(iterator, "_in_order", True):
             numbers = None
         if facts.is_dispatched:  # no forward computes it whole
@@ -108,8 +109,8 @@ class Loaders:
             self._note_fetched(Fetched(weakref.ref(iterator), facts.epoch, numbers, data))
 
     def _note_fetched(self, fetched: Fetched) -> None:
-        """Add a batch to the recent ones; when it leaves these, or at once in a dry run, let it
-        wait by its token ids.
+        """Add a batch to the recent ones. It also waits by its token ids: in a dry run from now on,
+        otherwise once it is no longer among the recent ones.
         """
         self.recent.append(fetched)
         if self._keeps_batches:
@@ -182,7 +183,8 @@ class Loaders:
         """
         if read.ids is None:
             return None
-        # The forward had none of the very tensors (`handed_out`): a device got copies of them.
+        # The forward had the very tensors of no recent batch (`handed_out` found none), since a
+        # device got copies: the recent batches are found by their token ids, too.
         while self.recent and not self._keeps_batches:
             self._put_waiting(self.recent.popleft())
         key = fingerprint(read.ids)
@@ -206,7 +208,7 @@ class Loaders:
             last: the last batch that was computed, of that epoch.
             computed: all that were.
         """
-        iterator = last.iterator()
+        iterator = last.iterator()  # None once the loop has let go of it
         # First what the loop has taken already, such as accelerate, which reads a batch ahead.
         waiting = [each for each in self._take_waiting() if each.epoch == last.epoch]
         yield from (each for each in waiting if each not in computed)

@@ -52,7 +52,7 @@ def real_of(
     for key, marks_real in masks:
         if shape_of(values.get(key)) == shape:
             keep = values[key] != 0 if marks_real else values[key] == 0
-            if pad_token_id is not None:
+            if pad_token_id is not None:  # LLaMA-Factory marks the padding of packed rows as real
                 keep = _without_tail(ids, keep, values.get(prefix + "labels"), pad_token_id)
             read.by, read.real = str(key), each_of(keep.sum(-1).tolist())
             # Packed rows have a mask too, and their positions tell the samples. Not where a row is
@@ -91,7 +91,8 @@ def _without_tail(ids: Any, keep: Any, labels: Any, pad_token_id: int) -> Any:
     is_padded = is_pad[:, -2:].sum(1) == 2  # the last two tokens pad
     if shape_of(labels) == shape_of(ids):
         is_padded = is_padded | (labels[:, -1] == IGNORED)
-    # Tokens that pad from there to the end of the row.
+    # Padding tokens at the end of each row, without a gap; in rows that are padded they are not
+    # real.
     tail = _flipped(_flipped(is_pad).cumprod(1) != 0)
     return keep & ~(tail & (ends_in_pad & is_padded)[:, None])
 
@@ -118,6 +119,7 @@ def _by_positions(positions: list[list[int]] | None, read: ReadBatch) -> bool:
         # a padded row: the other batches tell which, in `settle`.
         read.is_straight = positions == [list(range(read.width))]
         return False
+    # At first a sample that fills each row, which is then split.
     read.by, read.real = POSITIONS, each_of([read.width] * read.rows)
     _split_rows(positions, read)
     return True
@@ -168,7 +170,10 @@ def _by_lengths(values: Mapping[Any, Any], shape: tuple[int, ...], read: ReadBat
 
 
 def _split_rows(positions: list[list[int]], read: ReadBatch) -> None:
-    """Split the real tokens of each row into samples, which begin where the position is 0 again."""
+    """Split the real tokens of each row into samples, which begin where the position is 0 again.
+
+    `read.real` has one number for each row until then.
+    """
     lengths_of_rows = []
     for (real_tokens,), row in zip(read.real or [], positions):
         starts = [0, *(place for place in range(1, real_tokens) if row[place] == 0)]

@@ -50,6 +50,7 @@ def read_parts(
         has_decoder: whether the model has a decoder, to which labels of another width then belong.
             None where that is not known: they are taken for a decoder's.
     """
+    # A set: its ids, the mapping that holds them, and the prefix of their names.
     return [_read_ids(*ids_set, pad_token_id, has_decoder) for ids_set in _sets_of_ids(batch)]
 
 
@@ -187,11 +188,12 @@ def _read_ids(
         has_decoder: whether the model has a decoder; None where that is not known.
     """
     read = ReadBatch(*shape_of(ids))
+    # Notes in `read` which tokens are real; `by` stays NOTHING where the batch does not tell.
     keep = real_of(ids, values, prefix, read, pad_token_id)
     if read.by == NOTHING and pad_token_id is not None:
         keep = ~at_ends(ids == pad_token_id)
         read.by, read.real = "pad_token_id %d" % pad_token_id, each_of(keep.sum(-1).tolist())
-    elif read.by == NOTHING:  # `settle` guesses by the ends of all rows
+    elif read.by == NOTHING:  # `settle` guesses the padding by how the rows of all batches end
         read.ends = [end_of(row) for row in ids.tolist()]
     labels = values.get(prefix + "labels", values.get("labels"))
     # Lengths told that columns are samples: from here on they are rows.
@@ -255,8 +257,7 @@ def _note_trained(
 
 
 def _set_trained(has_loss: Any, keep: Any, read: ReadBatch) -> None:
-    """Note in `read` the tokens of each sample that carry loss, and those that are padding all the
-    same.
+    """Note in `read` how many tokens of each sample carry loss, and how many of padding do.
 
     Where the model shifts labels, nothing predicts the first token of a row: its label does not
     count.
@@ -316,7 +317,9 @@ def _set_decoder(read: ReadBatch, width: int, trained: list[int], real: list[int
 
 
 def _add_decoder(read: ReadBatch, decoder: list[int]) -> None:
-    """Add the real tokens of each row of a decoder to those of the row in the encoder."""
+    """Add the real tokens of each row of a decoder to those of the row in the encoder, which is
+    one sample.
+    """
     if read.real is not None:  # else `_guess_padding` adds them once it has guessed
         read.real = [[row[0] + decoder_tokens] for row, decoder_tokens in zip(read.real, decoder)]
 

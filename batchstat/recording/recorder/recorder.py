@@ -153,7 +153,7 @@ class Recorder:
             line["counted"] = 1
         if self.is_step_counted:
             line["step_counted"] = 1
-        if self.forwards.unused[0]:
+        if self.forwards.unused[0]:  # forwards that build no graph ran before this batch
             line["unused"], self.forwards.unused = self.forwards.unused, [0, 0]
         self.batches_in_step += 1
         self._batches_in_all += 1
@@ -301,6 +301,7 @@ class Recorder:
             return "how its batches come out of a loader of torch was not seen"
         if self._is_batch_split:
             return "several backwards compute one batch of its loader"
+        # The batches that were computed count as read.
         most_batches, batches_read = _MOST_READ, self._batches_in_all
         if self.orders.steps:  # as many batches in each step as the computed ones had
             most_batches = self.orders.steps * self._batches_in_all // self.steps
