@@ -283,7 +283,7 @@ class _Search:
         Raises:
             InputError: a single row does not fit.
         """
-        widest = min(widest, wanted or widest)
+        widest = min(widest, wanted or widest)  # no row is larger than the batch
         # It also makes the optimizer's state, which is a part of all later peaks.
         if not self._fits(1, widest):
             raise self._nothing_fits(widest)

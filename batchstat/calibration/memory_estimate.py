@@ -100,18 +100,19 @@ def memory_of(setup: Setup) -> MemoryFit:
     """
     assert setup.shape is not None
     shape, layer = setup.shape, Layer(setup.shape, setup)
-    weight = 4 if setup.mixed_precision else BYTES[setup.dtype]
+    weight_bytes = 4 if setup.mixed_precision else BYTES[setup.dtype]
     # Under mixed precision, autocast keeps a copy of each weight in `dtype`.
-    copies = BYTES[setup.dtype] if setup.mixed_precision else 0
-    # A weight, its gradient, and what the optimizer keeps of it.
-    fixed = shape.parameters * (weight * (2 + STATE[setup.optimizer]) + copies)
-    # Bytes per token: kept of all layers, and of the one layer whose backward pass runs.
+    copy_bytes = BYTES[setup.dtype] if setup.mixed_precision else 0
+    # A weight and its gradient (2), and what the optimizer keeps of it.
+    fixed = shape.parameters * (weight_bytes * (2 + STATE[setup.optimizer]) + copy_bytes)
+    # Bytes per token that all layers keep, and that the backward pass of one layer adds; and the
+    # number of layers whose bytes per pair are in memory.
     if setup.gradient_checkpointing:  # only the inputs of layers are kept; one is computed again
         kept, computed = shape.layers * layer.input, layer.per_token + layer.gradients
-        layers = 1
+        layers_with_pairs = 1
     else:
         kept, computed = shape.layers * layer.per_token, layer.gradients
-        layers = shape.layers
+        layers_with_pairs = shape.layers
     # Cross-entropy keeps, for each entry of the vocabulary, the logarithm of its probability, the
     # gradient of that and the gradient of the logit.
     in_float32 = setup.mixed_precision or shape.float32_loss
@@ -120,7 +121,8 @@ def memory_of(setup: Setup) -> MemoryFit:
         fixed=fixed,
         # `layer.norm` is the last norm, after all layers.
         per_token=kept + layer.norm + max(loss, computed),
-        per_pair=(layers + 1) * layer.per_pair + layer.mask,  # and the gradients of one layer
+        # One more, for the gradients of one layer.
+        per_pair=(layers_with_pairs + 1) * layer.per_pair + layer.mask,
         least=fixed,
         gradients=0,
         residual=None,
@@ -166,8 +168,8 @@ class Layer:
     @property
     def per_token(self) -> int:
         """Bytes per token that the layer keeps: in norms, attention and feed-forward layers."""
-        # The masks of two dropouts.
-        dropped = 2 * self.shape.hidden if self.shape.dropout else 0  # a byte for each number
+        # The masks of two dropouts, a byte for each number.
+        dropped = 2 * self.shape.hidden if self.shape.dropout else 0
         norms = self.shape.norms * self.norm
         if self.setup.mixed_precision:
             # Each matrix after a norm keeps a copy in `dtype`, of which `norm` counts one.

@@ -228,7 +228,7 @@ def _auto_class(config: Any) -> str:
     language model or a classifier, or for any other the language model of its type.
 
     Raises:
-        InputError: it is neither.
+        InputError: transformers has no such class for it.
     """
     architecture = (config.architectures or [""])[0]
     for ending, auto_class in _AUTO_CLASSES.items():

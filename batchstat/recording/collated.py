@@ -153,10 +153,10 @@ def as_collated(
     # One kind of batch, since sums over several would have no one meaning. A run may have computed
     # several, such as two models; it is reported all the same.
     for number, read in enumerate(batches):
-        # What told the padding; and two widths where there is a decoder.
+        # What told the padding, and the number of widths: 2 where there is a decoder.
         kinds = [(each.by, len(each.widths)) for each in (batches[0], read)]
         if kinds[0] != kinds[1] and not is_recorded:
-            names = [by if widths == 1 else f"{by} and a decoder" for by, widths in kinds]
+            names = [by if n_widths == 1 else f"{by} and a decoder" for by, n_widths in kinds]
             raise InputError(
                 f"{name}: batches of several kinds: batch 0 has {names[0]}, batch {number} has "
                 f"{names[1]}: pass one kind at a time"

@@ -37,11 +37,13 @@ def batches_of_rows(
     request = inputs.request(strategy, settings)
     planned = plan_ranks(make_shares(inputs.samples, request.settings), request)
     samples_per_row = np.diff(rows.row_offsets)
-    sequence = planned.records  # the stored row of each planned sample, as batches hold them
+    # The plan takes each row for one sample: these are the stored rows in the sequence of batches.
+    sequence = planned.records
     # The samples that each of these rows holds.
     places = np.concatenate(
         [np.arange(rows.row_offsets[row], rows.row_offsets[row + 1]) for row in sequence.tolist()]
     )
+    # Planned row i holds places[entry_offsets[i] : entry_offsets[i + 1]].
     entry_offsets = offsets_from_sizes(samples_per_row[sequence])
     multiple = request.strategy.pad_to_multiple_of
     row_offsets, batch_offsets, widths = entry_offsets, planned.batch_offsets, planned.widths

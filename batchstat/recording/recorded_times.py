@@ -187,8 +187,8 @@ def _points(name: str, timed: list[_Timed], update: float) -> tuple[Point, ...]:
         InputError: too few batches, or all of about the same size.
     """
     batches = sorted(timed, key=lambda batch: (batch.shape.tokens, batch.shape.width))
-    number = min(len(batches) // _BATCHES_PER_POINT, _MOST_POINTS)
-    if number < _LEAST_POINTS:
+    n_points = min(len(batches) // _BATCHES_PER_POINT, _MOST_POINTS)
+    if n_points < _LEAST_POINTS:
         raise InputError(
             f"{name} has times of {counted(len(batches), 'batch', 'batches')} after its first "
             f"step: record at least {_LEAST_POINTS * _BATCHES_PER_POINT}"
@@ -203,7 +203,8 @@ def _points(name: str, timed: list[_Timed], update: float) -> tuple[Point, ...]:
     columns = np.stack([np.ones(len(batches)), tokens, pairs], axis=1)
     fitted = columns @ non_negative_least_squares(columns / times[:, None], np.ones(len(batches)))
     ratios = times / fitted
-    groups = np.array_split(np.arange(len(batches)), number)
+    # Indices of the batches of each group, the largest batch last.
+    groups = np.array_split(np.arange(len(batches)), n_points)
     small, large = batches[groups[0][-1]].shape, batches[groups[-1][-1]].shape
     if large.tokens < _LEAST_SPREAD * small.tokens:
         raise InputError(

@@ -59,8 +59,8 @@ class Model:
                 self.pad_token_id = embedding.padding_idx
         # An adapter of PEFT wraps the model whose forward computes the loss.
         get_base_model = getattr(inner, "get_base_model", None)
-        computing = [inner] if get_base_model is None else [inner, get_base_model()]
-        self.uses_count = any(map(_uses_count, computing))
+        loss_modules = [inner] if get_base_model is None else [inner, get_base_model()]
+        self.uses_count = any(map(_uses_count, loss_modules))
 
     def read(self, arrays: Any, pad_token_id: Any = None) -> list[ReadBatch]:
         """Return what it computes of the arrays among its arguments: a part for each set of ids.
@@ -77,7 +77,7 @@ def _uses_count(module: Any) -> bool:
     """
     # Decorators of transformers wrap it, such as can_return_tuple.
     code = getattr(inspect.unwrap(type(module).forward), "__code__", None)
-    if code is None:  # compiled, such as by Cython: its code cannot be looked at
+    if code is None:  # compiled, such as by Cython: nothing shows that it does not divide
         return True
     parameters = code.co_varnames[: code.co_argcount + code.co_kwonlyargcount]
     # Models of transformers hand all that they are given to self.loss_function, which divides.
@@ -139,7 +139,8 @@ class Forward:
             self.arrays, self._copies = self._copies.arrived(), None
         if self._parts is None:
             self._parts = self.model.read(self.arrays)
-        if not self.has_ids:  # the mask was read in their place: it does not tell which samples
+        # The mask was read instead of ids: no sample can be recognized by it.
+        if not self.has_ids:
             for part in self._parts:
                 part.ids = None
         return self._parts

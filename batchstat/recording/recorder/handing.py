@@ -50,7 +50,7 @@ class Handing:
         """Learn from a batch that was computed; return whether it is explained.
 
         Args:
-            computed: of each forward, what it computes, and the arrays that it was given, by the
+            computed: for each forward, what it computes, and the arrays that it was given, by the
                 names of its arguments.
             data: the loader's batch that it may come from.
         """
@@ -60,13 +60,15 @@ class Handing:
         for parts, arguments in computed:
             computed_arrays = dict(_arrays(arguments))
             places = dict(_found_places(computed_arrays, handed_out))
+            # Arrays are told apart by `id`: `token_ids` returns one of the arguments themselves.
             explained_arrays = {id(computed_arrays[argument_place]) for argument_place in places}
             if id(token_ids(arguments)) not in explained_arrays:
                 return False  # not this loader's batch, or changed in a way that is not known
             # An argument that is not in the loader's batch may be a mask that the loop made. If the
             # tokens that it calls padding are all one id, that id marks the padding of later
             # batches, for which the loop makes no mask.
-            for read in parts if len(places) < len(computed_arrays) else ():
+            maybe_masked_by_loop = parts if len(places) < len(computed_arrays) else []
+            for read in maybe_masked_by_loop:
                 if read.keep is not None and read.ids is not None:
                     padding = set(read.ids[~read.keep].reshape(-1).tolist())
                     if len(padding) == 1:

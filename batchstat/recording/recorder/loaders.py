@@ -242,9 +242,10 @@ class _IteratorFacts:
 
 
 def _numbers(index: Any) -> list[int] | None:
-    """Return the sample numbers that a sampler drew: a list of them, or one without batches.
+    """Return the sample numbers that a sampler drew: `index` is a list of them, or a single number
+    where the loader makes no batches.
 
-    None where they are no numbers, as the placeholders that torch draws for an IterableDataset.
+    None where they are not numbers, but placeholders, as torch draws for an IterableDataset.
     """
     try:
         return [operator.index(each) for each in (index if isinstance(index, list) else [index])]

@@ -84,6 +84,7 @@ def _without_tail(ids: Any, keep: Any, labels: Any, pad_token_id: int) -> Any:
     """
     if pad_token_id not in ids[:, -1].tolist():  # as of most batches that are not packed
         return keep
+    # Rows whose last token pads, but is real by the mask.
     ends_in_pad = (ids[:, -1] == pad_token_id) & keep[:, -1]
     if not bool(ends_in_pad.any()):
         return keep
@@ -91,8 +92,7 @@ def _without_tail(ids: Any, keep: Any, labels: Any, pad_token_id: int) -> Any:
     is_padded = is_pad[:, -2:].sum(1) == 2  # the last two tokens pad
     if shape_of(labels) == shape_of(ids):
         is_padded = is_padded | (labels[:, -1] == IGNORED)
-    # Padding tokens at the end of each row, without a gap; in rows that are padded they are not
-    # real.
+    # Padding tokens at the end of each row, without a gap: not real where the row is padded.
     tail = _flipped(_flipped(is_pad).cumprod(1) != 0)
     return keep & ~(tail & (ends_in_pad & is_padded)[:, None])
 
@@ -137,9 +137,11 @@ def _padding_at_end(lengths: list[int], row: Any, pad_token_id: int | None) -> i
         pad_token_id: the id that pads; None where it is not known.
     """
     end, last_length = sum(lengths), lengths[-1]
-    if last_length > 1:  # axolotl's padding, if the last sample repeats one token
+    # axolotl's padding: the last sample, if it repeats one token and is not alone in its row.
+    if last_length > 1:
         return int(len(lengths) > 1 and len(set(row[end - last_length : end].tolist())) == 1)
-    # TRL's padding: of the samples of one token at the end, those that are the same token.
+    # TRL's padding. `singles` samples at the end have one token each; of these, the last `same` are
+    # the same token.
     singles = next((i for i, length in enumerate(reversed(lengths)) if length != 1), 0)
     if not singles:  # no sample of one token, or no other sample: a row is not padding alone
         return 0

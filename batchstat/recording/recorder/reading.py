@@ -285,7 +285,7 @@ def _trained_of(has_loss: Any, firsts: list[bool], read: ReadBatch) -> list[list
         firsts: whether the first token of each row has a label that does not count.
         read: has the lengths of the samples.
     """
-    # A sample for each row: its labels were counted already.
+    # A sample for each row: its labels were counted already. A `first` of True counts as 1.
     if read.real is None or all(len(row) == 1 for row in read.real):
         return each_of([number - first for number, first in zip(read.labelled, firsts)])
     trained = []
@@ -295,7 +295,7 @@ def _trained_of(has_loss: Any, firsts: list[bool], read: ReadBatch) -> list[list
             start, stop = stop, stop + length
             counts.append(sum(row[start:stop]))
         if counts:  # a row of padding alone has no sample
-            counts[0] -= first  # True counts as 1
+            counts[0] -= first
         trained.append(counts)
     return trained
 

@@ -59,16 +59,19 @@ class Recorder:
         # Backwards that run now (one inside another with gradient checkpointing), steps that ended,
         # batches since then, and calls of `step` of any optimizer.
         self.backward_depth = self.steps = self.batches_in_step = self.optimizer_steps = 0
+        # Whether a Trainer trains, whether it counts the trained tokens of its step, whether the
+        # command was ended as planned, and whether the last line is written.
         self.has_trainer = self.is_step_counted = self.is_planned = self.is_closed = False
         # How the command ended; why a dry run read less than an epoch, or "".
         self.why_ended, self.why_partly = "the command ended", ""
         # The loader's batch, and the model, that were computed last.
         self._last_fetched: Fetched | None = None
         self._last_model: Any = None
-        # A loader's batches that a dry run saw computed, and whether two backwards share one.
+        # A loader's batches that a dry run saw computed; whether two backwards share one; how many
+        # batches were noted in all.
         self._explained: list[Fetched] = []
         self._is_batch_split, self._batches_in_all = False, 0
-        self._written_at = 0.0
+        self._written_at = 0.0  # when the queue was written last, by `perf_counter`
         # What is to be written: the forwards of a batch (none for the end of a step), the moments
         # at which it began and ended, and its line so far.
         self._queue: collections.deque[tuple[list[Forward], list[Moment], dict[str, Any]]]
@@ -111,7 +114,7 @@ class Recorder:
     def note_optimizer_step(self, optimizer: Any) -> None:
         """Note that an optimizer has stepped: that ends a step if a batch came before it."""
         self.optimizer_steps += 1
-        if self.backward_depth:  # stepped in a hook of backward, whose end ends the step
+        if self.backward_depth:  # in a hook of a backward: when that ends, it ends the step
             return
         # torch.autograd.grad computes gradients without torch.autograd.backward: its batch ends
         # here.
@@ -191,7 +194,9 @@ class Recorder:
         self.log.write(itertools.chain(self._handed_lines(), self._arrived_lines(wait)))
 
     def _arrived_lines(self, wait: bool) -> Iterator[dict[str, Any]]:
-        """Take lines out of the queue and complete them, as `_write_arrived` says."""
+        """Take lines out of the queue, complete and yield them: up to the first one whose numbers a
+        device still computes; with `wait`, all of them.
+        """
         while self._queue:
             forwards, moments, line = self._queue[0]
             are_here = all(forward.is_here for forward in forwards)
@@ -269,13 +274,14 @@ class Recorder:
         model, so that the rest of the epoch can be read without computing it.
         """
         arguments = [(parts, forward.arrays) for parts, forward in computed]
+        _, first_forward = computed[0]
         # First the batch that has the same token ids; else, newest first, any recent one of which
         # the model was given a part, such as all tokens but the last.
         for fetched in [*known, *reversed(self.loaders.recent)]:
             if self.loaders.handing.learn(arguments, fetched.arrays):
                 # Seen before: each of several backwards computes a part of it.
                 self._is_batch_split = self._is_batch_split or fetched in self._explained
-                self._last_fetched, self._last_model = fetched, computed[0][1].model
+                self._last_fetched, self._last_model = fetched, first_forward.model
                 self._explained.append(fetched)
                 return
 

@@ -52,7 +52,7 @@ def own_loss(trainer: Any) -> list[str]:
     module = getattr(type(trainer).compute_loss, "__module__", "")
     # TRL's other trainers, such as DPOTrainer, have a loss of preferences or rewards.
     if module.startswith("trl.") and not module.endswith("sft_trainer"):
-        names.append(f"{type(trainer).__name__}'s")
+        names.append(f"{type(trainer).__name__}'s")  # shown as "its own (DPOTrainer's)"
     # A function that a script passes to the Trainer.
     if getattr(trainer, "compute_loss_func", None) is not None:
         names.append("compute_loss_func")
@@ -76,7 +76,8 @@ def facts_of(trainer: Any) -> dict[str, Any]:
     # As JSON has them: what it has no form for, such as a path, becomes a string.
     arguments = json.loads(json.dumps(trainer.args.to_dict(), default=str))
     # Where one process has several GPUs, the Trainer wraps its model in DataParallel and reads
-    # batches for all of them: this attribute is their size, the argument that of one GPU's part.
+    # batches for all of them. `_train_batch_size` is the size of such a batch; the argument is the
+    # size of the part for one GPU.
     size = getattr(trainer, "_train_batch_size", arguments[_BATCH_SIZE])
     arguments[_BATCH_SIZE] = int(size)
     return {
