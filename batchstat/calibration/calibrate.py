@@ -150,7 +150,7 @@ def _widest(config: Any, embedded: int | None, max_length: int | None) -> int:
 
     Args:
         config: the configuration of the model; None for a function.
-        embedded: the positions that the model has embeddings for; None where it has none.
+        embedded: number of positions that the model has embeddings for; None where it has none.
         max_length: the width that the user asked for; None for the default.
 
     Raises:

@@ -191,10 +191,10 @@ def measure_device(
     if len(survivors) < _LEAST_POINTS:
         raise _too_few(device, len(survivors), search.too_large)
     lost_shapes = len(runs) - len(survivors)
-    last_peaks = [each.first.peak for each in survivors.values() if each.first.peak is not None]
+    survivor_peaks = [each.first.peak for each in survivors.values() if each.first.peak is not None]
     # Where a shape ran out after it had fitted, only peaks of those that ran to the end are sure to
     # fit. `fits` is known only where a batch ran out of memory.
-    peaks = last_peaks if lost_shapes else search.peaks
+    peaks = survivor_peaks if lost_shapes else search.peaks
     return Measured(
         points=tuple(each.point(shape) for shape, each in survivors.items()),
         fits=max(peaks) if search.too_large and peaks else None,
@@ -284,7 +284,7 @@ class _Search:
             InputError: a single row does not fit.
         """
         widest = min(widest, wanted or widest)  # no row is larger than the batch
-        # It also makes the optimizer's state, which is a part of all later peaks.
+        # This first run also makes the optimizer's state, which is a part of all later peaks.
         if not self._fits(1, widest):
             raise self._nothing_fits(widest)
         if self._device.hardware.memory is None:  # as of a CPU
@@ -326,8 +326,11 @@ class _Search:
         return self.too_large == too_large_before
 
     def _doubled(self, width: int, most_rows: int | None) -> tuple[int, int | None]:
-        """Double the rows of a batch, from one row that fits, until they do not fit; return the
-        last number that fitted and the one that did not, or None for that where `most_rows` fitted.
+        """Double the rows of a batch, from one row that fits, until they do not fit.
+
+        Returns:
+            The last number of rows that fitted, and the one that did not; None where `most_rows`
+            fitted.
         """
         low = 1
         while low != most_rows:

@@ -68,12 +68,14 @@ class CollatedBatches:
         padded to its longest row.
         """
         widths = self.batches.widths
-        # With a decoder, a width is the sum of two; a packed row is not padded to its longest.
+        # With a decoder, a width is the sum of two. In packed rows, the longest sample does not
+        # tell what is padded.
         if widths is None or self.facts.widths is not None or self.batches.packs_rows:
             return None
-        # Each row is one sample here: the longest sample of each batch.
+        # Each row is one sample here: the longest sample of each batch is its longest row.
         lengths = self.samples.lengths[self.batches.places]
         longest_rows = np.maximum.reduceat(lengths, self.batches.batch_offsets[:-1])
+        # A single batch has no other to compare its width with.
         is_same_width = len(widths) > 1 and bool((widths == widths[0]).all())
         return int(widths[0]) if is_same_width and bool((longest_rows < widths[0]).any()) else None
 

@@ -110,7 +110,8 @@ def prepared_rows(dataset: Any, collating: Collating) -> PreparedRows | None:
     is_real = np.ones(len(ids), dtype=bool)
     if collating.reads_mask and "attention_mask" in columns:
         is_real = _flattened(table, "attention_mask")[1] != 0
-    # A sample for each row, of its real tokens.
+    # A sample for each row, of its real tokens. `sample_edges` are the offsets of samples among the
+    # ids, padding included.
     row_offsets: Ints = np.arange(len(offsets))
     lengths, sample_edges = _group_counts(is_real, offsets), offsets
     # TRL's pack_dataset adds this column: the lengths of the samples in each row.
@@ -174,8 +175,8 @@ def _text_lengths(ids: Ints, offsets: Ints, pad_token_id: int | None) -> Ints:
         return sizes
     # For each token, its own place; -1 for a padding token.
     text_places = np.where(ids == pad_token_id, -1, np.arange(len(ids)))
-    # The last text token up to the end of each row: before its beginning, so that the row counts 0,
-    # if it has none or is empty.
+    # The place of the last text token before the end of each row. If the row itself has none, that
+    # is before its beginning, and the row counts 0.
     last = np.maximum.accumulate(text_places)[np.maximum(offsets[1:] - 1, 0)]
     without_padding = np.maximum(last + 1 - offsets[:-1], 0)
     with_one: Ints = np.minimum(without_padding + 1, sizes)

@@ -65,13 +65,14 @@ def batches_of(recording: Recording) -> RecordedBatches:
     has_decoder = bool(trainer and trainer["has_decoder"])
     collated = as_collated(name, [part for part, _ in parts], has_decoder, is_recorded=True)
     collated = replace(collated, batches=replace(collated.batches, turns=turns))
-    numbers = _numbers([numbers for _, numbers in parts], collated)
+    numbers = _numbers([numbers_of_part for _, numbers_of_part in parts], collated)
+    # `numbered` is the same batches, with each sample once; None where numbers do not tell samples.
     draws_again, numbered = False, None
     if numbers is not None:
         # Some samples come again to fill up the last batch of each rank. If more do, the sampler
         # draws with replacement: a plan that computes each sample once would be another training.
-        # Not where a batch has several forwards, which have the same samples, as the two texts of a
-        # pair.
+        # That cannot be told where a batch has several forwards, which have the same samples, as
+        # the two texts of a pair.
         batch_size = int(np.diff(collated.batches.batch_offsets).max())
         have_one_forward = len(parts) == sum(map(len, firsts))
         distinct_numbers, _ = distinct(numbers)
@@ -103,9 +104,10 @@ def number_dispatched(ranks: Sequence[RecordedRank]) -> Sequence[RecordedRank]:
     if not handed:  # no dispatcher
         return ranks
     numbered: list[list[RecordedBatch]] = [[] for _ in ranks]
-    all_batches = [(batch, place) for place, rank in enumerate(ranks) for batch in rank.batches]
-    for batch, place in sorted(all_batches, key=lambda pair: pair[0].step):
-        numbered[place].append(_find_numbers(batch, handed))
+    all_batches = [(batch, index) for index, rank in enumerate(ranks) for batch in rank.batches]
+    # In the sequence of training: by step, and within a step by rank.
+    for batch, index in sorted(all_batches, key=lambda pair: pair[0].step):
+        numbered[index].append(_find_numbers(batch, handed))
     return [replace(rank, batches=batches) for rank, batches in zip(ranks, numbered, strict=True)]
 
 
@@ -114,7 +116,7 @@ def _find_numbers(
 ) -> RecordedBatch:
     """Return a batch with the sample numbers of its digests, taken out of `handed`.
 
-    A batch with a digest that was not handed out is returned as it is.
+    A batch without digests, or with one that was not handed out, is returned as it is.
     """
     if not all(digest in handed for digests in batch.digests for digest in digests):
         return batch
@@ -162,8 +164,8 @@ def _check_steps(name: str, recording: Recording, firsts: list[list[RecordedBatc
 
 
 def _batches_in_turns(firsts: list[list[RecordedBatch]]) -> tuple[Ints, int]:
-    """Line up the batches that ranks compute at the same time. A batch is the number of its part,
-    counted through all batches of rank 0, then those of rank 1, and so on.
+    """Line up the batches that ranks compute at the same time. A batch is given by the number of
+    its part, counted through all batches of rank 0, then those of rank 1, and so on.
 
     Args:
         firsts: the batches of the first epoch on each rank.

@@ -205,8 +205,8 @@ class Loaders:
         """Yield the batches of an epoch that are not computed yet, as a dry run reads them.
 
         Args:
-            last: the last batch that was computed, of that epoch.
-            computed: all that were.
+            last: the last batch that was computed: its epoch is read.
+            computed: all batches that were computed.
         """
         iterator = last.iterator()  # None once the loop has let go of it
         # First what the loop has taken already, such as accelerate, which reads a batch ahead.

@@ -87,8 +87,8 @@ def settle(batches: Iterable[ReadBatch], has_decoder: bool = False) -> None:
 def _guess_padding(batches: list[ReadBatch]) -> None:
     """Guess the padding token of batches that do not tell it: the token that rows end in most.
 
-    At least a quarter of the rows must end in it, and one of them in several. A text may end in a
-    token of its own, though: where every row ends in this one, each must end in several.
+    At least two rows, and a quarter of them, must end in it; one of these must end in several of
+    it. Where every row ends in it, each must end in several: a text may end in a token of its own.
     """
     unknown = [batch for batch in batches if batch.ends]
     # (token, how often it repeats there) at the end of each row.
@@ -110,6 +110,7 @@ def _guess_padding(batches: list[ReadBatch]) -> None:
     for batch in unknown:
         batch.by = f"{GUESS}: token {token}, in which {rows_with_token} of {len(ends)} rows end"
         runs = [run if last == token else 0 for last, run in batch.ends]
+        # `widths[0]` is the width of the ids, without that of a decoder.
         batch.real = [[batch.widths[0] - run] for run in runs]
         if batch.decoder is not None:
             _add_decoder(batch, batch.decoder)
