@@ -138,7 +138,7 @@ def calibrate(
 def _check_function(setup: Setup) -> None:
     """Raise OptionError for an option, such as dtype, that a function decides by itself."""
     for name in OF_MODELS:
-        if getattr(setup, name) != getattr(Setup(), name):
+        if getattr(setup, name) != getattr(Setup(), name):  # the user set it
             raise OptionError(
                 f"{name} is not for a function, which decides it by itself: remove it, and train "
                 f"with it in {setup.model}"

@@ -105,7 +105,8 @@ class TorchDevice:
             self._steps.forward_backward(batch)
             self._wait()
             seconds = time.perf_counter() - began
-            # Of the forward and backward pass. Only between it and the update are there gradients.
+            # The peak of the forward and backward pass. Gradients exist only from here to the
+            # update.
             peak = peaks.restart()
             self.gradients = self._steps.gradients()
             self._steps.update()
@@ -167,9 +168,9 @@ class TorchDevice:
     def _batch(self, shape: Shape) -> Batch:
         """Return a batch of a shape, with random token ids, on the device.
 
-        Packed rows have positions that begin again at each sample, and no mask. Of several other
-        rows the last is half padding: without any, attention would skip the mask that it has in
-        training.
+        Packed rows have positions that begin again at each sample, and no mask. Other rows have a
+        mask, and the last of several is half padding: without any padding, attention would skip the
+        mask, which it does not in training.
         """
         size = (shape.rows, shape.width)
         ids = torch.randint(_LEAST_ID, self._steps.vocabulary, size, generator=self._random)

@@ -184,6 +184,7 @@ def _batches_in_turns(firsts: list[list[RecordedBatch]]) -> tuple[Ints, int]:
             index += len(batch.parts)
         ranks_steps.append(steps)
     per_step = max(len(indices) for steps in ranks_steps for indices in steps.values())
+    # For each rank, its batches one after the other, each step filled up to `per_step` with −1.
     columns = []
     for steps in ranks_steps:
         rows = [indices + [-1] * (per_step - len(indices)) for indices in steps.values()]

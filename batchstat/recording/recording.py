@@ -244,7 +244,8 @@ def _read_rank(path: Path) -> RecordedRank | None:
     end: dict[str, Any] = {"why": "", "unused": (0, 0)}
     for line in lines:
         end = line if line["k"] == "end" else end
-    # Each line has the forwards without a gradient since the one before.
+    # The line of each batch counts the forwards without a gradient since the batch before; the line
+    # of the end, those since the last batch.
     unused = [line.get("unused", (0, 0)) for line in lines if line["k"] == "batch"]
     unused.append(end["unused"])
     return RecordedRank(
@@ -292,7 +293,7 @@ def _batches(lines: list[dict[str, Any]]) -> Iterator[RecordedBatch]:
     """Yield the batches of lines, those first that were computed, then those that were only read.
 
     A dry run reads batches without a step. They are put into steps after the last computed one,
-    each with as many batches as the largest computed step.
+    each with as many batches as the largest computed step, or one where none was computed.
     """
     computed = [line for line in lines if line["k"] == "batch"]
     only_read = [line for line in lines if line["k"] == "rest"]

@@ -28,7 +28,7 @@ class Copies:
         """Begin to copy the tensors: on CUDA on a stream of its own, beside the training."""
         import torch
 
-        self._event: Any = None
+        self._event: Any = None  # where the copies are here at once
         self._stream = _stream_of(torch, numbers)
         if self._stream is None:
             # A device without streams, such as that of a Mac, is waited for.

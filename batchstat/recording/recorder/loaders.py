@@ -105,7 +105,8 @@ class Loaders:
         if facts.is_dispatched:  # no forward computes it whole
             self.handed.append(Fetched(None, facts.epoch, numbers, data))
         else:
-            # A strong reference would end the threads of its workers too late.
+            # A strong reference would keep the iterator, and the threads of its workers, for too
+            # long.
             self._note_fetched(Fetched(weakref.ref(iterator), facts.epoch, numbers, data))
 
     def _note_fetched(self, fetched: Fetched) -> None:

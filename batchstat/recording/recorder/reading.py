@@ -274,6 +274,7 @@ def _set_trained(has_loss: Any, keep: Any, read: ReadBatch) -> None:
     if keep is not None:
         trained_padding = has_loss > keep  # carries loss and is not real
         if bool(trained_padding.any()):  # most batches have none
+            # Labels of first tokens do not count where the model shifts labels.
             uncounted = int(trained_padding[:, 0].sum()) if read.loss == "shifted" else 0
             read.trained_padding = int(trained_padding.sum()) - uncounted
 

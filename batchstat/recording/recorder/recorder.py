@@ -223,6 +223,7 @@ class Recorder:
         """
         while self.loaders.handed:
             fetched = self.loaders.handed.pop(0)
+            # Read as the model reads them. Before one has computed, they are not written.
             parts = [] if self._last_model is None else self._last_model.read(fetched.arrays)
             if parts and fetched.numbers is not None:
                 digests = self._digests.of(parts[0])
@@ -279,7 +280,7 @@ class Recorder:
         # the model was given a part, such as all tokens but the last.
         for fetched in [*known, *reversed(self.loaders.recent)]:
             if self.loaders.handing.learn(arguments, fetched.arrays):
-                # Seen before: each of several backwards computes a part of it.
+                # Where it was explained before, each of several backwards computes a part of it.
                 self._is_batch_split = self._is_batch_split or fetched in self._explained
                 self._last_fetched, self._last_model = fetched, first_forward.model
                 self._explained.append(fetched)
