@@ -146,7 +146,8 @@ class Calibration:
             return max(ran_tokens, default=None)
         fixed = self.memory.fixed + self.kept_gradients(accumulates)
         fitting = max(0, int((most_bytes - fixed) / per_token))
-        # Not above the largest measured batch: a larger one may have its peak elsewhere in a step.
+        # Not above the largest measured batch, which an estimate does not have: a larger one may
+        # have its peak elsewhere in a step.
         return max(fitting if self.is_estimate else min(fitting, self.most_tokens), *ran_tokens, 0)
 
     @property
@@ -194,7 +195,8 @@ class Calibration:
             if peak > self.hardware.memory:
                 return False
             return True if is_measured else None
-        # The optimizer's own peak was measured, and has no margin.
+        # A peak no higher than `least` is that of the optimizer's update: it was measured, and
+        # needs no margin.
         return peak <= max(limit, self.memory.least) or is_measured
 
     def _points_that_fit(self, accumulates: bool) -> Iterator[Point]:

@@ -57,15 +57,15 @@ class ModelSteps(Steps):
             InputError: transformers cannot build or train it, or it does not fit.
         """
         dtype: torch.dtype = getattr(torch, setup.dtype)
-        weights = torch.float32 if setup.mixed_precision else dtype
-        self._model = _model(config, setup.attention, weights, device)
+        weight_dtype = torch.float32 if setup.mixed_precision else dtype
+        self._model = _model(config, setup.attention, weight_dtype, device)
         self.vocabulary = config.get_text_config().vocab_size
         if setup.gradient_checkpointing:
             # The name since transformers 5.23, then the one before.
             enable = getattr(self._model, "activation_checkpointing_enable", None)
             (enable or self._model.gradient_checkpointing_enable)()
         self.positions = _positions(self._model)
-        self._labels = _label_maker(type(self._model).__name__)
+        self._arguments_of = _label_maker(type(self._model).__name__)
         self._is_compiled = setup.compile
         self._call: Callable[..., Any] = self._model
         if setup.compile:
@@ -79,14 +79,14 @@ class ModelSteps(Steps):
         options: dict[str, Any] = {"lr": 1e-6}  # the model is not to change much
         if setup.optimizer == "adamw":
             options["fused"] = device.type in _FUSED
-            if weights is torch.float16:
+            if weight_dtype is torch.float16:
                 options["eps"] = _LEAST_EPSILON
         self._optimizer = _OPTIMIZERS[setup.optimizer](self._model.parameters(), **options)
 
     def forward_backward(self, batch: Batch) -> None:
         """Compute the gradients of a batch."""
         with self._autocast:
-            loss = self._call(**self._labels(batch)).loss
+            loss = self._call(**self._arguments_of(batch)).loss
         loss.backward()
 
     def update(self) -> None:

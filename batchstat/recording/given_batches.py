@@ -74,7 +74,7 @@ class GivenBatches(Strategy):
         """
         # The rows of a packed batch are not samples, which `batch_size` counts.
         batch_size = settings.batch_size or (None if self.packs_rows else self.batch_capacity)
-        longest = settings.max_length
+        longest = settings.max_length  # longer samples are truncated
         plan = self._with_lengths(lengths if longest is None else np.minimum(lengths, longest))
         largest = int((plan.widths * np.diff(plan.batch_offsets)).max())
         budget = settings.tokens_per_batch or largest

@@ -25,7 +25,7 @@ def part_of(read: ReadBatch) -> dict[str, Any]:
         part["y"] = _flat(read.trained)
     for name, value in (
         ("decoder", read.decoder),
-        # With a decoder they are its trained tokens, in `y`.
+        # With a decoder, labels that are not ignored are its trained tokens, which `y` has.
         ("labelled", read.labelled if read.decoder is None else None),
         ("carry", read.trained_padding),
         ("straight", read.is_straight),
@@ -38,6 +38,7 @@ def part_of(read: ReadBatch) -> dict[str, Any]:
 def read_of(part: dict[str, Any]) -> ReadBatch:
     """Return what a forward computes from a part of a line, as `part_of` wrote it."""
     real = part.get("n")
+    # Its rows, and its width: that of an encoder and a decoder is the sum of theirs.
     read = ReadBatch(len(real) if real is not None else part["rows"], sum(part["w"]))
     read.widths, read.by, read.loss = tuple(part["w"]), part["by"], part["loss"]
     read.real = None if real is None else nested(real)
