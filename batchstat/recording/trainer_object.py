@@ -137,15 +137,15 @@ def unchanged_random_state(loader: Any = None) -> Iterator[None]:
     """
     torch = sys.modules.get("torch")  # not imported for this
     generator: Any = getattr(loader, "generator", None)  # that the user gave the loader, if any
-    python, numpy = random.getstate(), np.random.get_state()
-    of_torch = None if torch is None else torch.get_rng_state()
-    of_loader = generator.get_state() if hasattr(generator, "get_state") else None
+    python_state, numpy_state = random.getstate(), np.random.get_state()
+    torch_state = None if torch is None else torch.get_rng_state()
+    loader_state = generator.get_state() if hasattr(generator, "get_state") else None
     try:
         yield
     finally:
-        random.setstate(python)
-        np.random.set_state(numpy)
+        random.setstate(python_state)
+        np.random.set_state(numpy_state)
         if torch is not None:
-            torch.set_rng_state(of_torch)
-        if generator is not None and of_loader is not None:
-            generator.set_state(of_loader)
+            torch.set_rng_state(torch_state)
+        if generator is not None and loader_state is not None:
+            generator.set_state(loader_state)
