@@ -51,7 +51,8 @@ def tokens_other_than(profile: Profile, token: str, lengths: Ints, tokenizer: An
         raise InputError("standard input cannot be read again: save the corpus to a file")
     token_id, appended = tokenizer.convert_tokens_to_ids(token), int(options.append == token)
     takes_all = _search_may_miss(tokenizer, token, token_id)
-    # The texts that are tokenized again: their numbers in the corpus, and their token ids.
+    # The texts that are tokenized again: their numbers in the corpus, with an empty array to join
+    # if there are none, and their token ids; and how many texts were read before the block.
     retokenized, ids, texts_read = [np.zeros(0, dtype=np.int64)], list[list[int]](), 0
     for block in CorpusReader(splits_of(sources, options), options).blocks():
         if not isinstance(block.content, Texts):

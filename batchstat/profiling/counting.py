@@ -135,6 +135,7 @@ def _count_block(reader: CorpusReader, tokenizer: Tokenizer | None, block: Block
         kinds = {kind: ranges.take(samples) for kind, ranges in counted_kinds.items()}
     # The corpus says itself which tokens are trained, as in a mask: that must fit the lengths.
     if block.trained is not None:
+        # By the index of a sample that does not fit, the message; nearly always empty.
         misfits = block.trained.misfits(counts)
         for i in samples.tolist() if misfits else ():
             if i in misfits:

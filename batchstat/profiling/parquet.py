@@ -290,6 +290,7 @@ def _ranges(block: pa.Table, kind: str, lengths: Ints, rows_before: int) -> Toke
     Raises:
         ValueError: the ranges do not fit the lengths, or the column with their number.
     """
+    # One array, joined from the chunks in which the column was read.
     ranges = block[f"{kind}_ranges"].combine_chunks()
     if ranges.null_count or ranges.values.null_count:
         raise ValueError(f"column {kind}_ranges contains null values")

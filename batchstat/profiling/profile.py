@@ -212,7 +212,7 @@ class Profile:
         of short samples. A tokenizer's maximum that truncates any is the last of them.
         """
         stats = self.stats
-        median, longest = max(1, stats.percentile(500)), max(1, stats.max)
+        median, longest = max(1, stats.percentile(thousandths=500)), max(1, stats.max)
         step = _STEP if longest > _STEP else _STEP // 8
         multiples = range(round_up(median, step), round_up(longest, step) + 1, step)
         if len(multiples) > _MOST_LIMITS:
@@ -266,6 +266,7 @@ class Profile:
             is_rare = 100 * candidate.samples <= len(self)
             if is_rare and 200 * candidate.tokens <= self.stats.sum:
                 return candidate.max_length
+        # The last candidate truncates nothing, unless it is the tokenizer's maximum.
         return self.truncation[-1].max_length
 
     @cached_property
@@ -323,6 +324,7 @@ class Profile:
             frame["label"] = pd.Categorical.from_codes(self.labels.codes, names)
         else:
             named = [None if code < 0 else self.labels.names[code] for code in self.labels.codes]
-            expand_ranges = pairwise(self.labels.offsets.tolist())
-            frame["label"] = [[n for n in named[a:b] if n is not None] for a, b in expand_ranges]
+            # For each sample, where its labels begin and end in `named`.
+            ranges = pairwise(self.labels.offsets.tolist())
+            frame["label"] = [[n for n in named[a:b] if n is not None] for a, b in ranges]
         return frame

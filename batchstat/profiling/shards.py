@@ -200,6 +200,7 @@ def _difference(one: Shard, other: Shard) -> str:
         return f"one is of {one.shards} shards, the other of {other.shards}"
     if one.sources != other.sources:
         differing = set(one.sources) ^ set(other.sources)  # those that only one shard has
+        # No source is in one alone: they differ in their order.
         example = min((source.path for source in differing), default="their order")
         return f"the corpus was not the same ({example}): recount them"
     if one.versions != other.versions:

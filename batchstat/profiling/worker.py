@@ -46,7 +46,9 @@ def count_split(sent: CountTask | RemoteTask, split: Split) -> SplitResult:
     # The key is made of the content: of the split, and of what else of its file it is read with,
     # unless the source has a digest of the whole file. Standard input is not known before it is
     # read: a random text makes a key of its own.
-    surroundings, state_before = secrets.token_hex() if is_input else "", None
+    surroundings = secrets.token_hex() if is_input else ""
+    # Stays None for standard input, and where a digest of the whole file is known already.
+    state_before = None
     if not is_input and not split.source.digest:
         state_before = _file_state(split)
         digests, surroundings = content_digests(split)
@@ -65,8 +67,8 @@ def count_split(sent: CountTask | RemoteTask, split: Split) -> SplitResult:
             raise split.source.emptiness()
         if state_before is not None and state_before != _file_state(split):
             raise SourceError(f"{split.source.shown} changed while it was being read: run again")
-    # Counts that stay in memory need not be read again to be merged, and without a cache of the
-    # user's need not be stored either.
+    # Counts that stay in memory are merged from there. They are stored all the same in a cache of
+    # the user's; `in_memory` says that there is none.
     stays = task.local is not None and task.local.memory.take(counts.bytes)
     if not (was_cached or (stays and task.in_memory)):
         try:

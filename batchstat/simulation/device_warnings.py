@@ -16,8 +16,8 @@ _GIB = 2**30
 def device_warnings(
     rows: Sequence[StrategyResult], device: Device | None, max_length: int
 ) -> Iterator[ReportWarning]:
-    """Yield warnings about noisy times, rows that do not fit in memory, gradients that peaks lack,
-    and extrapolated rows.
+    """Yield warnings about noisy times, rows that do not fit in memory, gradients that the peaks
+    leave out, and extrapolated rows.
 
     Args:
         rows: the rows of a report.
@@ -64,6 +64,7 @@ def device_warnings(
 
 def unfitting(rows: Sequence[StrategyResult], device: Device) -> str:
     """Return the text that lists rows that do not fit in memory, with their peaks."""
+    # A row that is known not to fit has a peak: `or 0` never applies.
     shown = ", ".join(f"{row.label} ({_gib(row.counts.peak_bytes or 0)})" for row in rows)
     return f"peak memory is above {_limit_text(device.calibration)}: {shown}"
 
@@ -71,7 +72,7 @@ def unfitting(rows: Sequence[StrategyResult], device: Device) -> str:
 def _limit_text(calibration: Calibration) -> str:
     """Return the text that names the memory that peaks must not exceed."""
     name = calibration.hardware.name
-    # No batch of the calibration ran out of memory: the only limit known is all that there is.
+    # No batch of the calibration ran out of memory: peaks are held against all memory there is.
     if (most_bytes := calibration.most_bytes) is None:
         return f"the {_gib(calibration.hardware.memory or 0)} of {name}"
     margin = "" if calibration.is_estimate else " with a margin of the worst residual"
@@ -81,7 +82,8 @@ def _limit_text(calibration: Calibration) -> str:
 def _remedy(device: Device, max_length: int) -> str:
     """Return what to do about rows that do not fit in memory."""
     fitting_tokens = device.tokens_that_fit(max_length)
-    # The calibration ran out of memory nowhere, as with --tokens-per-batch, which ends its search.
+    # What fits is not known, since no batch of the calibration ran out of memory: with
+    # --tokens-per-batch it does not search the largest batch that fits.
     if fitting_tokens is None:
         return "lower --tokens-per-batch, or run batchstat calibrate without it to know what fits"
     if (excess := fixed_excess(device.calibration)) is not None:

@@ -144,7 +144,7 @@ class StrategyResult:
         # Some frameworks shuffle in a way of their own, whatever the setting says.
         order = self.request.strategy.shuffles_as or self.request.settings.order
         if order not in SHUFFLED:
-            return {"file": "none"}.get(order, "blocks")
+            return "none" if order == "file" else "blocks"
         return "partial" if homogeneity >= _NOTICED else "full"
 
     @property

@@ -14,6 +14,7 @@ from batchstat.tokenization.threads import limit_threads
 
 def threads(workers: int) -> CountingExecutor:
     """Return threads of this process, which start fastest but share one interpreter."""
+    # As many splits at once as workers; they share as many counting threads.
     return CountingExecutor(
         "threads", lambda: _ended(ThreadPoolExecutor(workers)), workers, workers, in_process=True
     )
@@ -26,6 +27,7 @@ def processes(workers: int, splits: int) -> CountingExecutor:
         workers: processes; with fewer splits, as many threads in fewer processes.
         splits: number of splits.
     """
+    # Each process counts one split at a time: this is the number of processes, too.
     max_in_flight = max(1, min(workers, splits))
     threads_each = max(1, workers // max_in_flight)
 

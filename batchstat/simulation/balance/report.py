@@ -193,7 +193,8 @@ class BalanceReport:
         compute more, it is the one with the least compute. None if no sampler qualifies, or only
         one is compared.
         """
-        # The relative compute is None if `none` leaves no batch to compare with.
+        # The relative compute is None if `none` leaves no batch to compare with: no sampler is
+        # then left out for its compute.
         affordable = [r for r in self.balanced if (r.relative_compute or 0) <= _MOST_EVER]
         qualified = [row for row in affordable if row.coverage_after >= LEAST_SEEN]
         if len(self.samplers) < 2 or not qualified:
@@ -202,8 +203,8 @@ class BalanceReport:
         if not cheap:
             return min(qualified, key=lambda row: _compute_of(row.row))
         most_seen = max(row.coverage_after for row in cheap)
-        widest = [row for row in cheap if row.coverage_after >= most_seen - AS_MUCH_SEEN]
-        return min(widest, key=lambda row: _compute_of(row.row))
+        best_covered = [row for row in cheap if row.coverage_after >= most_seen - AS_MUCH_SEEN]
+        return min(best_covered, key=lambda row: _compute_of(row.row))
 
     def plot(self, name: str = "balance") -> Any:
         """Return a plot by name: balance or coverage."""

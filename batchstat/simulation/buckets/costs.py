@@ -141,6 +141,7 @@ class BatchTime:
         for j, edge in enumerate(values.tolist(), 1):
             in_last = samples_before[j] - samples_before[:j]
             time_of_last = np.where(in_last >= least, self._of_bucket(edge, in_last), np.inf)
+            # [b − 1, i]: b − 1 buckets of the shortest i lengths, and the last bucket after them.
             times = least_time[:-1, :j] + time_of_last
             bucket_starts[1:, j] = times.argmin(axis=1)
             least_time[1:, j] = times.min(axis=1)

@@ -183,6 +183,7 @@ def _cost_of_width(cost: str, model: CostModel | None) -> Cost:
     """Return the function that gives the cost of a sample in a row of a width."""
     if model is not None:
         return lambda width: model.linear * width + model.quadratic * width**2
+    # `int` returns the width itself.
     return int if cost == "linear" else lambda width: width * width
 
 
@@ -193,7 +194,8 @@ def _find_edges(
     finds for it. Numbers above that of distinct widths are left out.
     """
     numbers = [n for n in numbers if n <= len(widths.values)]
-    best_edges = price.each_best(widths, max(numbers, default=1), min_bucket_samples)
+    # The best edges for n buckets are best_edges[n − 1].
+    best_edges = price.each_best(widths, max(numbers), min_bucket_samples)
     yield "optimal", [(n, best_edges[n - 1]) for n in numbers]
     # The other rules find edges of any width, and know no fewest samples: their edges are rounded
     # up to widths that rows may have, and buckets with too few samples are merged.
@@ -235,8 +237,8 @@ def _measure(
     )
     # Padding never costs less; floats may round to less.
     cost_padded = max(cost_unpadded, price.of_edges(edges, samples))
-    total = sum(edge * n for edge, n in zip(edges, samples, strict=True))
-    return Edges(rule, wanted, edges, lengths.sum, total, cost_padded / cost_unpadded)
+    padded_tokens = sum(edge * n for edge, n in zip(edges, samples, strict=True))
+    return Edges(rule, wanted, edges, lengths.sum, padded_tokens, cost_padded / cost_unpadded)
 
 
 def _buckets(

@@ -201,7 +201,7 @@ def default_strategies(
         left_out = "static" if isinstance(request.strategy, Static) else request.name
         if request.sets("batch_size"):
             batch_size = batch_size or request.strategy.batch_capacity
-        basis = settings.resolve(1, None, current_batch_size=batch_size)
+        basis = settings.resolve(longest=1, stated_max=None, current_batch_size=batch_size)
         packs = request.strategy.packs_rows
     # Packing changes attention, so that it is a row of its own only where rows are packed today.
     by_argument = [
@@ -213,8 +213,8 @@ def default_strategies(
     if not trainer and batch_size is not None:
         by_argument = [StrategySpec.of(_BY_BATCH_SIZE)]
     defaults = [StrategySpec.of(name) for name in DEFAULT_STRATEGIES]
-    place = DEFAULT_STRATEGIES.index("token-budget")
-    rows = dict.fromkeys((*defaults[:place], *by_argument, *defaults[place:]))
+    before = DEFAULT_STRATEGIES.index("token-budget")
+    rows = dict.fromkeys((*defaults[:before], *by_argument, *defaults[before:]))
     return tuple(row for row in rows if row.text != left_out and row != current)
 
 

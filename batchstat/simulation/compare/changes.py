@@ -103,6 +103,7 @@ class Change:
         """Whether both have the same batch size or budget, and rows of the same kind: a packed row
         holds many samples, so that the same number of rows is another batch size.
         """
+        # `size` is the name of a parameter and its value, None where the strategy has neither.
         is_equal = self.row.size[1] is not None and self.row.size == self.current.size
         return is_equal and self.row.packs_rows == self.current.packs_rows
 
@@ -112,7 +113,7 @@ class Change:
         of rows.
         """
         both = [_as_planned(result.request) for result in (self.row, self.current)]
-        # The batches of these two do not depend on lengths.
+        # Of all strategies, only the batches of these two do not depend on lengths.
         if not all(isinstance(request.strategy, Static | Fixed) for request in both):
             return False
         # What decides the samples of a step, beside the strategy.

@@ -50,9 +50,10 @@ def min_packed_rows(stats: LengthStats, capacity: int) -> int:
     # Between two lengths that occur, another k changes nothing; 0 is tried too.
     k = np.append(values[:half], 0)
     from_k = np.searchsorted(values, k)
+    # Samples longer than this leave less than k tokens in their row, so that they stay alone.
     alone = np.maximum(np.searchsorted(values, capacity - k, side="right"), half)
     rows = samples[-1] - samples[half]
-    # Of rows whose long sample leaves at least k tokens: lengths[half:alone].
+    # The room in rows whose long sample leaves at least k tokens: values[half:alone].
     room = (samples[alone] - samples[half]) * capacity - (tokens[alone] - tokens[half])
     beyond_room = np.maximum(tokens[half] - tokens[from_k] - room, 0)
     # -(-a // b) is a / b rounded up.

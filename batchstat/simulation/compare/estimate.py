@@ -73,7 +73,7 @@ class Drawn:
         """
         # The more was drawn, the less is unknown: the finite population correction.
         not_drawn = 1 - self.facts.samples / self.facts.corpus_samples
-        margin = _DEVIATIONS * stdev(of_groups) * sqrt(max(not_drawn, 0.0) / len(of_groups))
+        margin = _DEVIATIONS * stdev(of_groups) * sqrt(not_drawn / len(of_groups))
         return Interval(max(ratio - margin, 0.0), min(ratio + margin, 1.0))
 
 
@@ -98,7 +98,7 @@ def draw(samples: Samples, share: float, basis: ResolvedSettings, widest_window:
         # A larger share helps only where the corpus has enough blocks at all.
         remedy = "raise or remove it" if n_blocks >= _LEAST_BLOCKS else "remove it"
         raise InputError(
-            f"subsample={share:g} is {max(n_drawn, 0):,} of {n_blocks:,} blocks of {size:,} "
+            f"subsample={share:g} is {n_drawn:,} of {n_blocks:,} blocks of {size:,} "
             f"samples, but an estimate needs {_LEAST_BLOCKS}: {remedy}"
         )
     rng = estimate_rng(basis.seed)
@@ -106,6 +106,7 @@ def draw(samples: Samples, share: float, basis: ResolvedSettings, widest_window:
     # Of blocks in random order, every tenth is a random group.
     groups = tuple(_samples_of(samples, np.sort(blocks[i::GROUPS]), size) for i in range(GROUPS))
     drawn = _samples_of(samples, np.sort(blocks), size)
+    # Samples drawn and of the corpus; blocks drawn and samples per block; then the method.
     return Drawn(drawn, groups, SampleFacts(len(drawn), n, n_drawn, size, GROUPS, CONFIDENCE))
 
 

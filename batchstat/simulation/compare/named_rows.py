@@ -62,6 +62,7 @@ class NamedRows:
             InputError: something else than batches of samples of this corpus.
         """
         self.inputs, self.settings = inputs, settings
+        # By name: the batches as they were given, and what was read of them.
         self._given: dict[str, tuple[object, NamedBatches]] = {}
         self.rows = None if rows is None else tuple(map(self._read, listed("strategies", rows)))
         self.current = None if current is None else self._read(current)
@@ -127,7 +128,7 @@ def request_of(inputs: PlanInputs, settings: Settings, row: Row) -> RowRequest:
     Raises:
         OptionError: a strategy or parameter that is wrong by itself.
     """
-    rows = NamedRows(inputs, settings, (), row)
+    rows = NamedRows(inputs, settings, rows=(), current=row)
     assert rows.current is not None
     return inputs.request(rows.current, rows.settings)
 
@@ -136,6 +137,7 @@ def _padded_as(settings: Settings, current: StrategySpec | None) -> Settings:
     """Return the settings, with `pad_to_multiple_of` as the current setup's trainer has it: its
     collator pads whatever batches it is given, so those of the other rows too.
     """
+    # A multiple that the user names stands.
     if current is None or settings.pad_to_multiple_of > 1:
         return settings
     strategy = current.checked(settings)

@@ -105,6 +105,7 @@ class _Place:
         """The strategy with the size of this place, as `static:batch_size=64`; as the comparison
         has it if the size is its own.
         """
+        # `size` of a row is the name of the parameter that states it, and its value.
         (key, own_size), row = self.of.size, self.of.request.row
         if self.size is None or self.size == own_size or not isinstance(row, StrategySpec):
             return row
@@ -115,8 +116,8 @@ class _Place:
         that the strategy states, not by a clock.
         """
         settings, rate = self.of.request.settings, self.of.request.strategy.samples_per_second
-        # Only where each rank gets whole batches of one plan of all samples need no sample be
-        # followed to its rank, which is the slower way.
+        # Without trained tokens, and where each rank gets whole batches of one plan of all samples,
+        # no sample has to be followed to its rank. Otherwise each is, which is slower.
         is_whole = settings.draws_all and settings.overflow != "split"
         if self.of.trained is not None or not (is_whole and settings.distribute in FROM_ONE_PLAN):
             rate = min(rate, _FOLLOWED_PER_SECOND)
@@ -170,10 +171,11 @@ def _places(comparison: Comparison) -> list[_Place]:
         ranks = [own_ranks]
     places = []
     for row in comparison.strategies:
-        own_size = row.size[1]
+        _, own_size = row.size
         is_given = row.request.strategy.is_given
         sizes = [own_size] if own_size is None or is_given else _sizes(own_size)
         for size, world_size in product(sizes, ranks):
+            # A strategy without a size has None for both sizes, which is no doubling.
             doublings = abs(log2(world_size / own_ranks)) + abs(log2((size or 1) / (own_size or 1)))
             places.append(_Place(row, size, world_size, doublings))
     return places
@@ -195,9 +197,10 @@ def _part(comparison: Comparison, places: Sequence[_Place]) -> tuple[float | Non
     """
     basis, facts, source = comparison.basis, comparison.subsample, comparison.source
     if facts is not None:
-        # The same blocks again: in a random order they do not depend on what is compared.
+        # The same blocks again: in a random order they do not depend on what is compared. Their
+        # share is the number drawn / the number in the corpus, rounded up.
         share = facts.blocks / -(-facts.corpus_samples // facts.block_size)
-        return share, draw(source, share, basis, 0)
+        return share, draw(source, share, basis, widest_window=0)
     nearest_first = sorted(places, key=lambda place: place.doublings)
     # Of each strategy, the first place is the comparison's own row, which is there already.
     seconds = sum(
@@ -210,7 +213,7 @@ def _part(comparison: Comparison, places: Sequence[_Place]) -> tuple[float | Non
         return None, None
     share = next((share for share in _SHARES if share * seconds <= _SECONDS), _SHARES[-1])
     try:
-        return share, draw(source, check_share(share, basis), basis, 0)
+        return share, draw(source, check_share(share, basis), basis, widest_window=0)
     except (InputError, OptionError):  # too few blocks, or classes are balanced
         return None, None
 

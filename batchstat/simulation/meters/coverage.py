@@ -142,6 +142,7 @@ class CoverageMeter:
         # Units of the first turn have the numbers below world_size, also where they are repeated.
         is_of_first = has_unit & (numbers.take(turns) < world_size)
         self._samples_once += int(samples.sum() - samples[is_of_first].sum())
+        # For each place of such a unit: the rank, which is the column of `turns`, and the unit.
         rank, unit = np.nonzero(is_of_first)[1], turns[is_of_first]
         number = numbers[unit]
         self._unit_samples[number] = samples_of_unit[unit]
@@ -152,14 +153,15 @@ class CoverageMeter:
 
     def coverage(self, corpus_samples: int) -> Coverage:
         """Return the coverage of all units added, for a corpus of this many samples."""
-        # The units after the first turn count as one more unit, distributed once. With fewer units
-        # than ranks, some places of the first turn have no samples.
+        # The samples of all units after the first turn count as one more unit, distributed once.
+        # `group` says for each unit which of the distinct `times` is its own.
         times, group = np.unique(np.append(self._unit_times, 1), return_inverse=True)
         samples = sums_at(group, np.append(self._unit_samples, self._samples_once), len(times))
+        # With fewer units than ranks, some units of the first turn do not exist: no samples.
         samples_by_times = zip(times.tolist(), samples.tolist(), strict=True)
         return Coverage(
             corpus_samples=corpus_samples,
-            times=tuple((times, samples) for times, samples in samples_by_times if samples),
+            times=tuple((times, count) for times, count in samples_by_times if count),
             shared_samples=int(self._unit_samples[self._lowest_rank < self._highest_rank].sum()),
             ranks=_rank_records(self._samples, self._batches),
         )
@@ -194,7 +196,7 @@ def trace_samples(
     samples, epoch = shares.samples, shares.epoch.whole
     n_samples, world_size = len(samples), units.shape[1]
     has_unit = units >= 0
-    # For each unit that is distributed: the rank that gets it, and its number.
+    # For each place with a unit: the rank, which is the column of `units`, and the unit.
     rank, unit = np.nonzero(has_unit)[1], units[has_unit]
     # The batches of these units, the entries of these batches, and for each entry the rank that
     # computes it, and its sample, by the index in the corpus.
@@ -227,8 +229,8 @@ def trace_samples(
         mixing = class_mixing(batch_of_entry, code, len(batch), len(samples.classes.names))
     shared = 0
     if world_size > 1:
-        # Each pair of a sample and a rank as one number, once: a sample that is in several of these
-        # pairs is computed by several ranks.
+        # Each distinct pair of a sample and a rank, as one number, without how often it occurs. A
+        # sample that is in several pairs is computed by several ranks.
         sample_of_pair = distinct(sample * world_size + rank_of_entry)[0] // world_size
         shared = int(np.count_nonzero(np.bincount(sample_of_pair) > 1))
     batches_of_ranks = sums_at(rank, np.diff(plan.unit_offsets)[unit], world_size)

@@ -68,7 +68,8 @@ class EpochMeter:
         self._turns, self._largest_turn = 0, 0
         self._most_tokens = self._reducible_peak = self._most_samples = 0
         self._fewest_samples: int | None = None
-        # Planned once, although some units may be distributed twice.
+        # What the plan has, each unit once; and whether a unit was distributed more than once or
+        # came again in a later round.
         self._planned = DistinctCounts(0, 0)
         self._repeats = False
         self._widths: LengthStats | None = None
@@ -181,6 +182,7 @@ class EpochMeter:
         # A batch of one sample without more padding than that is as large under every strategy.
         is_irreducible = (distributed.entries == 1) & (totals == width_alone)
         # Where a strategy has a cap of its own, only batches above that are too large to recommend.
+        # If no batch is reducible, the largest of them is 0.
         reducible = ~is_irreducible if over_own is None else ~is_irreducible & over_own
         self._reducible_peak = max(self._reducible_peak, int(totals[reducible].max(initial=0)))
         widths = LengthStats.of(distributed.widths)
@@ -212,17 +214,19 @@ class EpochMeter:
             # Without repeats, all that is computed is distinct. With repeats, no unit was dropped,
             # so that all that is planned is computed.
             computed = DistinctCounts(self._samples, self._sums["real_tokens"])
-            of_corpus = epoch.lost.dropped_samples + epoch.sample_count
-            traced = (self._planned if self._repeats else computed), self._units.coverage(of_corpus)
+            corpus_samples = epoch.lost.dropped_samples + epoch.sample_count
+            computed_once = self._planned if self._repeats else computed
+            traced = computed_once, self._units.coverage(corpus_samples)
         unique, coverage = traced
-        # A sample without its first part was not counted yet: batches count samples that begin.
+        # Batches count a sample with its first part: those of which only other parts are in a batch
+        # are added.
         samples, lost = self._samples + unique.headless, epoch.lost + lost_before
         ranks = self._ranks.counts(len(self._shapes))
-        packs_within = self._strategy.attends_within_samples
+        attends_within = self._strategy.attends_within_samples
         # Samples that are laid end to end without padding, each attending to itself alone, make a
         # row of any length: it has no max_length to fill.
         row_length = self._strategy.row_length or (
-            None if packs_within else self._settings.max_length
+            None if attends_within else self._settings.max_length
         )
         counts = PlanCounts(
             **self._sums,

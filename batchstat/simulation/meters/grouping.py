@@ -74,7 +74,8 @@ class Neighbours:
         if len(before) == 0:  # the first number of all has no neighbour yet
             return
         products = float(((before - before.mean()) * (after - after.mean())).sum())
-        # Merge this group's sum of products with that of the groups before, as `Moments` does.
+        # Merge this group's sum of products with that of the groups before: the products within
+        # each, and what the distance between their means adds.
         delta_before = float(before.mean()) - self._before.mean
         delta = delta_before * (float(after.mean()) - self._after.mean)
         pairs, new_pairs = self._before.weight, len(before)
@@ -162,4 +163,5 @@ class GroupingMeter:
         # differ, too: by the share `by_chance`.
         between = self._means.deviations * samples / spread
         by_chance = (batches - 1) / (samples - 1)
+        # There are fewer batches than samples: only rounding could make the share 1.
         return (between - by_chance) / (1 - by_chance) if by_chance < 1 else None

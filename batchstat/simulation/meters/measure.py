@@ -53,6 +53,7 @@ def measure(
     # classes mix needs the samples themselves.
     by_sample = by_sample and not (once and settings.draws_all and shares.samples.classes is None)
     meter = EpochMeter(request, cost)
+    # Kept only to follow samples: all plans, and the units of each round.
     plans_kept: list[BatchPlan] = []
     rounds: list[RankRound] = []
     summary = None
@@ -61,6 +62,7 @@ def measure(
     if once and not by_sample and not settings.needs_trained:
         rng = window_rng(settings.seed, settings.epoch, 0)
         summary = strategy.summary(shares.epoch.stats, rng)
+    # `planned` holds, for each share of the epoch, an iterator over tables of batches.
     if summary is not None:
         planned = [iter([summary])]
     # Plans are kept to follow samples in, which takes memory that grows with the epoch.
@@ -76,11 +78,11 @@ def measure(
     else:
         planned = list(tabulate_shares(strategy, shares, settings))
     for rank_round in distribute(planned, shares, settings, strategy.turns):
-        meter.add(*rank_round)
+        meter.add(*rank_round)  # its batches, turns and numbers of units
         if by_sample:
             rounds.append(rank_round)
     traced = None
-    # Else no rank has a unit, which `measurement` reports.
+    # If no rank has a unit, `measurement` raises the error.
     if rounds and any((rank_round.turns >= 0).any() for rank_round in rounds):
         units = np.concatenate([rank_round.units for rank_round in rounds])
         traced = trace_samples(BatchPlan.concatenate(plans_kept), units, shares)

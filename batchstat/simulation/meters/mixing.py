@@ -25,7 +25,7 @@ def class_mixing(batch: Ints, code: Ints, batches: int, classes: int) -> Mixing:
     """
     batch, code = batch[code >= 0], code[code >= 0]
     # Cell b × classes + c counts the samples of class c in batch b; only cells above 0 are kept.
-    if batches * classes <= _DENSE * max(len(batch), 1):
+    if batches * classes <= _DENSE * len(batch):
         table = np.bincount(batch * classes + code, minlength=batches * classes)
         cells = np.flatnonzero(table)
         counts = table[cells]

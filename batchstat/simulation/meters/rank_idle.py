@@ -95,12 +95,12 @@ class RankMeter:
             (n_steps, world_size) total tokens of each rank in each step.
         """
         accumulation = self._settings.gradient_accumulation_steps
-        # For each step and rank (n_steps, world_size): its tokens, its pairs, its batches.
+        # For each step and rank (n_steps, world_size): total tokens, and pairs of tokens.
         tokens = steps_of(turns, batches.sum_by_unit(batches.total_tokens), accumulation)
         pairs = steps_of(turns, batches.sum_by_unit(attention), accumulation)
         slowest = tokens.max(axis=1)
         batches_run = np.zeros_like(tokens)
-        # The number of batches only matters where each costs something whatever it holds.
+        # How many batches a rank runs only matters where a batch costs something whatever it holds.
         if self._cost.per_batch:
             batches_run = steps_of(turns, np.diff(batches.unit_offsets), accumulation)
         self._sums.update(
@@ -185,7 +185,7 @@ class RankMeter:
         # With dummy batches, a rank without a unit runs an empty step.
         is_even = self._settings.remainder == "dummy"
         fewest_steps = self._steps_of_ranks.max() if is_even else self._steps_of_ranks.min()
-        # Every rank compiles every shape.
+        # Every rank compiles every shape: `Counter.update` adds this to a copy of the sums.
         compiling, sums = self._cost.per_shape * shapes, Counter(self._sums)
         sums.update(compute=compiling, compute_of_ranks=compiling * self._settings.world_size)
         return RankCounts(
@@ -209,7 +209,8 @@ def steps_of(turns: Ints, numbers: Ints, gradient_accumulation_steps: int) -> In
         (n_steps, world_size) the sum of each rank in each step.
     """
     of_turns: Ints = numbers.take(turns)
-    # `take` reads −1 as the last unit. Nearly always every rank has a unit, and no copy is made.
+    # `take` reads −1 as the last unit: these become 0. Nearly always every rank has a unit, and no
+    # copy is made. `initial` is for an array without turns.
     if turns.min(initial=0) < 0:
         of_turns = np.where(turns < 0, 0, of_turns)
     if gradient_accumulation_steps == 1:
@@ -217,7 +218,8 @@ def steps_of(turns: Ints, numbers: Ints, gradient_accumulation_steps: int) -> In
     # reduceat adds the turns from the first one of each step up to the next.
     first_turns = np.arange(0, len(of_turns), gradient_accumulation_steps)
     most_turns = min(gradient_accumulation_steps, len(of_turns))
-    # `add_exactly` keeps sums exact that do not fit 64 bits.
+    # `add_exactly` keeps sums exact that do not fit 64 bits; no sum has more than `most_turns`
+    # numbers.
     return add_exactly(
         of_turns, lambda part: np.add.reduceat(part, first_turns, axis=0), most_turns
     )

@@ -39,6 +39,7 @@ def measure_trained(batches: RankBatches, request: RowRequest, samples: Samples)
         _, sample = np.unique(batches.records, return_inverse=True)
         trained_in_sample = np.bincount(sample, weights=trained)
     weights = None
+    # `token_weights` returns the weight of each group, and the group of each entry.
     if trained.any() and request.settings.loss != UNKNOWN:
         weights = _summary(batches, samples, *token_weights(batches, request))
     return TrainedCounts(
@@ -80,6 +81,7 @@ def token_weights(batches: RankBatches, request: RowRequest) -> tuple[Floats, In
     divided_by: Ints | int = settings.gradient_accumulation_steps
     # axolotl divides by the batches that a step really has; the last step of an epoch may have
     # fewer. With `varies_steps`, steps have different numbers of batches anyway.
+    # Indexed by the step and the rank of every batch, the table gives a number for each batch.
     if loss == "axolotl" or request.strategy.varies_steps:
         divided_by = np.maximum(batches.step_totals.batches[batches.steps, batches.ranks], 1)
     offsets = batches.entry_offsets
@@ -90,7 +92,8 @@ def token_weights(batches: RankBatches, request: RowRequest) -> tuple[Floats, In
         divided_by, trained = 1, _trained_by_rank(batches)[batches.steps, batches.ranks]
     # T / (W A), for each batch.
     numerators = batches.step_totals.tokens[batches.steps] / (batches.world_size * divided_by)
-    # The mean over the rows of a batch of the mean over each row's tokens: a row is a group.
+    # The loss of a batch is the mean over its rows of the mean over the tokens of each row: a row
+    # is a group, and divides by the rows of its batch and its own trained tokens.
     if loss == "sequence-mean":
         rows, offsets = np.diff(batches.batch_offsets), batches.row_offsets
         trained = _sum_groups(batches.loss_tokens, offsets)
@@ -111,7 +114,8 @@ def _trained_by_rank(batches: RankBatches) -> Ints:
 
 def _sum_groups(numbers: Ints, offsets: Ints) -> Ints:
     """Return (n_groups,) the sum of numbers[offsets[i] : offsets[i + 1]]; 0 for an empty group."""
-    # Sums of all numbers up to each offset, and their differences: reduceat takes no empty groups.
+    # The running sum, from 0, at each offset; a group is the difference of two. `reduceat` gives no
+    # 0 for an empty group.
     return np.diff(offsets_from_sizes(numbers)[offsets])
 
 
@@ -174,6 +178,7 @@ def _class_means(
     n_codes = len(classes.names) + 1
     tokens = np.bincount(code, weights=trained, minlength=n_codes)
     weighted = np.bincount(code, weights=trained * weights, minlength=n_codes)
+    # Without a sample that has no class, the last code has no name: `zip` leaves it out.
     names = [*classes.names, *([None] if (code == len(classes.names)).any() else [])]
     return tuple(
         ClassWeight(label=name, weight=float(weight / count) if count else None)
