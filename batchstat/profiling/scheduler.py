@@ -150,7 +150,7 @@ class Scheduler:
                 continue
             # A split that was dropped meanwhile may still end.
             if future in self._in_flight and not self._note_end(self._in_flight[future], future):
-                return
+                return  # all splits are counted again, with another task
             if not self._todo and not self._in_flight:
                 self._retry_failed()
 

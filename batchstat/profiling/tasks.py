@@ -33,7 +33,7 @@ class MemoryBudget:
         self._bytes_left, self._one_at_a_time = bytes_, threading.Lock()
 
     def take(self, bytes_: int) -> bool:
-        """Take this much of the budget, if that much is left; return whether it was."""
+        """Take this much of the budget if that much is left; return whether it was taken."""
         with self._one_at_a_time:
             fits = bytes_ <= self._bytes_left
             self._bytes_left -= bytes_ if fits else 0

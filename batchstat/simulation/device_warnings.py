@@ -73,6 +73,7 @@ def _limit_text(calibration: Calibration) -> str:
     """Return the text that names the memory that peaks must not exceed."""
     name = calibration.hardware.name
     # No batch of the calibration ran out of memory: peaks are held against all memory there is.
+    # Where that is not known either, no row is known not to fit: `or 0` never applies.
     if (most_bytes := calibration.most_bytes) is None:
         return f"the {_gib(calibration.hardware.memory or 0)} of {name}"
     margin = "" if calibration.is_estimate else " with a margin of the worst residual"

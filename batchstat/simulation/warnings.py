@@ -222,7 +222,7 @@ def _single_sample_warnings(
     ):
         return
     # The default budget is at least the width of a row. If it equals the width, a lower max_length
-    # may lower it, too, but not below its usual size.
+    # may lower it, too, but not below `DEFAULT_BUDGET`.
     lasting_budget = min(budget, DEFAULT_BUDGET) if budget == width else budget
     # With this max_length two samples fit: half of the budget, rounded down to a padded width.
     half = lasting_budget // 2 // basis.pad_to_multiple_of * basis.pad_to_multiple_of

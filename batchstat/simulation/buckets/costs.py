@@ -107,6 +107,7 @@ class BatchTime:
     def of_edges(self, edges: tuple[int, ...], samples: list[int]) -> float:
         """Return the time of all buckets."""
         pairs = zip(edges, samples, strict=True)
+        # `_of_bucket` takes several numbers of samples: here one, and so the first time.
         return sum(float(self._of_bucket(edge, np.array([n]))[0]) for edge, n in pairs)
 
     def _of_bucket(self, edge: int, samples: Ints) -> Floats:
@@ -139,6 +140,7 @@ class BatchTime:
         # bucket_starts[b, j]: the i at which the last of these buckets begins.
         bucket_starts = np.zeros(least_time.shape, dtype=np.int64)
         for j, edge in enumerate(values.tolist(), 1):
+            # For each i below j: the samples of the last bucket, lengths i to j, and its time.
             in_last = samples_before[j] - samples_before[:j]
             time_of_last = np.where(in_last >= least, self._of_bucket(edge, in_last), np.inf)
             # [b − 1, i]: b − 1 buckets of the shortest i lengths, and the last bucket after them.

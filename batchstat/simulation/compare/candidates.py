@@ -213,8 +213,8 @@ def default_strategies(
     if not trainer and batch_size is not None:
         by_argument = [StrategySpec.of(_BY_BATCH_SIZE)]
     defaults = [StrategySpec.of(name) for name in DEFAULT_STRATEGIES]
-    before = DEFAULT_STRATEGIES.index("token-budget")
-    rows = dict.fromkeys((*defaults[:before], *by_argument, *defaults[before:]))
+    index = DEFAULT_STRATEGIES.index("token-budget")
+    rows = dict.fromkeys((*defaults[:index], *by_argument, *defaults[index:]))
     return tuple(row for row in rows if row.text != left_out and row != current)
 
 

@@ -20,5 +20,5 @@ def learning_rate_hint(current: PlanCounts, new: PlanCounts) -> LearningRateHint
         current: counts of the strategy for which the learning rate was tuned.
         new: counts of the strategy to train with.
     """
-    # Of whole numbers, so that equal strategies have exactly 1.
+    # Products of whole numbers are divided once, so that equal strategies give exactly 1.
     return LearningRateHint((new.samples * current.steps) / (current.samples * new.steps))

@@ -140,7 +140,8 @@ def nearby(comparison: Comparison) -> Nearby:
     places = _places(comparison)
     share, drawn = _part(comparison, places)
     samples = comparison.source if drawn is None else drawn.samples
-    # The comparison's own rows can be used again where they are of the same samples.
+    # The comparison's own rows can be used again where they are of the same samples: of the whole
+    # corpus, or of the blocks that its own subsample draws again.
     has_rows = drawn is None or comparison.subsample is not None
     simulator = _Simulator(comparison, samples, has_rows=has_rows)
     rows, current_by_ranks = [], {}
@@ -253,8 +254,8 @@ class _Simulator:
 
         Args:
             comparison: the rows.
-            samples: what others are simulated on.
-            has_rows: whether its rows are of these samples.
+            samples: the samples on which further rows are simulated.
+            has_rows: whether the comparison's own rows are of the same samples.
         """
         self._basis, self._device = comparison.basis, comparison.device
         self._cost = batch_cost(comparison.model, comparison.device)

@@ -234,6 +234,7 @@ def trace_samples(
         sample_of_pair = distinct(sample * world_size + rank_of_entry)[0] // world_size
         shared = int(np.count_nonzero(np.bincount(sample_of_pair) > 1))
     batches_of_ranks = sums_at(rank, np.diff(plan.unit_offsets)[unit], world_size)
+    # A sample counts for the ranks that compute its first part.
     rank_begun, sample_begun = rank_of_entry[is_first_part], sample[is_first_part]
     return unique, Coverage(
         corpus_samples=n_samples,

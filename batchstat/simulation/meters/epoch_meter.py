@@ -147,7 +147,8 @@ class EpochMeter:
         tokens = int(distributed.total_tokens[batch])
         if tokens > self._most_tokens:
             unit = int(np.searchsorted(distributed.unit_offsets, batch, side="right")) - 1
-            # Units are distributed turn by turn: this one is in the n-th place that has a unit.
+            # Units are distributed turn by turn: this one is in the n-th place of `turns` with a
+            # unit, and a turn has as many places as ranks.
             place = int(np.flatnonzero(turns.ravel() >= 0)[unit])
             self._most_tokens = tokens
             self._largest_turn = self._turns + place // turns.shape[1]

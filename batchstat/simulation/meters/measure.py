@@ -67,6 +67,7 @@ def measure(
         planned = [iter([summary])]
     # Plans are kept to follow samples in, which takes memory that grows with the epoch.
     elif by_sample:
+        # The samples whose trained tokens the tables count, or None.
         trained_in = trained_to_balance(shares, settings)
 
         def tabulated(plans: Iterator[BatchPlan]) -> Iterator[BatchTable]:
