@@ -251,7 +251,8 @@ def _make_scheduler(
         # A cache in a temporary folder only takes what does not fit in memory.
         in_memory=run.count_cache is None,
     )
-    # If a shortcut of counting proves wrong, the input is counted again, from a copy.
+    # If a shortcut of counting proves wrong, the input is counted again, from a copy. Without one,
+    # the reader reads standard input itself.
     copies = corpus.reads_standard_input and tokenizer is not None and tokenizer.has_shortcuts
     return Scheduler(splits, task, executor, run, Rereadable(sys.stdin.buffer) if copies else None)
 

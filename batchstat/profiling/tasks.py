@@ -48,7 +48,8 @@ class LocalContext:
         pool: the threads that count.
         on_progress: called with a split and its progress.
         stop: set when nothing waits for the run any more.
-        standard_input: standard input, for the split that reads it.
+        standard_input: standard input with a copy, for the split that reads it; None where it is
+            read only once, directly.
         memory: for counts that need not be read again to be merged.
     """
 

@@ -175,6 +175,7 @@ def _trace_edges(values: Ints, bucket_starts: Ints, buckets: int) -> tuple[int, 
     """
     edges, stop = [], len(values)
     for number in range(buckets, 0, -1):
+        # A bucket ends with the length before `stop`; where it begins, the one before it stops.
         edges.append(int(values[stop - 1]))
         stop = int(bucket_starts[number, stop])
     return tuple(reversed(edges))

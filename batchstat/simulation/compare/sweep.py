@@ -56,6 +56,7 @@ def read_aheads(n: int, also: int | None = None) -> list[int]:
     the last is n.
     """
     steps = {m * 10**e for e in range(2, 10) for m in (1, 2, 5)}
+    # Sizes from `least` to below `most` are tried; `also` is none that is too large to sort.
     least, most = max(100, n // _MOST_WINDOWS), max(_MOST_SORTED, also or 0) + 1
     # The whole epoch is always tried: it is planned on the histogram, however large.
     return sorted({size for size in steps if least <= size < min(n, most)} | {min(also or n, n), n})

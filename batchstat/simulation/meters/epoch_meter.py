@@ -126,6 +126,7 @@ class EpochMeter:
             units: (n,) the units that ranks get: all of these or not, and some of them twice.
             new: (n_units,) whether no round before had the unit.
         """
+        # A unit comes again if an earlier round had it, or if ranks get more units than there are.
         self._repeats = self._repeats or not new.all() or len(units) > batches.n_units
         new_batches = batches if new.all() else batches.take(np.flatnonzero(new))
         self._planned = DistinctCounts(
