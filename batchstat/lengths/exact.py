@@ -73,6 +73,7 @@ def moments(numbers: Ints, offsets: Ints) -> tuple[Ints, Ints]:
     # Numbers are squared in parts that stay in the cache. A part has whole groups, with IN_CACHE
     # numbers or one larger group; `first_groups` has the first group of each part.
     first_groups = np.searchsorted(offsets[:-1], np.arange(offsets[0], offsets[-1], IN_CACHE))
+    # A group larger than a part is the first of several parts: `unique` keeps it once.
     for first, last in pairwise(np.unique([*first_groups, len(squares)]).tolist()):
         part = numbers[offsets[first] : offsets[last]]
         begins = offsets[first:last] - offsets[first]

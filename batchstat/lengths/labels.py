@@ -23,7 +23,7 @@ def label_text(label: Any) -> str | None:
     if label is None or label is np.ma.masked or type(label).__name__ == "NAType":
         return None
     if isinstance(label, str):
-        return str(label)  # a plain str, also of NumPy's
+        return str(label)  # NumPy's own kind of str becomes a plain one
     if isinstance(label, bool | np.bool_):
         return "true" if label else "false"
     # Only NaN and NaT differ from themselves.
@@ -60,15 +60,17 @@ class Labels:
 
     @classmethod
     def joined(cls, parts: Sequence["Labels"]) -> "Labels":
-        """Return the labels of consecutive samples; a part may have lists, and others none."""
+        """Return the labels of all parts, one part after another; each may have offsets or not."""
         names = tuple(dict.fromkeys(name for part in parts for name in part.names))
         numbers = {name: i for i, name in enumerate(names)}
+        # An empty array first, because np.concatenate raises without any array.
         codes: list[Ints] = [np.empty(0, np.int64)]
         sizes: list[Ints] = [np.empty(0, np.int64)]
         for part in parts:
-            # The last one is for the code -1: no label.
+            # The new number of each code of the part; the last stays -1, for code -1: no label.
             numbers_here = np.array([*(numbers[name] for name in part.names), -1], np.int64)
             codes.append(numbers_here[part.codes])
+            # How many codes each sample has: one where there are no offsets.
             offsets = part.offsets
             sizes.append(np.ones_like(part.codes) if offsets is None else np.diff(offsets))
         if all(part.offsets is None for part in parts):
@@ -76,7 +78,7 @@ class Labels:
         return cls(np.concatenate(codes), names, offsets_from_sizes(np.concatenate(sizes)))
 
     def take(self, samples: Ints) -> "Labels":
-        """Return those of these samples, in this order; all names stay."""
+        """Return the labels of the samples at these positions, in this order; all names stay."""
         if self.offsets is None:
             return Labels(self.codes[samples], self.names)
         offsets, codes = gather_groups(self.offsets, samples)

@@ -155,7 +155,8 @@ def distinct(numbers: Ints) -> tuple[Ints, Ints]:
         # as long where most are distinct.
         values, counts = np.unique(numbers, return_counts=True)
         return values.astype(np.int64), counts
-    # times[v] is how often v occurs; part_times ends at the largest number of its part.
+    # times[v] is how often v occurs. It is counted in parts that stay in the cache; part_times ends
+    # at the largest number of its part.
     times = np.bincount(numbers[:IN_CACHE], minlength=largest + 1)
     for first in range(IN_CACHE, len(numbers), IN_CACHE):
         part_times = np.bincount(numbers[first : first + IN_CACHE])

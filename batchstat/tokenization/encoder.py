@@ -1,4 +1,4 @@
-"""What counts the texts of a loaded tokenizer: its own batch call, or something faster."""
+"""The ways to count the texts of a loaded tokenizer: its batch call, and faster ones."""
 
 from collections.abc import Callable, Iterable, Sized
 from dataclasses import dataclass, replace
@@ -31,7 +31,8 @@ class TextEncoder:
     ) -> Ints | None:
         """Return (n,) tokens of texts, or of pairs, by the engine or by their pieces.
 
-        None if neither counts such texts now: then `count` does.
+        None if neither can: the engine may not be loaded, and pieces may hardly repeat. The caller
+        then uses `count`.
 
         Raises:
             MiscountError: a faster way counts a text differently than the tokenizer.
@@ -46,9 +47,13 @@ class TextEncoder:
     def count_completions_faster(
         self, prompts: pa.LargeStringArray, wholes: pa.LargeStringArray
     ) -> Ints | None:
-        """Return (n, 2) tokens of texts, and how many each shares with the prompt it begins with.
+        """Return (n, 2): tokens of each text, and how many of them it shares with its prompt.
 
-        None without an engine, or if the engine does not count such texts now.
+        None without an engine, or if it cannot count them, for example because it is not loaded.
+
+        Args:
+            prompts: n prompts.
+            wholes: n texts, each of which begins with its prompt.
         """
         return None if self.engine is None else self.engine.count_completions(prompts, wholes)
 

@@ -81,7 +81,8 @@ def in_order(
         while results:
             yield results.popleft().result()
     finally:
-        # Without waiting: an interrupt should end at once, and otherwise no work is left.
+        # Without waiting: after an interrupt, this call should end at once; after the loop above,
+        # no work is left.
         if is_own_pool:
             pool.shutdown(wait=False, cancel_futures=True)
     if failure is not None:

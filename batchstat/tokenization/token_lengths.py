@@ -75,7 +75,7 @@ def _is_column(texts: Any) -> bool:
     """Return whether an argument has one dimension, a length and slices, and is not itself text."""
     try:
         return not isinstance(texts, str | bytes) and len(texts) >= 0 and np.ndim(texts[:0]) == 1
-    except (TypeError, KeyError):
+    except (TypeError, KeyError):  # it has no length, or cannot be sliced: a dict raises KeyError
         return False
 
 
@@ -134,6 +134,7 @@ def _as_arrow(texts: Any, first: int) -> pa.LargeStringArray:
             texts.validate(full=True)
             block = decoded(texts).cast(pa.large_string())
         else:
+            # from_pandas: NaN is missing, and not a value of another type.
             block = pa.array(texts, pa.large_string(), from_pandas=True)
     except (pa.ArrowException, TypeError, UnicodeEncodeError) as error:
         reason = str(error).splitlines()[0]

@@ -108,7 +108,8 @@ class Encoded:
         if begin < end:
             first, stop = self.position(begin), self.position(end - 1)
             if first is not None and stop is not None:
-                # Several tokens may share the last character, such as the bytes of an emoji.
+                # Several tokens may share the last character, such as the bytes of an emoji: go on
+                # to the first token that begins after it, or past the last token, which has None.
                 while (chars := self.encoding.token_to_chars(stop)) and chars[0] < end:
                     stop += 1
                 return first, stop
@@ -183,7 +184,8 @@ class TokenLocator:
             token_ids = engine.token_ids(pa.array(texts, pa.large_string()))
         if token_ids is None:
             return TokenPositions([Encoded(each) for each in self._encoded(texts)])
-        # The ids of text i are ids[offsets[i] : offsets[i + 1]], and wrong ones may be in `unsure`.
+        # The ids of text i are ids[offsets[i] : offsets[i + 1]]. They may be wrong for the texts
+        # whose positions are in `unsure`.
         ids, offsets, unsure = token_ids
         # Of the normalizers that the engine admits, only NFC changes a text.
         normalizes = self.backend.normalizer is not None
@@ -202,9 +204,10 @@ class TokenLocator:
     def _from_ids(self, text: str, ids: Ints) -> Offsets | None:
         """Return the characters of tokens, found by the number of bytes that each stands for.
 
-        None if the number of a token is not certain, or if they do not add up to the text.
+        None if the number of bytes of a token is not certain, or if the numbers do not add up to
+        the bytes of the text.
         """
-        sizes = self._sizes[ids]
+        sizes = self._sizes[ids]  # 0 where the number is not certain
         stops: Ints = np.cumsum(sizes)  # one past the last byte of each token
         content = text.encode()
         if not sizes.all() or len(content) != (int(stops[-1]) if len(stops) else 0):
@@ -231,13 +234,16 @@ class TokenLocator:
             stops: (n,) one past its last character.
             ids: (n,) its id.
         """
+        # With how much whitespace the text of each token begins and ends.
         leading, trailing = self._spaces[:, ids]
+        # `locate` admits one trimming step only.
         if self._trims[0]["add_prefix_space"]:
             # The library takes a single space at the start of a text for one that it put there
             # itself, and does not trim it.
             leading = np.where((starts == 0) & (leading == 1), 0, leading)
         # A token of nothing but spaces becomes empty, never negative.
         new_starts: Ints = np.minimum(starts + leading, stops)
+        # Like the library, trim nothing at the end of a token if it would end before position 0.
         has_room = (trailing > 0) & (stops >= trailing)
         new_stops: Ints = np.where(has_room, np.maximum(stops - trailing, new_starts), stops)
         return new_starts, new_stops
@@ -262,6 +268,7 @@ class TokenLocator:
         entry_sizes = {number: len(entry) for entry, number in self._entries.items()}
         tokens = self.backend.get_added_tokens_decoder()
         any_has_whitespace = any(text.strip(_WHITESPACE) != text for text in self._added.values())
+        # Added tokens that take the whitespace beside them.
         taking = [number for number, token in tokens.items() if token.lstrip or token.rstrip]
         # Entries of bytes that share their id with an added token of another size.
         ambiguous = [

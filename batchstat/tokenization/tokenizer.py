@@ -168,7 +168,9 @@ class Tokenizer:
         elif has_prompts:
             measure = partial(count_completions, encoder.encode)
         # With prompts, a second column has the tokens that carry no loss: see `_counted`.
+        # -1 stays where a sample cannot be counted.
         results: Ints = np.full((len(content), 2) if has_prompts else len(content), -1, np.int64)
+        # Blocks of so many bytes, and of any number of samples.
         for first, last in content.ranges(TOGETHER_BYTES, len(content)):
             samples, counts = content.slice(first, last), None
             with counting_after(first):  # says which texts of this block are checked
@@ -177,7 +179,9 @@ class Tokenizer:
                 elif not has_prompts:  # Instructions have no faster way
                     counts = encoder.count_faster(samples.first, samples.second)
             if counts is None:
-                self._measure(measure, samples, results[first:last], first, on_error)
+                self._measure(
+                    measure, samples, results[first:last], before=first, on_error=on_error
+                )
             else:
                 results[first:last] = counts
         return _counted(results)
@@ -219,6 +223,7 @@ class Tokenizer:
         """
         assert self.split_chats is not None
         texts, encoder = self.split_chats(chats), self.encoder.rendered
+        # The column of all prompts, and that of all whole texts.
         sides = (pa.array(side, pa.large_string()) for side in zip(*texts, strict=True))
         counts = encoder.count_completions_faster(*sides)
         return count_completions(encoder.encode, texts) if counts is None else counts
@@ -231,6 +236,7 @@ class Tokenizer:
         mark, locate = self.mark_chats, self.encoder.locate
         self._measure(lambda batch: mark(batch, locate), chats, masks, before=0, on_error=on_error)
         tokens = np.array([-1 if mask is None else len(mask) for mask in masks], dtype=np.int64)
+        # All masks end to end; a chat that cannot be counted has no tokens there.
         all_masks = np.frombuffer(b"".join(mask or b"" for mask in masks), dtype=bool)
         trained = TokenRanges.of_mask(all_masks, offsets_from_sizes(np.maximum(tokens, 0)))
         return Counted(tokens, np.flatnonzero(tokens >= 0), {"trained": trained})

@@ -69,8 +69,8 @@ class AssistantTurns:
             inputs: what the template gets beside the messages, the same for all of these chats.
             prompt_sizes: the number of messages in the prompt of each chat.
         """
-        # The first part has what the template writes before all messages, and the first message: it
-        # does not say what the text of no messages is.
+        # Parts do not give the text of an empty prompt: in the first part, what the template writes
+        # before all messages is not separated from the first message.
         parts = None if 0 in prompt_sizes else self._parts(chats, inputs)
         if parts is not None:
             return [
@@ -93,7 +93,7 @@ class AssistantTurns:
         if self._with_edges is None or inputs.settings:
             return None
         parts = [text.split(EDGE) for text in self._with_edges.render(chats, inputs)]
-        # More parts than messages and a rest: a chat has the character itself.
+        # One part for each message and a rest are expected; more, if a chat has the character.
         valid = all(len(texts) == len(chat) + 1 for texts, chat in zip(parts, chats, strict=True))
         return parts if valid else None
 
@@ -135,15 +135,19 @@ class AssistantTurns:
             )
         # One rendering is enough where the template shows the edges of messages.
         if (parts := self._parts(chats, inputs)) is not None:
-            turns = [self._turns_of_parts(*chat) for chat in zip(parts, positions, strict=True)]
+            turns = list(map(self._turns_of_parts, parts, positions))
             return ["".join(chat_parts) for chat_parts in parts], turns
         texts = self.template.render(chats, inputs)
         return texts, self._turns_of_beginnings(chats, inputs, texts, positions)
 
     def _turns_of_parts(self, parts: list[str], positions: list[int]) -> _Turns:
-        """Return the turns of one chat, given the text of each message and the assistants' ones.
+        """Return the assistants' turns of one chat.
 
         A turn is the text of its message after the generation prompt with which it begins.
+
+        Args:
+            parts: the parts of the text that `_parts` returns, one for each message, and a rest.
+            positions: which messages are an assistant's; never the first one.
         """
         ends = list(accumulate(map(len, parts)))  # where each part ends in the text
         for i in positions:
@@ -222,7 +226,7 @@ class AssistantTurns:
 
         Otherwise the role would be taken for a part of the answer.
         """
-        # The answer is a word that is in no template.
+        # The answer is a word that is in no template. Each call below renders one chat.
         query, answer = {"role": "user", "content": "?"}, {"role": "assistant", "content": "zqxj"}
         try:
             without_prompt, with_prompt, answered = (
@@ -232,6 +236,7 @@ class AssistantTurns:
             )
         except Exception:  # a template that expects other contents may raise anything
             return False
+        # What the answer adds to the question; "" if it changes how the question is rendered.
         added = answered[len(with_prompt) :] if answered.startswith(with_prompt) else ""
         # There is a generation prompt, or the answer follows the text of the question at once.
         return bool(without_prompt != with_prompt or added.lstrip().startswith("zqxj"))

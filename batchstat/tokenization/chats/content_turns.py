@@ -84,8 +84,8 @@ class ContentTurns:
 
     @cached_property
     def _kinds_of_ends(self) -> list[frozenset[str]]:
-        """Two kinds of tokens, of each of which the first after a content is trained: those of
-        `ends` that the template writes, and the token that ends a sequence (eos).
+        """Two sets of tokens: those of `ends` that the template writes, and the token that ends a
+        sequence (eos). After a content, the first token of each set is trained.
         """
         tokenizer = self.template.tokenizer
         eos = tokenizer.eos_token

@@ -106,10 +106,11 @@ class Generation(Extension):
 
     def parse(self, parser: Parser) -> nodes.Node:
         """Return the syntax tree of a marked part, up to `{% endgeneration %}`."""
-        line = next(parser.stream).lineno
+        line = next(parser.stream).lineno  # steps over the name of the tag
         body = parser.parse_statements(("name:endgeneration",), drop_needle=True)
         begin, end = (nodes.Output([nodes.TemplateData(each)]) for each in (BEGIN, END))
         always = nodes.Const(True)
+        # The arguments of an `if` are its condition, its content, its `elif` parts and its `else`.
         return nodes.If(always, [begin, nodes.If(always, body, [], []), end], [], [], lineno=line)
 
 

@@ -74,7 +74,8 @@ def _loop_of_messages(tree: nodes.Template) -> nodes.For | None:
         return None
     [(position, loop)] = loops
     before, after = tree.body[:position], tree.body[position + 1 :]
-    # A loop with a condition or an `else` does not have one pass for each message.
+    # A loop with a condition or an `else`, or one that calls itself, does not have one pass for
+    # each message.
     if loop.else_ or loop.test is not None or loop.recursive or not all(map(_is_prompt, after)):
         return None
     ignores_later = all(map(_ignores_later, (*before, loop.target, *loop.body)))

@@ -86,7 +86,7 @@ def shared_ids(
 
     Returns (n,) how many tokens each text shares with its prompt, special tokens included; and (n,)
     whether that number is uncertain. It is uncertain where one of the two ends and the other goes
-    on with an id that equals the special token after the first one: then more may be shared.
+    on with an id that equals the special token after the one that ends: then more may be shared.
 
     Args:
         prompts: the ids of all prompts, without special tokens, end to end; and (n + 1,) where the

@@ -61,6 +61,7 @@ class TemplateCoverage:
         words = _Words()
         marked = [words.mark(message) for message in messages]
         tools = None if inputs.tools is None else [words.mark_tool(tool) for tool in inputs.tools]
+        # Tools that are not objects are never passed to the template.
         names = {TOOLS} if inputs.unread_tools else set()
         try:
             # A template may change the case of what it writes.
@@ -89,7 +90,7 @@ def _kind(name: str, value: Any) -> Hashable:
         return name, tuple(bool(text.strip()) for text in _split_thought(value))
     if name in _CALLS:
         return name, tuple(map(_kind_of_call, value if isinstance(value, list) else [value]))
-    return name, isinstance(value, str)
+    return name, isinstance(value, str)  # reasoning: it gets a word only if it is text
 
 
 def _split_thought(content: str) -> tuple[str, str]:

@@ -90,7 +90,7 @@ def _problem(
     assert tokenizer.render_chats is not None
     assert tokenizer.mark_chats is not None
     turn: list[Message] = [_ASKED, {"role": "assistant", "content": answer}]
-    chat, n_asked = [*before, *turn, *turn], len(before) + 1
+    chat, n_asked = [*before, *turn, *turn], len(before) + 1  # messages up to the first question
     chats = [chat[: n_asked + 1], chat]  # up to the first answer, and up to the second
     # The texts up to each question, with what introduces its answer.
     if is_own:
@@ -178,7 +178,8 @@ class _Slots:
 
     def __init__(self, tokenizer: Any) -> None:
         """Render chats of holes, and take the slot of each message out of their texts."""
-        # What the tokenizer writes before every text, such as a token that begins a sequence.
+        # What the tokenizer writes before every text, such as a token that begins a sequence. It is
+        # cut off the texts below, which begin with it, by [start:].
         self._prefix = str(tokenizer.decode(tokenizer.encode("")))
         start = len(self._prefix)
         self._system = _render(tokenizer, [_HOLE])[start:]

@@ -136,16 +136,17 @@ class CountCheck:
         """
         excerpts = [[_excerpt(text, rng) for text in side] for side in texts]
         samples = list(zip(*excerpts, strict=True))
+        # Of which samples only an excerpt is compared.
         is_part = np.array(
             [part != text for part, text in zip(samples, zip(*texts, strict=True), strict=True)]
         )
-        # `counts` are of whole texts, but of a long text only an excerpt is compared.
+        # `counts` are of whole texts: where excerpts are compared, these are counted instead.
         if is_part.any():
             columns = [pa.array(side, pa.large_string()) for side in excerpts]
             counts = np.where(is_part, recount(columns), counts)
         encoded = encodings(
             self.backend,
-            excerpts[0] if len(excerpts) == 1 else samples,
+            excerpts[0] if len(excerpts) == 1 else samples,  # texts or pairs
             special_tokens=self.special_tokens,
         )
         right = np.fromiter(map(len, encoded), np.int64, len(samples))
@@ -189,6 +190,6 @@ def text_buffers(texts: pa.LargeStringArray) -> tuple[Ints, pa.Buffer]:
     # The array may be a slice of a longer one, with which it shares its buffers.
     _, offsets, data = texts.buffers()
     starts = np.frombuffer(offsets, dtype=np.int64)[texts.offset : texts.offset + len(texts) + 1]
-    if data is None:  # Arrow has no buffer where all texts are empty
+    if data is None:  # Arrow has no buffer where all texts are empty: all begin at 0
         return starts, pa.py_buffer(b"")
     return starts - starts[0], data.slice(starts[0], starts[-1] - starts[0])

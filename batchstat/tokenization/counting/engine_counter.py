@@ -95,6 +95,7 @@ class EngineCounter(Shortcut):
         Raises:
             MiscountError: a text that the tokenizer also counted has another number of tokens.
         """
+        # How many special tokens a text gets; None if that is not fixed.
         special, sides = self._special[1], [prompts, wholes]
         if special is None or not self._can_count_now(sides):
             return None
@@ -103,7 +104,8 @@ class EngineCounter(Shortcut):
             return None
         try:
             texts = [side.to_pylist() for side in sides]
-            # Each the ids of all texts of a side, end to end, and where those of each text begin.
+            # Each is a pair: the ids of all texts of a side, end to end, and (n + 1,) where the ids
+            # of each text begin.
             prompt_ids, whole_ids = map(self._checked_ids, sides, texts)
             shared, is_uncertain = shared_ids(prompt_ids, whole_ids, around)
             counts = np.stack([np.diff(whole_ids[1]) + special, shared], axis=1)
@@ -152,8 +154,8 @@ class EngineCounter(Shortcut):
         assert special is not None
         ids, offsets = self._ids(texts)
         counts = np.diff(offsets) + special
-        # Some texts are known to be counted differently by the engine. With its own counts of
-        # them, the check would fail; `_count_sides` counts them by the tokenizer itself.
+        # `counts` serve only the check. It would fail on texts that the engine is known to count
+        # differently; `_count_sides` counts those by the tokenizer itself.
         if texts_to_leave(texts):
             counts = self._count_sides([column])
         self._check.check([column], counts, self._count_sides)
@@ -184,7 +186,8 @@ class EngineCounter(Shortcut):
     def _count_side(self, column: pa.LargeStringArray) -> Ints:
         """Return (n,) tokens of texts, without special tokens."""
         texts = column.to_pylist()
-        # Texts of many megabytes are split, counted by their parts, and empty for the engine.
+        # Texts of many megabytes are counted by their parts, and replaced by empty texts in the
+        # engine's call for all others.
         long = self._long_texts.positions(texts)
         split_texts = {i: self._long_texts.split(texts[i]) for i in long}
         for i in long:
@@ -194,9 +197,9 @@ class EngineCounter(Shortcut):
             # Characters that begin a part and end the part before it are counted twice.
             counts[i] = self._count_by_engine(parts).sum() - self._count_by_engine(repeated).sum()
         # The engine is known to count some texts differently: the tokenizer itself counts them.
-        if left := texts_to_leave(texts):
-            encoded = encodings(self._backend, [texts[i] for i in left])
-            counts[left] = list(map(len, encoded))
+        if unsure := texts_to_leave(texts):
+            encoded = encodings(self._backend, [texts[i] for i in unsure])
+            counts[unsure] = list(map(len, encoded))
         return counts
 
     def _count_by_engine(self, texts: list[str]) -> Ints:
@@ -207,12 +210,12 @@ class EngineCounter(Shortcut):
         assert self._engine is not None
         try:
             with panics_as_errors():
-                ids, ends = self._engine.encode_batch_flat(
+                ids, offsets = self._engine.encode_batch_flat(
                     texts, split_special_tokens=self._splits_special_tokens
                 )
         except Exception as error:
             raise RefusedError from error
-        return np.frombuffer(ids, np.uint32), np.frombuffer(ends, np.uint64).astype(np.int64)
+        return np.frombuffer(ids, np.uint32), np.frombuffer(offsets, np.uint64).astype(np.int64)
 
 
 @lru_cache(maxsize=1)

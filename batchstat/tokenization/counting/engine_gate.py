@@ -105,6 +105,7 @@ def keeps_bytes(backend: tokenizers.Tokenizer) -> bool:
     Args:
         backend: a tokenizer that `engine_admits`.
     """
+    # In any step of the pre-tokenizer.
     adds_space = '"add_prefix_space": true' in json.dumps(_steps(backend)[1])
     return not merges_over_spaces(backend) and not adds_space
 
@@ -172,10 +173,10 @@ def _are_known(
         is_normalizing: whether the tokenizer has a normalizer that changes texts.
         splits_special_tokens: whether special tokens in texts are counted as text.
     """
-    # Tokens that take whitespace, or begin or end with it, may compete for it, and the engine may
-    # choose another one: where there are several kinds of them, (normalized, has a flag), with a
-    # normalized one among these. Raw tokens without flags are found alike wherever they stand, as
-    # Dolly's "### Response:\n" beside GPT-NeoX's runs of spaces.
+    # Tokens that take whitespace, or begin or end with it, may compete for it. Where they are of
+    # several kinds, (normalized, has a flag), and one kind is normalized, the engine may choose
+    # another token than tokenizers. Raw tokens without flags, (False, False), do not count: both
+    # find them alike, as Dolly's "### Response:\n" beside GPT-NeoX's runs of spaces.
     beside_space = {
         (token.normalized, token.lstrip or token.rstrip or token.single_word)
         for token in added

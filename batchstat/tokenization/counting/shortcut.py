@@ -49,7 +49,7 @@ class Shortcut(ABC):
         sides = [first] if second is None else [first, second]
         if self._special[len(sides)] is None:
             return None
-        if len(first) == 0:
+        if len(first) == 0:  # the check needs a sample
             return np.empty(0, dtype=np.int64)
         if not self._can_count_now(sides):
             return None

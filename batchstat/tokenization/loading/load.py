@@ -61,6 +61,7 @@ def load_tokenizer(name: str) -> Tokenizer:
         return _from_file(name, path)
     # tokenizer.json would be a valid name on the hub, but is meant as a file, which is missing.
     is_name = HUB_NAME.fullmatch(name) and path.suffix != ".json"
+    # An empty name would be the working folder.
     if not name or not (is_folder or is_name):
         raise InputError(
             f"tokenizer {name!r}: no such file or folder: check the path, or use the built-in one: "
@@ -271,6 +272,7 @@ def _encodes_by_backend(tokenizer: Any) -> bool:
     That is so if its class overrides none of the methods in between, or only in a harmless way.
     """
     kind, base = type(tokenizer), import_quietly("PreTrainedTokenizerFast")
+    # None in both where this version of transformers has no such method.
     methods = [(getattr(kind, name, None), getattr(base, name, None)) for name in _CALLS]
     # A method that is not inherited from the base is overridden, in the module that it names.
     overriding_modules = [method.__module__ for method, of_base in methods if method is not of_base]
