@@ -116,7 +116,7 @@ class LengthStats:
         """
         n_short = np.searchsorted(self.values, max_length, side="right")
         short = LengthStats(self.values[:n_short], self.counts[:n_short])
-        values, counts = self.values[n_short:].astype(np.int64), self.counts[n_short:]
+        values, counts = self.values[n_short:], self.counts[n_short:]
         if overflow == "drop" or len(values) == 0:
             return short
         if overflow == "truncate":

@@ -74,8 +74,8 @@ class AssistantTurns:
         parts = None if 0 in prompt_sizes else self._parts(chats, inputs)
         if parts is not None:
             return [
-                ("".join(texts[:n]) + self._prompt, "".join(texts))
-                for texts, n in zip(parts, prompt_sizes, strict=True)
+                ("".join(chat_parts[:n]) + self._prompt, "".join(chat_parts))
+                for chat_parts, n in zip(parts, prompt_sizes, strict=True)
             ]
         prompt_messages = [chat[:n] for chat, n in zip(chats, prompt_sizes, strict=True)]
         prompts = self.template.render(prompt_messages, inputs, generation_prompt=True)
@@ -84,12 +84,12 @@ class AssistantTurns:
     def _parts(self, chats: list[list[Message]], inputs: TemplateInputs) -> list[list[str]] | None:
         """Cut the text of each chat after each of its messages, by one rendering.
 
-        The parts of a chat are one for each message, and what follows the last one; None if the
-        template may render a message differently because of others, or a chat has the character
-        that marks the cuts.
+        A chat has one part for each message, and a last part with what follows them. Returns None
+        if the template may render a message differently because of others, or if a chat has the
+        character that marks the cuts.
         """
-        # Settings, such as enable_thinking, may change the generation prompt, which `_prompt` is
-        # without them.
+        # Settings, such as enable_thinking, may change the generation prompt, and `_prompt` is the
+        # one without settings.
         if self._with_edges is None or inputs.settings:
             return None
         parts = [text.split(EDGE) for text in self._with_edges.render(chats, inputs)]
@@ -102,12 +102,13 @@ class AssistantTurns:
     ) -> list[bytes]:
         """Return a mask of each chat by the template's `{% generation %}` marks.
 
-        They are found by characters in an ordinary rendering if possible, which is faster than how
-        transformers does it.
+        If possible, a changed template writes characters around what it marks. Its ordinary
+        rendering is faster than the way in which transformers finds marks.
         """
         if self._with_characters is not None:
             rendered = [find_marked(text) for text in self._with_characters.render(chats, inputs)]
-            # None of a chat that has such a character itself: then transformers renders all.
+            # If a chat has such a character itself, it is not known what is marked in it: then
+            # transformers renders all chats.
             known = [each for each in rendered if each is not None]
             if len(known) == len(chats):
                 encoded = locate([text for text, _ in known])
@@ -120,13 +121,16 @@ class AssistantTurns:
     def _find_turns(
         self, chats: list[list[Message]], inputs: TemplateInputs
     ) -> tuple[list[str], list[_Turns]]:
-        """Return the text of each chat, and the assistants' turns in it, without marks."""
+        """Return the text of each chat, and the assistants' turns in it.
+
+        The template has no marks: turns are found by what messages add to the text.
+        """
         # For each chat, which of its messages are an assistant's.
         positions = [
             [i for i, message in enumerate(chat) if message["role"] == "assistant"]
             for chat in chats
         ]
-        # Of a first message, there is no text before it to compare with.
+        # A first message has no text before it to compare with.
         if any(indices and indices[0] == 0 for indices in positions):
             raise TemplateError(f"it begins with an assistant: {_REMEDY}")
         if any(positions) and not self._separates_turns:
@@ -154,6 +158,7 @@ class AssistantTurns:
             # The template introduces this answer in another way than by the generation prompt.
             if not parts[i].startswith(self._prompt):
                 raise TemplateError(_differs(i))
+        # The generation prompt follows the end of the message before.
         return [(ends[i - 1] + len(self._prompt), ends[i]) for i in positions]
 
     def _turns_of_beginnings(
@@ -183,7 +188,7 @@ class AssistantTurns:
         texts_before = self.template.render(
             [chat[:i] for chat, _, i in places], inputs, generation_prompt=True
         )
-        # Up to the last message of a chat, its whole text is known already.
+        # If a turn is the last message, the text up to it is that of the whole chat, and known.
         up_to_turn = [chat[: i + 1] for chat, _, i in places if i + 1 < len(chat)]
         texts_up_to = iter(self.template.render(up_to_turn, inputs))
         turns = []

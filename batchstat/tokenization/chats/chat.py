@@ -72,10 +72,10 @@ def _with_templates(
     # Each pair: for chats without tools, and for chats with tools.
     templates = ChatTemplate(loaded, plain), ChatTemplate(loaded, with_tools)
     turns = [AssistantTurns(template) for template in templates]
+    # What finds the tokens that carry loss, and its method.
     markers = [ContentTurns(each, turn_ends) for each in templates] if turn_ends else turns
-
-    render_chats = partial(_by_inputs, templates, ChatTemplate.render)
     mark = ContentTurns.mark if turn_ends else AssistantTurns.mark
+    render_chats = partial(_by_inputs, templates, ChatTemplate.render)
 
     # Everything that can change a count of chats. A template may write the special tokens, which
     # come from the tokenizer's configuration, and a class may render templates in its own way.
@@ -110,7 +110,7 @@ def _explaining_errors(chats: Sequence[Any]) -> Iterator[None]:
             raise TemplateError(inputs.wrong)
     try:
         yield
-    except TemplateError:
+    except TemplateError:  # it says already what is wrong
         raise
     except Exception as error:  # a template may raise anything
         without_content = (

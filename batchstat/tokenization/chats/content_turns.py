@@ -73,7 +73,7 @@ class ContentTurns:
             # Compare with the two texts in which this turn was changed.
             begin, end = _difference(text, changed[len(_OTHERS) * turn : len(_OTHERS) * (turn + 1)])
             first, stop = tokens.overlapping(begin, end) if begin < end else (-1, -1)
-            if first >= stop:  # the template does not write the content, or it is empty
+            if first >= stop:  # the content is empty, is not written, or has no token
                 first = stop = -1  # axolotl then looks for the end of the turn from here
             else:
                 masks[number][first:stop] = b"\1" * (stop - first)

@@ -50,7 +50,8 @@ def find_marked(text: str) -> tuple[str, list[tuple[int, int]]] | None:
     Returns the text without them, and the ranges of characters that were between them; None if a
     chat has such a character itself.
     """
-    # [text, BEGIN, marked text, END, text, ...]: split keeps the separators.
+    # [text, BEGIN, marked text, END, text, ...]: split keeps the separators. They must be BEGIN and
+    # END in turn.
     pieces = re.split(f"([{BEGIN}{END}])", text)
     if pieces[1::4] != [BEGIN] * len(pieces[1::4]) or pieces[3::4] != [END] * len(pieces[1::4]):
         return None

@@ -34,6 +34,7 @@ def count_instructions(
             the tokenizer has none.
         end: id of the token that ends a sequence, which is added to completions without it.
     """
+    # The ids of each prompt, and those of each completion.
     prompts, completions = (
         [ids_of(encoded) if text else () for text, encoded in zip(side, encode(side), strict=True)]
         for side in map(list, zip(*samples, strict=True))

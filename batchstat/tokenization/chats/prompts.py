@@ -29,7 +29,7 @@ def count_completions(
     counts = [
         (len(text), _n_shared(prompt, text)) for prompt, text in zip(prompts, texts, strict=True)
     ]
-    return np.array(counts, dtype=np.int64).reshape(-1, 2)
+    return np.array(counts, dtype=np.int64)
 
 
 def _n_shared(prompt: Sequence[int], text: Sequence[int]) -> int:

@@ -36,8 +36,8 @@ class TemplateCoverage:
     def left_out(self, messages: list[Message], inputs: TemplateInputs) -> frozenset[str]:
         """Return the names of what the template leaves out of a chat.
 
-        Names are `tool_messages` and the like by role, `reasoning`, `tool_calls`, `function_call`
-        and `tools`. Nothing is returned if the template raises on the made-up words.
+        Names are `tool_messages`, `user_messages` and so on by role, `reasoning`, `tool_calls`,
+        `function_call` and `tools`. Nothing is returned if the template raises on made-up words.
 
         Args:
             messages: the messages of the chat.

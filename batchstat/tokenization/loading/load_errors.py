@@ -54,6 +54,7 @@ def check_complete(name: str, tokenizer: Any) -> None:
     # It has a vocabulary if it has an entry that is neither a special token nor a space.
     if any(entry.strip(_SPACES) for entry in tokenizer.get_vocab() if entry not in special):
         return
+    # The class may name tokenizer.json too: each file is listed once.
     files = dict.fromkeys([*tokenizer.vocab_files_names.values(), "tokenizer.json"])
     reason = _lacks_library(Path(name)) or (
         f"{type(tokenizer).__name__} finds no vocabulary there (looks for {', '.join(files)})"

@@ -65,6 +65,7 @@ def from_callable(
         load=lambda: Encoder(
             encode=encode,
             rendered=TextEncoder(encode=lambda texts: call(texts, special_tokens=False)),
+            # Without an engine, which would be the second argument.
             find_positions=lambda texts, _: tokenizer(
                 texts, add_special_tokens=False, verbose=False
             ),
