@@ -43,7 +43,7 @@ def total(numbers: Ints) -> int:
 
 def dot(one: Ints, other: Ints) -> int:
     """Return the dot product of two arrays; slow if it is too large for 64 bits."""
-    # An upper bound of the result that costs no multiplication of the arrays.
+    # This product is an upper bound of the result, and multiplies no arrays.
     if _largest(one) * total(other) < _LIMIT:
         return int(one @ other)
     return sum(a * b for a, b in zip(one.tolist(), other.tolist(), strict=True))
@@ -66,14 +66,15 @@ def moments(numbers: Ints, offsets: Ints) -> tuple[Ints, Ints]:
 
     Groups are given by `offsets`, as in `sums`, and numbers are below 2^31: a square fits 64 bits.
     """
-    # Without groups, or where a sum of squares might not fit 64 bits: slower, but always right.
+    # Without groups, or where a sum of squares may not fit 64 bits: `sums` is slower, but right.
     if len(offsets) == 1 or _largest(numbers) ** 2 * len(numbers) >= _LIMIT:
         return sums(numbers, offsets), sums(numbers * numbers, offsets)
     squares = np.empty(len(offsets) - 1, dtype=np.int64)
     # Numbers are squared in parts that stay in the cache. A part has whole groups, with IN_CACHE
     # numbers or one larger group; `first_groups` has the first group of each part.
     first_groups = np.searchsorted(offsets[:-1], np.arange(offsets[0], offsets[-1], IN_CACHE))
-    # A group larger than a part is the first of several parts: `unique` keeps it once.
+    # After a group of several times IN_CACHE, several parts would begin at the same group: `unique`
+    # keeps it once.
     for first, last in pairwise(np.unique([*first_groups, len(squares)]).tolist()):
         part = numbers[offsets[first] : offsets[last]]
         begins = offsets[first:last] - offsets[first]

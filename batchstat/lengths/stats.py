@@ -43,7 +43,7 @@ class LengthStats:
     @classmethod
     def of(cls, lengths: Ints) -> "LengthStats":
         """Return the statistics of `lengths` (n,), where n is at least 1."""
-        # One block after another, so that the memory for sorting does not grow with n.
+        # Lengths are counted in blocks, so that the memory for sorting does not grow with n.
         stats = None
         for first in range(0, len(lengths), _AT_ONCE):
             values, counts = distinct(lengths[first : first + _AT_ONCE])

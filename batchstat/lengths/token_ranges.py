@@ -72,7 +72,7 @@ class TokenRanges:
         """
         has_range = counts > 0
         ends = lengths[has_range]
-        # In turn the begin and the end of each range.
+        # Edges are, in turn, the begin and the end of each range.
         edges = np.stack([ends - counts[has_range], ends], axis=1).reshape(-1)
         return cls(edges, offsets_from_sizes(2 * has_range))
 
@@ -112,9 +112,9 @@ class TokenRanges:
         """
         moved = np.maximum(self.edges - np.repeat(starts, np.diff(self.offsets)), 0)
         # Both edges of a range that was removed completely are 0 now: drop the two.
-        left = np.repeat(moved[1::2] > moved[::2], 2)
-        # offsets_from_sizes(left)[k] is how many of the first k edges are left.
-        return TokenRanges(moved[left], offsets_from_sizes(left.astype(np.int64))[self.offsets])
+        stays = np.repeat(moved[1::2] > moved[::2], 2)
+        # offsets_from_sizes(stays)[k] is how many of the first k edges stay.
+        return TokenRanges(moved[stays], offsets_from_sizes(stays.astype(np.int64))[self.offsets])
 
     def fits(self, lengths: Ints) -> bool:
         """Check ranges read from a file: whether they ascend, and lie in samples of these lengths.
@@ -123,11 +123,11 @@ class TokenRanges:
             lengths: (n,) tokens of each sample.
         """
         sizes = np.diff(self.offsets)  # edges of each sample
-        # Another number of samples, or a range without an end.
+        # The number of samples is another one, or a range has no end.
         if len(sizes) != len(lengths) or (sizes % 2).any():
             return False
         sample = np.repeat(np.arange(len(lengths)), sizes)
-        # From one edge to the next: a larger position, or the next sample.
+        # After an edge comes a larger position, or an edge of a later sample.
         ascends = (np.diff(self.edges) > 0) | (np.diff(sample) > 0)
         inside = (self.edges >= 0) & (self.edges <= np.repeat(lengths, sizes))
         return bool(ascends.all() and inside.all())

@@ -63,7 +63,7 @@ def in_order(
     failure = None
 
     def until_failure() -> Iterator[Item]:
-        # Keeps an error for later: results of items before it are still to be yielded.
+        # An error is kept for later: results of items before it are still to be yielded.
         nonlocal failure
         try:
             yield from items
@@ -75,7 +75,7 @@ def in_order(
     try:
         for item in until_failure():
             results.append(pool.submit(work, item))
-            # One item more than threads, so that a thread that is done finds another at once.
+            # One item more than threads is waiting, so that a thread that is done finds another.
             if len(results) > workers:
                 yield results.popleft().result()
         while results:

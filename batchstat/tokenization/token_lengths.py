@@ -108,7 +108,7 @@ def _blocks(tokenizer: Tokenizer, texts: Any) -> Iterator[tuple[int, Texts]]:
     rows = getattr(texts, "iloc", texts)
     for first in range(0, len(texts), size):
         column = _as_arrow(rows[first : first + size], first)
-        # How much text will come, estimated from the first block: the engine may load meanwhile.
+        # The engine may load meanwhile, if enough text will come: estimated from the first block.
         if first == 0:
             tokenizer.expect(column.nbytes * len(texts) // len(column))
         block = Texts(column)

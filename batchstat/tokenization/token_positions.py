@@ -179,7 +179,8 @@ class TokenLocator:
             MiscountError: the engine counts a text differently than the tokenizer.
         """
         token_ids = None
-        # `_trimmed` knows the effect of one trimming step, not of several.
+        # `keeps_bytes` is right for tokenizers that the engine's gate admits; for others, the
+        # engine returns None. `_trimmed` knows the effect of one trimming step, not of several.
         if engine is not None and keeps_bytes(self.backend) and len(self._trims) <= 1:
             token_ids = engine.token_ids(pa.array(texts, pa.large_string()))
         if token_ids is None:
@@ -236,7 +237,7 @@ class TokenLocator:
         """
         # With how much whitespace the text of each token begins and ends.
         leading, trailing = self._spaces[:, ids]
-        # `locate` admits one trimming step only.
+        # There is one trimming step: see `locate`.
         if self._trims[0]["add_prefix_space"]:
             # The library takes a single space at the start of a text for one that it put there
             # itself, and does not trim it.

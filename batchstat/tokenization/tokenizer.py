@@ -170,7 +170,7 @@ class Tokenizer:
         # With prompts, a second column has the tokens that carry no loss: see `_counted`.
         # -1 stays where a sample cannot be counted.
         results: Ints = np.full((len(content), 2) if has_prompts else len(content), -1, np.int64)
-        # Blocks of so many bytes, and of any number of samples.
+        # Blocks have at most so many bytes, and any number of samples.
         for first, last in content.ranges(TOGETHER_BYTES, len(content)):
             samples, counts = content.slice(first, last), None
             with counting_after(first):  # says which texts of this block are checked
@@ -258,7 +258,7 @@ class Tokenizer:
             before: number of samples before these, for the positions that `on_error` gets.
             on_error: see `count`.
         """
-        # Few enough together that their ids fit in memory.
+        # In each batch, samples are few enough that their ids fit in memory.
         for first, last in content.ranges(_BATCH_BYTES, _BATCH_SAMPLES):
             samples = content.slice(first, last).to_list()
             try:
@@ -301,7 +301,7 @@ def _one_by_one(
         except Exception as error:
             any_failed = True
             on_error(first + i, error)
-    # For example a tokenizer that returns one result for the whole batch: no sample is at fault.
+    # No sample is at fault, for example where a tokenizer returns one result for the whole batch.
     if not any_failed:
         raise batch_error
 

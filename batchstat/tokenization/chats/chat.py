@@ -102,8 +102,9 @@ def _with_templates(
 def _explaining_errors(chats: Sequence[Any]) -> Iterator[None]:
     """Turn what goes wrong with chats in the `with` block into a TemplateError with a remedy.
 
-    One is raised before the block if the tools or settings of a chat are wrong, and after it if the
-    template raised and a message has no content, such as one with nothing but a call of a tool.
+    It is raised before the block if the tools or settings of a chat are wrong. It is raised after
+    the block if the template raised and a message has no content, such as one that only calls a
+    tool.
     """
     for _, inputs, *_ in chats:
         if inputs.wrong:

@@ -142,7 +142,8 @@ def _end_after(stop: int, text: str, tokens: Tokens, ends: frozenset[str]) -> in
 
     if stop == -1:
         # axolotl then searches from index -1 on, which in Python is the last token: if that is an
-        # end, it returns -1, which stands for "no token"; otherwise it goes on with index 0.
+        # end, it returns -1, which stands for "no token"; otherwise it goes on with index 0, up to
+        # index -1 + _NEAR.
         if len(chars) and is_end(-1):
             return None
         near = range(min(_NEAR, len(chars)))

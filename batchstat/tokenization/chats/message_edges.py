@@ -50,7 +50,7 @@ def with_edges(source: str) -> str | None:
     expected_loop.body.append(nodes.If(nodes.Const(True), [edge], [], []))
     # A template may have several loops: try EDGE before each `endfor` until the tree is right.
     for end_tag in _END.finditer(source):
-        # In a block, because jinja2 then treats the whitespace around it as that around `endfor`.
+        # EDGE is in a block: jinja2 then treats the whitespace around it as that around `endfor`.
         mark = f"{{%{end_tag[1]} if true %}}{EDGE}{{% endif %}}"
         marked = source[: end_tag.start()] + mark + source[end_tag.start() :]
         if parsed(marked) == expected:
@@ -105,7 +105,7 @@ def _ignores_later(node: nodes.Node, is_inner: bool = False) -> bool:
     if isinstance(node, nodes.Name):
         return node.name not in (_MESSAGES, _PROMPT) and (is_inner or node.name != "loop")
     if isinstance(node, nodes.For):
-        # In its body, `loop` is its own; what it loops over is still outside.
+        # In the body of this inner loop, `loop` means it; what it loops over is still outside.
         outside = [node.target, node.iter, *filter(None, [node.test])]
         inside = [*node.body, *node.else_]
         return all(_ignores_later(part, is_inner) for part in outside) and all(

@@ -30,7 +30,7 @@ class TemplateCoverage:
     def __init__(self, render: Render) -> None:
         """`render`: takes the messages of a chat and its template inputs, and returns its text."""
         self._render = render
-        # What is left out of chats of each kind that was rendered.
+        # For each kind of chats that was rendered, the names of what is left out.
         self._known: dict[Hashable, frozenset[str]] = {}
 
     def left_out(self, messages: list[Message], inputs: TemplateInputs) -> frozenset[str]:
@@ -43,7 +43,7 @@ class TemplateCoverage:
             messages: the messages of the chat.
             inputs: the tools and settings that the template gets.
         """
-        # Everything that may change which fields the template renders.
+        # A kind has everything that may change which fields the template renders.
         kinds = tuple(tuple(_kind(*field) for field in _fields(message)) for message in messages)
         roles = tuple(message["role"] for message in messages)
         tools = tuple(map(_kind_of_tool, inputs.tools or ()))
@@ -158,7 +158,7 @@ class _Words:
             # and a template reads one of them.
             marked |= dict.fromkeys(reasoning_fields, self._new("reasoning"))
         for name in _CALLS:
-            # Several calls, or one by itself.
+            # The field has a list of calls, or one call.
             if isinstance(message.get(name), list):
                 marked[name] = [self._mark_call(call, name) for call in message[name]]
             elif isinstance(message.get(name), dict):

@@ -94,7 +94,8 @@ def _problem(
     chats = [chat[: n_asked + 1], chat]  # up to the first answer, and up to the second
     # The texts up to each question, with what introduces its answer.
     if is_own:
-        # An answer is introduced by the generation prompt.
+        # An answer is introduced by the generation prompt. The prompt of each chat is all of it but
+        # the last answer.
         asked_texts = [
             text
             for text, _ in tokenizer.split_chats(
@@ -117,7 +118,8 @@ def _problem(
         return "renders a turn differently where others follow"
     # Questions are pieces[0] and pieces[2], answers pieces[1] and pieces[3].
     pieces = [beginnings[0], *(longer[len(shorter) :] for shorter, longer in pairwise(beginnings))]
-    # Answers must be alike; with slots, questions too, but for what is before the first.
+    # Both answers must be alike. With slots, both questions must be alike too, but for what is
+    # before the first.
     if pieces[1] != pieces[3] or (is_own and not pieces[0].endswith(pieces[2])):
         return "renders the first turn in another way than the next"
     if is_own and "<think>" in pieces[1]:  # LLaMA-Factory removes it from its slot

@@ -105,17 +105,18 @@ class CountCheck:
             MiscountError: the counts of a sample differ.
             RefusedError: the tokenizer raises on a sample.
         """
+        # Where the texts of each side begin in its bytes, and where the last one ends.
         borders = [text_buffers(side)[0] for side in sides]
         # Bytes of each sample that would be checked.
         sizes = np.sum([np.minimum(np.diff(each), _EXCERPT) for each in borders], axis=0)
-        bytes_ = sum(int(each[-1]) for each in borders)
+        bytes_ = sum(int(each[-1]) for each in borders)  # of the whole block
         first_byte, records_before = _PLACE.get()
         # Where the block begins in its file, estimated: not every format knows at which byte a
         # record begins, but all know how many come before it.
         offset = first_byte + records_before * bytes_ // max(1, len(counts))
-        # Of the block, one byte in so many is checked; fewer the later it is in its file.
+        # One byte in so many of the block is checked: fewer, the later the block is in its file.
         one_in = next((n for limit, n in _SHARES if offset < limit), _LAST_SHARE)
-        # The same random samples whenever the same block is counted.
+        # The seed makes the random samples the same whenever the same block is counted.
         _, data = text_buffers(sides[0])
         seed = zlib.crc32(data.slice(0, min(data.size, _SEED_BYTES)))
         rng = np.random.default_rng((seed, offset))
@@ -136,7 +137,7 @@ class CountCheck:
         """
         excerpts = [[_excerpt(text, rng) for text in side] for side in texts]
         samples = list(zip(*excerpts, strict=True))
-        # Of which samples only an excerpt is compared.
+        # Whether only an excerpt of a sample is compared.
         is_part = np.array(
             [part != text for part, text in zip(samples, zip(*texts, strict=True), strict=True)]
         )

@@ -105,7 +105,7 @@ def keeps_bytes(backend: tokenizers.Tokenizer) -> bool:
     Args:
         backend: a tokenizer that `engine_admits`.
     """
-    # In any step of the pre-tokenizer.
+    # The setting may be in any step of the pre-tokenizer.
     adds_space = '"add_prefix_space": true' in json.dumps(_steps(backend)[1])
     return not merges_over_spaces(backend) and not adds_space
 
@@ -191,9 +191,10 @@ def _are_known(
     normalized = [token.content for token in added if token.normalized]
     if not is_normalizing and any(_may_lose(*pair) for pair in product(raw, normalized)):
         return False
-    # Whether a normalized token is a whole word, tokenizers decides after raw tokens were taken out
-    # of the text, the engine in the whole text: beside a raw token "12", another token is a whole
-    # word for tokenizers only. Raw tokens that begin and end with no letter or digit do not matter.
+    # tokenizers takes raw tokens out of a text before it decides whether a normalized token is a
+    # whole word; the engine decides that in the whole text. So beside a raw token "12", another
+    # token is a whole word for tokenizers only. Raw tokens that neither begin nor end with a letter
+    # or digit do not matter.
     is_word = any(token.normalized and token.single_word for token in added)
     if is_word and any(re.match(r"\w|.*\w\Z", token.content, re.DOTALL) for token in raw):
         return False

@@ -59,7 +59,7 @@ class LongTexts:
         near, or the text ends before.
         """
         for cut in range(first, min(first + _SEARCHED, len(text))):
-            # The characters on both sides: neighbours in no entry, and each known to the model.
+            # The characters before and after a cut are neighbours in no entry, and both are known.
             pair = text[cut - 1 : cut + 1]
             if pair not in self._neighbours and self._known.issuperset(pair):
                 return cut
@@ -75,7 +75,7 @@ class LongTexts:
             merges_over_spaces(self.backend)
             # With ignore_merges, a whole word that is an entry is not merged at all.
             and not self.backend.model.ignore_merges
-            # Such a token must be a whole word, which the end of a part may seem to be.
+            # A token that must be a whole word may seem to be one at the end of a part.
             and not any(token.single_word for token in added)
         )
 

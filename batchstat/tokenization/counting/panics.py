@@ -13,7 +13,7 @@ def panics_as_errors() -> Iterator[None]:
     try:
         yield
     except BaseException as error:
-        # Recognized by its name: pyo3 has no module from which the class could be imported.
+        # A panic is recognized by its name: pyo3 has no module to import the class from.
         if type(error).__name__ != "PanicException":
             raise
         raise RuntimeError(f"the tokenizers library panics: {error}") from None

@@ -62,8 +62,8 @@ class PieceCounter(Shortcut):
 
     def _can_count_now(self, sides: Sequence[pa.LargeStringArray]) -> bool:
         """Return whether the pieces of these texts repeat enough to count by pieces."""
-        # Measured in each block by itself. If one answer held for later blocks, what is counted by
-        # pieces, and what is checked, would depend on which thread comes first.
+        # Repetition is measured in each block by itself. If one answer held for later blocks, what
+        # is counted by pieces, and what is checked, would depend on which thread comes first.
         return all(
             data.size <= _MOST_BYTES and self._pieces_repeat(offsets, data)
             for offsets, data in map(text_buffers, sides)
@@ -81,7 +81,7 @@ class PieceCounter(Shortcut):
         import pyarrow.compute as pc
 
         sampled_bytes = max(data.size // _SAMPLED_ONE_IN, min(_MIN_SAMPLED, data.size))
-        size = -(-sampled_bytes // _POSITIONS)  # rounded up
+        size = -(-sampled_bytes // _POSITIONS)  # bytes at each position, rounded up
         positions = np.linspace(0, data.size - size, _POSITIONS, dtype=np.int64)
         sampled = []
         # In small data some positions are the same: dict.fromkeys keeps each once, in order.
@@ -119,7 +119,8 @@ class PieceCounter(Shortcut):
             offsets: where each text begins and ends in them.
         """
         octets = data.to_pybytes()
-        # For each byte, as bits, the kinds of cuts of which it may be on the left or on the right.
+        # left[i] has, as bits, the kinds of cuts that allow byte i before the cut; right[i] has
+        # those that allow it after the cut.
         left = np.frombuffer(octets.translate(self._cuts.left), dtype=np.uint8)
         right = np.frombuffer(octets.translate(self._cuts.right), dtype=np.uint8)
         # is_cut[i] is whether there is a cut before byte i: bytes i - 1 and i share a kind.
@@ -131,15 +132,15 @@ class PieceCounter(Shortcut):
 
     def _count_distinct(self, pieces: list[bytes]) -> Ints:
         """Return (n,) tokens of each of these distinct pieces: remembered, or tokenized now."""
-        # One thread at a time: the tokenizer uses all cores itself, and other threads would
-        # tokenize the same pieces.
+        # Only one thread at a time tokenizes: the tokenizer uses all cores itself, and other
+        # threads would tokenize the same pieces.
         with self._lock:
             counts = np.fromiter(map(self._known.get, pieces, repeat(-1)), np.int64, len(pieces))
             unknown = np.flatnonzero(counts < 0)
             if len(unknown):
                 new_pieces = [pieces[i] for i in unknown.tolist()]
                 counts[unknown] = new_counts = self._tokenize(new_pieces)
-                # Forget everything rather than choose: what repeats is soon there again.
+                # All are forgotten, without a choice: pieces that repeat are soon there again.
                 if len(self._known) + len(new_pieces) > _REMEMBERED:
                     self._known.clear()
                 self._known.update(
@@ -171,7 +172,7 @@ class PieceCounter(Shortcut):
         separators = np.flatnonzero(ids == separator_id)
         if len(separators) != len(group) - 1:  # a piece contains the text of the special token
             return self._tokenize_separately(group)
-        # Distances between separators, with one added before the first id and one after the last.
+        # Distances between separators, as if one were before the first id and one after the last.
         return np.diff(separators, prepend=-1, append=len(ids)) - 1
 
     def _tokenize_separately(self, pieces: list[bytes]) -> Ints:
@@ -198,9 +199,9 @@ def _separator(backend: tokenizers.Tokenizer) -> tuple[bytes, int] | None:
         # It must not take whitespace of the texts with it, nor be found only as a whole word.
         if not token.special or token.lstrip or token.rstrip or token.single_word:
             continue
-        # Pieces of characters that a vocabulary lacks have the unknown token too (XLNet's is its
-        # first token): all of them would be tokenized twice.
-        # A text that ends the way it begins may be found across the end of a piece.
+        # It must not be the unknown token, which pieces of characters that a vocabulary lacks have
+        # too: all of them would be tokenized twice. (XLNet's is its first token.) Nor may it end
+        # the way it begins: then it may be found across the end of a piece.
         if number in unknown or any(text[:size] == text[-size:] for size in range(1, len(text))):
             continue
         # A longer token may be found instead, or one that begins in the text before it.

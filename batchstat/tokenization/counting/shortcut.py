@@ -27,7 +27,7 @@ class Shortcut(ABC):
             special_tokens: whether special tokens are counted.
         """
         self._backend = backend
-        # Special tokens of a text, [1], and of a pair, [2]; None where they are not known.
+        # How many special tokens a text gets, [1], and a pair, [2]; None if that is not fixed.
         self._special = find_special(backend, special_tokens=special_tokens)
         self._check = CountCheck(backend, way, special_tokens=special_tokens)
 

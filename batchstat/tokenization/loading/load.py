@@ -200,7 +200,7 @@ def _from_transformers(name: str) -> Tokenizer:
     is_folder = Path(name).is_dir()
     offline = is_folder or not hub_answers()
     file = "tokenizer_config.json"
-    # For messages about a setting.
+    # Where a wrong setting is to be found, for messages.
     origin = (Path(name) / file).as_posix() if is_folder else f"{file} of {name}"
     try:
         tokenizer = auto_tokenizer.from_pretrained(
@@ -210,8 +210,8 @@ def _from_transformers(name: str) -> Tokenizer:
         return _from_loaded(name, tokenizer, origin)
     except InputError:
         raise
-    # Of any class: transformers passes on whatever a file or the hub causes, and a tokenizer may
-    # raise on the empty text, on which it is tried.
+    # The error may be of any class: transformers passes on whatever a file or the hub causes, and a
+    # tokenizer may raise on the empty text, on which it is tried.
     except Exception as error:
         raise not_loaded(name, offline, error) from None
 
@@ -263,7 +263,7 @@ def _from_loaded(name: str, tokenizer: Any, origin: str) -> Tokenizer:
             copied = _copy(backend, getattr(tokenizer, "split_special_tokens", False))
     if copied is None:
         return from_callable(name, tokenizer, max_length)
-    return _from_backend(name, copied, max_length, tokenizer)
+    return _from_backend(name, copied, max_length, loaded=tokenizer)
 
 
 def _encodes_by_backend(tokenizer: Any) -> bool:
@@ -272,7 +272,7 @@ def _encodes_by_backend(tokenizer: Any) -> bool:
     That is so if its class overrides none of the methods in between, or only in a harmless way.
     """
     kind, base = type(tokenizer), import_quietly("PreTrainedTokenizerFast")
-    # None in both where this version of transformers has no such method.
+    # Both are None where this version of transformers has no such method.
     methods = [(getattr(kind, name, None), getattr(base, name, None)) for name in _CALLS]
     # A method that is not inherited from the base is overridden, in the module that it names.
     overriding_modules = [method.__module__ for method, of_base in methods if method is not of_base]

@@ -85,7 +85,7 @@ def not_loaded(name: str, offline: bool, error: Exception) -> InputError:
         )
     else:
         reason, remedy = one_line(error), "check the name, or set HF_TOKEN for a gated one"
-        # Without the libraries for a SentencePiece model, transformers names them in its message.
+        # If a library for SentencePiece models is missing, the message of transformers names it.
         packages = _missing(_SENTENCEPIECE)
         if packages and any(word in reason for word in ("sentencepiece", "tiktoken", "protobuf")):
             remedy = f"if it is a SentencePiece model, pip install {' '.join(packages)}"
@@ -124,7 +124,7 @@ def _local_reason(folder: Path, error: Exception) -> str:
     if not any(match for pattern in patterns for match in folder.glob(pattern)):
         return "the folder has no tokenizer files, such as a tokenizer.json"
     definition = folder / "tokenizer.json"
-    # Parsed alone, to find out whether this file is at fault.
+    # The file is parsed by itself, to find out whether it is at fault.
     try:
         if definition.exists():
             tokenizers.Tokenizer.from_file(str(definition))

@@ -27,7 +27,7 @@ def check_class(name: str, kind: str, options: Mapping[str, Any]) -> None:
     """
     ours = load_tokenizer(name)
     try:
-        # What the trainer uses.
+        # The tokenizer that the trainer uses.
         used = _class(kind).from_pretrained(
             name, local_files_only=Path(name).exists() or not hub_answers(), **options
         )

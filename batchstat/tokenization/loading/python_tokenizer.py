@@ -33,7 +33,8 @@ def from_callable(
         max_length: its `model_max_length`; None if it has none.
         definition: the definition that was made of it before, in another process; None to make it.
     """
-    # Made before the first call: a tokenizer may store in its attributes what it was called with.
+    # The definition is made before the first call: a tokenizer may store in its attributes what it
+    # was called with.
     known_definition = definition or _definition(tokenizer)
 
     def call(*texts: list[str], special_tokens: bool = True) -> list[list[int]]:

@@ -32,7 +32,7 @@ def state_digest(thing: object, folders: Collection[str] = ()) -> str:
         thing: the object; it is only read.
         folders: paths of folders, which are left out where a text begins with one of them.
     """
-    # The longest first: of two that a text begins with, the inner folder is left out.
+    # The longest come first: if a text begins with two folders, the inner one is left out.
     walk = _Walk(tuple(sorted(folders, key=len, reverse=True)))
     try:
         walk.add(thing)
@@ -137,7 +137,7 @@ class _Walk:
     def _add_function(self, function: FunctionType) -> None:
         """Add a function: its name, its defaults, and the variables that it takes from outside."""
         self._add_name(function)
-        # A lambda or an inner function: others may have the same name, so its code is added.
+        # A lambda or an inner function may share its name with others, so its code is added.
         if "<" in function.__qualname__:
             code = function.__code__
             self.add((code.co_firstlineno, code.co_code, code.co_consts, code.co_names))
@@ -155,7 +155,8 @@ class _Walk:
         may leave some of these out of its pickle.
         """
         self._add_name(type(thing))
-        # As pickle does: a registered function, or the object's own method, in protocol 4.
+        # The object is reduced as pickle does it: by a function that is registered for its type, or
+        # by its own method, in protocol 4.
         reduce = copyreg.dispatch_table.get(type(thing))
         try:
             reduced = reduce(thing) if reduce else thing.__reduce_ex__(4)
