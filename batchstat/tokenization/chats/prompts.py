@@ -58,9 +58,10 @@ class Surroundings:
 
     @classmethod
     def find(cls, backend: tokenizers.Tokenizer, special: int) -> "Surroundings | None":
-        """Find them by tokenizing a letter with and without special tokens.
+        """Find the special tokens by tokenizing a letter with and without special tokens.
 
-        None if the letter has no tokens, or its tokens are not found among those with special ones.
+        None if the letter has no tokens, or if they are not found among its tokens with special
+        ones.
 
         Args:
             backend: the tokenizer.

@@ -47,7 +47,7 @@ class PieceCounter(Shortcut):
     def __init__(
         self, backend: tokenizers.Tokenizer, cuts: Cuts, *, special_tokens: bool = True
     ) -> None:
-        """Prepare to count as a tokenizer does, which has no truncation and no padding.
+        """Prepare to count as a tokenizer without truncation and padding does.
 
         Args:
             backend: the tokenizer.

@@ -19,7 +19,7 @@ class Shortcut(ABC):
     """
 
     def __init__(self, backend: tokenizers.Tokenizer, way: str, *, special_tokens: bool) -> None:
-        """Prepare to count as a tokenizer does, which has no truncation and no padding.
+        """Prepare to count as a tokenizer without truncation and padding does.
 
         Args:
             backend: the tokenizer.

@@ -160,7 +160,7 @@ def _encoder(backend: tokenizers.Tokenizer, loaded: Any, chat_template: str | No
         # The faster ways of counting, as arguments of TextEncoder. The engine counts only BPE.
         is_bpe = isinstance(backend.model, BPE)
         return {
-            # None without cuts.
+            # `cuts` is None, and so is this, if texts of the tokenizer cannot be cut.
             "pieces": cuts and PieceCounter(backend, cuts, special_tokens=special_tokens),
             "engine": EngineCounter(backend, special_tokens=special_tokens) if is_bpe else None,
         }
@@ -247,7 +247,9 @@ def as_tokenizer(given: Any) -> Tokenizer:
 
 
 def _from_loaded(name: str, tokenizer: Any, origin: str) -> Tokenizer:
-    """Wrap a transformers tokenizer: its backend if calls only pass texts to it, or its calls.
+    """Wrap a transformers tokenizer.
+
+    Its backend is used if a call only passes texts on to it. Otherwise the tokenizer is called.
 
     Args:
         name: as the user wrote it.

@@ -50,7 +50,7 @@ def check_class(name: str, kind: str, options: Mapping[str, Any]) -> None:
 
 
 def check_added(name: str, tokens: Iterable[str]) -> None:
-    """Check that the tokens which a trainer adds to a tokenizer change nothing, as it has them.
+    """Check that a tokenizer has the tokens which a trainer adds to it: then nothing changes.
 
     Args:
         name: the tokenizer, as `profile` takes it.
