@@ -196,6 +196,7 @@ class TokenLocator:
         ):
             changes = not text.isascii() and normalizes and not is_normalized("NFC", text)
             fast = None if i in unsure or changes else self._from_ids(text, ids[begin:end])
+            # The library tokenizes this text by itself if its ids do not tell.
             tokens.append(Encoded(*self._encoded([text])) if fast is None else fast)
         return TokenPositions(tokens)
 

@@ -106,14 +106,14 @@ def shared_ids(
     # behind all of them.
     first = np.append(differing, offsets[-1])[np.searchsorted(differing, offsets[:-1])]
     shared = np.minimum(first - offsets[:-1], compared)
-    has_ended = shared == compared  # the shorter side has no further ids
+    has_ended = shared == compared  # all ids of the shorter side are shared
     is_same = has_ended & (prompt_sizes == text_sizes)
     is_uncertain = np.zeros(len(shared), dtype=bool)
     if around.after:
-        # The id with which the longer side goes on where the shorter one has a special token.
-        goes_on = has_ended & ~is_same
-        in_prompt = goes_on & (prompt_sizes > text_sizes)
-        in_text = goes_on & (text_sizes > prompt_sizes)
+        # The id with which the longer side goes on where the shorter one has a special token: in
+        # the prompt, in the text, or -1 in neither.
+        in_prompt = has_ended & (prompt_sizes > text_sizes)
+        in_text = has_ended & (text_sizes > prompt_sizes)
         next_ids = np.full(len(shared), -1, dtype=np.int64)
         next_ids[in_prompt] = prompt_ids[(prompt_offsets[:-1] + shared)[in_prompt]]
         next_ids[in_text] = text_ids[(text_offsets[:-1] + shared)[in_text]]

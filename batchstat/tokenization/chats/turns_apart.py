@@ -74,7 +74,9 @@ def _merge_problem(encode: Callable[..., list[int]], thought: str, answer: str) 
 def _problem(
     tokenizer: Tokenizer, before: list[Message], answer: str, begin: str, *, is_own: bool
 ) -> str:
-    """Return how a test chat differs in whole and turn by turn, for a message; empty if not at all.
+    """Return how a test chat differs in whole and turn by turn, as a part of a message.
+
+    Returns an empty text if it does not differ.
 
     The chat has the same question and answer twice. Its text is cut into the first question (with
     what is before it), the first answer, the second question and the second answer.
@@ -90,8 +92,8 @@ def _problem(
     assert tokenizer.render_chats is not None
     assert tokenizer.mark_chats is not None
     turn: list[Message] = [_ASKED, {"role": "assistant", "content": answer}]
-    chat, n_asked = [*before, *turn, *turn], len(before) + 1  # messages up to the first question
-    chats = [chat[: n_asked + 1], chat]  # up to the first answer, and up to the second
+    chat = [*before, *turn, *turn]
+    chats = [[*before, *turn], chat]  # up to the first answer, and up to the second
     # The texts up to each question, with what introduces its answer.
     if is_own:
         # An answer is introduced by the generation prompt. The prompt of each chat is all of it but
@@ -198,6 +200,7 @@ class _Slots:
         if len(self._user) > len(blank):
             self._default_system = self._system.replace(_HOLE, _difference(blank, self._user), 1)
             self._user = self._user[len(self._default_system) :]
+        # LLaMA-Factory removes the tags of thoughts, and then line ends before the answer.
         without_tags = answered.replace("<think>", "").replace("</think>", "")
         self._answer = without_tags.lstrip("\n")
 
