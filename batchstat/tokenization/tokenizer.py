@@ -167,14 +167,14 @@ class Tokenizer:
             measure = partial(self.count_instructions, encoder.encode)
         elif has_prompts:
             measure = partial(count_completions, encoder.encode)
-        # With prompts, a second column has the tokens that carry no loss: see `_counted`.
+        # With prompts, a second column says how many tokens carry no loss: see `_counted`.
         # -1 stays where a sample cannot be counted.
         results: Ints = np.full((len(content), 2) if has_prompts else len(content), -1, np.int64)
         # Blocks have at most so many bytes, and any number of samples.
         for first, last in content.ranges(TOGETHER_BYTES, len(content)):
             samples, counts = content.slice(first, last), None
-            with counting_after(first):  # says which texts of this block are checked
-                if isinstance(samples, Completions):
+            with counting_after(first):  # the block's place decides which of its texts are checked
+                if isinstance(samples, Completions):  # prompts, and whole texts: both joined
                     counts = encoder.count_completions_faster(samples.first, samples.joined())
                 elif not has_prompts:  # Instructions have no faster way
                     counts = encoder.count_faster(samples.first, samples.second)
@@ -201,6 +201,7 @@ class Tokenizer:
                     "for texts: pass files that have chats only"
                 )
             measure = self._measure_split if is_split else self._measure_rendered
+            # The columns, and -1, are as in `count`.
             results: Ints = np.full((len(chats), 2) if is_split else len(chats), -1, np.int64)
             self._measure(measure, chats, results, before=0, on_error=on_error)
             counted = _counted(results)

@@ -200,7 +200,7 @@ class _Slots:
         if len(self._user) > len(blank):
             self._default_system = self._system.replace(_HOLE, _difference(blank, self._user), 1)
             self._user = self._user[len(self._default_system) :]
-        # LLaMA-Factory removes the tags of thoughts, and then line ends before the answer.
+        # LLaMA-Factory removes the tags of thoughts from this slot, then line ends it begins with.
         without_tags = answered.replace("<think>", "").replace("</think>", "")
         self._answer = without_tags.lstrip("\n")
 

@@ -168,7 +168,7 @@ class EngineCounter(Shortcut):
         """
         if self._engine is None:
             self._note(sum(side.nbytes for side in sides))
-            # Loading while others count would take twice as long on two cores.
+            # Wait: loading while others count would take twice as long on two cores.
             if self._loading is not None:
                 self._loading.join()
         return self._engine is not None
@@ -194,7 +194,7 @@ class EngineCounter(Shortcut):
             texts[i] = ""
         counts = self._count_by_engine(texts)
         for i, (parts, repeated) in split_texts.items():
-            # Characters that begin a part and end the part before it are counted twice.
+            # Each character in `repeated` ends one part and begins the next: it is counted twice.
             counts[i] = self._count_by_engine(parts).sum() - self._count_by_engine(repeated).sum()
         # The engine is known to count some texts differently: the tokenizer itself counts them.
         if unsure := texts_to_leave(texts):

@@ -105,7 +105,7 @@ class PieceCounter(Shortcut):
         # tokens_before[i] is the tokens of all pieces before piece i.
         tokens_before = np.zeros(len(starts), dtype=np.int64)
         np.cumsum(distinct_counts[as_numpy(pieces.indices)], out=tokens_before[1:])
-        # A text begins with a piece, which searchsorted finds.
+        # Texts begin and end where pieces do: searchsorted finds at which pieces.
         counts: Ints = np.diff(tokens_before[np.searchsorted(starts, offsets)])
         return counts
 
@@ -126,7 +126,7 @@ class PieceCounter(Shortcut):
         # is_cut[i] is whether there is a cut before byte i: bytes i - 1 and i share a kind.
         is_cut = np.zeros(len(octets) + 1, dtype=bool)
         np.not_equal(left[:-1] & right[1:], 0, out=is_cut[1:-1])
-        # Texts end pieces, too.
+        # Pieces also end where texts end, and at both ends of the data, which may be a sample.
         is_cut[offsets] = is_cut[0] = is_cut[-1] = True
         return np.flatnonzero(is_cut).astype(np.int32)
 
