@@ -149,16 +149,19 @@ def balance_document(report: Any) -> dict[str, Any]:
     return BalanceFile.of_report(report, {"samplers": rows})
 
 
-def _sampler(row: Any, epoch: int) -> dict[str, Any]:
-    """Return the keys of `Sampler` for a `SamplerResult`, whose first epoch has this number."""
+def _sampler(result: Any, first_epoch: int) -> dict[str, Any]:
+    """Return the keys of `Sampler` for a `SamplerResult`, whose epochs are numbered from
+    `first_epoch`.
+    """
     epochs = [
         {
-            "epoch": epoch + i,
-            "class_ratio": row.ratios[i],
-            "coverage": seen / row.corpus_samples,
-            "min_class_coverage": row.least_class_coverage(i),
+            "epoch": first_epoch + i,
+            "class_ratio": result.ratios[i],
+            "coverage": seen / result.corpus_samples,
+            "min_class_coverage": result.least_class_coverage(i),
         }
-        for i, seen in enumerate(row.seen)
+        # `seen`: distinct samples drawn up to the end of epoch i.
+        for i, seen in enumerate(result.seen)
     ]
     ranks = [
         {
@@ -166,15 +169,16 @@ def _sampler(row: Any, epoch: int) -> dict[str, Any]:
             "samples": of_rank.samples,
             "classes": [
                 {"label": of_class.label, "count": count}
-                for of_class, count in zip(row.classes, of_rank.classes, strict=True)
+                for of_class, count in zip(result.classes, of_rank.classes, strict=True)
             ],
         }
-        for rank, of_rank in enumerate(row.row.counts.sample_coverage.ranks)
+        # The row of a sampler is what its strategy makes of the drawn samples.
+        for rank, of_rank in enumerate(result.row.counts.sample_coverage.ranks)
     ]
     composed = {
-        "lengths": DrawnLengths.of(percentiles(row.lengths), row.lengths),
+        "lengths": DrawnLengths.of(percentiles(result.lengths), result.lengths),
         "epochs": epochs,
         "ranks": ranks,
-        "strategy": strategy_of(row.row),
+        "strategy": strategy_of(result.row),
     }
-    return Sampler.of(composed, row)
+    return Sampler.of(composed, result)

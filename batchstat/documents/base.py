@@ -88,7 +88,7 @@ def _numbers(part: Mapping[str, Any], name: str = "") -> Iterator[tuple[str, Any
     """Yield (column, number or None) for the numbers of an object and of those in it."""
     for key, value in part.items():
         if isinstance(value, Mapping):
-            # Parameters differ by strategy, and stand in its label.
+            # Parameters get no columns: they differ by strategy, and its label shows them.
             yield from _numbers(value, f"{name}{key}_") if key != "params" else ()
         elif value is None or (isinstance(value, int | float) and not isinstance(value, bool)):
             yield f"{name}{key}", value

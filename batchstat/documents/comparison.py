@@ -214,9 +214,11 @@ def comparison_document(comparison: Any) -> dict[str, Any]:
 
 
 def choice_of(changes: Any) -> dict[str, str | None]:
-    """Return which rows are recommended, by their labels."""
+    """Return which rows are recommended, by their labels: the keys of `Choice`."""
+    # These are changes, each with its row; the others are rows. Any may be None.
     named = {name: getattr(changes, name) for name in ("fastest", "packed")}
-    rows = {name: each and each.row for name, each in named.items()}
+    rows = {name: change and change.row for name, change in named.items()}
     rows |= {name: getattr(changes, name) for name in ("current", "best", "ruled_out")}
+    # The star is the change that leads to the best row; without one, the current setup is best.
     line = changes.star.line if changes.star is not None else ""
     return {name: row and row.label for name, row in rows.items()} | {"argument": line or None}

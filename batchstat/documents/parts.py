@@ -125,7 +125,7 @@ class Sources(tuple[Any, ...]):
             )
             if value is not MISSING:
                 return value
-        # The keys of this part are attributes of the same records.
+        # Under SAME, the keys of the part itself are taken from these records.
         return self if source == SAME else MISSING
 
     def require(self, names: Iterable[str]) -> None:
@@ -171,7 +171,7 @@ def _parts(annotation: Any) -> Part:
     if origin in (dict, Mapping):
         return Part("object", items=parts(arguments[1]))
     if is_dataclass(annotation):
-        # Of a record with options each option has a sentence; its docstring is for help pages.
+        # The docstring of a record with options is for help pages: documents describe each option.
         text = "" if options_of(annotation) else cleandoc(annotation.__doc__ or "")
         return Part("object", text=text, keys=_ordered(annotation))
     return Part(_TYPES.get(annotation))
@@ -184,7 +184,7 @@ def _keys(record: Any) -> Iterator[tuple[str, Part]]:
     options = options_of(record)
     for each in fields(record):
         told, source = each.metadata.get("told", ""), each.metadata.get("of") or each.name
-        # None is what `untold` gives a each.
+        # `untold` marks a field with None: documents do not have it.
         if told is None or (options and each.name not in options):
             continue
         part = replace(parts(each.type), told=told, source=source)

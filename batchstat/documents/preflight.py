@@ -158,7 +158,7 @@ def preflight_document(report: Any) -> dict[str, Any]:
     setup, profile, simulation = report.setup, report.profile, report.simulation
     shown = {"path": setup.path.as_posix(), "keys": _shown(setup.config.values())}
     advice = report.changes
-    # Each change with its role; those of the report that do not help are not written.
+    # The changes in the sequence of their roles, the star being the best; a role may have none.
     changes = [
         Sources([{"role": role, "strategy": strategy_of(change.row)}, change])
         for role, change in zip(ROLES, (advice.star, advice.fastest, advice.packed), strict=True)
@@ -166,7 +166,7 @@ def preflight_document(report: Any) -> dict[str, Any]:
     ]
     composed = {
         "corpus": corpus_of(profile.corpus, len(profile)),
-        "kept": len(report.samples.profile),
+        "kept": len(report.samples.profile),  # for the object `samples`
         "tokenizer": profile.tokenizer,
         "basis": simulation.basis,
         "config": Sources([shown, setup]),

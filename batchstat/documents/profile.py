@@ -72,7 +72,7 @@ def of_corpus(profile: Profile) -> dict[str, Any]:
     if profile.trained_tokens is not None:
         trained = {
             "tokens": profile.trained_tokens,
-            "share": profile.trained_tokens / max(stats.sum, 1),
+            "share": profile.trained_tokens / max(stats.sum, 1),  # all samples may be empty
             "untrained_samples": profile.untrained_samples,
         }
     lengths = percentiles(stats) | {"histogram": profile.histogram}
@@ -87,6 +87,6 @@ def of_corpus(profile: Profile) -> dict[str, Any]:
 
 
 def percentiles(stats: LengthStats) -> dict[str, int]:
-    """Return percentiles by their keys: `p50`, `p99_9`."""
+    """Return percentiles by their keys, such as `p50` for 500 thousandths and `p99_9` for 999."""
     named = {each: f"{each / 10:g}".replace(".", "_") for each in PERCENTILES}
     return {f"p{name}": stats.percentile(each) for each, name in named.items()}

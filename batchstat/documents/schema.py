@@ -59,8 +59,8 @@ def _schema_of_kind(part: Part) -> dict[str, Any]:
     if part.text:
         schema["description"] = part.text
     if part.keys:
-        schema["properties"] = {name: schema_of(key) for name, key in part.keys.items()}
-        required = [name for name, key in part.keys.items() if key.is_required]
+        schema["properties"] = {key: schema_of(below) for key, below in part.keys.items()}
+        required = [key for key, below in part.keys.items() if below.is_required]
         # Keys may be added to a document later, but not to an object all of whose keys may be
         # missing: there, an unknown key is a mistake.
         schema |= {"required": required} if required else {"additionalProperties": False}

@@ -208,12 +208,13 @@ def strategy_of(row: Any, model: Any = None, speed_up: float | None = None) -> d
     samples_of_ranks = [rank.samples for rank in counts.sample_coverage.ranks]
     composed = {
         "speed_up": speed_up,
-        # Operations per token, and per pair of tokens of a row.
+        # The arguments are the cost per token, and per pair of tokens of a row.
         "relative_cost": {
             "linear": counts.relative_cost(1, 0),
             "quadratic": counts.relative_cost(0, 1),
             "model": model and counts.relative_cost(model.linear, model.quadratic),
         },
+        # These three are for the object `ranks`. Without a speed-up, this is no comparison.
         "min_samples": min(samples_of_ranks),
         "max_samples": max(samples_of_ranks),
         "timeline": None if speed_up is None else timeline_of(row.timeline),

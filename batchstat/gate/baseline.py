@@ -65,16 +65,16 @@ class Baseline:
             except InputError:
                 continue  # such as the ratio of classes in a corpus without labels
         return cls(
-            {}
+            tokenizer={}
             if tokenizer is None
             else {key: tokenizer[key] for key in ("name", "digest", "max_length")},
-            # As they would be read back from JSON; without those that are unset.
-            {
-                key: list(v) if isinstance(v, tuple) else v
-                for key, v in settings.items()
-                if v is not None
+            # As they would be read back from JSON, where a tuple is a list; without unset ones.
+            settings={
+                key: list(value) if isinstance(value, tuple) else value
+                for key, value in settings.items()
+                if value is not None
             },
-            values,
+            numbers=values,
         )
 
     def difference(self, now: "Baseline") -> str | None:

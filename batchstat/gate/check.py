@@ -117,6 +117,7 @@ def measure_trained(
     if trained.trainer is not None:
         _require_known_keys(trained.trainer.setup)
     device = as_device(calibration, cost_per_hour, settings=trained.settings)
+    # No row: no current setup was named.
     row = StrategySpec.of(DEFAULT_CURRENT) if trained.row is None else trained.row
     return measure_report(trained.profile, row, trained.settings, limits, device)
 

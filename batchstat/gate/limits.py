@@ -44,7 +44,7 @@ class Limit:
     @property
     def is_difference(self) -> bool:
         """Whether it limits the difference from a baseline."""
-        return self.bound.endswith("crease")
+        return self.bound.endswith("crease")  # max-increase or max-decrease
 
     def over(self, value: Number, before: Number | None) -> float:
         """Return how far a number is beyond the limit: above 0 only if the limit is exceeded.
@@ -134,7 +134,9 @@ def _flat(table: Mapping[str, Any], path: str = "") -> Iterator[tuple[str, Any]]
 
 
 def _switched(name: str, value: Any) -> Any:
-    """Return the limit of a switch: 0 for true, `off` for false; in a table, beside its level."""
+    """Return the limit that a switch stands for: 0 for true, `off` for false. Of a table, return it
+    with this limit, beside its level.
+    """
     if isinstance(value, Mapping):  # `{level = "warn"}` alone is on
         return {**value, "limit": _switched(name, value.get("limit", True))}
     if value is True:
@@ -184,7 +186,7 @@ def _level(name: str, level: Any) -> Literal["error", "warn", "off"]:
 def _limit(name: str, path: str, bound: Bound, value: Any, level: Level, origin: str) -> Limit:
     """Return a limit with its threshold parsed from the value as it is written."""
     kind = kind_at(path)
-    difference = bound.endswith("crease")
+    difference = bound.endswith("crease")  # max-increase or max-decrease
     return Limit(
         name=name,
         path=path,

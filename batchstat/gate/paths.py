@@ -39,12 +39,12 @@ def kind_at(path: str) -> Kind:
     Raises:
         OptionError: no report has a number at this path.
     """
-    part: Part | None = parts(Report)
+    part = parts(Report)
     for step in _steps(path):
-        part = part and _part_below(part, step)
-        if part is None:
+        if (below := _part_below(part, step)) is None:
             raise unknown("number of the report", path, [name for name, _ in numbers()])
-    if part is None or part.kind is None:
+        part = below
+    if part.kind is None:
         raise OptionError(f"{path} is not a number in the report")
     return part.kind
 
@@ -73,7 +73,7 @@ def value_at(report: Mapping[str, Any], path: str) -> Number:
     value: Any = report
     part: Part | None = parts(Report)
     for step in _steps(path):
-        part = part and _part_below(part, step)
+        part = part and _part_below(part, step)  # None below what is not declared
         value = _element(value, step)
         # A report leaves out some keys with their default: a reason of skipping that did not occur
         # is 0.
@@ -121,10 +121,11 @@ def _part_below(part: Part, step: Step) -> Part | None:
     """Return what a report declares one step below a part; None if nothing."""
     if isinstance(step, str):
         return part.keys.get(step)
-    # All elements of a list are declared alike; they can be chosen by a key that they have.
-    if part.items is None or isinstance(step, int) or step[0] in part.items.keys:
+    # All elements of a list are declared alike, as `items`, which is None for what is no list.
+    if part.items is None or isinstance(step, int):
         return part.items
-    return None
+    key, _ = step  # elements are chosen by a key that they have
+    return part.items if key in part.items.keys else None
 
 
 def _element(value: Any, step: Step) -> Any:
@@ -133,7 +134,7 @@ def _element(value: Any, step: Step) -> Any:
         return value.get(step)
     if isinstance(step, int):
         return value[step] if step < len(value) else None
-    key, wanted = step
+    key, wanted = step  # the first element whose key has this value
     if wanted == "null":  # the class of samples without a label
         return next((element for element in value if element[key] is None), None)
     if re.fullmatch(_QUOTED, wanted, re.DOTALL):

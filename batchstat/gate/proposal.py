@@ -27,7 +27,7 @@ def propose_limits(
         least = min(max(math.floor(100 * row["fill"] - 5), 0), 100)
         limits.append(("min-fill", f'"{least}%"', _measured(row["fill"])))
     limits.append(_at_most("max-truncated", row["truncated_ratio"]))
-    # Otherwise nothing can be dropped.
+    # Only in these cases can samples be dropped.
     if may_drop or basis["overflow"] == "drop" or basis["drop_last"]:
         limits.append(_at_most("max-dropped", row["dropped_ratio"]))
     samples = report["corpus"]["samples"]
@@ -44,7 +44,7 @@ def propose_limits(
 
 
 def _at_most(name: str, ratio: float) -> tuple[str, str, str]:
-    """Return a limit half a percentage point above a ratio."""
+    """Return a limit half a percentage point above a ratio, rounded up to a tenth of a percent."""
     tenths = min(math.ceil(1000 * ratio + 5), 1000)
     return name, f'"{tenths / 10:.1f}%"', _measured(ratio)
 

@@ -41,7 +41,8 @@ def leaving_out(limit: Limit, profile: Profile) -> tuple[str, Number] | None:
         """Return the percentile without so many of the longest samples."""
         return LengthStats.of(lengths[: len(lengths) - left_out]).percentile(thousandths)
 
-    # The more are left out, the lower it is: the fewest with which the limit is kept.
+    # The percentile falls as more are left out. Found by bisection: the fewest with which it is
+    # within the limit, or all of them where none of these numbers is enough.
     left_out = bisect_left(
         range(len(lengths)), True, lo=1, key=lambda count: percentile(count) <= limit.threshold
     )
@@ -67,7 +68,8 @@ def adding_samples(limit: Limit, profile: Profile) -> tuple[str, Number] | None:
         return None
     largest = max(samples_by_class.values())
     needed = math.floor(largest / limit.threshold)
-    # The quotient is rounded to a float, and may be a hair above the limit, which compares exactly.
+    # The quotient is rounded to a float, and may be a hair above the limit, which compares exactly:
+    # then one sample more is needed.
     while limit.over(largest / max(needed, 1), None) > 0:
         needed += 1
     missing = {label: needed - n for label, n in samples_by_class.items() if n < needed}
@@ -82,6 +84,7 @@ def adding_samples(limit: Limit, profile: Profile) -> tuple[str, Number] | None:
 _MORE_LOST = 0.0005
 """Share of tokens truncated or dropped in addition that is worth mentioning."""
 _MORE_COMPUTED = 1.1
+"""A largest batch, or all tokens, grown by this factor are worth mentioning."""
 
 Written = Callable[[Trial], tuple[str, str]]
 """Returns a change of the training as its user writes it, and what of the check follows it."""
@@ -102,7 +105,9 @@ class _Tried:
 
     @property
     def rank(self) -> tuple[bool, int, float]:
-        """The smaller, the better."""
+        """The smaller, the better: first whether the limit is kept, then how many others break,
+        then how far the number is beyond the limit.
+        """
         return self.over > 0, len(self.breaks), max(self.over, 0)
 
 
@@ -194,7 +199,7 @@ def _costs(exceeded: Limit, report: Report, tried: _Tried) -> Iterator[str]:
     change = tried.trial.change
     if change is not None and change.row.packs_rows and not change.current.packs_rows:
         yield "varlen attention"
-    if "loss" in tried.trial.changes:
+    if "loss" in tried.trial.changes:  # token-sum: means of batches times batch.token_weight
         yield "batch.token_weight in the training loop"
     for limit in tried.breaks:
         yield f"{limit.name} exceeded"

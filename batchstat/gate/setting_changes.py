@@ -18,7 +18,9 @@ from batchstat.simulation.compare.sweep import read_aheads
 Changes = Mapping[str, Any]
 """Values by the names of settings, and `current`."""
 
+# Numbers of a strategy by what changes them; of the first two, how their names begin.
 _SEEN = ("coverage", "unique", "accuracy")
+"""How much of the corpus is computed."""
 _LOST = ("truncated", "dropped")
 _PEAK = ("over_budget_batches", "max_batch_tokens")
 
@@ -42,6 +44,7 @@ def changes_of(
         yield from now.seeing_more()
     if number.startswith((*_SEEN, *_LOST)):
         yield from now.losing_less()
+        # Distribution across ranks can drop samples, but truncates none.
         if not number.startswith("truncated"):
             yield from now.distributed_otherwise()
         return
@@ -52,17 +55,21 @@ def changes_of(
         yield from now.looking_further()
     elif number in _PEAK:
         yield from now.smaller(limit)
-    else:
+    else:  # padding, fill, numbers of batches and what else better sorted batches improve
         yield from now.looking_further()
 
 
 def helps_by_sorting(limit: Limit) -> bool:
-    """Return whether other batches may help, and not only which samples they have."""
+    """Return whether other batches of the same samples may help: not where the number depends only
+    on which samples, and how much of each, are in batches.
+    """
     return not limit.path.removeprefix("strategy.").startswith((*_SEEN, *_LOST))
 
 
 def may_grow(limit: Limit) -> bool:
-    """Return whether larger batches are the price of the remedy: of longer samples."""
+    """Return whether a remedy may make batches larger: where tokens are lost, longer samples are
+    the remedy, and larger batches their price.
+    """
     return limit.path.removeprefix("strategy.").startswith(_LOST)
 
 
@@ -92,8 +99,8 @@ class _Now:
         return self.request.strategy
 
     def set(self, key: str, value: Any) -> Changes:
-        """Return the change of one parameter: in the strategy's own text, as
-        `current="static:batch_size=4"`, where it is set there, since that overrides settings.
+        """Return the change of one parameter. Where the strategy sets it, that overrides settings:
+        the change is then one of the strategy's text, such as `current="static:batch_size=4"`.
         """
         if self.request.sets(key) and not self.by_keys:
             return {"current": self.spec.with_parameter(key, value)}
@@ -123,9 +130,10 @@ class _Now:
             if self.strategy.budget is not None:
                 yield self.set("tokens_per_batch", most_tokens)
         batch_size = self.strategy.batch_capacity
+        # 0 where not even one row of the widest fits.
         if batch_size is not None and (fewer := most_tokens // self.width) and fewer < batch_size:
             yield self.set("batch_size", fewer)
-        # What a row may have after it is padded to the multiple.
+        # The longest row that fits in a batch alone: a multiple, since rows are padded to one.
         multiple = self.strategy.pad_to_multiple_of
         longest = most_tokens // multiple * multiple
         if 0 < longest < self.basis.max_length:
@@ -148,8 +156,11 @@ class _Now:
         remainders = list(dict.fromkeys((remainder, "repeat", "dummy", "drop", "uneven")))
 
         def how_far(both: tuple[str, str]) -> tuple[int, int]:
-            """Return how many of the two settings change, then what the remainder loses."""
-            return (both[0] != distribute) + (both[1] != remainder), remainders.index(both[1])
+            """Return how many of the two settings change, then the place of the remainder in
+            `remainders`, where the present one is first and then those that lose nothing.
+            """
+            way, rest = both
+            return (way != distribute) + (rest != remainder), remainders.index(rest)
 
         for other_distribution, other_remainder in sorted(product(ways, remainders), key=how_far):
             changed = {"distribute": other_distribution} if other_distribution != distribute else {}
@@ -202,13 +213,13 @@ class _Now:
     @property
     def width(self) -> int:
         """Width of the widest row, in tokens."""
-        longest, multiple = self.basis.max_length, self.strategy.pad_to_multiple_of
-        return round_up(longest, multiple)
+        return round_up(self.basis.max_length, self.strategy.pad_to_multiple_of)
 
     @property
     def budget(self) -> int:
-        """The most tokens per batch: by the batch size, where that is given or the framework's
-        usual one; else by the budget, from which the batch size follows.
+        """The most tokens per batch: the strategy's budget if it has one; else so many full rows as
+        the batch size allows, if it is given or the framework's usual one; else the settings'
+        budget, from which the batch size follows.
         """
         if self.strategy.budget is not None:
             return self.strategy.budget

@@ -115,18 +115,22 @@ class Laboratory:
             row, keys = change.row, change.keys
             if self.trainer is None or keys is None:
                 keys = {"current": _with_size(row, now.settings).text}
-            report = self._report(Simulation(row.request.settings, row, (), now.device))
+            simulation = Simulation(row.request.settings, row, warnings=(), device=now.device)
+            report = self._report(simulation)
             trials.append(Trial(changes=keys, line=change.line, change=change, report=report))
-        # Of a script that was recorded, its own arguments are what can be pasted.
+        # Into a script that was recorded, only its own arguments can be pasted: they come first.
         if not isinstance(now.current, StrategySpec):
             trials.sort(key=lambda trial: not trial.line)
         return trials
 
     def _report(self, simulation: Simulation) -> Report:
+        """Return the present report with the numbers of another simulation in it."""
         return {**self.now.report, **simulation_document(simulation)}
 
     def _is_larger(self, report: Report) -> bool:
-        """Return whether more batches exceed the budget, or one exceeds it and the present peak."""
+        """Return whether more batches exceed the budget than now, or one is above both the budget
+        and the largest batch now.
+        """
         new, old = report["strategy"], self.now.report["strategy"]
         peak = max(self.now.report["basis"]["tokens_per_batch"], old["max_batch_tokens"])
         more: bool = new["over_budget_batches"] > old["over_budget_batches"]
@@ -143,4 +147,5 @@ def _with_size(row: StrategyResult, settings: Settings) -> NamedRow:
     (key, size), named = row.size, row.request.row
     if size is None or row.request.sets(key) or getattr(settings, key) == size:
         return named
+    # Batches of the user's own have no parameters.
     return named.with_parameter(key, size) if isinstance(named, StrategySpec) else named

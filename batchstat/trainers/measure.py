@@ -92,7 +92,7 @@ def measure(
             "overflow other than truncate"
         )
     device = as_device(calibration, cost_per_hour, shape, wanted)
-    reading_facts, limit = None, None
+    reading_facts, limit = None, None  # limit: the most batches to take from an iterable
     if steps is not None:
         # Batches are taken from one iterable for all ranks, or from one iterable for each rank.
         ranks_per_iterable = 1 if per_rank is not None else wanted.world_size

@@ -167,20 +167,20 @@ def attention_of(config: AxolotlConfig) -> str | None:
 
 def _packed_rows(config: AxolotlConfig, size: int) -> StrategySpec:
     """Return the strategy of sample_packing, with `size` as micro_batch_size."""
-    attention, real = attention_of(config), config.multipack_real_batches
+    attention, chosen = attention_of(config), config.multipack_real_batches
     parameters = {
         "read_ahead": config.sample_packing_group_size,
         "max_samples_per_row": config.sample_packing_bin_size,
         "sequential": bool(config.sample_packing_sequentially),
         # Without multipack_real_batches, axolotl decides by the attention.
-        "real_batches": attention not in _TAKES_LONG_ROWS if real is None else real,
+        "real_batches": attention not in _TAKES_LONG_ROWS if chosen is None else chosen,
         "curriculum": bool(config.curriculum_sampling),
         # Under these kinds of attention, the samples of a row do not see each other.
         "within_samples": attention in (*_TAKES_LONG_ROWS, "sdpa", "eager"),
         # With sample_packing, axolotl sets null, the default, to true.
         "pad_to_sequence_len": config.pad_to_sequence_len is not False,
     }
-    # Defaults, which a dataclass has as attributes, are left out: the strategy has a short name.
+    # Defaults, which a dataclass has as attributes, are left out of the strategy's text.
     changed = {key: v for key, v in parameters.items() if getattr(Axolotl, key, None) != v}
     return StrategySpec.of("axolotl", sample_packing=True, batch_size=size, **changed)
 

@@ -77,6 +77,7 @@ def corpus_of(config: AxolotlConfig) -> CorpusRules:
         reading["tokenizer"] = tokenizer
     if not entries:
         return CorpusRules(reading=reading)
+    # What is not read of the first entry that has such a thing; empty if all entries are read.
     why = next(filter(None, map(_unread, entries)), "")
     kinds = set() if why else {_kind_of_entry(entry) for entry in entries}
     # If an entry is not read, or entries differ, the user has to pass the files; for chats, the
@@ -86,15 +87,16 @@ def corpus_of(config: AxolotlConfig) -> CorpusRules:
         reading |= _shared_template(config, entries)
         unreadable = f"has datasets with {why}, not read here: {_REMEDY}"
         return CorpusRules(reading=reading, unreadable=unreadable)
-    content, column, *_ = kinds.pop()
+    entry_type, column, *_ = kinds.pop()  # the one that all entries share
     files, why = _files(entries)
     if files:
         reading["corpus"] = files
     unreadable = f"has datasets with {why}: {_REMEDY}" if why else ""
-    if content == "chat_template":
+    if entry_type == "chat_template":
         return _chat_rules(config, reading, column, unreadable)
-    if content == "alpaca":
+    if entry_type == "alpaca":
         return CorpusRules(reading=reading, columns=(_INSTRUCTIONS,), unreadable=unreadable)
+    # Type completion: texts.
     reading["min_chars"] = 1  # axolotl makes no sample of an empty text
     if eos := (config.special_tokens or {}).get("eos_token"):
         reading["append"] = eos
@@ -199,6 +201,7 @@ def _further_keys(entry: Mapping[str, Any]) -> dict[str, Any]:
     mappings = others.get("message_property_mappings") or {}
     if not isinstance(mappings, dict):  # `_unread` refuses it
         return others
+    # Values under old names move from `others` into the mappings.
     mapped = mappings | {key: others.pop(old) for key, old in _OLD_NAMES.items() if old in others}
     return {**others, "message_property_mappings": {**_SAME, **mapped}} if mapped else others
 
@@ -215,7 +218,8 @@ def _unread(entry: object) -> str:
     if not isinstance(kind, str | None) or kind not in _TYPES:
         return f"type {short(kind)}"
     for key, value in _further_keys(entry).items():
-        known = _TYPES[kind].get(key, ())  # no value of an unknown key is read
+        # The values that are read: None for any, str for any text; of an unknown key, no value is.
+        known = _TYPES[kind].get(key, ())
         if not (known is None or (isinstance(value, str) if known is str else value in known)):
             return f"{key}={short(value)}"
     return ""
@@ -223,7 +227,7 @@ def _unread(entry: object) -> str:
 
 def _kind_of_entry(entry: Mapping[str, Any]) -> tuple[str, ...]:
     """Return what all entries must share to be read together: the type, the column, and for chats
-    the template.
+    the two keys of the template, as text, since the entries are compared in a set.
     """
     others = _further_keys(entry)
     if entry["type"] != "chat_template":

@@ -64,9 +64,9 @@ def keep_some(profile: Profile, kept: Ints, reason: str) -> TrainedSamples:
         kept: positions of the samples to keep, in the sequence that they are to have.
         reason: why the others are dropped, in words.
     """
+    taken = profile.take(kept)
     dropped = len(profile) - len(kept)
     if not dropped:
-        return TrainedSamples(profile=profile.take(kept))
-    rest = profile.take(kept)
-    lost = Lost(dropped_samples=dropped, dropped_tokens=profile.stats.sum - rest.stats.sum)
-    return TrainedSamples(profile=rest, dropped={reason: dropped}, lost=lost)
+        return TrainedSamples(profile=taken)
+    lost = Lost(dropped_samples=dropped, dropped_tokens=profile.stats.sum - taken.stats.sum)
+    return TrainedSamples(profile=taken, dropped={reason: dropped}, lost=lost)

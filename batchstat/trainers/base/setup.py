@@ -162,6 +162,7 @@ class Framework:
             f"{key}={json.dumps(value) if isinstance(value, str) else repr(value)}"
             for key, value in keys.items()
         )
+        # A note for users of earlier versions, in which the argument has another name.
         renamed = "  # group_by_length=True before transformers 5.2" * (
             "train_sampling_strategy" in keys
         )

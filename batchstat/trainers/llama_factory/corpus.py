@@ -167,6 +167,7 @@ def _named_data(config: LlamaFactoryArguments) -> tuple[dict[str, Any], str]:
     files, readings = list[str](), list[dict[str, Any]]()
     reading: dict[str, Any] | str
     # `_get_merged_dataset` keeps data sets by their names, so that one named twice is read once.
+    # Without dataset_info.json, none is.
     for name in dict.fromkeys(names) if not why else ():
         entry = info.get(name)
         if not isinstance(entry, dict):

@@ -49,7 +49,8 @@ class Turns:
         """
         offsets = trained.offsets // 2  # a range has two edges
         begins, ends = trained.edges[::2], trained.edges[1::2]
-        # A prompt begins where the answer before it ends, but at 0 if it is the first of a sample.
+        # A prompt begins where the answer before it ends, but at 0 if it is the first of a sample:
+        # offsets[:-1] are the first turns, without those of samples that have no turn.
         prompt_begins = np.concatenate([np.zeros(1, dtype=np.int64), ends[:-1]])[: len(ends)]
         prompt_begins[offsets[:-1][np.diff(offsets) > 0]] = 0
         return cls(begins - prompt_begins, ends - begins, offsets)
@@ -113,11 +114,11 @@ class Turns:
         have an i-th turn, counted from the last one with `last_first`, and the positions of these
         turns in `prompts` and `answers`.
         """
-        sizes = np.diff(self.offsets)
-        for i in range(int(sizes.max(initial=0))):
-            samples = np.flatnonzero(sizes > i)  # those with more than i turns
+        counts = np.diff(self.offsets)  # turns of each sample
+        for i in range(int(counts.max(initial=0))):  # without samples: no i at all
+            samples = np.flatnonzero(counts > i)  # those with more than i turns
             first = self.offsets[samples]
-            yield samples, first + (sizes[samples] - 1 - i if last_first else i)
+            yield samples, first + (counts[samples] - 1 - i if last_first else i)
 
 
 def _lengths_within(prompts: Ints, answers: Ints, limits: Ints) -> tuple[Ints, Ints]:
@@ -155,6 +156,7 @@ def prepare_chats(
             f"{rows.empty_system}: a chat begins with an empty system message, which "
             "LLaMA-Factory leaves out: remove it"
         )
+    # Positions in the profile, but for `trained_rows`, which count all records of the files.
     trained, trained_rows, held_out, beyond = chosen_rows(profile, rows, config)
     is_in_turn = ~np.isin(profile.records, rows.out_of_turn)
     in_turn = np.flatnonzero(is_in_turn[trained])
@@ -166,7 +168,7 @@ def prepare_chats(
         )
     if len(in_turn) == 0:
         raise InputError("no sample is left to train on: raise max_samples, or lower val_size")
-    if config.packing and len(in_turn) < len(trained_rows):
+    if config.packing and len(in_turn) < len(trained_rows):  # some rows are dropped
         _check_packed_together(len(trained_rows), config)
     whole = keep_some(profile.take(trained), in_turn, _OUT_OF_TURN)
     # With packing, DataArguments takes one off cutoff_len.
@@ -224,7 +226,8 @@ def chosen_rows(
     is_used = row_in_file < used_sizes[file]
     # For each row that is used, all files one after the other: its sample.
     samples = np.full(int(used_sizes.sum()), -1, dtype=np.int64)
-    samples[(offsets_from_sizes(used_sizes)[file] + row_in_file)[is_used]] = np.flatnonzero(is_used)
+    rows_of_samples = offsets_from_sizes(used_sizes)[file] + row_in_file
+    samples[rows_of_samples[is_used]] = np.flatnonzero(is_used)
     trained_rows, held_out_rows = _split_rows(len(samples), config)
     trained, beyond = samples[trained_rows], len(profile) - int(is_used.sum())
     return trained[trained >= 0], trained_rows, samples[held_out_rows], beyond

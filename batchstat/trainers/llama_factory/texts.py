@@ -130,7 +130,8 @@ def _as_tokenized(profile: Profile, config: LlamaFactoryArguments) -> Profile:
     tokenizer = tokenizer_of(profile)
     name = config.template or ""
     end = _ENDS.get(name) or tokenizer.eos_token
-    # A tokenizer without a padding token pads with its end-of-sequence token.
+    # A tokenizer without a padding token pads with its end-of-sequence token. With some templates,
+    # texts end with another token than that.
     appended, pad = _APPENDED.get(name, end), tokenizer.pad_token or end
     if not (appended and options.append == appended and options.always_append):
         raise InputError(

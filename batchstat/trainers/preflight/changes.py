@@ -88,8 +88,8 @@ class Trainer:
         )
 
     def with_settings(self, changes: Mapping[str, Any]) -> TrainerChange | None:
-        """Return the same of settings, by the keys that decide these; None where one of them has no
-        key, or is overridden.
+        """Return what other values for some settings make, by the keys that decide them. None where
+        a setting has no key, the user overrides it, or `with_keys` returns None.
         """
         assert self.framework is not None
         known = self.framework.keys
@@ -142,7 +142,8 @@ class Trained:
 def changes_of_name(
     current: RowRequest, settings: Settings, basis: ResolvedSettings
 ) -> Iterator[TrainerChange]:
-    """Yield the changes of a trainer that is named as a strategy; of one that packs, none.
+    """Yield changes of a trainer's keys, where the current setup is a strategy that stands for the
+    trainer, such as `hf-trainer`. There are none if it packs already, or has no fixed batch size.
 
     Args:
         current: the current setup.
@@ -165,11 +166,11 @@ def changes_of_name(
         "gradient_accumulation_steps": basis.gradient_accumulation_steps,
         "max_length": basis.max_length,
     }
-    keys = {framework.own_keys.get(name, name): value for name, value in values.items()}
+    keys = {framework.own_keys.get(field, field): value for field, value in values.items()}
     own = {key: value for key, value in keys.items() if key in framework.keys}
     own |= framework.needed
     try:
-        setup = setup_of(own, name, Path(framework.title))
+        setup = setup_of(own, name, Path(framework.title))  # no file: the title, for messages
     except OptionError:  # such as a length that it does not take
         return
     for changes in framework.alternatives(setup.config):
@@ -177,6 +178,7 @@ def changes_of_name(
             changed = setup_of({**own, **changes}, name, setup.path)
         except BatchstatError:
             continue
+        # Padding and dropping stay as in the current setup, unless the changed keys decide padding.
         multiple = changed.batching.settings.get(
             "pad_to_multiple_of", current.strategy.pad_to_multiple_of
         )

@@ -60,7 +60,7 @@ def profile_keywords(setup: TrainingSetup, **given: Any) -> dict[str, Any]:
     keywords: dict[str, Any] = {**(no_chats if other_content else setup.corpus.reading), **given}
     if not keywords.get("corpus"):
         raise InputError(setup.no_corpus)
-    if "corpus" not in given:  # its message says that the configuration names the file
+    if "corpus" not in given:  # the message of `check_files` is about a configuration's files
         check_files(setup, keywords["corpus"])
     if isinstance(keywords["corpus"], str | Path):
         keywords["corpus"] = (keywords["corpus"],)
@@ -184,6 +184,7 @@ def _check_columns(setup: TrainingSetup, keywords: Mapping[str, Any]) -> None:
     refused = setup.corpus.refused_columns(CorpusOptions(**named).content)
     # A column that the user or the configuration names is read, whatever it is called.
     refused = {name: why for name, why in refused.items() if name not in named.values()}
+    # Files are opened only where a column could be refused.
     for path in keywords["corpus"] if refused else ():
         for name in column_names(path, keywords.get("input_format")):
             if name in refused:

@@ -165,7 +165,7 @@ def observe(
         setup=replace(LOADER, path=Path(kind)),
         settings={"loss": UNKNOWN, **settings},
         warnings=_part_warnings(steps),
-        # A DistributedSampler has it.
+        # A DistributedSampler knows its rank; any other loader counts as that of rank 0.
         rank=getattr(getattr(target, "sampler", None), "rank", 0),
     )
 
@@ -207,6 +207,7 @@ def _observe_trainer(
         warnings.append(
             f"the loader of one rank was read: {ranks} train, each with batches of its own"
         )
+    # The report is on what was read: the batches of this rank.
     merged |= {"world_size": 1, "max_length": int(collated.samples.lengths.max())}
     return observe_batches(
         collated,
@@ -231,7 +232,7 @@ def observe_batches(
     # padding. The last batch may be short.
     is_one_size = bool((sizes[:-1] == sizes[0]).all()) and sizes[-1] <= sizes[0]
     if collated.constant_width is not None and is_one_size:
-        # `origin` says which strategy would make these batches from rows that are not padded.
+        # `origin` of the batches is the strategy that would make them from rows without padding.
         unpadded = StrategySpec.of("static", batch_size=int(sizes[0]))
         wanted = Settings(**{**setup.batching.settings, **settings})
         origin = unpadded.request(PlanInputs(collated.samples, None).resolve(wanted))
@@ -276,9 +277,10 @@ def _width_in_words(collated: CollatedBatches) -> str:
     """Return, in words, a width to which rows are padded whatever their batch needs, or the widths
     of an encoder and a decoder; else an empty text.
     """
-    if (both := collated.facts.widths) is not None:  # (n_batches, 2) of encoder and decoder
-        widest = both.max(axis=0)
-        is_same = len(both) > 1 and bool((both == widest).all())
+    if (widths := collated.facts.widths) is not None:  # (n_batches, 2) of encoder and decoder
+        widest = widths.max(axis=0)
+        # A single batch does not show whether others have its widths.
+        is_same = len(widths) > 1 and bool((widths == widest).all())
         how = "every row is padded to" if is_same else "rows are padded to at most"
         return f"{how} {widest[0]:,} in the encoder and {widest[1]:,} in the decoder"
     width = collated.constant_width

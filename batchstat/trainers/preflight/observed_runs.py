@@ -46,6 +46,7 @@ def observe_recording(recording: Recording, settings: Mapping[str, Any]) -> Obse
         "gradient_accumulation_steps": batches.per_step,
         "loss": _loss_of(recording, trainer),
     }
+    # The number to a multiple of which its collator pads.
     if first.trainer is not None and first.trainer["multiple"] > 1:
         own["pad_to_multiple_of"] = first.trainer["multiple"]
     return observe_batches(

@@ -218,7 +218,7 @@ def _num_examples(request: RowRequest, shares: EpochShares) -> int | None:
     """
     strategy, epoch = request.strategy, shares.epoch.whole
     if isinstance(strategy, GivenBatches) and strategy.packs_rows:
-        return len(strategy.row_offsets) - 1
+        return len(strategy.row_offsets) - 1  # n rows have n + 1 offsets
     # Only these pack the data set before it is batched; others pack each batch.
     if not isinstance(strategy, ShuffledRows):
         return None

@@ -86,6 +86,7 @@ def _compare(folder: Path, planned: list[_Batch], recorded: list[_Batch]) -> Pro
     A recording may end earlier than its epoch: planned batches after its last one do not count.
     """
     equal, difference = 0, ""
+    # The plan may have fewer batches than the recording: `plan` is then None.
     for plan, record in zip_longest(planned[: len(recorded)], recorded):
         difference = _difference(plan, record)
         if difference:
@@ -114,9 +115,10 @@ def _difference(plan: _Batch | None, record: _Batch) -> str:
         planned = counted(len(plan.lengths), "sample")
         return f"{planned} planned, {len(record.lengths):,} recorded"
     if plan.lengths != record.lengths:
-        pairs = zip(plan.lengths, record.lengths, strict=True)
-        place, (a, b) = next((place, pair) for place, pair in enumerate(pairs) if len({*pair}) > 1)
-        return f"sample {place + 1:,} of {a:,} tokens planned, of {b:,} recorded"
+        # The first sample whose lengths differ, counted from 1.
+        pairs = enumerate(zip(plan.lengths, record.lengths, strict=True), start=1)
+        place, in_plan, in_run = next((i, a, b) for i, (a, b) in pairs if a != b)
+        return f"sample {place:,} of {in_plan:,} tokens planned, of {in_run:,} recorded"
     if plan.tokens != record.tokens:
         return f"{plan.tokens:,} tokens with padding planned, {record.tokens:,} recorded"
     return ""
@@ -171,8 +173,8 @@ def _differing_arguments(setup: CurrentSetup, recording: Recording) -> dict[str,
     return {
         key: ran[key]
         for key, value in setup.trainer.setup.config.values().items()
-        # Two kinds of arguments always differ: transformers fills up those that are tables of keys
-        # with defaults, and writes a placeholder for tokens.
+        # Left out are two kinds of arguments that always differ: transformers fills up tables of
+        # keys with defaults, and writes a placeholder for tokens.
         if key in known.keys() & ran.keys()
         and ran[key] != value
         and not (isinstance(ran[key], dict) or key.endswith("_token"))
@@ -180,7 +182,7 @@ def _differing_arguments(setup: CurrentSetup, recording: Recording) -> dict[str,
 
 
 def _by_keys(setup: CurrentSetup, keys: Mapping[str, Any]) -> Iterator[tuple[str, RankBatches]]:
-    """Yield the plan of a configuration with other values for these keys, after them in words.
+    """Yield the keys with their values in words, and the plan of the configuration with these.
 
     Yields nothing for an object, whose samples are prepared already, and for values that contradict
     others.
@@ -233,6 +235,7 @@ def _batches(plan: RankBatches) -> list[_Batch]:
             step=int(plan.steps[i]),
             rank=int(plan.ranks[i]),
             lengths=tuple(plan.lengths[offsets[i] : offsets[i + 1]].tolist()),
+            # The width times the number of rows.
             tokens=int(plan.widths[i] * (plan.batch_offsets[i + 1] - plan.batch_offsets[i])),
         )
         for i in with_samples.tolist()

@@ -140,6 +140,7 @@ class Preflight:
     def warnings(self) -> tuple[ReportWarning, ...]:
         """Caveats of the report, and what else to know about its numbers."""
         samples = len(self.samples.profile)
+        # What `schedule_warnings` takes, in its sequence.
         lasts = (self.warmup_steps, self.total_steps, self.epochs, self.trained_samples, samples)
         return (
             *configuration_warnings(self.setup, self.samples, self.profile.tokenizer),

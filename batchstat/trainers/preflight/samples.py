@@ -42,7 +42,7 @@ def as_trained(
         InputError: the trainer keeps no sample.
     """
     batching = setup.batching
-    # A trainer that truncates nothing: the longest sample is the limit.
+    # For a trainer that truncates nothing, the longest sample is the limit.
     of_corpus = {"max_length": profile.stats.max} if batching.max_length_of_corpus else {}
     wanted = Settings(**{**batching.settings, **of_corpus, **settings})
     limit = wanted.resolve(longest=profile.stats.max, stated_max=profile.stated_max).max_length
@@ -50,6 +50,7 @@ def as_trained(
     # Texts are trained whole, and chats say what is trained; token ids and lengths may hide it.
     if samples.profile.trained is None and profile.corpus.options.content in _UNMARKED:
         samples = replace(samples, warnings=(*samples.warnings, all_trained))
+    # The profile also says what was lost, which its samples are without.
     return replace(samples, profile=replace(samples.profile, lost=samples.lost)), wanted
 
 

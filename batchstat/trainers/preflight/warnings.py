@@ -48,6 +48,7 @@ def observed_warnings(observed: Observed) -> Iterator[ReportWarning]:
     if (facts := observed.loader) is not None:
         # A run that is recorded cannot be read again with another pad_token_id.
         remedy = ": pass pad_token_id" if observed.run is None else ""
+        # `by` says by what padding was told from tokens; of several guesses, the first is named.
         guesses = [source for source in facts.by if source.startswith(GUESS)]
         messages += [f"what is padding is {guess}{remedy}" for guess in guesses[:1]]
         messages += [UNMARKED] if UNMARKED in facts.by else []
