@@ -61,7 +61,9 @@ class File(Document):
 
     @classmethod
     def written(cls, created: str, *sources: object) -> dict[str, Any]:
-        """Return the file, whose work began at a time, from sources as `of` takes them."""
+        """Return the file as JSON, its keys taken from sources as by `of`; `created` is the time at
+        which the work began.
+        """
         tool = {"name": "batchstat", "version": __version__}
         return cls.of({"schema": cls.number, "tool": tool, "created": created}, *sources)
 

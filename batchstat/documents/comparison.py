@@ -149,7 +149,9 @@ class Compared(File):
 
     @classmethod
     def of_report(cls, report: Any, composed: Mapping[str, Any]) -> dict[str, Any]:
-        """Return the file of a report: what it is composed of, and all else as it has it."""
+        """Return the file of a report: the keys of `composed`, and all others from the attributes
+        of the report.
+        """
         shared = {
             "corpus": corpus_of(report.corpus, report.samples),
             "calibration": calibrated(report.device, report.basis.widest),

@@ -85,6 +85,7 @@ class Baseline:
             names = [baseline.tokenizer.get("name", "none") for baseline in (self, now)]
             same_name = " with another definition" if names[0] == names[1] else ""
             return f"tokenizer {names[0]!r} then, {names[1]!r}{same_name} now"
+        # The settings of both, each once.
         for key in (*self.settings, *(key for key in now.settings if key not in self.settings)):
             before, after = (baseline.settings.get(key) for baseline in (self, now))
             if before != after:

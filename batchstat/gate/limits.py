@@ -60,6 +60,7 @@ class Limit:
             limited -= exact(before)
         if self.bound == "min":
             return float(threshold - limited)
+        # The difference is now − before: of a decrease, it is below 0.
         return float((-limited if self.bound == "max-decrease" else limited) - threshold)
 
 

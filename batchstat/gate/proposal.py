@@ -35,7 +35,7 @@ def propose_limits(
     over_budget = row["over_budget_batches"]
     if has_budget:
         limits.append(("max-over-budget", str(over_budget), f"measured {over_budget:,}"))
-    weights = row["trained"] and row["trained"]["token_weight"]
+    weights = row["trained"] and row["trained"]["token_weight"]  # either may be null
     if weights and weights["spread"] > 1:  # 1: all trained tokens weigh the same
         limits.append(("max-weight-spread", *_a_tenth_above(weights["spread"])))
     if (ratio := report["class_ratio"]) is not None:

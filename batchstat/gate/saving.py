@@ -70,7 +70,7 @@ def write_baselines(path: Path, new: Mapping[str, Baseline], *, keep_others: boo
         keep_others: whether checks of a file that is there already stay in it.
 
     Raises:
-        InputError: that file cannot be read, or this one not be written.
+        InputError: the file that is there cannot be read, or no file can be written.
     """
     before = load_baselines(path) if keep_others and path.exists() else {}
     text = save_baselines({**before, **new})

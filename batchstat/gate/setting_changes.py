@@ -182,7 +182,7 @@ class _Now:
         """
         sampler = self.settings.sampler
         name, _ = name_and_parameters(sampler)
-        if name == "upsampling":
+        if name == "upsampling":  # with `even`, no sample is skipped
             yield {"sampler": with_parameter(sampler, "even", "true")}
         elif name != "none":
             if name != "weighted-random":
@@ -202,6 +202,7 @@ class _Now:
             yield self.set("leftovers", "keep")
         if self.basis.overflow == "drop":
             yield {"overflow": "truncate"}
+        # The longest sample, or the tokenizer's stated maximum where that is less.
         longest = min(self.profile.stated_max or self.profile.stats.max, self.profile.stats.max)
         candidates = {truncation.max_length for truncation in self.profile.truncation}
         for length in sorted(candidates | {longest}):

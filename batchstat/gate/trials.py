@@ -83,6 +83,7 @@ class Laboratory:
                 changed = self.trainer.with_settings(changes)
                 if changed is None:
                     return None
+                # Without a profile of its own, the change leaves the samples as they are.
                 row, profile = changed.strategy, changed.profile or now.profile
                 settings, changes, line = changed.settings, changed.keys, changed.line
             simulation = simulate(profile, row, settings, now.device)

@@ -149,7 +149,7 @@ class AxolotlSchedule(Schedule):
             share = _WARMUP_SHARE if ratio is None else ratio
             return math.ceil(self.total_steps(epoch) * share)
         elif total < 0:
-            # drop_last takes a step off for each epoch that begins: axolotl's count may be -1.
+            # max_steps is -1; or so is the count, where drop_last takes a step off for each epoch.
             steps = 0
         elif ratio is not None:
             steps = int(ratio * total)

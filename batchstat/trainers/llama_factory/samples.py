@@ -151,6 +151,8 @@ def prepare_chats(
     """
     _check_input_column(profile)
     rows = rows_of(profile)
+    # `empty_system` is the place of the first such chat. It is in the way only without `template`,
+    # where the tokenizer's own chat template counts.
     if rows.empty_system and config.template is None:
         raise InputError(
             f"{rows.empty_system}: a chat begins with an empty system message, which "
@@ -243,7 +245,8 @@ def rows_of(profile: Profile) -> ChatRows:
     if not corpus.options.may_hold_chats and len(corpus.sources) == 1:
         # Without chats, only the number of records counts, which the profile of one file tells.
         rows = len(profile) + sum(corpus.skipped.values())
-        return ChatRows((rows,), np.zeros(0, dtype=np.int64), 0, "", "")
+        none: Ints = np.zeros(0, dtype=np.int64)
+        return ChatRows((rows,), out_of_turn=none, indented=0, with_tools="", empty_system="")
     rows_of_chats = chat_rows(profile)
     if rows_of_chats.with_tools:
         raise InputError(

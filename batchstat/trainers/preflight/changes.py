@@ -220,6 +220,7 @@ def changes_of_object(
         settings=settings,
         profile=samples,
     )
+    # With other arguments, the padding is taken out as well.
     for each in changes:
         line = f"{observed.repair}, and {each.line}"
         yield replace(each, line=line, profile=each.profile if samples is None else samples)

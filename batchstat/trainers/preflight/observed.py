@@ -108,9 +108,7 @@ class Observed:
     @property
     def is_main(self) -> bool:
         """Whether this process is the one that prints the report for all ranks."""
-        if self.trainer is None:
-            return self.rank == 0
-        return self.trainer.is_main
+        return self.rank == 0 if self.trainer is None else self.trainer.is_main
 
     @property
     def has_token_labels(self) -> bool:

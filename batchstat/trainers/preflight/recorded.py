@@ -207,6 +207,7 @@ def _begin(
     }
     prepare(folder, facts)
     where = str(folder.path.resolve())  # absolute, since a script may change its current folder
+    # The random bytes are the key of the digests of samples.
     return Orders(where, folder.run_id, secrets.token_bytes(16), most_steps, dry_run, no_weights)
 
 
