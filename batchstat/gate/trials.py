@@ -55,7 +55,7 @@ class Laboratory:
 
     def trials(self, limit: Limit) -> Iterator[Trial]:
         """Yield changes for a limit on a number of the strategy: of settings, smaller ones first,
-        then, where other batches may help, the changes that help training anyhow.
+        then, where other batches may help, the changes that every limit has in common.
         """
         now = self.now
         # Batches that were made elsewhere have no settings to change.
@@ -98,7 +98,9 @@ class Laboratory:
 
     @cached_property
     def _ranked(self) -> list[Trial]:
-        """The changes that help training anyhow, the best first."""
+        """What may be changed whatever the limit is: first the changes that save compute, the best
+        of them first, then those that save none, but may keep the limit.
+        """
         now = self.now
         changes = simulate_candidates(
             resolve_inputs(now.profile, keep=now.settings.keep_labels),
@@ -107,13 +109,15 @@ class Laboratory:
             trainer=changes_of_name if self.trainer is None else self.trainer.changes,
             device=now.device,
         ).changes
-        helping = [*changes.ranked, *changes.others]
-        # Packing is no remedy where its attention is not the trainer's own argument.
+        to_try = [*changes.ranked, *changes.others]
+        # Packing needs attention that keeps samples apart. It is a remedy only by the trainer's own
+        # argument.
         if changes.packed is not None and changes.packed.keys is not None:
-            helping.append(changes.packed)
+            to_try.append(changes.packed)
         trials = []
-        for change in helping:
+        for change in to_try:
             row, keys = change.row, change.keys
+            # Without keys of a configuration, the change is another current setup.
             if self.trainer is None or keys is None:
                 keys = {"current": _with_size(row, now.settings).text}
             simulation = Simulation(row.request.settings, row, warnings=(), device=now.device)

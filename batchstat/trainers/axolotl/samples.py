@@ -53,6 +53,7 @@ def prepare(
     order = np.arange(len(profile))
     if seed is not None:
         order = np.random.default_rng(seed).permutation(len(profile))
+    # Unset, min_sample_len is 2.
     lengths, least = profile.lengths[order], config.min_sample_len or 2
     # For each reason to drop samples, which samples pass, in the shuffled sequence, as `lengths`.
     passes = {f"shorter than {least} tokens": lengths >= least}

@@ -158,7 +158,7 @@ def prepare_chats(
             f"{rows.empty_system}: a chat begins with an empty system message, which "
             "LLaMA-Factory leaves out: remove it"
         )
-    # Positions in the profile, but for `trained_rows`, which count all records of the files.
+    # Positions in the profile, but for `trained_rows`, which number the records of the files.
     trained, trained_rows, held_out, beyond = chosen_rows(profile, rows, config)
     is_in_turn = ~np.isin(profile.records, rows.out_of_turn)
     in_turn = np.flatnonzero(is_in_turn[trained])
@@ -197,6 +197,7 @@ def _check_input_column(profile: Profile) -> None:
     if profile.corpus.options.input_format != "alpaca":
         return
     for source in profile.corpus.sources:
+        # None: the file lacks the column.
         if has_columns(source.path, CorpusOptions(text_column=("input",))) is None:
             raise InputError(
                 f"{source.shown} has no column 'input', at which LLaMA-Factory stops: add it, "
