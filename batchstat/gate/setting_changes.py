@@ -142,7 +142,7 @@ class _Now:
                 yield {**self.cut_at(longest), **self.set("batch_size", 1)}
 
     def cut_at(self, length: int) -> Changes:
-        """Return a change of `max_length`, also for the strategy's rows."""
+        """Return the change of `max_length`: of the setting, and of the strategy if it sets one."""
         return {"max_length": length, **self.set("max_length", length)}
 
     def distributed_otherwise(self) -> Iterator[Changes]:

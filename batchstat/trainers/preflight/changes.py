@@ -120,7 +120,7 @@ class Trained:
     warnings: tuple[ReportWarning, ...] = ()
 
     def warned(self, messages: Iterable[str]) -> "Trained":
-        """Return it with what a report has to say of it."""
+        """Return the same with these messages as warnings."""
         warnings = tuple(ReportWarning("configuration", each) for each in messages)
         return replace(self, warnings=warnings)
 
@@ -133,7 +133,7 @@ class Trained:
 
     @property
     def strategy(self) -> StrategySpec | None:
-        """The strategy. Raises OptionError for batches, which only these samples have."""
+        """The strategy; None where none is named. Raises OptionError for batches."""
         if isinstance(self.row, tuple):
             raise OptionError(f"{self.row[0]} has batches and no strategy: name one")
         return self.row
@@ -194,9 +194,9 @@ def changes_of_name(
 def changes_of_object(
     observed: Observed, settings: Settings, changes: Sequence[TrainerChange]
 ) -> Iterator[TrainerChange]:
-    """Yield what would help a trainer's object or a loader: padding taken out before rows are
-    batched, and with that the arguments of the trainer, where these decide. Nothing where it packs
-    already, or has an encoder and a decoder.
+    """Yield what would help a trainer's object or a loader: no padding before rows are batched, by
+    itself and with other arguments of the trainer, where these decide about batches. Yield nothing
+    where it packs already, or has an encoder and a decoder.
 
     Args:
         observed: the object.
@@ -208,7 +208,7 @@ def changes_of_object(
         return
     if trainer is None or not trainer.samples_by_arguments:
         changes = ()
-    if not observed.repair:
+    if not observed.repair:  # nothing is padded before, or how to change that is not known
         yield from changes
         return
     samples = observed.without_padding

@@ -55,6 +55,7 @@ def profile_keywords(setup: TrainingSetup, **given: Any) -> dict[str, Any]:
         InputError: the configuration names no corpus, or one that cannot be read, lacks the
             trainer's columns, or whose tokenizer or chat template are not those of the trainer.
     """
+    # Where the user chooses another content, the configuration's keywords for chats do not count.
     other_content = set(_CONTENTS) & set(given)
     no_chats = {k: v for k, v in setup.corpus.reading.items() if k not in _OF_CHATS}
     keywords: dict[str, Any] = {**(no_chats if other_content else setup.corpus.reading), **given}
@@ -71,7 +72,8 @@ def profile_keywords(setup: TrainingSetup, **given: Any) -> dict[str, Any]:
     # Keywords that the user passes stay: without effect, they are an error of `profile`.
     for name in without_effect - set(given):
         keywords.pop(name, None)
-    # A tokenizer that the user passes is as the trainer has loaded and saved it.
+    # A tokenizer that the user passes is taken as it is. The configuration's own may be loaded by
+    # the trainer in another way than here.
     if "tokenizer" in keywords and "tokenizer" not in given:
         _check_loading(setup, keywords["tokenizer"])
     # Only texts get a token at their end, and only if neither user nor configuration names one.
