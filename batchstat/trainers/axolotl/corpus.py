@@ -66,8 +66,9 @@ def corpus_of(config: AxolotlConfig) -> CorpusRules:
             is missing.
     """
     entries = config.datasets or []
-    for each in (config.values(), *entries):  # both levels may set a template
-        keys = each if isinstance(each, Mapping) else {}
+    # The configuration itself and each of its entries may set a template.
+    for level in (config.values(), *entries):
+        keys = level if isinstance(level, Mapping) else {}
         if keys.get("chat_template") == "jinja" and not keys.get("chat_template_jinja"):
             raise config.error(
                 "chat_template=jinja needs chat_template_jinja, a template or its file: add it"
@@ -98,6 +99,7 @@ def corpus_of(config: AxolotlConfig) -> CorpusRules:
         return CorpusRules(reading=reading, columns=(_INSTRUCTIONS,), unreadable=unreadable)
     # Type completion: texts.
     reading["min_chars"] = 1  # axolotl makes no sample of an empty text
+    # Texts end with the eos_token that the configuration names, or else with the tokenizer's own.
     if eos := (config.special_tokens or {}).get("eos_token"):
         reading["append"] = eos
     return CorpusRules(
@@ -129,6 +131,7 @@ def loading_of(config: AxolotlConfig, template: Path | None) -> TokenizerRules:
     return TokenizerRules(
         kind=config.tokenizer_type or TokenizerRules.kind,
         options={} if legacy is None else {"legacy": legacy},
+        # The special tokens that have a value, and those of two lists.
         added=tuple(map(str, (*filter(None, special.values()), *(config.tokens or []), *further))),
         eos_token=eos_token,
         set_eos_token=str(special.get("eos_token") or ""),

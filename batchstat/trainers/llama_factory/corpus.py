@@ -66,7 +66,7 @@ _PASSED: tuple[Mapping[str, Any], ...] = (
     {"messages_column": "messages", **_CHATS},
     {"messages_column": "conversations", **_CHATS},
 )
-"""Columns that a corpus may have that the user passes, as keywords of `profile`."""
+"""Columns to look for in a corpus that the user passes, as keywords of `profile`."""
 # Remedies for data sets that are not read.
 _FOR_CHATS = (
     "pass the chats that LLaMA-Factory makes of it as CORPUS, system messages included, in a "
@@ -143,8 +143,8 @@ def corpus_of_chats(config: LlamaFactoryArguments) -> CorpusRules:
 
 
 def with_data(config: LlamaFactoryArguments, rules: CorpusRules) -> CorpusRules:
-    """Add to rules the data sets and the tokenizer that the configuration names, and the columns
-    that a corpus may have that the user passes instead.
+    """Add to rules the data sets and the tokenizer that the configuration names, and the columns to
+    look for in a corpus that the user passes instead.
     """
     data, unreadable = _named_data(config)
     # Keywords of `profile`: files and columns, then the template, then the tokenizer.
@@ -193,7 +193,7 @@ def _named_data(config: LlamaFactoryArguments) -> tuple[dict[str, Any], str]:
 
 
 def _with_passed_columns(config: LlamaFactoryArguments, rules: CorpusRules) -> CorpusRules:
-    """Add to rules the columns that a corpus may have that the user passes.
+    """Add to rules the columns to look for in a corpus that the user passes.
 
     If a data set of the configuration has other columns than alpaca's, alpaca's are not looked for,
     and columns with its system messages or tools are refused, since they are not read.
@@ -201,7 +201,7 @@ def _with_passed_columns(config: LlamaFactoryArguments, rules: CorpusRules) -> C
     if config.stage == TEXTS:
         columns = ({"tokens_column": "input_ids"}, {"text_column": ("text",)})
         return replace(rules, columns=columns)
-    info, _ = _read_dataset_info(config.dataset_dir)
+    info, _ = _read_dataset_info(config.dataset_dir)  # empty where it cannot be read
     columns_passed, no_columns, refused = (*_PASSED, ALPACA), "", dict[str, str]()
     for name in _names(config):
         entry = info.get(name)
@@ -249,7 +249,7 @@ def _read_dataset_info(folder: Any) -> tuple[dict[str, Any], str]:
 def _not_a_file(entry: Mapping[str, Any]) -> str:
     """Return why an entry of dataset_info.json is not simply one file; empty if it is."""
     more = set(entry) - {"file_name", "formatting", "columns", "tags"}
-    # The default of DatasetAttr.
+    # train is the default of DatasetAttr, as if there were no split.
     if entry.get("split") == "train":
         more -= {"split"}
     if more or "file_name" not in entry:
