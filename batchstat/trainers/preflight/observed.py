@@ -252,12 +252,13 @@ def setup_of_trainer(trainer: TrainerObject) -> TrainingSetup:
     """Return what the arguments of a Trainer mean, without those that no rule knows: what they
     decide is seen in the data set or the batches.
     """
-    known = CONFIGURATIONS[trainer.framework].knows
+    is_known = CONFIGURATIONS[trainer.framework].knows
     known_arguments = {
         key: value
         for key, value in trainer.arguments.items()
-        if known(key) and value is not None  # None is an argument that is not used
+        if is_known(key) and value is not None  # None is an argument that is not used
     }
+    # There is no file: messages name the class of the arguments.
     setup = setup_of(known_arguments, trainer.framework, Path(trainer.arguments_class))
     # The Trainer has truncated, dropped and shuffled samples already. Warnings about keys of other
     # versions do not apply: its arguments are those of its own version.
