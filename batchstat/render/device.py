@@ -101,14 +101,14 @@ def report_facts(report: Mapping[str, Any]) -> dict[str, str]:
     if calibration is None:
         return {}
     epoch = OnDevice(**{name: numbers[name] for name in ("seconds", "cost", "is_extrapolated")})
-    time, memory = (margin(calibration[f"{name}_residual"]) for name in ("time", "memory"))
-    # Each number by the words after it; one that is not known is empty.
-    texts = {
-        time: time_of(epoch),
-        f"{memory} at the peak": peak_of(epoch, numbers["peak_bytes"]),
-        f"{time} is the cost": cost_of(epoch),
-    }
-    shown = ", ".join(f"{text}{ending}" for ending, text in texts.items() if text)
+    time_off, memory_off = (margin(calibration[f"{name}_residual"]) for name in ("time", "memory"))
+    # Each number with what follows it. One that is not known is empty, and left out.
+    texts = (
+        (time_of(epoch), time_off),
+        (peak_of(epoch, numbers["peak_bytes"]), f"{memory_off} at the peak"),
+        (cost_of(epoch), f"{time_off} is the cost"),
+    )
+    shown = ", ".join(text + ending for text, ending in texts if text)
     widest = round_up(basis["max_length"], basis["pad_to_multiple_of"])
     return {**device_facts(calibration, widest), "epoch": shown}
 
@@ -121,6 +121,7 @@ def device_facts(calibration: Mapping[str, Any], widest: int) -> dict[str, str]:
         widest: tokens of the widest row that a batch may have.
     """
     words = {"device": _device(calibration)}
+    # None if it is not known what fits, 0 if not even the weights and the optimizer do.
     if (fitting := calibration["tokens_that_fit"]) is not None:
         words["fits"] = f"tokens_per_batch up to {fitting:,}"
         if not fitting:

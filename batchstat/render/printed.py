@@ -65,9 +65,9 @@ def screen_of(report: Preflight) -> RenderableType:
 
 
 def line_of(report: Preflight, change: Change) -> str:
-    """Return the line to paste into the user's script for a change. It is empty if there is none:
-    the sampler picks samples by their record numbers, which must be the indices of the script's
-    data set.
+    """Return the line to paste into the user's script for a change. It is empty where a sampler
+    cannot make the change: a sampler picks samples by their record numbers, which must be the
+    indices of the script's data set.
 
     Args:
         report: what `batchstat.preflight(trainer)` returned; the line calls it `report`.
@@ -77,7 +77,7 @@ def line_of(report: Preflight, change: Change) -> str:
     # The trainer has an argument for the change, or the report is on a file.
     if change.line or observed is None:
         return change.line
-    # No sampler of record numbers can make these batches.
+    # Record numbers are no indices of the data set, or cannot represent these batches.
     if not observed.is_indexed or refusal("trainer", request):
         return ""
     settings = non_defaults(request.settings, Settings)

@@ -48,7 +48,8 @@ def what_if(
         replaced: what a command has in place of what the report says, by the names of flags: the
             file of the current setup, the name of the model.
     """
-    # A reader may have a configuration file where the command is pasted: it would change the rows.
+    # A configuration file where a reader pastes the command would change the rows, so each command
+    # ends in --no-config, once.
     ending = [*(word for word in words if word != "--no-config"), "--no-config"]
     shared = {**_shared(comparison, nearby), **replaced}
     choices = []

@@ -74,7 +74,7 @@ def recipe(
     Raises:
         OptionError: record numbers alone cannot represent the batches.
     """
-    sampler = _sampler(framework, lengths, request, settings, origin)
+    shared_values = _shared_values(framework, lengths, request, settings, origin)
     strategy, basis = request.strategy, request.settings
     # Packed samples stand end to end in one row without padding, which needs another collator.
     flat = strategy.packs_rows
@@ -96,7 +96,7 @@ def recipe(
     is_chat = holds_chats(profile)
     start = "python train.py" if basis.world_size == 1 else _START[framework]
     return _template("train.py.jinja").render(
-        **sampler,
+        **shared_values,
         start=start.format(n=basis.world_size),
         transformers=sorted(imported_names),
         tokenizer=tokenizer,
@@ -144,11 +144,11 @@ def snippet(
     Raises:
         OptionError: record numbers alone cannot represent the batches.
     """
-    shared_values = _sampler(framework, lengths, request, settings, origin)
+    shared_values = _shared_values(framework, lengths, request, settings, origin)
     return _template("snippet.py.jinja").render(**shared_values, flat=request.strategy.packs_rows)
 
 
-def _sampler(
+def _shared_values(
     framework: str, lengths: str, request: RowRequest, settings: Settings, origin: Origin | None
 ) -> dict[str, Any]:
     """Return the values that the templates of scripts and of snippets share. Raises OptionError

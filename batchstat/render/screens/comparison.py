@@ -54,7 +54,9 @@ def comparison_screen(
 def comparison_advice(
     comparison: Comparison, command: Callable[[Change], str]
 ) -> Iterator[RenderableType]:
-    """Yield what the current setup and the recommended ones lose, then what would help."""
+    """Yield the lines on what the current setup and the recommended ones lose, then the lines on
+    what would help; of a single row that fits, only its result and its line to paste.
+    """
     changes = comparison.changes
     advised_rows = [each.row for each in (changes.star, changes.fastest) if each is not None]
     yield from loss_lines([changes.current, *advised_rows])

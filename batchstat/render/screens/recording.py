@@ -30,7 +30,7 @@ def run_source(run: RunFacts) -> Iterator[Line]:
     trainer = f"{run.trainer}, transformers {run.trainer_version}"
     facts.append(trainer if run.trainer else f"torch {run.torch}")
     all_ranks = counted(run.world_size, "rank")
-    # A recording may lack some ranks of the run.
+    # `ranks` were recorded of `world_size`: a recording may lack some of the run.
     facts.append(all_ranks if run.ranks == run.world_size else f"{run.ranks:,} of {all_ranks}")
     facts.append(f"{counted(run.steps, 'step')} recorded")
     if run.is_dry:
