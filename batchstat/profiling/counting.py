@@ -66,10 +66,10 @@ def count_samples(
     return Profile(
         created=created,
         corpus=CorpusFacts(
-            (reading.source,),
-            options,
-            reading.skipped,
-            tuple(reading.bad_records.examples),
+            sources=(reading.source,),
+            options=options,
+            skipped=reading.skipped,
+            faults=tuple(reading.bad_records.examples),
             left_out=dict(sorted(left_out.items())),
         ),
         tokenizer=TokenizerFacts.of(tokenizer, options),
@@ -146,11 +146,11 @@ def _count_block(reader: CorpusReader, tokenizer: Tokenizer | None, block: Block
     if labels is not None and len(samples) < len(counts):
         labels = labels.take(as_arrow(samples))
     return _CountedBlock(
-        block.records[samples],
+        records=block.records[samples],
         # Half the memory until they are joined: LONGEST fits into 32 bits.
-        counts[samples].astype(np.int32),
-        None if labels is None else as_labels(labels),
-        kinds,
-        block.position,
-        left_out,
+        lengths=counts[samples].astype(np.int32),
+        labels=None if labels is None else as_labels(labels),
+        kinds=kinds,
+        position=block.position,
+        left_out=left_out,
     )

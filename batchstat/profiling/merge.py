@@ -190,12 +190,12 @@ class _MergedSamples:
         return Profile(
             created=created,
             corpus=CorpusFacts(
-                tuple(sources),
-                options,
-                dict(self._skipped),
-                tuple(self._bad_records),
-                failed,
-                dict(sorted(self._left_out.items())),
+                sources=tuple(sources),
+                options=options,
+                skipped=dict(self._skipped),
+                faults=tuple(self._bad_records),
+                failed=failed,
+                left_out=dict(sorted(self._left_out.items())),
             ),
             tokenizer=self.first.tokenizer,
             records=self._records,
