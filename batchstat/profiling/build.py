@@ -243,10 +243,10 @@ def _make_scheduler(
     if corpus.reads_standard_input and not executor.in_process:
         executor = threads(worker_count(None))  # only this process can read it
     task = CountTask(
-        corpus.options,
-        tokenizer,
-        cache,
-        executor.threads,
+        options=corpus.options,
+        tokenizer=tokenizer,
+        cache=cache,
+        threads=executor.threads,
         recount=run.recount,
         # A cache in a temporary folder only takes what does not fit in memory.
         in_memory=run.count_cache is None,

@@ -112,9 +112,9 @@ def wrap_executor(executor: Executor, workers: int | None = None) -> CountingExe
     workers_of_pool = getattr(executor, "_max_workers", None)
     max_in_flight = int(workers_of_pool) if isinstance(workers_of_pool, int) else _MOST_IN_FLIGHT
     return CountingExecutor(
-        type(executor).__name__,
-        lambda: nullcontext(executor),
-        max_in_flight,
+        name=type(executor).__name__,
+        start=lambda: nullcontext(executor),
+        max_in_flight=max_in_flight,
         threads=workers or 1,
         # Any other may run splits elsewhere: then the task must be sent, and answers checked.
         in_process=isinstance(executor, ThreadPoolExecutor),
