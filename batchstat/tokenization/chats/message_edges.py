@@ -89,7 +89,7 @@ def _ignores_later(node: nodes.Node, is_inner: bool = False) -> bool:
         node: a node before the loop over the messages, or in it.
         is_inner: whether it is in another loop, so that the name `loop` means that one.
     """
-    if isinstance(node, _ELSEWHERE):
+    if isinstance(node, _ELSEWHERE):  # it uses another template, or ends a pass of the loop early
         return False
     # `name.attribute` or `name[key]`; the key is None here if it is not a constant.
     if isinstance(node, nodes.Getitem | nodes.Getattr) and isinstance(node.node, nodes.Name):
@@ -100,8 +100,8 @@ def _ignores_later(node: nodes.Node, is_inner: bool = False) -> bool:
         # Of the loop, only what does not depend on later messages.
         if node.node.name == "loop" and not is_inner:
             return key in _BACKWARD
-    # A name by itself: the whole list, the whole loop, or whether a generation prompt is asked for,
-    # which differs between a beginning and the whole chat.
+    # Some names must not be used by themselves: the whole list, the whole loop, and whether a
+    # generation prompt is asked for, which differs between a beginning and the whole chat.
     if isinstance(node, nodes.Name):
         return node.name not in (_MESSAGES, _PROMPT) and (is_inner or node.name != "loop")
     if isinstance(node, nodes.For):

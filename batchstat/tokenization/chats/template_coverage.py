@@ -95,6 +95,7 @@ def _kind(name: str, value: Any) -> Hashable:
 
 def _split_thought(content: str) -> tuple[str, str]:
     """Return the reasoning between <think> and </think>, or nothing, and the content after it."""
+    # The last </think> and the last <think> before it count; `ends` is empty without </think>.
     thought, ends, said = content.rpartition(_THINK_ENDS)
     return (thought.rpartition(_THINK)[2], said) if ends else ("", content)
 
