@@ -74,7 +74,7 @@ class Classes:
         for label in keep:
             if label not in names:
                 raise InputError(f"no sample has the label {label!r}{not_there(label, names)}")
-        # Code −1, no label, is the last element: never kept.
+        # Code −1, no label, takes the last element: it is never kept.
         is_kept = np.array([not keep or name in keep for name in names] + [False])
         labels = np.where(is_kept[codes], codes, -1)
         # Samples of each label: code −1 is counted at 0, which is cut off.

@@ -238,7 +238,7 @@ def plan_ranks(shares: EpochShares, request: RowRequest) -> RankBatches:
         raise NoBatchError()
     plan = BatchPlan.concatenate([plan for plans in planned for plan in plans])
     distributed = _lay_out(plan, units, keep_empty=settings.remainder == "dummy")
-    # Batch len(plan) is one more than the plan has, without rows: that of a rank that gets none.
+    # Batch number len(plan) is added, with no rows: that of a rank that gets an empty batch.
     offsets_with_empty = np.append(plan.batch_offsets, plan.batch_offsets[-1])
     batch_offsets, rows = gather_groups(offsets_with_empty, distributed.batches)
     row_offsets, entries = gather_groups(plan.row_offsets, rows)
@@ -291,23 +291,23 @@ class _Distributed(NamedTuple):
     repeated: npt.NDArray[np.bool_]
 
 
-def _lay_out(plan: BatchPlan, turns: Ints, *, keep_empty: bool) -> _Distributed:
+def _lay_out(plan: BatchPlan, unit_of_rank: Ints, *, keep_empty: bool) -> _Distributed:
     """Lay the batches of the units of all ranks end to end, turn by turn and rank by rank.
 
     Args:
         plan: the batches and their units.
-        turns: (n_turns, world_size) the unit of each rank; −1 where it has none.
+        unit_of_rank: (n_turns, world_size) the unit of each rank; −1 where it has none.
         keep_empty: whether a rank without a unit gets an empty batch; else it gets nothing.
     """
-    # In place of −1: unit n_units, one more than the plan has, with the one batch len(plan), which
+    # In place of −1: unit number n_units, which is added, with one batch, number len(plan), which
     # is empty.
-    units = np.where(turns < 0, len(plan.unit_offsets) - 1, turns).ravel()
+    units = np.where(unit_of_rank < 0, len(plan.unit_offsets) - 1, unit_of_rank).ravel()
     offsets, batches = gather_groups(np.append(plan.unit_offsets, len(plan) + 1), units)
-    # (n,) the place of each batch's unit in `turns`, row by row: turn × world_size + rank.
+    # (n,) the place of each batch's unit in `unit_of_rank`, row by row: turn × world_size + rank.
     cell = np.repeat(np.arange(len(units)), np.diff(offsets))
     is_kept = (batches < len(plan)) | keep_empty
-    turn, rank = np.divmod(cell[is_kept], turns.shape[1])
-    # A unit is repeated at all its places but the first.
+    turn, rank = np.divmod(cell[is_kept], unit_of_rank.shape[1])
+    # A unit is repeated at all its places but the first, which `unique` returns.
     is_repeat = np.ones(len(units), dtype=np.bool_)
     is_repeat[np.unique(units, return_index=True)[1]] = False
     return _Distributed(batches[is_kept], turn, rank, is_repeat[cell[is_kept]])

@@ -183,13 +183,13 @@ def _check(columns: Mapping[str, Any], facts: _Facts) -> None:
     trained = columns.get("trained", lengths)
     if ((trained < 0) | (trained > lengths)).any():
         raise ValueError("a sample has more trained tokens than tokens")
-    empty = _empty_batches(facts)
-    batches = np.concatenate([columns["batch"], empty[:, 0]])
+    empty_batch, empty_step, empty_rank = _empty_batches(facts).T
+    batches = np.concatenate([columns["batch"], empty_batch])
     check_range("batch", batches, len(batches) - 1)
     # Each step has a batch, so that there are no more steps than batches.
-    check_range("step", np.concatenate([columns["step"], empty[:, 1]]), int(batches.max()))
-    check_range("rank", np.concatenate([columns["rank"], empty[:, 2]]), facts.world_size - 1)
-    _check_sequence(columns, empty[:, 0])
+    check_range("step", np.concatenate([columns["step"], empty_step]), int(batches.max()))
+    check_range("rank", np.concatenate([columns["rank"], empty_rank]), facts.world_size - 1)
+    _check_sequence(columns, empty_batch)
     if not facts.in_parts and columns["start"].any():
         raise ValueError("start is above 0, but samples are whole")
 
@@ -238,15 +238,15 @@ def _check_sequence(columns: Mapping[str, Any], empty: Ints) -> None:
 
 def _batches(columns: dict[str, Any], facts: _Facts) -> RankBatches:
     """Return the batches of all ranks from the columns of a file that was checked."""
-    empty = _empty_batches(facts)
+    empty_batch, empty_step, empty_rank = _empty_batches(facts).T
     # −1 stands for the number of no batch, with entries or without.
-    n_batches = max(int(columns["batch"].max(initial=-1)), int(empty[:, 0].max(initial=-1))) + 1
+    n_batches = max(int(columns["batch"].max(initial=-1)), int(empty_batch.max(initial=-1))) + 1
     # Step, rank and width of each batch, from its entries, which all have the same. Batches without
     # entries get theirs from the metadata; their width stays 0.
     of_batches = {name: np.zeros(n_batches, dtype=np.int64) for name in ("step", "rank", "width")}
     for name, values in of_batches.items():
         values[columns["batch"]] = columns[name]
-    of_batches["step"][empty[:, 0]], of_batches["rank"][empty[:, 0]] = empty[:, 1], empty[:, 2]
+    of_batches["step"][empty_batch], of_batches["rank"][empty_batch] = empty_step, empty_rank
     # Entries at which the row differs from that before: the first entry of each row.
     first_of_row = np.flatnonzero(np.diff(columns["row"], prepend=-1))
     rows_of_batch = np.bincount(columns["batch"][first_of_row], minlength=n_batches)

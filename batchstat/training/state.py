@@ -106,8 +106,8 @@ def check_same_sampler(
 
 
 def _difference(key: str, before: Any, now: Any) -> str:
-    """Return how a value of the fingerprint differs, for a message; of what is a digest, only that
-    it does.
+    """Return how a value of the fingerprint differs, for a message. Of a digest, the message only
+    says that it does.
     """
     if key in ("lengths", "labels", "trained tokens"):
         return f"{key} differ"

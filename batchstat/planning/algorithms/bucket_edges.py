@@ -282,7 +282,7 @@ def _equal_cost(values: Ints, counts: Ints, buckets: int, cost: Cost) -> Ints:
     # buckets.
     if len(values) <= buckets:
         return values
-    if buckets == 1:
+    if buckets == 1:  # it ends at the longest length
         return values[-1:]
     before = offsets_from_sizes(counts)
     if len(values) > _MOST_CANDIDATES:
@@ -292,7 +292,8 @@ def _equal_cost(values: Ints, counts: Ints, buckets: int, cost: Cost) -> Ints:
     costs = np.array([cost(int(value)) for value in values], dtype=np.float64)
     last = len(values) - 1
     rng = np.random.default_rng(0)
-    # Of each row of random numbers, the positions of the smallest: draws without replacement.
+    # The thresholds at which each climb begins, drawn without replacement: of each row of random
+    # numbers, the positions of the smallest.
     drawn = np.argsort(rng.random((_TRIALS, last)), axis=1)[:, : buckets - 1]
     # (climbs, buckets + 1) index of the length that ends each bucket; −1 and the last never move.
     # All climbs side by side, a row of arrays each; every step moves one threshold of each climb.

@@ -68,11 +68,11 @@ class RowRuns:
         held = sums_per_row(packing.tokens)
         widest_first = np.argsort(-held, kind="stable")
         return cls(
-            np.diff(run_edges)[widest_first],
-            held[widest_first],
-            sums_per_row(packing.per_row)[widest_first],
+            counts=np.diff(run_edges)[widest_first],
+            held=held[widest_first],
+            entries=sums_per_row(packing.per_row)[widest_first],
             # Tokens of one length × the length: the sum of their squares.
-            sums_per_row(packing.tokens * values[kinds])[widest_first],
+            squares=sums_per_row(packing.tokens * values[kinds])[widest_first],
         )
 
     def cut_within(self, budget: int, multiple: int, max_samples: int | None) -> tuple[Ints, bool]:

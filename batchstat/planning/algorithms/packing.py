@@ -56,7 +56,8 @@ class Packing(NamedTuple):
             row.
             """
             # Add each number at its first row, subtract it after its last, and sum along the rows.
-            # A bin has only what begins or ends at one row: floating point is exact.
+            # `bincount` adds floating point, which is exact here: a bin has only what begins or
+            # ends at one row.
             added = np.bincount(self.row, weights=numbers, minlength=size)
             subtracted = np.bincount(ends, weights=numbers, minlength=size)
             return np.cumsum((added - subtracted).astype(np.int64))[:-1]
@@ -71,17 +72,18 @@ class Packing(NamedTuple):
             first: (n_rows,) the place of each row's first length.
         """
         begins = offsets_from_sizes(self.rows * self.per_row)
-        # The first runs of the pieces: a run is never divided.
+        # The run with which each piece begins: a run is never divided.
         first_runs = np.searchsorted(begins[:-1], np.arange(0, begins[-1], IN_CACHE))
         for begin, end in pairwise(np.unique([*first_runs, len(self.row)]).tolist()):
             row, rows, per_row, before, _ = (column[begin:end] for column in self)
-            # For each row of each run: the place of its first new length, after earlier ones.
-            of_rows = first.take(expand_ranges(row, rows)[1])
-            of_rows += np.repeat(before, rows)
+            # For each row of each run: the place of the first length that the run puts there, after
+            # those of earlier runs. `expand_ranges(…)[1]` are the numbers of the rows.
+            first_places = first.take(expand_ranges(row, rows)[1])
+            first_places += np.repeat(before, rows)
             # begins[i] is the first length of run i. In a row, its lengths take consecutive places.
             yield (
                 slice(int(begins[begin]), int(begins[end])),
-                expand_ranges(of_rows, np.repeat(per_row, rows))[1],
+                expand_ranges(first_places, np.repeat(per_row, rows))[1],
             )
 
 

@@ -146,8 +146,8 @@ class Axolotl(PackedRows, PacksDocuments):
 
         Args:
             lengths: (n,) tokens of the samples.
-            run_seed: the seed of the training, of which each order that is counted draws its own,
-                as a RandomSampler without a generator does.
+            run_seed: the seed of the training, from which each order that is counted draws a seed
+                of its own, as a RandomSampler without a generator does.
             epoch_seed: the seed of this epoch's order.
         """
         if self.curriculum:  # one order, which cannot have fewer batches than it has

@@ -124,7 +124,7 @@ class LlmFoundry(Strategy):
         profiled = lengths[: 100 * counts[-1]].tolist()
         best = self.batch_size
         for count in counts:
-            # What is left of the samples cannot fill the rows of a batch, and is not packed.
+            # Samples left over are not packed where they are too few to fill the rows of a batch.
             n_left = len(profiled) % count
             packed = profiled[: len(profiled) - n_left] if n_left < self.batch_size else profiled
             try:

@@ -79,7 +79,8 @@ class PackedRows(Strategy):
         samples, lengths, starts, packing = self.pack_rows(
             window.lengths, _begins(window.lengths, window.starts)
         )
-        # Where each packed row begins, if all rows are laid end to end.
+        # Where each packed row begins, if all rows are laid end to end: `totals[1]` counts the
+        # entries of each.
         packed_offsets = offsets_from_sizes(packing.totals[1])
         entry_at = np.empty(len(samples), dtype=np.int64)  # by its place in the packed rows
         for run, places in packing.places(packed_offsets[:-1]):

@@ -89,9 +89,9 @@ class Boundaries(Strategy):
         if longest > edges[-1]:
             raise above_last_edge("boundaries", edges.tolist(), int(longest))
         padded = round_up(edges, self.pad_to_multiple_of)
-        # A length that equals an edge belongs to the bucket below the edge, with `exclusive` above.
+        # A length that equals an edge belongs to the bucket below it; with `exclusive`, above it.
         side: Literal["left", "right"] = "right" if self.exclusive else "left"
-        # With `exclusive`, the last bucket has its edge, too.
+        # With `exclusive`, the last bucket still includes its edge.
         bucket = np.minimum(np.searchsorted(edges, window.lengths, side), len(edges) - 1)
         in_full_batches, sizes, left = self._full_batches(bucket, padded)
         keep_short = self.keeps_short(window)

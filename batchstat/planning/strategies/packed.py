@@ -123,13 +123,13 @@ class Packed(PacksDocuments):
         # Rows widest first, so that the first row of a batch is its width.
         order = longest_first(row_tokens)
         padded = round_up(row_tokens[order], self.pad_to_multiple_of)
-        offsets = cut_by_budget(padded, self.tokens_per_batch, None)
+        offsets = cut_by_budget(padded, self.tokens_per_batch, max_samples=None)
         widths = padded[offsets[:-1]]
         # The batches in the sequence in which they come, without one that is dropped.
         sequence: Ints = np.arange(len(widths))
         if self.shuffle_batches:
             sequence = window.rng.permutation(len(widths))
-        is_short = holds_more(padded, offsets, self.tokens_per_batch, None)
+        is_short = holds_more(padded, offsets, self.tokens_per_batch, max_samples=None)
         if is_short and not self.keeps_short(window):
             sequence = sequence[:-1] if self.shuffle_batches else one_left_out(sequence, window.rng)
         # Positions in `order` of the rows of all batches, in the sequence of the batches.

@@ -115,8 +115,8 @@ class StrategySpec:
         known = {each.name: each for each in fields(self.kind)}
         own, usual_size = self.kind.own_parameters, self.kind.usual_batch_size
         values = {key: settings[key] for key in known if key in settings and key not in own}
-        # hf-trainer has 8 per device by default; a budget that is named must not become its batch
-        # size.
+        # The `batch_size` of settings may follow from a budget, which must not replace a usual size
+        # such as the 8 per device of hf-trainer.
         if usual_size is not None:
             values["batch_size"] = settings.get("given_batch_size") or usual_size
         values |= self.given

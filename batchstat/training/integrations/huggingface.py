@@ -129,10 +129,10 @@ class _PlannedTraining:
         from torch.utils.data import DataLoader
 
         self.check()
-        own = self._base["get_train_dataloader"]()
-        settings = {key: getattr(own, key) for key in _LOADER_KEYS if hasattr(own, key)}
+        loader = self._base["get_train_dataloader"]()
+        settings = {key: getattr(loader, key) for key in _LOADER_KEYS if hasattr(loader, key)}
         # Not prepared by accelerate, which would shard the batches again.
-        return DataLoader(own.dataset, batch_sampler=self._sampler, **settings)
+        return DataLoader(loader.dataset, batch_sampler=self._sampler, **settings)
 
     def set_initial_training_values(self, args: Any, *rest: Any) -> tuple[Any, ...]:
         """Return what the Trainer's method returns, but with the epochs (the first number) and the
