@@ -156,8 +156,9 @@ class TorchDevice:
             if not self._ran_out:
                 reason = f"{type(error).__name__}: {' '.join(str(error).split())[:200]}"
                 raise InputError(f"the step fails on {shape}: {reason}") from error
+        # Not inside `except`, where the error of the step would be its context: the traceback of
+        # that holds the tensors of the step.
         if self._ran_out:
-            # Not inside of `except`: chained to it, the error would hold the tensors of the step.
             raise BatchTooLargeError
 
     def _wait(self) -> None:

@@ -34,7 +34,7 @@ def console(*, plain: bool = False) -> "Console":
     """Return rich's console for screens on standard output: as wide as the terminal. In a pipe, its
     width is the environment variable COLUMNS, or 100.
 
-    A `plain` one is for a file: without colours, 100 columns wide.
+    A `plain` one is for text that goes to a file: without colours, 100 columns wide.
     """
     from rich.console import Console
 

@@ -53,7 +53,7 @@ class TrainedColumn:
         return {i: message.format(int(self.numbers[i]), int(lengths[i])) for i in misfits}
 
     def ranges(self, lengths: Ints) -> TokenRanges:
-        """Return which tokens of each sample are trained; none of the samples may be a misfit.
+        """Return which tokens of each sample are trained; no sample may be one of `misfits`.
 
         A number of trained tokens, without their positions, means the last ones of the sample.
 

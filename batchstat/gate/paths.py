@@ -134,11 +134,13 @@ def _element(value: Any, step: Step) -> Any:
         return value.get(step)
     if isinstance(step, int):
         return value[step] if step < len(value) else None
-    key, wanted = step  # the first element whose key has this value
-    if wanted == "null":  # the class of samples without a label
+    # The first element whose key has this value, such as the class with a label.
+    key, wanted = step
+    if wanted == "null":
         return next((element for element in value if element[key] is None), None)
     if re.fullmatch(_QUOTED, wanted, re.DOTALL):
-        # The name of a class may hold a line end as it is, which JSON would have escaped.
+        # It may hold a line end as it is, which JSON would have escaped.
         wanted = json.loads(wanted, strict=False)
-    labelled = (element for element in value if element[key] is not None)
-    return next((element for element in labelled if str(element[key]) == wanted), None)
+    # str(None) must not be taken for the text "None".
+    not_null = (element for element in value if element[key] is not None)
+    return next((element for element in not_null if str(element[key]) == wanted), None)

@@ -88,7 +88,8 @@ class BatchSampler:
                 "be trained on; drop such samples"
             )
         self._samples, self._request = samples, request
-        dataset_size = int(samples.records[-1]) + 1
+        # Not the last: a trainer may have shuffled them.
+        dataset_size = int(samples.records.max()) + 1
         self._begin(fingerprint(samples, request), dataset_size, request.settings.epoch, rank)
 
     @classmethod

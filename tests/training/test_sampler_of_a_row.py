@@ -1,5 +1,6 @@
 """`comparison.sampler()`: what was compared is what is trained on."""
 
+import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -7,6 +8,9 @@ from hypothesis import strategies as st
 import batchstat
 from batchstat import BatchSampler
 from batchstat.errors import OptionError
+from batchstat.planning.samples import Samples
+from batchstat.planning.settings import Settings
+from batchstat.planning.strategies.spec import StrategySpec
 from conftest import SAMPLE_DATA
 
 
@@ -57,3 +61,13 @@ def test_rows_that_have_no_sampler():
     part = batchstat.compare(lengths * 500, batch_size=2, read_ahead=100, subsample=0.2)
     with pytest.raises(OptionError, match="compare all of it"):
         part.sampler()
+
+
+def test_a_dataset_is_as_large_as_its_last_record_whatever_the_sequence():
+    """A trainer may have shuffled the samples before they are batched."""
+    samples = Samples(np.array([5, 6, 7, 8]), np.array([3, 0, 2, 1]))
+    request = StrategySpec.of("static", batch_size=2).request(Settings().resolve(8, None))
+    sampler = BatchSampler.of_row(samples, request, 0)
+    sampler.check(range(4))
+    with pytest.raises(batchstat.InputError, match="3 samples, but lengths were computed for 4"):
+        sampler.check(range(3))

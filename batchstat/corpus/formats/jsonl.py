@@ -30,13 +30,17 @@ def read_jsonl(
     Args:
         opened: the file, or a split of it.
         options: how it is read.
-        convert: function that returns, for each line's value, the record whose columns are read.
+        convert: function that returns, for each line's value, the record whose columns are read;
+            only of files that are read whole.
     """
     collector = RecordCollector(opened, options)
-    # A later split reads the columns that the first one does: its first good record chooses them.
-    if opened.split.first:
-        head = (record for lines in read_lines(opened.head()) for record in _parsed(lines))
-        next(filter(collector.decide, head), None)
+    # A split that begins later reads the columns that the first one does, which the first good
+    # record of the file chooses.
+    begins_later = opened.split.first > 0
+    if begins_later:
+        for record in chain.from_iterable(map(_parsed, read_lines(opened.head()))):
+            if collector.decide(record):
+                break
     for lines in read_lines(opened):
         yield from collector.chunks(map(convert, _parsed(lines)), lines.numbers)
 

@@ -65,6 +65,8 @@ def draw_distinct(sizes: Ints, count: int, rng: np.random.Generator) -> Ints:
     is_small = sizes < count
     drawn[is_small] = rng.integers(0, sizes[is_small, None], (int(is_small.sum()), count))
     large_sizes = sizes[~is_small]
+    # Floyd's way compares each number with all that its row has already: of many numbers, drawing
+    # row by row is faster.
     if count > _MANY:
         for row, size in zip(np.flatnonzero(~is_small).tolist(), large_sizes.tolist(), strict=True):
             drawn[row] = rng.choice(size, count, replace=False)

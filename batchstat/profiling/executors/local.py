@@ -100,23 +100,25 @@ def _begin_process(threads: int) -> None:
     threading.Thread(target=end_with_parent, daemon=True).start()
 
 
-def wrap_executor(executor: Executor, workers: int | None = None) -> CountingExecutor:
+def wrap_executor(executor: Executor, threads_per_split: int | None = None) -> CountingExecutor:
     """Return the way to use an executor that the caller started and shuts down.
 
     Args:
         executor: any executor of `concurrent.futures`.
-        workers: threads that count in each split; None for 1.
+        threads_per_split: threads that count in each split, which is a part of a corpus and one
+            task of the executor; None for 1.
     """
-    # How many workers it has: concurrent.futures has no public name for it, and other libraries
-    # have other names.
-    workers_of_pool = getattr(executor, "_max_workers", None)
-    max_in_flight = int(workers_of_pool) if isinstance(workers_of_pool, int) else _MOST_IN_FLIGHT
+    # How many splits it counts at a time: concurrent.futures has no public name for the size of a
+    # pool, and other libraries have other names.
+    pool_size = getattr(executor, "_max_workers", None)
+    max_in_flight = int(pool_size) if isinstance(pool_size, int) else _MOST_IN_FLIGHT
     return CountingExecutor(
         name=type(executor).__name__,
         start=lambda: nullcontext(executor),
         max_in_flight=max_in_flight,
-        threads=workers or 1,
-        # Any other may run splits elsewhere: then the task must be sent, and answers checked.
+        threads=threads_per_split or 1,
+        # An executor that is no pool of threads may run splits in other processes or on other
+        # machines: then the task must be sent there, and the answers checked.
         in_process=isinstance(executor, ThreadPoolExecutor),
         # If it breaks, only the caller can make a new one.
         restartable=False,

@@ -25,10 +25,13 @@ class Copies:
     """Copies of tensors of a device, on their way to the processor."""
 
     def __init__(self, numbers: WholeNumbers) -> None:
-        """Begin to copy the tensors: on CUDA on a stream of its own, beside the training."""
+        """Begin to copy the tensors among some numbers: on CUDA on a stream of its own, beside the
+        training.
+        """
         import torch
 
-        self._event: Any = None  # where the copies are here at once
+        # The device reaches it when all copies are done; None if they were made at once.
+        self._event: Any = None
         self._stream = _stream_of(torch, numbers)
         if self._stream is None:
             # A device without streams, such as that of a Mac, is waited for.
@@ -39,7 +42,6 @@ class Copies:
         self._stream.wait_stream(torch.cuda.current_stream())
         with torch.cuda.stream(self._stream):
             self._copies = numbers.converted(self._copy)
-            # Reached by the device when all copies are done.
             self._event = torch.cuda.Event()
             self._event.record(self._stream)
 

@@ -13,8 +13,10 @@ from .read_batches import ReadBatch
 def part_of(read: ReadBatch) -> dict[str, Any]:
     """Return what a forward computes as a part of a line; `read_of` is the inverse.
 
-    `w` is the widths, `n` the real tokens of each sample, `y` those that carry loss, `carry` the
-    padding that does.
+    `w` is the widths, `by` what told padding from text, `loss` where the label of a token stands,
+    `n` the real tokens of each sample, `y` those that carry loss, `carry` the padding that does.
+    Where padding is not known, `rows` is the number of rows, and `ends` the last token of each row
+    with how often it repeats there. The others are attributes of `ReadBatch` by their names.
     """
     part: dict[str, Any] = {"w": list(read.widths), "by": read.by, "loss": read.loss}
     if read.real is not None:
@@ -25,7 +27,7 @@ def part_of(read: ReadBatch) -> dict[str, Any]:
         part["y"] = _flat(read.trained)
     for name, value in (
         ("decoder", read.decoder),
-        # With a decoder, labels that are not ignored are its trained tokens, which `y` has.
+        # With a decoder, `y` has the same numbers.
         ("labelled", read.labelled if read.decoder is None else None),
         ("carry", read.trained_padding),
         ("straight", read.is_straight),

@@ -173,7 +173,8 @@ class Recorder:
         line: dict[str, Any] = {"k": "step", "s": self.steps, "by": by}
         if skipped:
             line["skipped"] = 1
-        self._queue.append(([], [now], line))
+        self._queue.append(([], [now], line))  # no forwards, and the moment of the step's end
+        # The first steps are written as soon as they end: a short command may be killed.
         is_due = now.at - self._written_at > _MOST_SECONDS or len(self._queue) > _MOST_QUEUED
         if is_due or self.steps < _STEPS_WRITTEN_AT_ONCE:
             self._write_arrived()

@@ -27,8 +27,9 @@ def balance_details(report: BalanceReport) -> Iterator[RenderableType]:
     if report.basis.distribute == "independent" and report.basis.world_size > 1:
         words = "as if all ranks shared one seed, which they do not here: see ranks"
     yield from (Caption("drawn", words), _drawn(report), Text())
+    # `none` is the sampler that draws each sample once.
     yield Caption("batches", f"by {strategy}; compute is relative to none")
-    yield from (_batches(report), *_separated(report), Text())
+    yield from (_batches(report), *_separating_samplers(report), Text())
     hidden = len(report.samplers[0].classes) - _MOST_CLASSES
     hidden_note = f"; {hidden:,} smaller ones are in balance.json" if hidden > 0 else ""
     yield from (Caption("classes", f"samples of each{hidden_note}"), _classes(report))
@@ -38,7 +39,7 @@ def balance_details(report: BalanceReport) -> Iterator[RenderableType]:
         yield Rows.of(_rank_cells(_name(each), each.row.counts) for each in report.samplers)
 
 
-def _separated(report: BalanceReport) -> Iterator[RenderableType]:
+def _separating_samplers(report: BalanceReport) -> Iterator[RenderableType]:
     """Yield a line on the samplers in whose batches the classes are separated, as batching by
     length does where the classes differ in length; none if that is so for no sampler.
     """

@@ -16,8 +16,8 @@ EXACT = ("num-items-in-batch", "token-sum", "trl")
 UNKNOWN = "unknown"
 """Name of a loss that a recorded run does not reveal: it gives no weights."""
 
-TENTH = 10
-"""The shortest and the longest tenth of the samples are compared."""
+TENTHS = 10
+"""The shortest and the longest of so many equal parts of the samples are compared."""
 
 
 def measure_trained(batches: RankBatches, request: RowRequest, samples: Samples) -> TrainedCounts:
@@ -120,12 +120,14 @@ def _sum_groups(numbers: Ints, offsets: Ints) -> Ints:
 
 
 def _summary(batches: RankBatches, samples: Samples, weights: Floats, group: Ints) -> TokenWeights:
-    """Sum up the weights of trained tokens: percentiles, and means of some samples.
+    """Sum up the weights of trained tokens: percentiles, and the means of the shortest and longest
+    samples and of each class. A weight of 1 is that under a loss summed over the step.
 
     Args:
         batches: the batches of all ranks.
         samples: the corpus.
-        weights: (n_groups,) weight of the trained tokens of each group.
+        weights: (n_groups,) weight of the trained tokens of each group of entries in which all
+            weigh the same: see `token_weights`.
         group: (n_entries,) group of each entry.
     """
     trained, lengths = batches.loss_tokens, batches.lengths
@@ -145,7 +147,7 @@ def _summary(batches: RankBatches, samples: Samples, weights: Floats, group: Int
         tokens = trained[entries].sum()
         return float((entry_weights[entries] * trained[entries]).sum() / tokens) if tokens else None
 
-    tenth = -(-len(lengths) // TENTH)  # rounded up
+    tenth = -(-len(lengths) // TENTHS)  # rounded up
     # Puts two lengths where sorting would: the longest of the shortest tenth, and the shortest of
     # the longest tenth.
     ranked = np.partition(lengths, (tenth - 1, len(lengths) - tenth))
