@@ -21,8 +21,9 @@ def read_text(opened: OpenSource, options: CorpusOptions) -> Iterator[Chunk]:
             "pass its real --input-format, or do not name a column"
         )
     for lines in read_lines(opened):
-        # Standard input, which alone is hashed while it is read, has no name to tell its format by.
-        # Plain text is a guess there, and the wrong one for what begins like JSON.
+        # `hashing` is None unless this is standard input, which has no name to tell its format by.
+        # Plain text is a guess there, and the wrong one for what begins like JSON; a text may begin
+        # with `[`, such as [INST].
         is_guess = opened.hashing is not None and options.input_format is None
         if is_guess and lines.first == 1 and lines.texts[0].as_py().startswith(("{", "[{")):
             raise InputError(

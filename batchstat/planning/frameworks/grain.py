@@ -61,7 +61,7 @@ class Grain(PackedRows):
         """Return the rows in the sequence in which they are emitted: fill the open rows until a
         sample fits into none of them, emit these, and go on with that sample.
         """
-        # Of each sample: its row, and the samples that the row held before it.
+        # Of each sample: its row, and how many samples the row held before it.
         row, before = np.zeros((2, len(lengths)), dtype=np.int64)
         end = n_rows = 0
         while end < len(lengths):
@@ -78,7 +78,7 @@ class Grain(PackedRows):
             row[first:end], before[first:end] = n_rows + new_places[row_of_each], held_before
             n_rows += len(new_places)
         ones = np.ones(len(lengths), dtype=np.int64)
-        # A packing lists runs of equal rows; here each run is one row with one sample of its own.
+        # Each item of this packing is one sample in one row; several items have the same row.
         packing = Packing(row=row, rows=ones, per_row=ones, before=before, tokens=lengths)
         return PackedSamples(np.arange(len(lengths)), lengths, starts=None, packing=packing)
 

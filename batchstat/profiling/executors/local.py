@@ -105,8 +105,8 @@ def wrap_executor(executor: Executor, threads_per_split: int | None = None) -> C
 
     Args:
         executor: any executor of `concurrent.futures`.
-        threads_per_split: threads that count in each split, which is a part of a corpus and one
-            task of the executor; None for 1.
+        threads_per_split: threads that count the samples of each split, which is a part of a
+            corpus and one task of the executor; None for 1.
     """
     # How many splits it counts at a time: concurrent.futures has no public name for the size of a
     # pool, and other libraries have other names.
