@@ -93,8 +93,10 @@ def command(options: Options) -> None:
 
     inputs, asked, output = read_inputs(options), options.read(Samplers), options.read(Output)
     settings = inputs.settings
-    # Without --sampler, the default ones and the configuration's; a default one only once.
+    # Without --sampler: the default ones and the configuration's, which may be one of them and then
+    # is listed once.
     usual_samplers = tuple(dict.fromkeys((*DEFAULT_SAMPLERS, settings.sampler)))
+    # `inlined` puts the weights of a file in place of its name.
     samplers = tuple(map(inlined, asked.samplers or usual_samplers))
     strategy = StrategySpec.parse(inputs.get("strategy") or inputs.current or DEFAULT_STRATEGY)
     # What is wrong with options by themselves is reported before anything is counted.

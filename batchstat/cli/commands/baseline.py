@@ -70,6 +70,7 @@ def save(options: Options) -> None:
     if len(files) > 1:
         names = ", ".join(sorted(file.as_posix() for file in files))
         raise OptionError(f"the checks have different baselines ({names}): pick some with --check")
+    # By the name of a check: its numbers, and with them those that a limit is for.
     baselines = {
         inputs.name: measure_inputs(inputs).as_baseline(inputs.limits_in_force) for inputs in chosen
     }

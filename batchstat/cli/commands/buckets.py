@@ -85,6 +85,7 @@ def command(options: Options) -> None:
     inputs, search, output = read_inputs(options), options.read(Buckets), options.read(Output)
     settings = inputs.settings
     calibration, model_name = _cost_inputs(inputs, search.cost)
+    # The name of the cost: that of --cost, else by what is given, a calibration or a model.
     cost, model = decide_cost(search.cost, model_name, calibration), as_model(model_name)
     if calibration is not None:
         read_device(inputs)  # raises for a bad file before anything is counted
@@ -115,10 +116,15 @@ def command(options: Options) -> None:
 
 
 def _cost_inputs(inputs: "Inputs", cost: str | None) -> tuple[Path | None, str | None]:
-    """Return the calibration and the model that are used. Flags decide, over the configuration:
+    """Return the file of the calibration and the name of the model that are used; None for one
+    that is not. Flags decide, over the configuration:
 
     - a calibration in the configuration is not used beside --model, or a --cost other than time,
     - a model in the configuration is not used beside a calibration, or a --cost other than model.
+
+    Args:
+        inputs: the settings in force.
+        cost: the value of `--cost`; None without it.
     """
     given = inputs.options.given
     calibration, model = inputs.get("calibration"), inputs.get("model")

@@ -108,7 +108,8 @@ def command(options: Options) -> None:
     if measured.output.suffix != ".json":
         raise OptionError(f"output={measured.output.as_posix()}: must end in .json")
     check_file(measured.output, _REMEDY)
-    # A user's function may go to another folder, as Hydra does.
+    # The measurement may call a function of the user that changes the working folder, as Hydra
+    # does: a relative path would then name another file.
     output = measured.output if is_remote(measured.output) else measured.output.absolute()
     calibration = _estimate(setup, measured) if measured.estimate else _measure(setup, measured)
     text = save_calibration(calibration)
@@ -125,7 +126,15 @@ def command(options: Options) -> None:
 
 
 def _measure(setup: Setup, measured: Measured) -> "Calibration":
-    """Run training steps on the device, and return their time and memory."""
+    """Run training steps on the device, and return their time and memory.
+
+    Args:
+        setup: the model, and how it is trained.
+        measured: the options of `calibrate` alone.
+
+    Raises:
+        OptionError: a memory is given, which only an estimate takes.
+    """
     from batchstat.calibration.calibrate import calibrate
 
     if measured.memory is not None:
@@ -141,12 +150,16 @@ def _measure(setup: Setup, measured: Measured) -> "Calibration":
 
 
 def _estimate(setup: Setup, measured: Measured) -> "Calibration":
-    """Return the memory that training would need, by the model's shape; refuse options that only a
-    measurement uses.
+    """Return the memory that training would need, by the model's shape.
+
+    Raises:
+        OptionError: an option that only a measurement uses, or a memory that is not a size.
     """
     from batchstat.calibration.memory_estimate import estimate_memory
 
     setup_options = {name: getattr(setup, name) for name in options_of(setup)}
+    # Options that only a measurement uses; None where not given. `compile`, a switch of the setup,
+    # is taken out of its options, as an estimate does not have it.
     needs_device = {
         **{name: getattr(measured, name) for name in ("device", "max_length", "tokens_per_batch")},
         "compile": setup_options.pop("compile") or None,  # a switch that is off is not given
@@ -154,6 +167,7 @@ def _estimate(setup: Setup, measured: Measured) -> "Calibration":
     for name, value in needs_device.items():
         if value is not None:
             raise OptionError(f"--estimate measures nothing: remove --{name.replace('_', '-')}")
+    # In bytes; None where the memory of the device is not given.
     memory = None if measured.memory is None else parse_bytes("memory", measured.memory)
     return estimate_memory(**setup_options, memory=memory)
 
@@ -164,7 +178,7 @@ def _shown_progress() -> "Iterator[OnProgress]":
     in a log, as a line for each stage.
     """
     if not sys.stderr.isatty():
-        shown_stage = ""
+        shown_stage = ""  # the last stage that has a line
 
         def say_new_stage(now: "MeasuringProgress") -> None:
             nonlocal shown_stage
@@ -178,6 +192,7 @@ def _shown_progress() -> "Iterator[OnProgress]":
     from rich.progress import BarColumn, Progress, TextColumn
 
     columns = (BarColumn(bar_width=20), TextColumn("{task.description}"))
+    # `transient`: the bar disappears at the end.
     with Progress(*columns, console=Console(stderr=True), transient=True) as bar:
         task = bar.add_task("loading torch", total=None)
         # `of` is 0 until the number of batches is known: without a total, the bar only moves.

@@ -76,13 +76,14 @@ def command(options: Options) -> None:
     from batchstat.gate.check import require_limits
     from batchstat.gate.outcome import worst
 
-    created = datetime.now(UTC).isoformat()
+    created = datetime.now(UTC).isoformat()  # the time that reports name
     gate = options.read(Gate)
     destinations = as_destinations(gate.format or ["text"])
     chosen = chosen_checks(options)
     # What is wrong with options by themselves is reported before anything is counted.
+    # Of each check that was chosen, the settings in force.
     for inputs in chosen:
-        # The beginning of "there are no limits to check".
+        # How the message begins: "there are no limits to check".
         subject = f"check {inputs.name!r} has" if len(chosen) > 1 else "there are"
         require_limits(inputs.limits_in_force, inputs.get("baseline") is not None, subject)
     check_destinations(destinations)
@@ -93,6 +94,7 @@ def command(options: Options) -> None:
         warn(*(f"{prefix}{warning}" for warning in check.warnings))
         if check.error is not None:
             say(f"error: {prefix}{check.error}")
+    # An error counts as worse than an exceeded limit.
     status = worst(checks)
     if status == "error":
         raise Exit(InputError.exit_code)  # a check has no answer

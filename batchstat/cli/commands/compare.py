@@ -110,8 +110,10 @@ def command(options: Options) -> None:
     if table.each:  # a row for each corpus instead of each strategy
         from batchstat.cli.each import compare_each
 
+        # It refuses the file of `--export`, which is of one corpus.
         compare_each(options, table.export, _compare)
         return
+    # None: no check of the configuration is chosen, so its shared settings are in force.
     found, comparison, result = _compare(options, None)
     publish(found, result, output)
     if table.export is not None:
@@ -119,8 +121,8 @@ def command(options: Options) -> None:
 
 
 def _compare(options: Options, check: "CheckSettings | None") -> "Compared":
-    """Compare the strategies on one corpus. Return its profile, the comparison, and the files and
-    the screen of the comparison.
+    """Compare the strategies on one corpus. Return the profile that was found, the comparison, and
+    what the command publishes of it: a document, a screen and a page.
 
     Args:
         options: the options that the user gave.
@@ -142,7 +144,7 @@ def _compare(options: Options, check: "CheckSettings | None") -> "Compared":
     read_device(inputs, model)  # raises for a bad calibration; `compare` reads it again
     found = find_profile(inputs)
     trained = current_of(inputs, found.profile)
-    samples = trained.profile
+    samples = trained.profile  # without those that a trainer leaves out
     comparison = compare(
         samples,
         strategies=_strategies(inputs, strategies, trained, every=table.every),
@@ -180,6 +182,7 @@ def _requested(table: Table, inputs: "Inputs") -> "tuple[tuple[StrategySpec, ...
     from batchstat.simulation.compare.candidates import check_seeds
     from batchstat.simulation.compare.estimate import check_share, read_share
 
+    # None: the whole corpus is compared.
     settings, share = inputs.settings, None
     if table.export is not None and table.export.suffix != ".parquet":
         raise OptionError(f"export={table.export.as_posix()}: must end in .parquet")
@@ -217,7 +220,8 @@ def _page(
     from batchstat.render.html.what_if import what_if
     from batchstat.simulation.compare.nearby import nearby
 
-    # What the page's commands must name again: flags for the values of `keys`, then `words`.
+    # What the page's commands must name again: the values of the options in `keys`, then `words`:
+    # the corpus and the folders, as a command line has them.
     keys, words = ["calibration", "model"], folder_flags(inputs)
     if inputs.setup is not None:  # read again, since it decides which samples are batched
         keys += ["current", "framework"]
@@ -227,6 +231,7 @@ def _page(
         template = inputs.get("chat_template")
         template_file = None if template is None else template.as_posix()
         words = [*corpus_words(profile, template_file), *words]
+    # Only options that have a value.
     given = {key: value for key in keys if (value := inputs.get(key)) is not None}
     return comparison_page(
         comparison, profile, to_use, what_if(comparison, nearby(comparison), words, replaced=given)
@@ -260,7 +265,7 @@ def _strategies(
     Args:
         inputs: the settings in force.
         given: the strategies of `--strategy`.
-        trained: what is trained today.
+        trained: what is trained today; it may limit what can be compared with it.
         every: whether `--all` adds every other strategy of batchstat's own.
 
     Raises:
@@ -282,6 +287,6 @@ def _strategies(
     # `--all` needs the defaults themselves, so that none of them is listed twice.
     trainer_changes = () if trained.trainer is None else trained.trainer.changes
     listed = given or default_strategies(inputs.settings, inputs.current, trainer=trainer_changes)
-    # The current setup has a row without being named.
+    # The current setup has a row without being named. None: it is no strategy that was named.
     names = {each.name for each in (*listed, *filter(None, [inputs.current]))}
     return (*listed, *(name for name in OWN_STRATEGIES if name not in names))

@@ -45,10 +45,11 @@ def command(options: Options) -> None:
 
 
 def _rows(inputs: "Inputs") -> list[tuple[str, str, str]]:
-    """Return a row for every key and every limit: name, value, and where it is set."""
+    """Return a row for every key and every limit of a check: name, value, and where it is set."""
     from batchstat.cli.configuration import KEYS
     from batchstat.tokenization.builtin import NAME
 
+    # By key. Without `current`, `inputs.trained` is the strategy that stands for it.
     defaults: dict[str, Any] = {"tokenizer": NAME, "current": inputs.trained}
     for record in (CorpusOptions, Settings):
         defaults |= {declared.name: declared.default for declared in fields(record)}
@@ -63,12 +64,14 @@ def _rows(inputs: "Inputs") -> list[tuple[str, str, str]]:
         else:
             rows.append((name, "", "not set"))
     for limit in inputs.limits_in_force:
+        # A limit that only warns is marked.
         level = "" if limit.level == "error" else f" ({limit.level})"
         rows.append((limit.name, f"{limit.written}{level}", limit.origin))
     return rows
 
 
 def _shown(value: Any) -> str:
+    """Return a value as the configuration writes it, without quotes; of several, a list."""
     if isinstance(value, bool):
         return str(value).lower()
     return ", ".join(map(str, value)) if isinstance(value, tuple) else str(value)

@@ -47,7 +47,7 @@ def command(options: Options) -> None:
     from batchstat.render.screens.definitions import definition_screen, names_screen
 
     asked = options.read(Names).name
-    if not asked:
+    if not asked:  # all names, by their kind
         kinds: dict[str, list[str]] = {"column": list(COLUMNS)}
         for entry in entries():
             # The kind of a key names its file, such as compare.json: here, all of them are one.

@@ -72,14 +72,20 @@ def command(options: Options) -> None:
     # Without settings of a configuration: this command writes it.
     inputs = read_inputs(options, CheckSettings(DEFAULT_CHECK))
     if inputs.observed is None:  # a recording brings samples and batches
+        # Standard input is no corpus for a check, which reads it again later.
         if not inputs.corpus or STANDARD_INPUT in map(str, inputs.corpus):
             raise OptionError("no corpus: name the files that the check reads")
-        # Raises for a strategy and settings that contradict each other, before anything is counted.
+        # The strategy of the current setup, or the default. Raises where it contradicts the
+        # settings, before anything is counted.
         (inputs.current or StrategySpec.of(DEFAULT_CURRENT)).checked(inputs.settings)
-    # Both raise before anything is counted.
+    # The next two lines raise where the workflow cannot record again, or where a configuration
+    # exists already. So they come before the corpus is counted, which may take long.
     record_command = _to_record(inputs)
     path, old_text = _target()
+    # The profile of the corpus is the first of what `count` returns. A recording brings its own.
     corpus = count(inputs)[0] if inputs.observed is None else inputs.observed.profile
+    # What is trained today: samples, settings, and a strategy or batches. The samples may be fewer
+    # than the corpus has: a trainer's configuration may leave some out.
     trained = current_of(inputs, corpus)
     warn(*(warning.message for warning in trained.warnings))
     samples = trained.profile
@@ -88,19 +94,23 @@ def command(options: Options) -> None:
         trained.settings,
         strategies=trained.strategies,
         current=trained.row or DEFAULT_CURRENT,
-        # A strategy may have a trainer's name, such as hf-trainer: its arguments can change, too.
+        # What other arguments of the trainer would make. Where only a strategy is named, a function
+        # finds them once the settings are decided: for a strategy that stands for a trainer, such
+        # as hf-trainer; else there are none.
         trainer=changes_of_name if trained.trainer is None else trained.trainer.changes,
     )
-    current = simulated.changes.current
+    current = simulated.changes.current  # the results of the current setup
     _check_truncation(inputs, current)
+    # The limits are of the current setup alone. A report on a single strategy is made of a
+    # `Simulation`, and other strategies were simulated beside this one.
     simulation = Simulation(basis=current.request.settings, row=current, warnings=())
     limits = propose_limits(
         report_document(samples, simulation),
-        may_drop=inputs.setup is not None,  # trainers leave out samples
+        may_drop=inputs.setup is not None,  # a trainer may leave out samples
         has_budget=inputs.observed is None,  # of a recording, its largest batch counts as budget
     )
     _write(path, old_text, inputs, limits, _decided(inputs, samples, current))
-    names = [inputs.get(key) for key in ("tokenizer", "current")]  # which may be paths
+    names = [inputs.get(key) for key in ("tokenizer", "current")]  # names, or paths
     named_paths = [*inputs.corpus, *filter(None, names)]
     if absolute := [str(each) for each in named_paths if Path(each).is_absolute()]:
         warn(f"absolute paths, which other machines may not have: {', '.join(absolute)}")
@@ -127,14 +137,19 @@ def _to_record(inputs: "Inputs") -> str:
             "again: record its command with batchstat run"
         )
     words = ["batchstat", "run", "--dry-run"]
+    # A dry run, whatever was recorded; without weights, and to a folder, as it was recorded.
     words += ["--no-weights"] if run.no_weights else []
     words += ["-o", run.folder, "--"]
-    return f"{shlex.join(words)} {run.command}"  # which is quoted for a shell already
+    return f"{shlex.join(words)} {run.command}"  # the command is quoted for a shell already
 
 
 def _check_truncation(inputs: "Inputs", row: "StrategyResult") -> None:
     """Raise InputError if the tokenizer's maximum truncates much of the corpus: the user probably
-    trains with another length, and has not named it.
+    trains with another length, and has not named it. A length that is named is never questioned.
+
+    Args:
+        inputs: the settings in force.
+        row: the results of the current setup.
     """
     ratio, max_length = row.counts.truncated_ratio, row.request.settings.max_length
     if "max_length" in inputs.values or ratio <= _MUCH_TRUNCATED:
@@ -148,12 +163,18 @@ def _check_truncation(inputs: "Inputs", row: "StrategyResult") -> None:
 def _decided(inputs: "Inputs", profile: "Profile", row: "StrategyResult") -> dict[str, int]:
     """Return settings that nobody gave and that batchstat decided by the data: the batch size, and
     the max-length, where the tokenizer's maximum truncates samples. They are written beside the
-    limits, so that they are the same when the data change.
+    limits, so that they are the same when the data change. None for a recording.
+
+    Args:
+        inputs: the settings in force.
+        profile: the samples that are trained on.
+        row: the results of the current setup.
     """
     decided: dict[str, int] = {}
     if inputs.observed is not None:  # each recording brings its own settings
         return decided
     given = {key.replace("_", "-") for key in inputs.values}
+    # `stated_max` is the tokenizer's maximum; None if it states none.
     if profile.stated_max is not None and profile.stats.max > profile.stated_max:
         decided["max-length"] = profile.stated_max
     # A batch size that neither settings nor the strategy give follows from the budget.
@@ -164,11 +185,17 @@ def _decided(inputs: "Inputs", profile: "Profile", row: "StrategyResult") -> dic
 
 
 def _say_current(inputs: "Inputs", changes: "Changes") -> None:
-    """Say of which setup the limits are, and which change of it would be faster."""
+    """Say of which setup the limits are, and which change of it would be faster.
+
+    Args:
+        inputs: the settings in force.
+        changes: the results of the current setup, and what would help.
+    """
     from batchstat.render.text import percent
 
     counts, label = changes.current.counts, changes.current.label
     remark = ""
+    # Nothing is named, so the limits are of the default strategy.
     if inputs.setup is None and inputs.current is None:
         remark = (
             ", as nothing names what you train with: add --current, a strategy, a trainer's name "
@@ -177,6 +204,7 @@ def _say_current(inputs: "Inputs", changes: "Changes") -> None:
     say(f"the limits are of {label}, {percent(counts.padding_ratio)} padding{remark}")
     if changes.star is not None:  # the change that is recommended
         star = changes.star
+        # The line to paste, such as an argument; a strategy without one has its label.
         say(
             f"{star.line or star.row.label} would be {star.speed_up:.2f}x faster: see batchstat "
             "compare"
@@ -209,8 +237,8 @@ def _write(
     Args:
         path: the file.
         old_text: its contents so far.
-        inputs: the settings in force.
-        limits: the limits.
+        inputs: the settings in force, each with its origin.
+        limits: the limits: name, limit and measured value.
         decided: settings that nobody gave, and that the limits depend on.
 
     Raises:
@@ -222,21 +250,25 @@ def _write(
     from batchstat.render.command_lines import configuration_toml
     from batchstat.storage.results import encoded, write_file
 
+    # The table's name; "" writes at the top of batchstat.toml, which is batchstat's own.
     table = "tool.batchstat" if path.name == SHARED_FILE else ""
     values = {key.replace("_", "-"): setting.value for key, setting in inputs.values.items()}
+    # Without a current setup, the default is written by name.
     values |= {"corpus": inputs.corpus, "current": inputs.get("current", inputs.trained), **decided}
     if inputs.observed is not None:  # a recording brings its own samples
         del values["corpus"]
     if inputs.setup is not None:  # each check reads the setup again: what it decides is left out
         origins = inputs.setup_origins
         read_again = [key for key, setting in inputs.values.items() if setting.origin in origins]
-        # It decides that no sample is truncated: the length was the longest of this corpus.
+        # A setup that truncates nothing has the longest length of this corpus as its max_length:
+        # it is not written either, unless the user gave one.
         if inputs.setup.batching.max_length_of_corpus and "max_length" not in inputs.options.given:
             read_again.append("max_length")
         values = {k: value for k, value in values.items() if k.replace("-", "_") not in read_again}
     new_text = old_text.rstrip("\r\n") + "\n\n" if old_text.strip() else ""
     new_text += configuration_toml(table, values, limits)
-    if "\r\n" in old_text:  # the ends of lines that Windows has, in the whole file
+    if "\r\n" in old_text:  # the file has Windows' ends of lines
+        # To "\n" first, or the old lines would get a second "\r".
         new_text = new_text.replace("\r\n", "\n").replace("\n", "\r\n")
     content = encoded(new_text)
     try:

@@ -78,6 +78,7 @@ def command(options: Options) -> None:
     if not trainer.trainer_config:
         raise OptionError("no configuration: name the trainer's, such as training_args.json")
     current = options.read(Current)
+    # What the configuration means. `current` has only the options for reading it, not its name.
     setup = read_setup(trainer.trainer_config, current.framework, current.ignore_keys)
     # Without settings of batchstat's own configuration: only options override the trainer's.
     inputs = read_inputs(options, CheckSettings(DEFAULT_CHECK), setup)
@@ -85,7 +86,8 @@ def command(options: Options) -> None:
         raise InputError(setup.no_corpus)
     check_outputs(output)
     device = read_device(inputs)
-    # Before the profile is read: if another run replaces it in between, `store` sees that.
+    # The version of the profile in the results folder, taken before the profile is read: if another
+    # run replaces the profile in between, writing the results notices that.
     version = profile_version(output.output)
     profile, is_reused = count(inputs, folder=output.output, reuse=True)
     report = report_on_setup(
@@ -95,12 +97,13 @@ def command(options: Options) -> None:
         device=device,
         recording=trainer.recording,
     )
-    # The command to suggest: with those options of this one that compare takes, too.
+    # The command to suggest, compare, with those options of this one that it takes, too: the corpus
+    # and what these records declare.
     records = (Current, Settings, Calibrated, *READING, Folder)
     shared = {"corpus", *(name for record in records for name in options_of(record))}
     shared_options = Options({k: v for k, v in options.given.items() if k in shared})
     compare = with_same_options(shared_options, "compare", current=trainer.trainer_config)
-    samples = report.samples.profile
+    samples = report.samples.profile  # without those that the trainer leaves out
     to_use = partial(
         line_of_change,
         inputs,
@@ -116,4 +119,5 @@ def command(options: Options) -> None:
         page=str,  # never called: the command has no --html
         warnings=[warning.message for warning in report.warnings],
     )
+    # The version is that of the folder's profile: a profile that was counted just now has none.
     publish(FoundProfile(profile, version if is_reused else ""), result, output)

@@ -65,12 +65,18 @@ def command(options: Options) -> None:
         result = profiles.shard(inputs, ShardSpec.parse(shard), output.output)
         _publish_shard(result, output, allow_partial=options.read(Partial).allow_partial)
         return
+    # The second value says whether the profile was counted before, which does not matter here.
     profile, _ = profiles.count(inputs, folder=output.output)
     publish_profile(inputs, profile, output)
 
 
 def _publish_shard(shard: "Shard", output: Output, *, allow_partial: bool) -> None:
-    """Write the counts of a shard, and show them.
+    """Write the counts of a shard to the results folder, and show them, or with --json print them.
+
+    Args:
+        shard: the counts.
+        output: the options of output.
+        allow_partial: whether splits that could not be counted are accepted.
 
     Raises:
         InputError: splits could not be counted, unless that is allowed. The others are written.
@@ -88,7 +94,8 @@ def _publish_shard(shard: "Shard", output: Output, *, allow_partial: bool) -> No
     else:
         show(shard_screen(shard))
     say(wrote_line([SHARD_FILE], output.output))
-    if shard.failed and not allow_partial:  # the message quotes the first failed split
+    if shard.failed and not allow_partial:
+        # The message quotes the reason of the first failed split: `failed` has reasons by splits.
         raise InputError(
             f"{counted(len(shard.failed), 'split')} failed after 3 attempts: "
             f"{shard.failed[min(shard.failed)]}: fix or remove what failed and rerun (finished "

@@ -94,12 +94,14 @@ def command(options: Options) -> None:
             "the script tokenizes whole texts, but the profile was made from lengths or token ids, "
             "or with --tokenize-apart: add --snippet for the lines that read none of these"
         )
+    # `origin` is the comparison that recommends exactly this; None if none does.
     strategy, settings, origin = _chosen(inputs, profile)
     request = strategy.request(resolve_inputs(profile).resolve(settings))
     # Refused here so that the message names the comparison. A strategy that the user named is
     # refused below, where the recipe is written.
     if origin is not None and (reason := refusal(framework, request)) is not None:
         raise InputError(f"{origin.path} recommends {reason}, or name another with --strategy")
+    # What the script reads: the file with the lengths, by its path.
     lengths = (folder / LENGTHS_FILE).as_posix()
     if script.snippet:
         text = snippet(framework, lengths, request, settings, origin)
@@ -112,10 +114,16 @@ def command(options: Options) -> None:
 
 
 def _check_template(profile: "Profile", template: "Path | None") -> None:
-    """Raise InputError if chats were counted with another template than the script renders."""
+    """Raise InputError if chats were counted with another template than the script renders.
+
+    Args:
+        profile: what was counted.
+        template: the file of `--chat-template`; None for the tokenizer's own template.
+    """
     from batchstat.profiling.inputs import tokenizer_for
     from batchstat.render.recipes.writing import holds_chats
 
+    # The tokenizer that counted, and where the samples are from. Lengths alone have no tokenizer.
     counter, corpus = profile.tokenizer, profile.corpus
     if counter is None or not holds_chats(profile):
         return
@@ -152,7 +160,7 @@ def _chosen(inputs: "Inputs", profile: "Profile") -> "tuple[StrategySpec, Settin
             "this profile: run batchstat compare for a recommendation"
         )
         return StrategySpec.of(_WITHOUT_COMPARISON), settings, None
-    # What the command line sets otherwise than the comparison had it.
+    # Settings that the command line sets, to other values than the comparison had.
     changed = {
         name: value
         for name, value in vars(settings).items()

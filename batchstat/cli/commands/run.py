@@ -109,8 +109,8 @@ def command(options: Options) -> None:
 
 
 def _report(ended: "Recording", as_json: bool) -> None:
-    """Print the report on a command to standard error, as standard output is the command's own, and
-    with `as_json` also as JSON to standard output. Write it beside the recording.
+    """Print the report on a command to standard error, as standard output is the command's own.
+    Write it as JSON beside the recording, and with `as_json` also to standard output.
     """
     from batchstat.documents.base import to_text
     from batchstat.documents.preflight import preflight_document
@@ -127,14 +127,17 @@ def _report(ended: "Recording", as_json: bool) -> None:
 
 
 def _end_as(code: int) -> None:
-    """End this process as a command ended, so that a shell sees the same: with its exit code; or,
-    for a negative code, by the signal with that number: -15 for SIGTERM, which is 15.
+    """End this process as a command ended, so that a shell sees the same.
+
+    Args:
+        code: the exit code of the command; if a signal ended it, minus the signal's number: -15
+            for SIGTERM, which is 15.
     """
     if code >= 0:
         raise SystemExit(code)
     number = -code
-    # batchstat handles some signals itself; by default they end the process. SIGKILL always does,
-    # and raises if a handler is set. Windows does not have it.
+    # batchstat has handlers for some signals: the default is set again, which ends the process. For
+    # SIGKILL nothing can be set: it always ends it. Windows does not have it, hence the None.
     if number != getattr(signal, "SIGKILL", None):
         signal.signal(number, signal.SIG_DFL)
     sys.stdout.flush()  # a signal ends the process without writing what is buffered
