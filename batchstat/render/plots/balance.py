@@ -33,9 +33,10 @@ _WIDE = 8
 def balance_plots(report: BalanceReport) -> dict[str, Picture]:
     """Return the plots `balance` and `coverage`."""
     largest_first = by_size(report)
-    # The index of a class in the report, by its place on the y axis.
+    # `by_size` has indices of classes, the largest class first. `places` has the same index of a
+    # class by its place on the y axis.
     places = {place: largest_first[i] for place, i in style.row_places(len(largest_first)).items()}
-    height = 1.75 + 0.3 * (max(places) + 1)
+    height = 1.75 + 0.3 * (max(places) + 1)  # in inches: title and axis, and each row
     return {
         "balance": Picture(lambda figure: _balance(figure, report, places), height),
         "coverage": Picture(lambda figure: _coverage(figure, report), 4.2),
@@ -55,6 +56,7 @@ def _together(report: BalanceReport) -> dict[int, list[str]]:
     Returns:
         By the index of the first such sampler, which is drawn, the names of all that it stands for.
     """
+    # By how often each class is drawn: the index of the first sampler that draws it so.
     sampler_of: dict[tuple[int, ...], int] = {}
     names: dict[int, list[str]] = {}
     for i, row in enumerate(report.samplers):
@@ -64,14 +66,15 @@ def _together(report: BalanceReport) -> dict[int, list[str]]:
 
 
 def _title(report: BalanceReport) -> str:
-    """Return the title: the sampler that balances the classes, and how often it shows each sample
-    of the smallest and of the largest class.
+    """Return the title: the recommended sampler, and how often it shows each sample of the smallest
+    and of the largest class; without one, what the chart shows.
     """
     row = report.recommended
     if row is None:
         return "How often each sample is seen per epoch, by class"
     largest = max(row.classes, key=lambda each: each.before)
     smallest = min(row.classes, key=lambda each: each.before)
+    # Of the smallest, then of the largest class: its name, and how often each sample is seen.
     ends = [f"{class_name(c.label, 24)} {style.times(_seen(c))}" for c in (smallest, largest)]
     return f"{one_line(row.spec, 32)} balances the classes: {ends[0]} per epoch, {ends[1]}"
 
@@ -83,14 +86,15 @@ def _balance(figure: Figure, report: BalanceReport, places: dict[float, int]) ->
     words = counted(report.samples, "sample"), "1x: each sample once per epoch"
     style.titled(figure, _title(report), subtitle(report.corpus, report.tokenizer, *words))
     axes = figure.subplots()
-    classes = report.samplers[0].classes
+    classes = report.samplers[0].classes  # the same classes for every sampler
     all_factors = [_seen(drawn) for row in report.samplers for drawn in row.classes]
-    # On a log axis, 0 is drawn at the left end.
+    # On a log axis, a class that is never seen is drawn at the left end.
     left_end = _factor_axis(axes, all_factors)
     for place, i in places.items():  # a line from the leftmost dot of a row to its last
         factors = [max(_seen(row.classes[i]), left_end) for row in report.samplers]
         axes.plot([min(factors), max(factors)], [place, place], color=style.PALE_GREY, zorder=1)
-    axes.axvline(1, color=style.PALE_GREY, linewidth=0.8, zorder=0)
+    axes.axvline(1, color=style.PALE_GREY, linewidth=0.8, zorder=0)  # each sample once per epoch
+    # Samplers by their index in the report.
     names_of = _together(report)
     for sampler, names in names_of.items():
         row = report.samplers[sampler]
@@ -120,8 +124,12 @@ def _balance(figure: Figure, report: BalanceReport, places: dict[float, int]) ->
 
 
 def _look(row: SamplerResult, sampler: int) -> dict[str, Any]:
-    """Return the look of the dots of a sampler: a large ring for `none`, so that dots at the same
-    place are seen inside it.
+    """Return the look of the dots of a sampler, as arguments of matplotlib: for `none` a large
+    ring, so that dots at the same place are seen inside it; else filled, in the sampler's colour.
+
+    Args:
+        row: the results of the sampler.
+        sampler: its index in the report, which decides the colour.
     """
     if row.name == "none":
         return {"markersize": 10, "color": style.INK, "markerfacecolor": "none"}
@@ -149,11 +157,12 @@ def _factor_axis(axes: Axes, factors: Sequence[float]) -> float:
         return 0.0
     axes.set_xscale("log")
     has_never = len(positive) < len(factors)
-    # More space on the left if "never" is written there.
+    # The left end. More space on the left of the least factor if "never" is written there.
     floor = min(least, 1) / (2.5 if has_never else 1.15)
     axes.set_xlim(floor, most * 1.15)
     # No tick may stand so near to the left end that its label covers "never".
     lowest_tick = 1.8 * floor if has_never else floor
+    # 1, 2 and 5 times each power of ten.
     candidates = [mantissa * 10.0**exponent for exponent in range(-7, 8) for mantissa in (1, 2, 5)]
     ticks = [candidate for candidate in candidates if lowest_tick < candidate <= most * 1.1]
     # Many ticks: only the powers of ten, whose first digit is 1.
@@ -168,7 +177,9 @@ def _factor_axis(axes: Axes, factors: Sequence[float]) -> float:
 
 
 def _shares(row: SamplerResult) -> tuple[float, ...]:
-    """Return the coverage after each epoch."""
+    """Return the coverage after each epoch: the share of the corpus that a sampler has shown at
+    least once by then.
+    """
     return tuple(seen / row.corpus_samples for seen in row.seen)
 
 
@@ -179,11 +190,13 @@ def _coverage_title(report: BalanceReport) -> str:
     epochs = counted(report.epochs, "epoch")
     slowest = min(report.samplers, key=lambda row: row.coverage_after)
     if slowest.coverage_after == 1:
+        # Of each sampler, the first epoch after which it has seen all; epochs count from 1.
         last_epoch = max(_shares(row).index(1.0) for row in report.samplers) + 1
         return f"Every sampler has seen the whole corpus after {counted(last_epoch, 'epoch')}"
     seen = percent(slowest.coverage_after)
     verb = "shows" if report.epochs == 1 else "show"
     words = f"{epochs} of {one_line(slowest.spec, 32)} {verb} {seen} of the corpus"
+    # The recommended sampler, to compare with.
     best = report.recommended
     if best is None or best is slowest:
         return words
@@ -197,6 +210,7 @@ def _coinciding(report: BalanceReport) -> dict[int, list[str]]:
     Returns:
         By the index of the first such sampler, which is drawn, the names of all that it stands for.
     """
+    # By the index of a sampler whose line is drawn: the names that it has.
     lines: dict[int, list[str]] = {}
     shares = [_shares(row) for row in report.samplers]
     for i, row in enumerate(report.samplers):
@@ -205,6 +219,7 @@ def _coinciding(report: BalanceReport) -> dict[int, list[str]]:
             for line in lines
             if max(abs(a - b) for a, b in zip(shares[i], shares[line], strict=True)) < _SAME_LINE
         )
+        # Without such a line, the sampler has one of its own.
         lines.setdefault(next(matching, i), []).append(one_line(row.spec, 28))
     return lines
 
@@ -216,12 +231,14 @@ def _coverage(figure: Figure, report: BalanceReport) -> None:
     facts = subtitle(report.corpus, report.tokenizer, counted(report.samples, "sample"))
     style.titled(figure, _coverage_title(report), facts)
     axes = figure.subplots()
-    lines = _coinciding(report)
+    lines = _coinciding(report)  # samplers by their index in the report
+    # Labels of at most 30 characters a line, and their heights as shares of the y axis.
     texts = [
         textwrap.fill(", ".join(names), 30, break_on_hyphens=False) for names in lines.values()
     ]
     heights = [_LABEL_HEIGHT * (text.count("\n") + 1) for text in texts]
     coverages = [_shares(report.samplers[sampler]) for sampler in lines]
+    # Each label belongs at the end of its line, and is moved where another would cover it.
     label_ys = spread([coverage[-1] for coverage in coverages], heights)
     for sampler, coverage, text, label_y in zip(lines, coverages, texts, label_ys, strict=True):
         colour = style.SERIES[sampler % len(style.SERIES)]

@@ -54,8 +54,9 @@ def batches_picture(comparison: Comparison) -> Picture:
             row.first_batches,
         )
         for row in _drawn(comparison)
-        if row.first_batches is not None
+        if row.first_batches is not None  # the current setup may have none to draw
     ]
+    # Height in inches: title and legend, and each panel.
     title, height = _result(comparison), 1.15 + 1.35 * len(panels)
     return Picture(lambda figure: draw_batches(figure, panels, title, compared(comparison)), height)
 
@@ -87,7 +88,7 @@ def _drawn(comparison: Comparison) -> list[StrategyResult]:
     for row in candidates:
         if row not in rows and _fits(row, comparison.current):
             rows.append(row)
-    # The current setup stays first, and strategies that pack come last.
+    # The current setup stays first, also where it packs; other strategies that pack come last.
     return sorted(rows[:_MOST_PANELS], key=lambda row: row is not rows[0] and row.packs_rows)
 
 
@@ -107,7 +108,7 @@ def draw_batches(figure: Figure, panels: Sequence[Panel], title: str, subtitle: 
     style.titled(figure, title, subtitle)
     all_axes = figure.subplots(len(panels), 1, sharex=True, sharey=True, squeeze=False)[:, 0]
     rows_shown = _extent([panel.plan for panel in panels])
-    tallest = 1
+    tallest = 1  # tokens of the widest row in any panel
     for axes, panel in zip(all_axes, panels, strict=True):
         tallest = max(tallest, _draw(axes, panel.plan, rows_shown))
         axes.set_title(panel.title, pad=4)
@@ -134,7 +135,8 @@ def _extent(plans: Sequence[BatchPlan]) -> int:
     """Return how many rows each panel shows side by side, so that several batches of every plan are
     seen. The first plan is the current setup's.
     """
-    # Each 1 is for a plan without batches.
+    # On average. `row_offsets` has one more element than there are rows. Each 1 is for a plan
+    # without batches.
     rows_per_batch = [max(1, len(plan.row_offsets) - 1) / max(1, len(plan)) for plan in plans]
     # The rows of the usual number of batches of the current setup, within limits.
     usual = np.clip(_USUAL_BATCHES * rows_per_batch[0], _FEWEST_ROWS, _MOST_ROWS)
@@ -148,14 +150,15 @@ def _extent(plans: Sequence[BatchPlan]) -> int:
 def _draw(axes: Axes, plan: BatchPlan, rows_shown: int) -> int:
     """Draw a plan's first batches from left to right, up to `rows_shown` rows. Each row is a column
     of width 1: orange up to the width of its batch, and blue in front up to its real tokens.
-    Returns the height of the tallest column.
+    Return the height of the tallest column, in tokens.
     """
     real_per_row = sums(plan.lengths, plan.row_offsets)
     # Heights i stand between edges i and i + 1. A height of 0 is the gap before or after a batch.
     edges, real_heights, padded_heights, tallest, left = [0.0], [0], [0], 1, 0.0
     for i, width in enumerate(plan.widths.tolist()):
+        # The batch's rows are those from `first` to before `last`, counted over the whole plan.
         first, last = int(plan.batch_offsets[i]), int(plan.batch_offsets[i + 1])
-        if left >= rows_shown:
+        if left >= rows_shown:  # the panel is full
             break
         tallest = max(tallest, width)
         edges += [left, *(left + np.arange(1, last - first + 1)).tolist()]
@@ -165,7 +168,8 @@ def _draw(axes: Axes, plan: BatchPlan, rows_shown: int) -> int:
         if rows_shown <= _DISTINCT:
             # The last edge is the right end of this batch, whose rows are each 1 wide.
             _separate(axes, plan, range(first, last), left=edges[-1] - (last - first))
-    edges.append(left)
+    edges.append(left)  # the end of the last gap
+    # Orange first, so that blue covers it up to the real tokens.
     for values, colour in ((padded_heights, style.ORANGE), (real_heights, style.BLUE)):
         axes.stairs(values, edges, fill=True, color=colour, linewidth=0)
     return tallest
@@ -184,7 +188,8 @@ def _separate(axes: Axes, plan: BatchPlan, rows: range, left: float) -> None:
         rows: the batch's rows, as indices into all rows of the plan.
         left: where the first row begins on the x axis.
     """
-    # The batch of the first row is the last one that begins at it or before.
+    # `batch_offsets` has the first row of each batch: the batch of `rows` is the last one that
+    # begins at their first row or before.
     batch = np.searchsorted(plan.batch_offsets, rows.start, side="right") - 1
     batch_width = int(plan.widths[batch])
     if len(rows) > 1:

@@ -28,7 +28,7 @@ _LABEL_WIDTH = 0.044
 
 
 def bucket_plots(report: BucketReport) -> dict[str, Picture]:
-    """Return `buckets`."""
+    """Return the plot `buckets`."""
     return {"buckets": Picture(lambda figure: _buckets(figure, report), 6.2)}
 
 
@@ -38,14 +38,15 @@ def _title(report: BucketReport) -> str:
     """
     chosen = report.chosen
     words = counted(len(chosen.edges), "bucket")
-    # Another cost than tokens has no padding: it is shown relative to that of the samples unpadded.
+    # A cost other than tokens ("linear") has no padding: it is shown relative to that of unpadded
+    # samples.
     if report.cost != "linear":
         return f"{words}: {report.cost} cost {chosen.cost:.2f}x of what the samples need unpadded"
     words += " pads" if len(chosen.edges) == 1 else " pad"
     words += f" {percent(chosen.padding_ratio)}"
     if len(chosen.edges) == 1:
         return words
-    # Padding if all samples were as long as the last edge.
+    # The padding of one bucket for all samples, whose edge is the last one.
     single_bucket = 1 - report.lengths.sum / (chosen.edges[-1] * report.lengths.count)
     return f"{words}, one bucket {percent(single_bucket)}"
 
@@ -68,6 +69,7 @@ def _histogram(axes: Axes, report: BucketReport) -> None:
     """Draw the lengths as bars, on a background with a stripe for each bucket: the more padding the
     bucket has, the darker the stripe.
     """
+    # The longest length of each bucket; the axis reaches one token above the longest of all.
     bins, edges = length_bins(report.lengths), [bucket.edge for bucket in report.buckets]
     left_end, right_end = float(bins.edges[0]), float(max(bins.edges[-1], edges[-1] + 1))
     # One length alone would be an axis without width.
@@ -77,8 +79,10 @@ def _histogram(axes: Axes, report: BucketReport) -> None:
     draw_bars(axes, bins, _BARS)
     # The 1 is for a bucket without samples.
     padding = [bucket.padding_tokens / max(bucket.total_tokens, 1) for bucket in report.buckets]
+    # From a padding ratio to 0 for white, and 1 for the strongest colour.
     norm = Normalize(0, max(*padding, _DARKEST))
-    # The edges are inclusive: a bucket ends where the next length begins.
+    # x of the left end, then of the right end of each bucket. Edges are inclusive: a bucket ends
+    # where the next length begins.
     borders = [float(position(length)) for length in (left_end, *(edge + 1 for edge in edges))]
     for left, right, ratio in zip(borders[:-1], borders[1:], padding, strict=True):
         axes.axvspan(left, right, color=_COLOURS(norm(ratio)), linewidth=0, zorder=0)
@@ -98,6 +102,7 @@ def _label(axes: Axes, borders: list[float], edges: list[int], padding: list[flo
     """
     border_shares = style.shares_of_axis(axes, borders)
     middles = [(left + right) / 2 for left, right in pairwise(border_shares)]
+    # Places as shares of the chart: y above 1 is above it, x below 0 left of it.
     look: dict[str, Any] = {"transform": axes.transAxes, "va": "baseline"}
     for height, heading in ((1.075, "padding"), (1.02, "edge")):
         style.note(axes, -0.012, height, heading, ha="right", **look)
@@ -105,8 +110,8 @@ def _label(axes: Axes, borders: list[float], edges: list[int], padding: list[flo
     for middle, ratio, is_kept in zip(middles, padding, has_room, strict=True):
         if is_kept:
             style.note(axes, middle, 1.075, percent(ratio), ha="center", color=style.INK, **look)
-    # From the right, so that the longest length is always named: [:0:-1] is all but the first
-    # border, reversed, and [::-1] turns the answer back.
+    # From the right, so that the longest length is always named: `apart` keeps the labels that come
+    # first. [:0:-1] is all borders but the first, reversed; [::-1] turns the answer back.
     has_room = apart(border_shares[:0:-1], _LABEL_WIDTH)[::-1]
     for share, edge, is_kept in zip(border_shares[1:], edges, has_room, strict=True):
         if is_kept:
@@ -119,6 +124,7 @@ def _numbers(axes: Axes, report: BucketReport) -> None:
     """
     is_linear = report.cost == "linear"  # a cost of tokens, which is shown as padding
     highest = 0.01  # an axis needs a height where nothing is padded, too
+    # By the rule that finds edges: a result for each number of buckets.
     for rule, points in report.found.items():
         is_optimal = rule == "optimal"
         values = [result.padding_ratio if is_linear else result.cost for result in points]
@@ -134,6 +140,7 @@ def _numbers(axes: Axes, report: BucketReport) -> None:
             label=rule,
             clip_on=False,
         )
+    # A line at the number of buckets that the report is of.
     axes.axvline(report.wanted, color=style.INK, linewidth=0.8, zorder=0)
     if is_linear:
         style.percent_axis(axes.yaxis)

@@ -31,10 +31,11 @@ _MEAN: dict[str, Any] = {
 
 
 def class_plots(profile: Profile) -> dict[str, Picture]:
-    """Return the plot `lengths_by_class`; a corpus without labels has none."""
+    """Return the plot `lengths_by_class`; none for a corpus without labels."""
     if profile.labels is None:
         return {}
-    # Classes are sorted by their number of samples, as `row_places` expects rows.
+    # By its place on the y axis: the class that is shown there. Classes come sorted by their number
+    # of samples, the largest first, as `row_places` expects rows.
     places = style.row_places(len(profile.classes))
     class_at = {place: profile.classes[i] for place, i in places.items()}
     height = 1.65 + 0.3 * (max(class_at) + 1)
@@ -45,6 +46,7 @@ def _title(profile: Profile) -> str:
     """Return the title: how unequal the sizes of the classes are, and how their mean lengths
     differ.
     """
+    # Without the samples that have no label.
     classes = [each for each in profile.classes if each.label is not None]
     if len(classes) < 2:
         return "One class" if classes else "No sample has a class"
@@ -56,6 +58,7 @@ def _title(profile: Profile) -> str:
     else:
         ratio = style.times(largest.count / smallest.count)
         words = f"{names[0]} has {ratio} as many samples as {names[1]}"
+    # Not of single samples: the classes with the longest and the shortest mean.
     longest = max(classes, key=lambda each: each.mean_length)
     shortest = min(classes, key=lambda each: each.mean_length)
     if longest.mean_length < 1.1 * max(shortest.mean_length, 1):
@@ -68,8 +71,8 @@ def _title(profile: Profile) -> str:
 
 
 def _classes(figure: Figure, profile: Profile, class_at: dict[float, ClassCount]) -> None:
-    """Draw a row for each class that is shown, by its place: a box of its lengths, and a bar of its
-    number of samples.
+    """Draw a row for each class that is shown: a box of its lengths, and a bar of its number of
+    samples. `class_at` has the class of a row by its place on the y axis.
     """
     sizes = counted(len(profile), "sample"), counted(len(profile.classes), "class", "classes")
     style.titled(figure, _title(profile), subtitle(profile.corpus, profile.tokenizer, *sizes))
@@ -87,8 +90,8 @@ def _classes(figure: Figure, profile: Profile, class_at: dict[float, ClassCount]
 
 
 def _boxes(axes: Axes, stats_at: dict[float, LengthStats]) -> None:
-    """Draw a box of the lengths of each class, by its place on the y axis: p25 to p75, with
-    whiskers from p1 to p99.
+    """Draw a box of the lengths of each class: p25 to p75, with whiskers from p1 to p99.
+    `stats_at` has the lengths of a class by its place on the y axis.
     """
     low = min(each.percentile(_DRAWN["whislo"]) for each in stats_at.values())
     high = max(each.percentile(_DRAWN["whishi"]) for each in stats_at.values())
@@ -120,6 +123,7 @@ def _range(low: int, high: int) -> tuple[float, float]:
     at both.
     """
     if style.is_narrow(low, high):
+        # Where all lengths are equal, there is no range to take a share of.
         space = max(0.1 * low, 1) if low == high else 0.04 * (high - low)
         return max(0, low - space), high + space
     # A log axis: equal space is an equal factor.
@@ -133,12 +137,12 @@ def _counts(axes: Axes, profile: Profile, class_at: dict[float, ClassCount]) -> 
     for y, each in class_at.items():
         text = f" {each.count:,}  {percent(each.share)}"
         style.note(axes, each.count, y, text, color=style.INK)
-    # `row_places` leaves this row free where it leaves out classes.
+    # Classes that are not shown: `row_places` leaves a row free for this note on them.
     if hidden := len(profile.classes) - len(class_at):
         samples = sum(each.count for each in profile.classes) - sum(counts)
         text = f" {hidden:,} more classes: {counted(samples, 'sample')}"
         style.note(axes, 0, style.LARGEST, text, fontstyle="italic")
-    axes.set_xlim(0, max(counts) * 1.7)
+    axes.set_xlim(0, max(counts) * 1.7)  # with room for the numbers to the right of the bars
     axes.set_xticks([])
     axes.spines["bottom"].set_visible(False)
     axes.tick_params(axis="y", length=0)

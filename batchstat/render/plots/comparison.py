@@ -26,6 +26,7 @@ def comparison_plots(comparison: Comparison) -> dict[str, Picture]:
     compute come first.
     """
     rows = sorted(comparison.strategies, key=lambda row: -row.counts.compute)
+    # The most lines that a label has beyond its first.
     extra_lines = max(_wrapped(row.label).count("\n") for row in rows)
     # In inches: a long label takes several lines.
     height = 1.7 + len(rows) * (0.4 + 0.13 * extra_lines)
@@ -70,12 +71,14 @@ def _padding(figure: Figure, comparison: Comparison, rows: list[StrategyResult])
     """
     style.titled(figure, spends(comparison), compared(comparison))
     axes = figure.subplots()
-    lengths = [_length(row) for row in rows]
-    # A bar that is far longer than the others is cut off, but never the current setup's.
+    lengths = [_length(row) for row in rows]  # of bars, in tokens
+    # A bar that is far longer than the others is cut off, but never the current setup's, nor the
+    # shortest one.
     axis_end = style.end_of_axis(lengths, max(_length(comparison.current), min(lengths)))
     for place, row in enumerate(rows):
         _bar(axes, place, row, axis_end, strong=row in (comparison.current, comparison.best))
         _words(axes, place, row, comparison)
+    # The band, if any row fits the budget.
     if comparison.changes.best is not None:
         place = rows.index(comparison.changes.best)
         # Three times as wide as the chart, from -1 to 2 of its width: also behind the names to the
@@ -84,14 +87,16 @@ def _padding(figure: Figure, comparison: Comparison, rows: list[StrategyResult])
         band.set_zorder(-1)
         # It reaches beyond the axes, and the layout would make room for it.
         band.set_in_layout(False)
-    axes.set_ylim(len(rows) - 0.5, -0.5)
+    axes.set_ylim(len(rows) - 0.5, -0.5)  # the first row at the top
     axes.set_xlim(0, axis_end * 1.02)
     axes.set_yticks([])
     axes.spines["left"].set_visible(False)
     style.count_axis(axes.xaxis, style.short)
+    # With several ranks, speed-ups do not follow from the bars, which have the tokens of all ranks.
     of_ranks = f"; {measure(comparison)} counts the slowest rank of each step"
     remark = of_ranks if comparison.basis.world_size > 1 else ""
     axes.set_xlabel(f"tokens per epoch{remark}", loc="left")
+    # The legend: only parts that some bar has.
     parts = {"real tokens": style.BLUE, "padding": style.ORANGE, "lost": style.VERMILION}
     if not any(row.counts.padding_tokens for row in rows):
         del parts["padding"]
@@ -101,7 +106,9 @@ def _padding(figure: Figure, comparison: Comparison, rows: list[StrategyResult])
 
 
 def _loses(row: StrategyResult) -> bool:
-    """Return whether a row loses enough of the corpus to be seen."""
+    """Return whether a row loses enough of the corpus to be shown: lost tokens are truncated, or of
+    samples that are dropped.
+    """
     return row.counts.lost_ratio >= MOST_LOST
 
 
@@ -124,7 +131,7 @@ def _bar(axes: Axes, y: int, row: StrategyResult, axis_end: float, *, strong: bo
     colours = (style.PALE_BLUE, style.PALE_ORANGE, style.PALE_VERMILION)
     if strong:
         colours = (style.BLUE, style.ORANGE, style.VERMILION)
-    left = 0
+    left = 0  # where the next part begins; at last, the length of the bar
     parts = counts.real_tokens, counts.padding_tokens, counts.lost_tokens if _loses(row) else 0
     for tokens, colour in zip(parts, colours, strict=True):
         if tokens:
@@ -133,7 +140,7 @@ def _bar(axes: Axes, y: int, row: StrategyResult, axis_end: float, *, strong: bo
         left += tokens
     if left > axis_end:
         # Two white strokes mark a bar that is cut off; its tokens are written beside them.
-        for share in (0.955, 0.97):
+        for share in (0.955, 0.97):  # their places, as shares of the axis
             ends = [axis_end * (share - 0.004), axis_end * (share + 0.004)]
             axes.plot(ends, [y + 0.36, y - 0.36], color="white", linewidth=2.5)
         look: dict[str, Any] = {"ha": "right", "fontsize": 8.5, "color": style.INK}
@@ -147,12 +154,13 @@ def _words(axes: Axes, place: int, row: StrategyResult, comparison: Comparison) 
     details += ["needs varlen attention"] if row.packs_rows else []
     if row.counts.reducible_peak > comparison.basis.tokens_per_batch:
         details.append("over budget")
-    # A loss is written for the current row, and for rows that lose another share than that.
+    # A loss is written for the current row, and for rows that lose another share than it does.
     loses_as_current = row.counts.lost_ratio == comparison.current.counts.lost_ratio
     if _loses(row) and (is_current or not loses_as_current):
         details.append(f"{percent(row.counts.lost_ratio)} lost")
     weight = "bold" if is_best or is_current else "normal"
     name = _wrapped(row.label)
+    # Of the name, and of the padding, which is aligned as it is.
     name_style: dict[str, Any] = {"ha": "right", "fontweight": weight}
     font_size = 8 if "\n" in name else 9
     # With details below it, the name moves up by 5 points.
@@ -171,8 +179,11 @@ def _words(axes: Axes, place: int, row: StrategyResult, comparison: Comparison) 
 
 
 def _wrapped(spec: str) -> str:
-    """Return a strategy in lines, broken after its name and between its parameters."""
+    """Return a strategy in lines, broken where one would be longer than `_LABEL_WIDTH`: after its
+    name, or between its parameters.
+    """
     lines = [""]
+    # Parts end with a colon or a comma: "bucketed:", "read_ahead=5000,", and so on.
     for part in re.split(r"(?<=[:,])", one_line(spec, 160)):
         if len(lines[-1]) + len(part) > _LABEL_WIDTH and lines[-1]:
             lines.append("")

@@ -35,7 +35,7 @@ _DOT = 5.0
 
 _THIN_LINE = {"arrowstyle": "-", "color": style.PALE_GREY, "linewidth": 0.8, "shrinkB": 4}
 _DIRECTIONS = ((1, 0), (-1, 0), (0, 1), (0, -1), (1, 1), (-1, 1), (1, -1), (-1, -1))
-"""From a dot to its label, right and up, in the sequence in which they are tried."""
+"""From a dot to its label: steps to the right and up, in the order in which they are tried."""
 _DISTANCES = (2, 8, 18, 30, 44)
 """Between a dot and its label, in points."""
 _POINTS = 16
@@ -69,7 +69,7 @@ def place_labels(
         """Whether the line from a dot to its label in `box` would cross something, or the label an
         earlier line.
         """
-        dot_box = Box(*dot, *dot)
+        dot_box = Box(*dot, *dot)  # without width or height
         # A line begins inside its own dot, and inside dots that lie on that: they are no obstacles.
         obstacles = [*placed, *(dot_mark for dot_mark in marks if not dot_box.overlaps(dot_mark))]
         crosses = any(point.overlaps(mark) for point in _line(dot, box) for mark in obstacles)
@@ -81,6 +81,7 @@ def place_labels(
             for distance in _DISTANCES
             for direction in _DIRECTIONS
         ]
+        # The nearest come first. Without a free place, the first one is taken: right of the dot.
         free = list(filter(is_free, candidates)) or candidates[:1]
         placed.append(next((box for box in free if not is_crossed(box, (x, y))), free[0]))
         lines_drawn += _line((x, y), placed[-1])
@@ -123,7 +124,7 @@ def label_dots(
     """
     # Positions in points are final only after a drawing: the constrained layout moves the axes.
     figure.draw_without_rendering()
-    points = 72 / figure.dpi  # per pixel
+    points = 72 / figure.dpi  # points per pixel
     centers = (axes.transData.transform(np.asarray(dots, dtype=np.float64)) * points).tolist()
     room = Box(*(float(edge) * points for edge in axes.get_window_extent().extents))
     # Each text is written once to measure it, and removed.
@@ -134,6 +135,7 @@ def label_dots(
     for note in notes:
         note.remove()
     boxes = place_labels(centers, sizes, room)
+    # `dot` is in the units of the axes; (x, y) is the same place in points.
     for text, dot, (x, y), box in zip(texts, dots, centers, boxes, strict=True):
         # Distances from the dot to its label: `across` is 0 if the label is above or below the dot,
         # `up` is 0 if it is beside it.
@@ -147,6 +149,7 @@ def label_dots(
             ha="center",
             va="center",
             fontsize=9,
+            # More than 10 points from the edge of its dot, a text has a line.
             arrowprops=_THIN_LINE if hypot(across, up) > _DOT + 10 else None,
         )
 
@@ -157,7 +160,7 @@ def apart(places: Sequence[float], width: float) -> list[bool]:
 
     Args:
         places: middle of each label.
-        width: of a label, with the space to the next.
+        width: the width of every label, with the space to the next.
 
     Returns:
         Whether each label is kept.
@@ -176,7 +179,7 @@ def spread(places: Sequence[float], heights: Sequence[float]) -> list[float]:
 
     Args:
         places: the y that each label belongs to.
-        heights: of the labels, in the same unit.
+        heights: the height of each label, in the same unit.
 
     Returns:
         The y of the middle of each label, in the order of `places`.

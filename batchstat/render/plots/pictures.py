@@ -22,7 +22,8 @@ def plot(result: Result, name: str | None = None) -> Picture:
 
     Args:
         result: what `profile`, `compare`, `balance` or `find_buckets` returned.
-        name: one of those that the command writes, such as `tradeoff`; by default the first.
+        name: a plot that the command writes for such a result, such as `tradeoff`; by default the
+            main one.
 
     Example:
         >>> comparison = batchstat.compare([5, 90, 12, 100, 7, 8], batch_size=2)

@@ -36,8 +36,8 @@ def profile_plots(profile: Profile) -> dict[str, Picture]:
 
 
 def length_bins(stats: LengthStats) -> Histogram:
-    """Return the histogram to draw: bars equally wide on a linear axis where the range is narrow,
-    else about equally wide on a log axis.
+    """Return the histogram to draw. Where the range of lengths is narrow, bars are equally wide on
+    a linear axis; else about equally wide on a log axis.
     """
     low, high = stats.min, stats.max
     if style.is_narrow(low, high):
@@ -54,7 +54,13 @@ def length_bins(stats: LengthStats) -> Histogram:
 
 
 def draw_bars(axes: Axes, bins: Histogram, colours: Any) -> None:
-    """Draw a histogram on an axis of lengths."""
+    """Draw a histogram on an axis of lengths, linear or logarithmic.
+
+    Args:
+        axes: the chart, whose x axis is formatted already.
+        bins: the edges, as lengths, and the number of samples between two of them.
+        colours: one for all bars, or one for each.
+    """
     edges = np.asarray(bins.edges, dtype=np.float64)
     if axes.get_xscale() == "log":
         edges = style.on_log_scale(bins.edges)
@@ -77,9 +83,10 @@ def _title(profile: Profile) -> str:
     stats = profile.stats
     if stats.min == stats.max:
         return f"Every sample has {counted(stats.max, 'token')}"
+    # Percentiles are in thousandths: 500 is the median.
     words = f"Half of the samples have at most {counted(stats.percentile(500), 'token')}"
     suggested = profile.suggested_max_length
-    samples, _ = stats.above(suggested)
+    samples, _ = stats.above(suggested)  # how many are longer, and their tokens
     lost = f"truncates {percent(samples / len(profile), 2)}" if samples else "truncates none"
     return f"{words}; max_length {suggested:,} {lost}"
 
@@ -92,6 +99,7 @@ def _lengths(figure: Figure, profile: Profile) -> None:
     facts = f"{counted(len(profile), 'sample')} · {counted(stats.sum, 'token')}"
     style.titled(figure, _title(profile), subtitle(profile.corpus, profile.tokenizer, facts))
     axes = figure.subplots()
+    # The axis also holds the suggested `max_length`, which may be above all lengths.
     low, high = float(bins.edges[0]), max(bins.edges[-1], profile.suggested_max_length * 1.02)
     if stats.min == stats.max:
         # One length alone would be an axis without width.
@@ -99,14 +107,16 @@ def _lengths(figure: Figure, profile: Profile) -> None:
     position = style.length_axis(axes, low, high)
     draw_bars(axes, bins, style.SKY)
     scale = "" if axes.get_xscale() == "linear" else " (log scale)"
-    axes.set_xlabel("")
+    axes.set_xlabel("")  # the name of the axis stands to the left of its numbers instead
     _left_of(axes, -0.055, f"tokens per sample{scale}")
     _percentiles(axes, stats, position)
     _candidates(axes, profile, position)
 
 
 def _left_of(axes: Axes, y: float, words: str) -> None:
-    """Write a name to the left of a line of numbers below the chart."""
+    """Write a name to the left of a line of numbers below the chart. `y` is the height of the line,
+    as a share of the chart: below 0 is below it.
+    """
     style.note(axes, -0.03, y, words, transform=axes.transAxes, ha="right")
 
 
@@ -132,10 +142,11 @@ def _percentiles(axes: Axes, stats: LengthStats, position: Callable[..., Any]) -
         # A character is about 0.009 of the axis wide.
         half_width = 0.0045 * len(label)
         left = share - half_width
+        # The lowest line with room, where 0 is the lowest; without room in any, the highest.
         level = next((i for i, end in enumerate(line_ends) if left > end), len(line_ends) - 1)
         line_ends[level] = share + half_width + 0.01
         axes.plot(
-            *([x, x], [0, 1.0 + 0.05 * level]),
+            *([x, x], [0, 1.0 + 0.05 * level]),  # from the bottom to below the label
             transform=axes.get_xaxis_transform(),
             color=style.GREY,
             linewidth=0.9,
@@ -161,6 +172,7 @@ def _candidates(axes: Axes, profile: Profile, position: Callable[..., Any]) -> N
     chosen = profile.suggested_max_length
     # The suggested one comes first, so it is written first, and others only where they have room.
     candidates = sorted(profile.truncation, key=lambda each: each.max_length != chosen)
+    # Only what lies within the axis is written.
     xs = {each: float(position(each.max_length)) for each in candidates}
     low, high = axes.get_xlim()
     within = [each for each in candidates if low <= xs[each] <= high]
@@ -182,7 +194,7 @@ def _candidates(axes: Axes, profile: Profile, position: Callable[..., Any]) -> N
 
 def _suggest(axes: Axes, max_length: int, x: float) -> None:
     """Draw a line at `x` for the suggested `max_length`, with its label on the side with room."""
-    # x in data, y from 0 at the bottom to 1 at the top.
+    # x in tokens, y from 0 at the bottom to 1 at the top.
     x_in_data = axes.get_xaxis_transform()
     axes.plot(
         *([x, x], [0, 0.93]),
@@ -192,6 +204,7 @@ def _suggest(axes: Axes, max_length: int, x: float) -> None:
         zorder=0.5,
         label="suggested max_length",
     )
+    # In the right part of the chart, there is more room to the left of the line.
     is_right = style.shares_of_axis(axes, [x])[0] > 0.6
     axes.annotate(
         f"suggested max_length {max_length:,}",

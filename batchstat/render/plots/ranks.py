@@ -33,6 +33,7 @@ def _ranks(figure: Figure, comparison: Comparison) -> None:
     """Draw, for the current setup and the best strategy, the tokens of the slowest and of the mean
     rank in each step: what lies between is the time that ranks wait.
     """
+    # A chart for each of these; the current setup may be the best.
     current, best = comparison.current, comparison.best
     rows = [current] if best is current else [current, best]
     idle_shares = [f"{one_line(row.label, 32)} {percent(rank_idle(row))}" for row in rows]
@@ -45,9 +46,9 @@ def _ranks(figure: Figure, comparison: Comparison) -> None:
     of_mean = ", mean of each point" if has_merged_steps else ""
     style.titled(figure, title, compared(comparison))
     all_axes = figure.subplots(1, len(rows), sharey=True, squeeze=False)[0]
-    highest = 1
+    highest = 1  # tokens of the slowest rank in any step of both charts
     for axes, row in zip(all_axes, rows, strict=True):
-        assert row.steps is not None
+        assert row.steps is not None  # a run on several ranks has them
         _steps(axes, row, row.steps)
         axes.set_title(
             f"{marked(comparison, row, 34)}\n{percent(rank_idle(row))} idle, distribute "
@@ -78,13 +79,15 @@ def _steps(axes: Axes, row: StrategyResult, steps: Ints) -> None:
             stands for several: it has the largest of the slowest, and the mean of the means.
     """
     timeline = Timeline.of(steps, _MOST_POINTS)
-    # A step has its number in its middle, so it begins half a step before.
+    # `edges` are the first steps of the points. A step has its number in its middle, so it begins
+    # half a step before.
     slowest, mean, borders = timeline.slowest, timeline.mean, timeline.edges - 0.5
     axes.stairs(slowest, borders, baseline=mean, fill=True, color=style.PALE_ORANGE, linewidth=0)
     axes.stairs(mean, borders, fill=True, color=style.PALE_BLUE, linewidth=0, label="mean rank")
     look: dict[str, Any] = {"color": style.VERMILION, "linewidth": 1.2, "label": "slowest rank"}
     # Without a baseline, the line does not go down to 0 at its ends.
     axes.stairs(slowest, borders, baseline=None, **look)
+    # The step in which ranks wait longest, and the tokens of its slowest rank.
     worst = row.counts.ranks.worst
     look = {"color": style.INK, "markersize": 5, "clip_on": False, "label": "worst"}
     axes.plot(worst.step, worst.tokens, "v", **look)

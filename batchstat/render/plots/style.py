@@ -127,13 +127,13 @@ def titled(figure: Figure, title: str, subtitle: str) -> None:
     it in grey. Both are wrapped to the width of the figure; the charts get the space below.
     """
     width, height = figure.get_size_inches()
-    # Distance of the next line from the upper edge, in inches.
+    # Distance from the upper edge to the next of the two texts, in inches.
     top = 0.09
     for text, size, weight, colour in (
         (title, _TITLE_SIZE, "bold", INK),
         (subtitle, _SUBTITLE_SIZE, "normal", GREY),
     ):
-        # Width of a usual character / font size.
+        # Width of an average character, as a share of the font size.
         em = 0.63 if weight == "bold" else 0.56
         # There are 72 points in an inch, and 0.1 inches are left free at either side.
         wrapped = textwrap.fill(text, int((width - 0.2) * 72 / size / em))
@@ -145,6 +145,7 @@ def titled(figure: Figure, title: str, subtitle: str) -> None:
             fontweight=weight,
             color=colour,
         ).set_in_layout(False)
+        # The height of its lines, and a gap.
         top += (wrapped.count("\n") + 1) * size * _LINE + 0.04
     # The layout ignores the two texts. So it is told to keep the charts below them, in a rectangle:
     # left, bottom, width and height, as shares of the figure.
@@ -196,7 +197,9 @@ def row_places(number: int) -> dict[float, int]:
 
 
 def row_axis(axes: Axes, names: Mapping[float, str]) -> None:
-    """Label the y axis with `names`, the name of each row by its place, place 0 at the top."""
+    """Label the y axis with the names of rows. `names` has them by their places; place 0 is at the
+    top.
+    """
     axes.set_yticks(list(names), list(names.values()))
     axes.tick_params(axis="y", length=0, labelcolor=INK)
     axes.set_ylim(max(names) + 0.6, -0.6)
@@ -217,7 +220,7 @@ def beside_row(
         axes: the chart.
         place: y of the row.
         text: the text.
-        offset: in points, from the end of the row.
+        offset: to the right and up from the end of the row, in points.
         end: the left end (0) or the right end (1) of the chart.
         look: further arguments of matplotlib's `annotate`.
     """
@@ -284,7 +287,7 @@ def end_of_axis(values: Iterable[float], least: float) -> float:
     than `_FAR_ABOVE` times, and `least` or more. An outlier would squeeze all other values: [1,
     1.5, 2, 40] end at 2.
     """
-    end = least
+    end = least  # the largest value so far that is not far above the one before
     for value in sorted(values):
         if value > _FAR_ABOVE * end:
             break
@@ -304,7 +307,7 @@ def length_axis(axes: Axes, low: float, high: float) -> Callable[[npt.ArrayLike]
     Returns:
         A function from lengths to their positions on the axis: on a log axis 0 is moved to 0.5.
     """
-    # matplotlib warns of equal limits, and widens them itself.
+    # A single length would be an axis without width, which matplotlib warns of.
     if low == high:
         low, high = low / 2, max(1.5 * high, 1)
     if is_narrow(low, high):

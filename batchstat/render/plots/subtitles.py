@@ -19,6 +19,7 @@ def compared(comparison: Comparison) -> str:
     """Return the subtitle of the plots of a comparison: the corpus, and the settings that all rows
     share.
     """
+    # `subsample` is None where the whole corpus was compared.
     basis, subsample = comparison.basis, comparison.subsample
     samples = counted(comparison.samples, "sample")
     if subsample is not None:
@@ -36,8 +37,8 @@ def measure(comparison: Comparison) -> str:
 
 
 def estimated(comparison: Comparison) -> str:
-    """Return the note that follows a speed-up unless it was calculated from a calibrated device's
-    times.
+    """Return the note that follows a speed-up: that it is an estimate; empty if it was calculated
+    from a calibrated device's times.
     """
     return "" if comparison.is_timed else " (estimate)"
 

@@ -23,9 +23,11 @@ _ABOUT_AS_RANDOM = 0.2
 
 
 def _title(comparison: Comparison) -> str:
-    """Return the title of the trade-off: how much faster the best strategy is, and whether its
-    batches are as random.
+    """Return the title of the trade-off: how much faster the best strategy is than the current
+    setup, and whether its batches are as random.
     """
+    # Shortened to 36 characters. `changes.best` is None where no strategy fits the budget:
+    # `comparison.best` is then the current setup.
     current, best = comparison.current, comparison.best
     current_name, best_name = one_line(current.label, 36), one_line(best.label, 36)
     if comparison.changes.best is None:
@@ -55,17 +57,19 @@ def draw_tradeoff(figure: Figure, comparison: Comparison) -> None:
     current, best = comparison.current, comparison.best
     # The labels of the best and of the current row come first, so they choose their places first.
     rows = sorted(comparison.strategies, key=lambda row: (row is not best, row is not current))
+    # 1 is the current setup, 0.5 half of its compute.
     relative_compute = [1 / comparison.speed_up(row) for row in rows]
     lowest = min(relative_compute)
     highest = style.end_of_axis(relative_compute, max(1.0, lowest))
-    space = max(highest - lowest, 0.2)
-    # Triangles stand a little above all other dots.
+    space = max(highest - lowest, 0.2)  # the height that dots need; more where all are alike
+    # The axis ends at `highest`: triangles stand a little above it, and above all other dots.
     heights = [min(compute, highest + 0.1 * space) for compute in relative_compute]
     labels = []
     for row, compute, y in zip(rows, relative_compute, heights, strict=True):
+        # The best row and the current one are marked. If nothing fits the budget, none is the best.
         is_best, is_marked = row is comparison.changes.best, bool(marks(comparison, row))
         axes.plot(
-            *(_homogeneity(row), y),
+            *(_homogeneity(row), y),  # x and y
             # A square is a strategy that packs several samples into a row.
             "^" if compute > highest else "s" if row.packs_rows else "o",
             markersize=9 if is_marked else 7,
@@ -85,6 +89,7 @@ def draw_tradeoff(figure: Figure, comparison: Comparison) -> None:
     axes.grid(axis="y")
     axes.set_ylabel(f"{measure(comparison)}, relative to {one_line(comparison.current.label, 30)}")
     axes.set_xlabel(HOMOGENEITY)
+    # Only then are there squares to explain. The legend's entries are empty lines with a marker.
     if any(row.packs_rows for row in rows):
         look: dict[str, Any] = {"linestyle": "none", "color": style.GREY}
         axes.plot([], [], marker="o", label="one sample per row", **look)
@@ -108,12 +113,14 @@ def _named_together(
     Returns:
         The positions of the dots that stay, and their labels.
     """
-    far_up = 0.03 * space
+    far_up = 0.03 * space  # dots closer than this are not told apart
+    # By the position of a dot that stays: the labels of the dots that are near it.
     names_at: dict[tuple[float, float], list[str]] = {}
     for (x, y), text in zip(dots, texts, strict=True):
         # The x axis is about 1.1 wide, so these distances are 1 to 3 % of either axis.
         near = (dot for dot in names_at if abs(dot[0] - x) < 0.012 and abs(dot[1] - y) < far_up)
         names_at.setdefault(next(near, (x, y)), []).append(text)
+    # Each label is broken into lines of at most 44 characters.
     return list(names_at), [
         textwrap.fill(", ".join(names), 44, break_on_hyphens=False) for names in names_at.values()
     ]
@@ -133,7 +140,10 @@ def read_ahead_plots(comparison: Comparison) -> dict[str, Picture]:
 
 
 def _sweep_title(sweep: Sweep) -> str:
-    """Return the title of the plot: the recommended `read_ahead` and its padding."""
+    """Return the title of the plot: the recommended `read_ahead` and its padding, and where
+    another one pads less, also the least padding of any.
+    """
+    # `recommended` is enough; `best` pads least, which may need a much larger `read_ahead`.
     chosen, best, name = sweep.recommended, sweep.best, one_line(sweep.spec, 40)
     if len({point.padding_ratio for point in sweep.points}) == 1:
         return f"{name} pads {percent(best.padding_ratio)} with any read_ahead"
@@ -161,6 +171,7 @@ def _read_ahead(figure: Figure, comparison: Comparison, sweep: Sweep) -> None:
         if point.grouping.length_homogeneity is not None
     ]
     ratios = [point.padding_ratio for point in sweep.points]
+    # Of each panel: title, colour, x and y of its points.
     panels = [("padding", style.ORANGE, read_aheads, ratios)]
     if with_homogeneity:
         some_read_aheads, homogeneity = map(list, zip(*with_homogeneity, strict=True))
@@ -184,10 +195,12 @@ def _read_ahead(figure: Figure, comparison: Comparison, sweep: Sweep) -> None:
 
 
 def _mark(axes: Axes, sweep: Sweep) -> None:
-    """Mark the recommended value, with its label on the side that has room."""
+    """Mark the recommended `read_ahead` by a diamond, with a label at the top of the chart, on the
+    side that has room.
+    """
     chosen = sweep.recommended
     axes.plot(
-        *(chosen.read_ahead, chosen.padding_ratio),
+        *(chosen.read_ahead, chosen.padding_ratio),  # x and y
         "D",
         color=style.INK,
         markersize=7,
@@ -211,10 +224,11 @@ def _size_axis(axes: Axes, read_aheads: list[int]) -> None:
     """Label the x axis with the values of `read_ahead`: always the largest, and of the others those
     that have room.
     """
-    # A single value would be an axis without width, of which matplotlib warns.
+    # A single value would be an axis without width, which matplotlib warns of.
     if len(read_aheads) == 1:
         axes.set_xlim(read_aheads[0] / 2, read_aheads[0] * 2)
     axes.set_xscale("log")
+    # `apart` keeps a value that comes before the others, so the largest comes first.
     largest_first = read_aheads[::-1]
     has_room = apart(style.shares_of_axis(axes, largest_first), _TICK_WIDTH)
     ticks = [each for each, is_kept in zip(largest_first, has_room, strict=True) if is_kept]
@@ -224,8 +238,8 @@ def _size_axis(axes: Axes, read_aheads: list[int]) -> None:
 
 
 def _size(value: float, _: object = None) -> str:
-    """Return the label of a value: short if it has at most two significant digits, so 128000 is
-    128k but 131072 is 131,072.
+    """Return the label of a tick: short if the value has at most two digits before its last zeros,
+    so 12000 is 12k but 131072 is 131,072. matplotlib also passes the place of the tick.
     """
     is_round = len(f"{value:.0f}".rstrip("0")) < 3
     return style.short(value) if is_round else style.plain(value)
