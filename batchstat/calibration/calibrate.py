@@ -123,7 +123,7 @@ def calibrate(
             on_progress=on_progress,
         )
     has_memory = all(point.peak is not None for point in measured.points)
-    fixed = runs.fixed if has_memory else None  # without it there is no fit of memory
+    fixed = runs.fixed if has_memory else None  # bytes; None: then no memory is fitted
     time, memory = fit_calibration(measured.points, setup, fixed, runs.gradients)
     return Calibration(
         created=created,
@@ -161,7 +161,7 @@ def _widest(config: Any, embedded: int | None, max_length: int | None) -> int:
     stated = getattr(config.get_text_config(), "max_position_embeddings", None)
     if not isinstance(stated, int) or stated < 1:  # a model without a limit, such as BLOOM
         return max_length or _WIDEST
-    # RoBERTa states 514, of which its padding takes two.
+    # RoBERTa states 514, of which its padding takes two: then fewer are embedded than stated.
     stated = min(stated, embedded or stated)
     if max_length is not None and max_length > stated:
         raise InputError(

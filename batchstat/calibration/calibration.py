@@ -94,6 +94,7 @@ class Calibration:
         if self.time is None:
             return BatchCost(memory=self.memory)
         names = ("per_step", "per_batch", "per_token", "per_pair", "per_shape")
+        # From seconds to whole picoseconds.
         units = {name: round(getattr(self.time, name) * PER_SECOND) for name in names}
         return BatchCost(**units, memory=self.memory)
 
@@ -142,7 +143,8 @@ class Calibration:
             for point in self._points_that_fit(accumulates)
             if point.samples_per_row == 1 and point.width >= max_length
         ]
-        if not per_token:  # the fit found no bytes per token: it gives no limit
+        # The fit found no bytes per token: it gives no limit, and what ran is all that is known.
+        if not per_token:
             return max(ran_tokens, default=None)
         fixed = self.memory.fixed + self.kept_gradients(accumulates)
         fitting = max(0, int((most_bytes - fixed) / per_token))
@@ -190,7 +192,7 @@ class Calibration:
             if packed or point.samples_per_row == 1
         )
         if (limit := self.most_bytes) is None:  # nothing ran out of memory
-            if self.hardware.memory is None:
+            if self.hardware.memory is None:  # as of a CPU
                 return None
             if peak > self.hardware.memory:
                 return False

@@ -33,6 +33,7 @@ def load_configuration(written: str, otherwise: str, unreachable: str = "") -> A
     if not is_local and HUB_NAME.fullmatch(written) is None:
         raise not_loaded(written, "no such file or folder", otherwise)
     # Asked first, with one request: the hub's own client retries for 46 s.
+    # Offline, a configuration in the local cache is still found.
     offline = not is_local and not hub_answers()
     try:
         config = import_quietly("AutoConfig").from_pretrained(
@@ -42,6 +43,7 @@ def load_configuration(written: str, otherwise: str, unreachable: str = "") -> A
         )
         config.get_text_config()  # every use of it needs this: fail here, with a message
     except Exception as error:  # transformers passes on anything that a file or the hub causes
+        # On one line, and cut. In the cases below something else is said, or advised.
         reason = " ".join(str(error).split())[:200]
         if "trust_remote_code" in str(error):
             reason = "it requires trust_remote_code, which batchstat never enables"

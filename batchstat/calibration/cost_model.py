@@ -100,6 +100,8 @@ class CostModel(Record, kw_only=True):
         attention = 2 * self.hidden * (self.attention_width + self.kv_width)
         matrices = 3 if self.gated else 2  # of a feed-forward layer
         feed_forward = matrices * self.hidden * self.feed_forward_width
+        # Rows of `hidden` weights: for each entry of the vocabulary one in the input, and one in
+        # the output unless that is tied; and one for each position.
         embedding_rows = (self.vocabulary or 0) * (1 if self.tied else 2) + (self.positions or 0)
         experts = self.total_experts or self.experts
         return self.layers * (attention + feed_forward * experts) + self.hidden * embedding_rows
@@ -197,7 +199,8 @@ def shape_of(written: str, config: Any) -> CostModel:
     """
     text = config.get_text_config()  # of a model with pictures too, its part for text
     activation = _first(text, ("hidden_activation", "hidden_act"))
-    # is_gated_act is T5's; for others, the activation tells the family.
+    # is_gated_act is T5's, and may be anything in a file; for others, the activation tells the
+    # family.
     gated = getattr(text, "is_gated_act", activation in _GATED_ACTIVATIONS)
     if not isinstance(gated, bool):
         raise _refusal(written, f"is_gated_act is {short(gated)}: must be true or false")
@@ -228,7 +231,8 @@ def _memory_fields(written: str, text: Any) -> dict[str, Any]:
         "activation": str(_first(text, ("activation_function", "hidden_activation", "hidden_act"))),
         "dropout": any(getattr(text, name, None) for name in _DROPOUT),
     }
-    if facts.pop("has_positions"):  # the configuration states how many
+    # No field of `CostModel`: the configuration states how many positions there are.
+    if facts.pop("has_positions"):
         facts["positions"] = _size(written, text, ("max_position_embeddings",))
     if getattr(text, "num_experts_per_tok", None) is not None:  # a mixture of experts
         facts["total_experts"] = _size(written, text, ("num_local_experts", "num_experts"))
@@ -259,6 +263,7 @@ def _size(written: str, config: Any, names: tuple[str, ...], *, needed: bool = F
         if size is None or (not needed and type(size) is int and size == 0):
             continue
         # By type, since isinstance takes True for an int.
+        # A needed size of 0 is refused here, too.
         if type(size) is not int or not 1 <= size <= MAX_INT:
             raise _refusal(written, f"{name} is {short(size)}: must be a whole number from 1")
         return size

@@ -40,6 +40,7 @@ def non_negative_least_squares(columns: Floats, values: Floats) -> Floats:
                 continue
             solved = np.linalg.lstsq(columns_of_subset / scale, values, rcond=None)[0] / scale
             error = float(np.linalg.norm(columns_of_subset @ solved - values))
+            # `least` is the smallest error of any subset so far.
             if (solved >= 0).all() and error < least:
                 coefficients, least = np.zeros(n), error
                 coefficients[list(subset)] = solved
@@ -60,8 +61,12 @@ def fit_calibration(
         fixed: bytes of weights and optimizer state before a step; None where they are not known,
             and no memory is fitted.
         gradients: bytes of gradients; None where they are not known.
+
+    Returns:
+        The fit of seconds, and that of bytes; None for the second where `fixed` is None.
     """
     shapes = [point.shape for point in points]
+    # (n_points, 3): what the time of a batch, of a token and of a pair are multiplied by.
     columns = np.array([[1.0, shape.tokens, shape.pairs] for shape in shapes])
     seconds = np.array([point.seconds for point in points])
     fitted = non_negative_least_squares(columns / seconds[:, None], np.ones(len(points)))
@@ -109,6 +114,11 @@ def _residual(fitted: Floats, measured: Floats, coefficients: int) -> tuple[floa
     """Return the root mean square of the relative errors of a fit, and the largest of them.
 
     The mean is over the degrees of freedom: points less the coefficients that were fitted.
+
+    Args:
+        fitted: (n_points,) seconds or bytes by the fit.
+        measured: (n_points,) the same as they were measured.
+        coefficients: number of fitted coefficients that are not 0.
     """
     errors = np.abs(fitted - measured) / measured
     freedom = max(1, len(measured) - coefficients)

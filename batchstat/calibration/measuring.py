@@ -178,9 +178,10 @@ def measure_device(
             on_progress(MeasuringProgress("warming up", shape, i, len(shapes)))
             # A batch that fitted in the search may not fit again, as free memory is in pieces by
             # then: it is left out.
+            # The run after the first is the first timing.
             with search.surviving():
                 runs[shape] = _ShapeRuns(search.first_run(shape), [device.run(shape)])
-            missing_shapes += shape not in runs
+            missing_shapes += shape not in runs  # 1 where it ran out of memory
         _time_in_rounds(device, runs, search, on_progress)
         is_complete = True
     except KeyboardInterrupt:
@@ -283,7 +284,7 @@ class _Search:
         Raises:
             InputError: a single row does not fit.
         """
-        widest = min(widest, wanted or widest)  # no row is larger than the batch
+        widest = min(widest, wanted or widest)  # no row is larger than the batch that was asked for
         # This first run also makes the optimizer's state, which is a part of all later peaks.
         if not self._fits(1, widest):
             raise self._nothing_fits(widest)
@@ -294,6 +295,7 @@ class _Search:
         narrow = max(1, widest // _EXACT)
         if high is None:  # all rows that were asked for fit; some tokens may remain
             assert wanted is not None
+            # Nothing remains, or a batch of all tokens in narrow rows fits.
             if wanted == low * widest or self._fits(wanted // narrow, narrow):
                 return wanted
             high = low + 1  # a row more than was asked for
@@ -342,7 +344,10 @@ class _Search:
 
     def _bisected(self, low: int, high: int, width: int) -> tuple[int, int]:
         """Bring `low` rows, which fit, and `high` rows, which do not, to within a sixteenth of each
-        other by halving the distance.
+        other, or to neighbours, by halving the distance.
+
+        Returns:
+            The two numbers of rows.
         """
         while high - low > max(1, low // _EXACT):
             middle = (low + high) // 2

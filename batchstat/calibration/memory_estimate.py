@@ -181,7 +181,8 @@ class Layer:
         """Bytes per token of the most gradients that the backward pass of the layer holds at once:
         those of its output, and of two tensors of the feed-forward layer.
         """
-        # Where it is gated, a kept tensor is freed for one of the two, which then adds nothing.
+        # Where it is gated, a kept tensor is freed for one of the two, which then adds nothing. The
+        # width is that of all experts of a token together.
         width = self.shape.feed_forward_width * self.shape.experts
         return self.input + self._number * width * (1 if self.shape.gated else 2)
 
@@ -217,7 +218,7 @@ class Layer:
             return 0
         # Eager attention keeps the probabilities of each head: in `dtype`, and under mixed
         # precision and in models with RMSNorm in float32, too. Dropout keeps a mask and its result.
-        number = self._number
+        number = self._number  # bytes of one probability
         in_float32 = number < 4 and (self.setup.mixed_precision or self.shape.gated)
         dropped = 1 + number if self.shape.dropout else 0
         return self.shape.heads * (number + (4 if in_float32 else 0) + dropped)

@@ -34,6 +34,7 @@ class Shape:
     @property
     def lengths(self) -> tuple[int, ...]:
         """(samples_per_row,) lengths of the samples of a row; they differ by at most one."""
+        # The first `longer` samples have a token more than `short`.
         short, longer = divmod(self.width, self.samples_per_row)
         return tuple(short + (i < longer) for i in range(self.samples_per_row))
 
@@ -62,14 +63,14 @@ def design(most_tokens: int, widest: int, *, packed: bool = False) -> list[Shape
         packed: whether to measure rows of several samples, too.
     """
     narrowest = max(1, min(_NARROWEST, widest // _SHARE))
-    ratio = (widest / narrowest) ** (1 / (_WIDTHS - 1))
+    ratio = (widest / narrowest) ** (1 / (_WIDTHS - 1))  # of a width to the next narrower one
     # A set, since small sizes may give one shape twice.
     shapes = {
         Shape(max(1, tokens // width), width)
         for width in (round(widest / ratio**i) for i in range(_WIDTHS))
         for tokens in (most_tokens // _SHARE**i for i in range(_PER_WIDTH))
     }
-    # One row, full of samples as long as the widest row, or a quarter of that.
+    # One row, full of samples as long as the widest row, or a quarter of that: at least two.
     if packed:
         shapes |= {
             Shape(1, width, width // length)

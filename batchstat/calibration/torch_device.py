@@ -78,7 +78,7 @@ class TorchDevice:
         device, memory = self._device, None
         name = platform.processor() or platform.machine()
         if device.type != "cpu":
-            module = getattr(torch, device.type)
+            module = getattr(torch, device.type)  # such as torch.cuda
             name = f"{platform.processor()} {device.type}"
             # torch.mps, of Apple's GPU, has no such function.
             if hasattr(module, "get_device_name"):
@@ -109,6 +109,7 @@ class TorchDevice:
             # update.
             peak = peaks.restart()
             self.gradients = self._steps.gradients()
+            # For a function, whose step is one call, this does nothing.
             self._steps.update()
             self._wait()
             update_peak = peaks.restart()
@@ -132,6 +133,7 @@ class TorchDevice:
             between = time.perf_counter()
             self._steps.update()
             self._wait()
+            # Seconds of the forward and backward pass, and of the update.
             return Timing(between - began, time.perf_counter() - between)
 
     @contextmanager
@@ -177,11 +179,12 @@ class TorchDevice:
         ids = torch.randint(_LEAST_ID, self._steps.vocabulary, size, generator=self._random)
         batch = {"input_ids": ids, "labels": ids.clone()}
         if shape.samples_per_row > 1:
+            # Positions of one row, which all rows share.
             positions = torch.cat([torch.arange(length) for length in shape.lengths])
             batch["position_ids"] = positions.expand(size).contiguous()
         else:
             mask = torch.ones_like(ids)
-            if shape.rows > 1:
+            if shape.rows > 1:  # a single row is never padded
                 mask[-1, (shape.width + 1) // 2 :] = 0
             batch["attention_mask"] = mask
             batch["labels"][mask == 0] = -100  # no loss
@@ -202,7 +205,10 @@ class _Peaks(NamedTuple):
 
 @contextmanager
 def _peaks(device: torch.device, steps: Steps) -> Iterator[_Peaks]:
-    """Yield functions that tell the peak memory of the operations inside the block."""
+    """Yield functions that tell the peak memory of the operations inside the block.
+
+    torch counts the memory of some devices, such as CUDA; elsewhere the tensors are counted.
+    """
 
     def peak_of_accelerator() -> int:
         peak: int = torch.accelerator.max_memory_allocated(device)
@@ -225,7 +231,9 @@ def _peaks(device: torch.device, steps: Steps) -> Iterator[_Peaks]:
 
 
 def _keeps_account(device: torch.device) -> bool:
-    """Return whether torch knows how much memory of a device is in use."""
+    """Return whether torch knows how much memory of a device is in use: it does not of a CPU, and
+    raises an error for other devices whose memory it does not count.
+    """
     if device.type == "cpu":
         return False
     try:

@@ -65,6 +65,7 @@ class ModelSteps(Steps):
             enable = getattr(self._model, "activation_checkpointing_enable", None)
             (enable or self._model.gradient_checkpointing_enable)()
         self.positions = _positions(self._model)
+        # Turns a batch into the arguments of the model, with the labels that it takes.
         self._arguments_of = _label_maker(type(self._model).__name__)
         self._is_compiled = setup.compile
         self._call: Callable[..., Any] = self._model
@@ -125,7 +126,7 @@ class FunctionSteps(Steps):
         """
         self._name = name
         module, _, function = name.partition(":")
-        sys.path.insert(0, str(Path.cwd()))
+        sys.path.insert(0, str(Path.cwd()))  # for the import alone
         try:
             with redirect_stdout(sys.stderr):
                 self._step = getattr(import_module(module), function)
@@ -140,7 +141,7 @@ class FunctionSteps(Steps):
             sys.path.pop(0)
         if not callable(self._step):
             raise InputError(f"model {name!r} cannot be called with a batch: name a function")
-        # An attribute that the user may set on the function.
+        # An attribute that the user may set on the function, and may have set wrongly.
         stated = getattr(self._step, "vocabulary", _USUAL_VOCABULARY)
         try:
             self.vocabulary = whole_number("vocabulary", stated, _LEAST_VOCABULARY)
@@ -156,6 +157,7 @@ class FunctionSteps(Steps):
         """
         with redirect_stdout(sys.stderr):
             result = self._step(batch)
+        # The call has run nothing yet.
         if isgenerator(result) or iscoroutine(result) or isasyncgen(result):
             if iscoroutine(result):
                 result.close()  # else Python warns that it was never awaited

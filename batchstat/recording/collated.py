@@ -109,7 +109,7 @@ def collated_batches(
         ) from None
     read_batches = []
     for number, batch in enumerate(islice(iterator, limit)):
-        # A DataLoader has a length only if its data set has one.
+        # A DataLoader has a length only if its data set has one; the hint is 0 without a length.
         if number >= _MOST_WITHOUT_LENGTH and not length_hint(batches):
             raise InputError(
                 f"{name}: has no end after {number:,} batches: pass steps=N for the first N"
@@ -192,6 +192,7 @@ def _as_plan(read_batches: list[ReadBatch]) -> CollatedBatches:
     lengths_of_rows = [row for batch in read_batches for row in batch.real or ()]
     lengths = np.array([n for row in lengths_of_rows for n in row], dtype=np.int64)
     per_row = np.array([len(row) for row in lengths_of_rows], dtype=np.int64)  # samples of each row
+    # Each entry of a row is a sample of its own, in the sequence of the batches.
     places = np.arange(len(lengths))
     trained = None  # where one batch does not tell it
     if all(each.trained is not None for each in read_batches):

@@ -107,6 +107,7 @@ def folder_of(
     path = default if folder is None else Path(folder)
     # Not Path.exists, which raises OSError for a name that is too long.
     if folder is not None and os.path.lexists(path / RUN_FILE):
+        # Another node of this run may have written the facts: then the ids are equal.
         facts = read_facts(path / RUN_FILE)
         if used_id is None or not isinstance(facts, dict) or facts.get("id") != used_id:
             raise InputError(

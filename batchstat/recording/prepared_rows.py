@@ -114,7 +114,8 @@ def prepared_rows(dataset: Any, collating: Collating) -> PreparedRows | None:
     # ids, padding included.
     row_offsets: Ints = np.arange(len(offsets))
     lengths, sample_edges = _group_counts(is_real, offsets), offsets
-    # TRL's pack_dataset adds this column: the lengths of the samples in each row.
+    # TRL's pack_dataset adds this column: the lengths of the samples in each row. Its offsets count
+    # samples, as `row_offsets` does; `offsets` above counts token ids.
     if "seq_lengths" in columns:
         row_offsets, lengths = _flattened(table, "seq_lengths")
         sample_edges = offsets_from_sizes(lengths)
@@ -143,7 +144,7 @@ def prepared_rows(dataset: Any, collating: Collating) -> PreparedRows | None:
 def _labels(
     table: "pa.Table", collating: Collating, offsets: Ints, ids: Ints
 ) -> tuple[Ints, Ints | None]:
-    """Return (n_rows + 1,) offsets of the labels of rows, and all labels one after the other.
+    """Find the labels of rows, by the rules of the collator.
 
     Args:
         table: of the data set.
@@ -152,7 +153,8 @@ def _labels(
         ids: all token ids one after the other.
 
     Returns:
-        The offsets and the labels; None for labels that nothing tells before a batch is made.
+        (n_rows + 1,) offsets of the labels of rows, and all labels one after the other. Where
+        nothing tells them before a batch is made: the offsets of the ids, and None.
     """
     if collating.labels == "ids but padding":
         # DataCollatorForLanguageModeling of transformers ignores that id wherever it stands, in
@@ -176,7 +178,7 @@ def _text_lengths(ids: Ints, offsets: Ints, pad_token_id: int | None) -> Ints:
     # For each token, its own place; -1 for a padding token.
     text_places = np.where(ids == pad_token_id, -1, np.arange(len(ids)))
     # The place of the last text token before the end of each row. If the row itself has none, that
-    # is before its beginning, and the row counts 0.
+    # is before its beginning, and the row counts 0. An empty first row looks at place 0.
     last = np.maximum.accumulate(text_places)[np.maximum(offsets[1:] - 1, 0)]
     without_padding = np.maximum(last + 1 - offsets[:-1], 0)
     with_one: Ints = np.minimum(without_padding + 1, sizes)

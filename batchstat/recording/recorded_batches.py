@@ -73,7 +73,7 @@ def batches_of(recording: Recording) -> RecordedBatches:
         # draws with replacement: a plan that computes each sample once would be another training.
         # That cannot be told where a batch has several forwards, which have the same samples, as
         # the two texts of a pair.
-        batch_size = int(np.diff(collated.batches.batch_offsets).max())
+        batch_size = int(np.diff(collated.batches.batch_offsets).max())  # most rows of a batch
         have_one_forward = len(parts) == sum(map(len, firsts))
         distinct_numbers, _ = distinct(numbers)
         repeats = len(numbers) - len(distinct_numbers)
@@ -99,6 +99,7 @@ def number_dispatched(ranks: Sequence[RecordedRank]) -> Sequence[RecordedRank]:
     handed: dict[str, deque[tuple[int, int]]] = {}
     for rank in ranks:
         for epoch, numbers, digests in rank.handed:
+            # There are no digests where it is not known which tokens are real.
             for number, digest in zip(numbers, digests, strict=False):
                 handed.setdefault(digest, deque()).append((epoch, number))
     if not handed:  # no dispatcher
@@ -131,6 +132,7 @@ def _find_numbers(
             epoch, number = same_digest.popleft() if len(same_digest) > 1 else same_digest[0]
             epochs.append(epoch)
             numbers[-1].append(number)
+    # The epoch of the first sample is that of the batch. Without digests there is none.
     return replace(batch, numbers=numbers, epoch=epochs[0]) if epochs else batch
 
 

@@ -105,6 +105,7 @@ def recorded_calibration(recording: Recording) -> Calibration:
     points = _points(name, batches, median(updates))
     first = recording.ranks[0]
     setup = Setup(model=str(first.begun["program"]) or "a command", is_recorded=True)
+    # The second value, the fit of memory, is None without the bytes of weights (`fixed`).
     time, _ = fit_calibration(points, setup, fixed=None)
     if time.residual > MOST_NOISE:
         raise InputError(

@@ -298,7 +298,7 @@ def _batches(lines: list[dict[str, Any]]) -> Iterator[RecordedBatch]:
     computed = [line for line in lines if line["k"] == "batch"]
     only_read = [line for line in lines if line["k"] == "rest"]
     steps = [line["s"] for line in computed]
-    per_step = int(max(np.bincount(steps))) if computed else 1
+    per_step = int(max(np.bincount(steps))) if computed else 1  # most batches of one step
     first_read_step = steps[-1] + 1 if computed else 0
     steps += [first_read_step + place // per_step for place in range(len(only_read))]
     for step, line in zip(steps, [*computed, *only_read], strict=True):

@@ -56,6 +56,7 @@ def run_facts(recording: Recording) -> RunFacts:
         rank for rank in recording.ranks if any(batch.began is not None for batch in rank.batches)
     ]
     # From the end of a step to the end of the next: nothing tells when the first one began.
+    # Of all ranks one after the other.
     times = [after - before for rank in computing for before, after in pairwise(rank.step_ends)]
     trainer = first.trainer or {}
     return RunFacts(

@@ -123,7 +123,7 @@ class Clock:
 
     def see(self, numbers: WholeNumbers) -> None:
         """Note the device of a batch. From the first one on CUDA, times are those of the device."""
-        if numbers.are_here:
+        if numbers.are_here:  # on the processor; a device that was seen before keeps its name
             self.name = self.name or "cpu"
         elif self.name in ("", "cpu"):  # the first batch on a device
             device = next(each.device for each in numbers.tensors if each.device.type != "cpu")

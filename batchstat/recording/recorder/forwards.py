@@ -53,7 +53,8 @@ class Model:
         self.pad_token_id = pad_token_id
         if self.pad_token_id is None:
             self.pad_token_id = getattr(config, "pad_token_id", None)
-        # Without a configuration of transformers, as in a loop of plain torch.
+        # Without a configuration of transformers, as in a loop of plain torch: the first embedding
+        # that states one.
         for embedding in embeddings:
             if self.pad_token_id is None and isinstance(embedding, torch.nn.Embedding):
                 self.pad_token_id = embedding.padding_idx
@@ -80,7 +81,8 @@ def _uses_count(module: Any) -> bool:
     if code is None:  # compiled, such as by Cython: nothing shows that it does not divide
         return True
     parameters = code.co_varnames[: code.co_argcount + code.co_kwonlyargcount]
-    # Models of transformers hand all that they are given to self.loss_function, which divides.
+    # Models of transformers hand all that they are given to self.loss_function, which divides:
+    # `co_names` are the attributes and globals that the code of the forward uses.
     return "num_items_in_batch" in parameters or "loss_function" in code.co_names
 
 
@@ -205,7 +207,7 @@ class Forwards:
         try:
             output = original(module, *args, **kwargs)
         finally:
-            self.is_busy = self.has_failed
+            self.is_busy = self.has_failed  # free again, unless recording has failed
         if forward is None:  # without a graph: an evaluation, or a reference model
             self.unused[0] += 1
             self.unused[1] += numbers.size
@@ -226,7 +228,7 @@ class Forwards:
     ) -> tuple[WholeNumbers | None, Forward | None]:
         """Return the whole numbers that a module is given, and its forward.
 
-        Without token ids both are None; where no gradient can come back, only the forward is.
+        Without token ids both are None; where no gradient can come back, only the forward is None.
         """
         # Trainer.compute_loss takes the labels out of its inputs where it smooths them or has a
         # loss of its own.
@@ -263,7 +265,7 @@ class Forwards:
         without token ids before it may have prepared data.
         """
         self.misses = 0
-        if self.is_resting:
+        if self.is_resting:  # not busy any more, unless recording has failed
             self.is_busy, self.is_resting = self.has_failed, False
 
     def fail(self, error: Exception) -> None:

@@ -63,7 +63,9 @@ class Handing:
             # Arrays are told apart by `id`: `token_ids` returns one of the arguments themselves.
             explained_arrays = {id(computed_arrays[argument_place]) for argument_place in places}
             if id(token_ids(arguments)) not in explained_arrays:
-                return False  # not this loader's batch, or changed in a way that is not known
+                # Not this loader's batch, or changed in a way that is not known. `_forwards` stays
+                # empty: nothing is known until a batch is explained.
+                return False
             # An argument that is not in the loader's batch may be a mask that the loop made. If the
             # tokens that it calls padding are all one id, that id marks the padding of later
             # batches, for which the loop makes no mask.
@@ -112,7 +114,7 @@ def _found_places(
     """
     for argument_place, array in arguments.items():
         # The same place first, if the batch has it: labels of a causal model often equal its token
-        # ids, so that several arrays may fit.
+        # ids, so that several arrays may fit. A list times True is that list, times False is empty.
         for place in [argument_place] * (argument_place in handed_out) + list(handed_out):
             change = _change_of(array, handed_out[place])
             if change is not None:
@@ -124,12 +126,13 @@ def _change_of(array: Any, loader_array: Any) -> tuple[str, int] | None:
     """Return the change (of `_CHANGES`) and the cut columns that make an argument, `array`, of an
     array of the loader; None if it does not come from that.
     """
+    # Sizes of the argument, and of the whole array that it may be a part of.
     shape, whole = tuple(array.shape), tuple(loader_array.shape)
     if shape == whole and bool((array == loader_array).all()):
         return "whole", 0
     if len(shape) != 2 or len(whole) != 2:  # only rows of tokens are cut or turned
         return None
-    cut_columns = whole[1] - shape[1]
+    cut_columns = whole[1] - shape[1]  # "turned" does not use it
     for change in ("first", "last", "turned"):
         # A cut leaves all rows, and at least one column.
         if change != "turned" and not (shape[0] == whole[0] and 0 < cut_columns < whole[1]):

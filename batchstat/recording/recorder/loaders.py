@@ -97,6 +97,7 @@ class Loaders:
         facts = self._facts_of(iterator)
         # The sample numbers that were asked for first: workers prefetch, so that the sampler is
         # several batches ahead.
+        # None where no request for numbers of this iterator was seen.
         numbers = facts.asked.popleft() if facts.asked else None
         # DataLoader(in_order=False) yields whichever batch its workers had first: these numbers may
         # be those of another batch.
@@ -171,7 +172,7 @@ class Loaders:
         for fetched in self.recent:
             if fetched.holds(tensors):
                 self.recent.remove(fetched)
-                fetched.data = None
+                fetched.data = None  # its forward has the tensors: here only its numbers are needed
                 return fetched
         return None
 

@@ -29,7 +29,8 @@ class Log:
     def __init__(self, folder: str, run_id: str) -> None:
         """Take the folder of the run."""
         self.folder, self.run_id = folder, run_id
-        self.start = 0.0
+        self.start = 0.0  # when the file was opened, in seconds of `perf_counter`
+        # The file's descriptor, and the id of the process that opened it; not open yet.
         self._file, self._process = -1, 0
 
     @property

@@ -60,7 +60,8 @@ def real_of(
             if positions_of_rows is not None and bool(keep[:, 0].all()):
                 _split_rows(positions_of_rows, read)
             return keep
-    # Packed rows without a mask: what pads a row at its end looks like samples, which are deleted.
+    # Packed rows without a mask: what pads a row at its end looks like samples, which are deleted
+    # from `read.real`.
     if _by_ends(values, read) or _by_positions(positions_of_rows, read):
         for lengths, row in zip(read.real or [], ids):
             del lengths[len(lengths) - _padding_at_end(lengths, row, pad_token_id) :]
@@ -178,6 +179,7 @@ def _split_rows(positions: list[list[int]], read: ReadBatch) -> None:
     """
     lengths_of_rows = []
     for (real_tokens,), row in zip(read.real or [], positions):
+        # The place where each sample begins; place 0 begins one whatever its position is.
         starts = [0, *(place for place in range(1, real_tokens) if row[place] == 0)]
         lengths_of_rows.append([b - a for a, b in zip(starts, [*starts[1:], real_tokens])])
     read.real = lengths_of_rows

@@ -197,7 +197,8 @@ def _read_ids(
     elif read.by == NOTHING:  # `settle` guesses the padding by how the rows of all batches end
         read.ends = [end_of(row) for row in ids.tolist()]
     labels = values.get(prefix + "labels", values.get("labels"))
-    # Lengths told that columns are samples: from here on they are rows.
+    # Lengths told that columns are samples: from here on they are rows. Labels of another shape are
+    # not turned with the ids, and not read.
     if read.rows != shape_of(ids)[0]:
         labels = labels.T if shape_of(labels) == shape_of(ids) else None
         ids = ids.T

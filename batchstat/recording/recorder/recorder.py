@@ -45,6 +45,7 @@ class Stopped(SystemExit):
 class Recorder:
     """Writes what a process trains on.
 
+    In its lines `k` is the kind of the line, `s` the number of a step, `t` the times.
     A batch is written when its backward has ended; a step, when an optimizer has stepped after a
     batch.
     """
@@ -156,7 +157,8 @@ class Recorder:
             line["counted"] = 1
         if self.is_step_counted:
             line["step_counted"] = 1
-        if self.forwards.unused[0]:  # forwards that build no graph ran before this batch
+        # [calls, tokens] of forwards that build no graph: some ran before this batch.
+        if self.forwards.unused[0]:
             line["unused"], self.forwards.unused = self.forwards.unused, [0, 0]
         self.batches_in_step += 1
         self._batches_in_all += 1
@@ -184,6 +186,7 @@ class Recorder:
         if self.orders.is_dry and not self.has_trainer and self.steps == _STEPS_COMPUTED_IN_DRY_RUN:
             self.why_partly = self.read_rest()
             self.stop("%d steps were computed" % self.steps)
+        # 0 ordered steps: the command is not ended.
         if self.orders.steps and self.steps >= self.orders.steps:
             self.stop("%d steps were made" % self.steps)
 
@@ -206,7 +209,8 @@ class Recorder:
             self._queue.popleft()
             if forwards:
                 read = [(parts, forward) for forward in forwards if (parts := forward.read())]
-                if not read:  # whole numbers in rows, but none that can be token ids
+                # Whole numbers in rows, but none that can be token ids: this line is dropped.
+                if not read:
                     continue
                 self._add_samples(line, read)
             # Before the times below, which are counted from when the file is opened.
@@ -226,7 +230,7 @@ class Recorder:
             fetched = self.loaders.handed.pop(0)
             # Read as the model reads them. Before one has computed, they are not written.
             parts = [] if self._last_model is None else self._last_model.read(fetched.arrays)
-            if parts and fetched.numbers is not None:
+            if parts and fetched.numbers is not None:  # a stream has no numbers
                 digests = self._digests.of(parts[0])
                 yield {"k": "handed", "e": fetched.epoch, "n": fetched.numbers, "d": digests}
 

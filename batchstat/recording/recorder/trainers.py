@@ -67,6 +67,9 @@ def own_loader(trainer: Any) -> list[str]:
 def facts_of(trainer: Any) -> dict[str, Any]:
     """Return what a Trainer says of itself, for its line in a recording; the Trainer stays as it
     is.
+
+    The keys are attributes of `TrainerObject` in `trainer_object.py`, and "multiple", to a multiple
+    of which the collator rounds widths up.
     """
     argument_classes = [each.__name__ for each in type(trainer.args).__mro__]
     accelerator = getattr(trainer, "accelerator", None)
@@ -153,12 +156,14 @@ def _without_computing(trainer: Any, module: Any, recorder: Recorder, patches: P
     args, handler = trainer.args, trainer.callback_handler
     # evaluation_strategy is the name in older versions of transformers.
     evaluation = "eval_strategy" if hasattr(args, "eval_strategy") else "evaluation_strategy"
+    # Values that arguments of the Trainer get, to turn off what is no training.
     settings = dict.fromkeys(("eval_on_start", "load_best_model_at_end", "push_to_hub"), False)
     for name in ("save_strategy", evaluation):
         # "no" as the enumeration of the installed transformers has it: each key may have its own.
         settings[name] = type(getattr(args, name))("no")
     for name, value in {**settings, "skip_memory_metrics": True}.items():
-        if hasattr(args, name):  # some are new, such as eval_on_start
+        # Some are new, such as eval_on_start. `_` is the value until now.
+        if hasattr(args, name):
             patches.replace(args, name, lambda _, value=value: value)
 
     def training_step(
@@ -180,7 +185,8 @@ def _without_computing(trainer: Any, module: Any, recorder: Recorder, patches: P
 
     # In the class of this trainer, since a subclass may override it.
     patches.wrap(type(trainer), "training_step", training_step)
-    for name in _TURNED_OFF:  # each becomes a method that does nothing
+    # Each becomes a method that does nothing: the outer lambda gets the original method.
+    for name in _TURNED_OFF:
         if hasattr(trainer, name):
             patches.replace(type(trainer), name, lambda _: lambda *_, **__: None)
 
