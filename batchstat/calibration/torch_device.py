@@ -265,7 +265,7 @@ def find_device(name: str | None) -> torch.device:
     accelerator = torch.accelerator.current_accelerator(check_available=True)
     if name is None:
         return accelerator or torch.device("cpu")
-    kind = name.partition(":")[0]
+    kind = name.partition(":")[0]  # "cuda" of "cuda:1"
     if kind != "cpu" and (accelerator is None or accelerator.type != kind):
         known = ["cpu"] if accelerator is None else ["cpu", accelerator.type]
         raise InputError(

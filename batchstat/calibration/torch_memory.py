@@ -39,7 +39,7 @@ class TensorMemory(TorchDispatchMode):  # type: ignore[misc]
 
     def restart(self) -> int:
         """Return the peak so far, and begin another with what is alive now."""
-        peak, self.peak = self.peak, self._bytes
+        peak, self.peak = self.peak, self._bytes  # `_bytes` are alive now
         return peak
 
     def _add(self, tensor: torch.Tensor) -> None:

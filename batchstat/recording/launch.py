@@ -144,11 +144,13 @@ def prepare(folder: RunFolder, facts: Mapping[str, Any]) -> None:
     path = folder.path
     try:
         if folder.is_default and path.exists():
-            # rmtree refuses a link, which the user may have made of the default folder.
+            # The recording of an earlier run is deleted. rmtree refuses a link, which the user may
+            # have made of the default folder.
             shutil.rmtree(path.resolve())
         path.mkdir(parents=True, exist_ok=True)
         content = {"id": folder.run_id, "created": datetime.now(UTC).isoformat(), **facts}
-        # Several nodes may share the folder: the first one writes the facts.
+        # Several nodes may share the folder: the first one writes the facts, for its user alone to
+        # read (0o600).
         if not (path / RUN_FILE).exists():
             file = os.open(path / RUN_FILE, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
             with os.fdopen(file, "w", encoding="utf-8") as stream:

@@ -51,6 +51,7 @@ def batches_of_rows(
     # begins where the first row of its batch does.
     if collating.end_to_end:
         row_offsets = entry_offsets[planned.batch_offsets]
+        # Stored tokens before each batch; the last number, all of them.
         totals = offsets_from_sizes(rows.widths[sequence])[planned.batch_offsets]
         widths = round_up(np.diff(totals), multiple)
         batch_offsets = np.arange(len(widths) + 1)

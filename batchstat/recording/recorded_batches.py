@@ -44,7 +44,7 @@ def batches_of(recording: Recording) -> RecordedBatches:
     if not recording.ranks:
         raise InputError(f"{name}: nothing was recorded: {recording.why_nothing}")
     epochs = [_epochs(rank) for rank in number_dispatched(recording.ranks)]
-    # The batches of the first epoch on each rank.
+    # The batches of the first epoch on each rank; what else was recorded is not described.
     firsts = [epochs_of_rank[0] for epochs_of_rank in epochs]
     _check_steps(name, recording, firsts)
     # Each part, what one forward computed, with the sample numbers of its rows. A backward may have

@@ -48,7 +48,8 @@ class _Part(_Line):
         lengths, trained = nested(self.n or []), nested(self.y)
         if any(sum(row) > sum(self.w) for row in lengths):
             raise ValueError("more tokens than its width")
-        # Lengths and trained tokens of the same samples, where the line has both.
+        # Lengths and trained tokens of the same samples, where the line has both: `y` is also [] by
+        # default, where the line has none.
         is_both = self.n is not None and "y" in self.model_fields_set
         if is_both and list(map(len, trained)) != list(map(len, lengths)):
             raise ValueError("trained tokens of other samples")

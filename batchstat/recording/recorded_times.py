@@ -206,6 +206,7 @@ def _points(name: str, timed: list[_Timed], update: float) -> tuple[Point, ...]:
     ratios = times / fitted
     # Indices of the batches of each group, the largest batch last.
     groups = np.array_split(np.arange(len(batches)), n_points)
+    # The largest batch of the first group, and of the last.
     small, large = batches[groups[0][-1]].shape, batches[groups[-1][-1]].shape
     if large.tokens < _LEAST_SPREAD * small.tokens:
         raise InputError(

@@ -254,7 +254,7 @@ def _read_rank(path: Path) -> RecordedRank | None:
         begun=begun,
         batches=batches,
         device=next((line["device"] for line in lines if line.get("device")), ""),
-        step_ends=[line["t"][0] for line in steps],
+        step_ends=[line["t"][0] for line in steps],  # the line of a step has one time
         skipped=sum("skipped" in line for line in steps),
         trainer=next((line for line in lines if line["k"] == "trainer"), None),
         handed=[

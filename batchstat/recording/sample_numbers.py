@@ -147,7 +147,7 @@ def _flattened(name: str, batches: list[Any]) -> tuple[Ints, Ints, Ints]:
     try:
         numbers = np.asarray(entries)
     except ValueError:  # lists of several lengths among the numbers
-        numbers = np.empty(0)
+        numbers = np.empty(0)  # of floats, which are refused below
     if numbers.ndim != 1 or numbers.dtype.kind not in "iu":
         # All are ints where they are True and False, or one is too large for an array.
         wrong_entry = next((each for each in entries if not isinstance(each, int)), entries[0])

@@ -66,6 +66,7 @@ def is_trainer(target: Any) -> bool:
     """Return whether an object is a Trainer of transformers, or of a subclass, by its attributes:
     the library need not be imported for that.
     """
+    # Attributes that any Trainer has.
     names = ("args", "train_dataset", "data_collator", "get_train_dataloader")
     return all(hasattr(target, name) for name in names)
 

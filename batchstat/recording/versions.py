@@ -16,6 +16,7 @@ def check_versions() -> None:
     """Raise InputError if the environment of a trainer is too old."""
     for name, least in LEAST.items():
         current = version(name)
+        # As many parts of the version are compared as the least one has.
         if tuple(int(part) for part in current.split(".")[: len(least)]) < least:
             needed = ", ".join(f"{key} {'.'.join(map(str, v))}" for key, v in LEAST.items())
             raise InputError(

@@ -44,6 +44,7 @@ def real_of(
     """
     shape = shape_of(ids)
     positions: Any = values.get(prefix + "position_ids")
+    # A list of positions for each row; None where there are none, or of another shape.
     positions_of_rows = positions.tolist() if shape_of(positions) == shape else None
     # (name, whether it marks real tokens): an attention_mask of transformers does; a padding mask,
     # such as src_key_padding_mask of torch's Transformer, marks padding.

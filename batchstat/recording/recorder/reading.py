@@ -124,7 +124,7 @@ def _sets_of_ids(batch: Any, depth: int = 0) -> list[tuple[Any, Mapping[Any, Any
         For each set: the ids, the mapping that holds them with their mask and labels, and the
         prefix of their names, such as "chosen_" of "chosen_input_ids".
     """
-    if _is_ids(batch):
+    if _is_ids(batch):  # token ids alone, without a mask, labels or a name
         return [(batch, {}, "")]
     by_key = _by_key(batch)
     if by_key is None or depth > MOST_DEPTH:

@@ -101,7 +101,7 @@ class Recorder:
             return original(*args, **kwargs)
         finally:
             self.backward_depth -= 1
-            self.forwards.is_busy = was_busy or self.forwards.has_failed
+            self.forwards.is_busy = was_busy or self.forwards.has_failed  # a failure lasts
             if not self.backward_depth:  # the outermost one: all gradients have come
                 self.forwards.wake()
                 self.safely(self._after_backward, self.optimizer_steps > steps_before)

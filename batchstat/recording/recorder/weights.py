@@ -58,7 +58,7 @@ def patch_weights(module: Any, recorder: Recorder, patches: Patches) -> None:
 
     patches.replace(module.PreTrainedModel, "from_pretrained", from_pretrained)
     patches.wrap(torch.nn.Module, "to", to)
-    patches.wrap(torch.nn.Module, "cuda", to)
+    patches.wrap(torch.nn.Module, "cuda", to)  # `original` is `cuda` there
 
 
 def patch_prepare(module: Any, recorder: Recorder, patches: Patches) -> None:
