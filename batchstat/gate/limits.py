@@ -86,6 +86,7 @@ def read_limits(table: Mapping[str, Any], origin: str) -> dict[str, Limit | None
     """
     limits: dict[str, Limit | None] = {}
     for name, value in _flat(table):
+        # `thresholds` are not parsed yet: the values as written, by their bounds.
         path, thresholds, level = (
             _by_name(name, value) if name in NAMED_LIMITS else _by_path(name, value)
         )

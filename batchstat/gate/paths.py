@@ -111,6 +111,7 @@ def _steps(path: str) -> list[Step]:
         # A step may begin with a dot, but not the first one.
         if match is None or (path[start] == "." and start == 0):
             raise OptionError(f"{path!r} is not a path: write keys separated by dots")
+        # Of `strategy`, the key; of `[3]`, the index; of `[label=spam]`, the name and the value.
         key, index, name, wanted = match.groups()
         steps.append(key or (int(index) if index else (name, wanted)))
         start = match.end()

@@ -80,7 +80,7 @@ def _ratio(name: str, text: str, number: Decimal, unit: str, difference: bool) -
         if number == 1:
             meant += f", or 1.0 for 100{sign}"
         raise OptionError(f"{name}={text!r}: did you mean {meant}?")
-    ratio = number / 100 if unit else number
+    ratio = number / 100 if unit else number  # the unit is % or pp here
     if ratio > 1:
         more = "is above 100%" if unit else f"did you mean {number:f}{sign}?"
         raise OptionError(f"{name}={text!r}: {more}")

@@ -141,6 +141,7 @@ def find_remedy(
                 break
     if best is None:
         return None
+    # What changes in the training, and what of the check has to match it.
     change, then = written(best.trial)
     return Remedy(
         change=change,

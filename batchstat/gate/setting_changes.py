@@ -113,6 +113,7 @@ class _Now:
                 max_samples = min(2 * max_samples, self.budget)
                 yield self.set("max_samples", max_samples)
         if (read_ahead := self.strategy.looks_ahead) is not None:
+            # Sizes worth trying for so many samples, the smallest first.
             for larger in read_aheads(len(self.profile)):
                 if larger > read_ahead:
                     yield self.set("read_ahead", larger)
@@ -130,7 +131,7 @@ class _Now:
             if self.strategy.budget is not None:
                 yield self.set("tokens_per_batch", most_tokens)
         batch_size = self.strategy.batch_capacity
-        # 0 where not even one row of the widest fits.
+        # `fewer` rows of full width fit: 0 where not even one does.
         if batch_size is not None and (fewer := most_tokens // self.width) and fewer < batch_size:
             yield self.set("batch_size", fewer)
         # The longest row that fits in a batch alone: a multiple, since rows are padded to one.

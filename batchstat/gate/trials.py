@@ -149,6 +149,8 @@ def _with_size(row: StrategyResult, settings: Settings) -> NamedRow:
     That size follows from the current setup beside which the row was simulated. Where the row
     becomes the current setup itself, it would follow from the budget.
     """
+    # `row.size` is the name of a setting, such as batch_size, and its value. The value is None
+    # if the row has neither a batch size nor a budget.
     (key, size), named = row.size, row.request.row
     if size is None or row.request.sets(key) or getattr(settings, key) == size:
         return named

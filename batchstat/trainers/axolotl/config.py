@@ -166,7 +166,7 @@ def attention_of(config: AxolotlConfig) -> str | None:
 
 
 def _packed_rows(config: AxolotlConfig, size: int) -> StrategySpec:
-    """Return the strategy of sample_packing, with `size` as micro_batch_size."""
+    """Return the strategy of sample_packing; `size` is micro_batch_size."""
     attention, chosen = attention_of(config), config.multipack_real_batches
     parameters = {
         "read_ahead": config.sample_packing_group_size,
@@ -180,7 +180,8 @@ def _packed_rows(config: AxolotlConfig, size: int) -> StrategySpec:
         # With sample_packing, axolotl sets null, the default, to true.
         "pad_to_sequence_len": config.pad_to_sequence_len is not False,
     }
-    # Defaults, which a dataclass has as attributes, are left out of the strategy's text.
+    # Values equal to the defaults of `Axolotl`, which a dataclass has as attributes, are left out
+    # of the strategy's text.
     changed = {key: v for key, v in parameters.items() if getattr(Axolotl, key, None) != v}
     return StrategySpec.of("axolotl", sample_packing=True, batch_size=size, **changed)
 

@@ -78,7 +78,7 @@ def corpus_of(config: AxolotlConfig) -> CorpusRules:
         reading["tokenizer"] = tokenizer
     if not entries:
         return CorpusRules(reading=reading)
-    # What is not read of the first entry that has such a thing; empty if all entries are read.
+    # In words, what is not read of the first entry that has such a thing; empty if all are read.
     why = next(filter(None, map(_unread, entries)), "")
     kinds = set() if why else {_kind_of_entry(entry) for entry in entries}
     # If an entry is not read, or entries differ, the user has to pass the files; for chats, the

@@ -77,6 +77,7 @@ def setup_of(
     # Keys that decide nothing: of the framework, and those that the user says to ignore.
     without_effect = {*framework.unused, *ignore_keys}
     known = without_effect | framework.keys.keys()
+    # In `known` are the names without effect, and those of keys that decide.
     # An unknown key that is null sets nothing, whatever it means.
     unknown = tuple(key for key, value in values.items() if value is not None and key not in known)
     check_spelling(where, unknown, framework.keys)

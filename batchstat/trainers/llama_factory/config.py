@@ -130,6 +130,7 @@ def _warnings(config: LlamaFactoryArguments) -> Iterator[str]:
     """Yield the warnings of a report."""
     # Without given keys, there is no warning of those of transformers 4: LLaMA-Factory runs with
     # versions 4 and 5, and has some of these keys itself.
+    # `given_keys` are the keys that the file sets.
     without_given_keys = replace(config, given_keys=frozenset())
     yield from base.warnings_of(without_given_keys)
     for key in config.own_losses:

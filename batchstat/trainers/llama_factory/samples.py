@@ -52,11 +52,13 @@ class Turns:
         # A prompt begins where the answer before it ends, but at 0 if it is the first of a sample:
         # offsets[:-1] are the first turns, without those of samples that have no turn.
         prompt_begins = np.concatenate([np.zeros(1, dtype=np.int64), ends[:-1]])[: len(ends)]
+        # np.diff(offsets) are the turns of each sample.
         prompt_begins[offsets[:-1][np.diff(offsets) > 0]] = 0
         return cls(begins - prompt_begins, ends - begins, offsets)
 
     def lengths(self) -> Ints:
         """Return (n,) tokens of each sample."""
+        # (m + 1,) where turns end if all samples are laid end to end, after a 0.
         ends = offsets_from_sizes(self.prompts + self.answers)
         tokens: Ints = ends[self.offsets[1:]] - ends[self.offsets[:-1]]
         return tokens
@@ -70,6 +72,7 @@ class Turns:
         shortened in proportion. Source: `_encode_data_example` of supervised.py.
         """
         prompts, answers = np.zeros_like(self.prompts), np.zeros_like(self.answers)
+        # (n,) how many tokens each sample may still have.
         rest = np.full(len(self.offsets) - 1, limit, dtype=np.int64)
         for samples, turns in self._turn_by_turn(last_first):  # one turn of each sample at a time
             has_room = rest[samples] > 0  # the turns of full samples stay empty
@@ -127,7 +130,7 @@ def _lengths_within(prompts: Ints, answers: Ints, limits: Ints) -> tuple[Ints, I
     """
     # As there, the share is rounded before it is multiplied, which decides about the result.
     share = answers / np.maximum(prompts + answers, 1)
-    longest_answers = (limits * share).astype(np.int64)
+    longest_answers = (limits * share).astype(np.int64)  # both shortened in proportion
     # Each of these replaces the one before it: a short prompt stays whole, unless the answer is
     # short, which comes first.
     longest_answers = np.where(prompts * 2 < limits, limits - prompts, longest_answers)
@@ -162,7 +165,7 @@ def prepare_chats(
     trained, trained_rows, held_out, beyond = chosen_rows(profile, rows, config)
     is_in_turn = ~np.isin(profile.records, rows.out_of_turn)
     in_turn = np.flatnonzero(is_in_turn[trained])
-    # -1 is a record that cannot be read.
+    # In `held_out`, -1 is a record that cannot be read.
     if len(held_out) and not is_in_turn[held_out[held_out >= 0]].any():
         raise InputError(
             f"val_size holds out {counted(len(held_out), 'chat')} {_OUT_OF_TURN}: LLaMA-Factory "

@@ -76,7 +76,8 @@ def profile_keywords(setup: TrainingSetup, **given: Any) -> dict[str, Any]:
     # the trainer in another way than here.
     if "tokenizer" in keywords and "tokenizer" not in given:
         _check_loading(setup, keywords["tokenizer"])
-    # Only texts get a token at their end, and only if neither user nor configuration names one.
+    # Only texts and completions get a token at their end, and only if neither user nor
+    # configuration names one.
     is_text = not {"messages_column", "tokens_column", "length_column", "append"} & set(keywords)
     if is_text and _appends_eos(setup, keywords):
         keywords["append"] = _end_of_sequence(keywords["tokenizer"])

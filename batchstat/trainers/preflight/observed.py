@@ -153,7 +153,7 @@ def observe(
             "batches: pass the file, the object or the DataLoader"
         )
     kind, wanted = type(target).__name__, Settings(**settings)
-    # How many batches to read; None for all. Ranks get them in turn.
+    # How many batches to read, those of all ranks together; None for all.
     limit = steps and steps * wanted.gradient_accumulation_steps * wanted.world_size
     with unchanged_random_state(target):
         batches = collated_batches(kind, target, limit=limit, pad_token_id=pad_token_id)

@@ -207,7 +207,8 @@ def _begin(
     }
     prepare(folder, facts)
     where = str(folder.path.resolve())  # absolute, since a script may change its current folder
-    # The random bytes are the key of the digests of samples.
+    # Folder, id of the run, key, steps, dry run, no weights. The random bytes are the key: it makes
+    # the digests of samples.
     return Orders(where, folder.run_id, secrets.token_bytes(16), most_steps, dry_run, no_weights)
 
 
@@ -222,10 +223,11 @@ def _of_first_rank(orders: Orders | None) -> Orders:
     """Return the orders of the first rank on every rank. The ranks wait for each other here.
 
     Args:
-        orders: of this rank; those of other ranks than the first do not matter, and may be None.
+        orders: of this rank; on other ranks than the first they are replaced, and may be None.
     """
     from torch import distributed
 
+    # `ranks()` is the rank of this process, and the number of ranks.
     if orders is not None and ranks()[1] == 1:  # one rank, without torch.distributed
         return orders
     shared: list[Any] = [orders]
