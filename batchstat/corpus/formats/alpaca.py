@@ -43,7 +43,8 @@ def read_alpaca(opened: OpenSource, options: CorpusOptions) -> Iterator[Chunk]:
     # Anywhere in the name, as the ending of a compressed file may follow.
     has_lines = any(ending in opened.path.lower() for ending in _LINES)
     read = read_jsonl if has_lines else read_json
-    # Only the prompt format needs an instruction; a chat may begin with the input alone.
+    # Pairs need `instruction` and `output`; chats only `output`, as their question may be the
+    # input alone.
     if options.completion_column:
         convert = partial(_with_columns, required=(_ASKED[0], _ANSWERED), make=_instruction)
     else:
@@ -67,6 +68,7 @@ def _with_columns(
     if not isinstance(record, dict):
         return record
     values = {name: record.get(name) for name in (*_ASKED, _ANSWERED)}
+    # Wrong is what is neither a text nor null, and null or a missing key if the key is required.
     for name, value in values.items():
         if not isinstance(value, str) and (value is not None or name in required):
             if name not in record:
@@ -77,14 +79,19 @@ def _with_columns(
 
 
 def _chat(instruction: str | None, input: str | None, output: str) -> dict[str, Any]:  # noqa: A002
-    """Return the chat that LLaMA-Factory makes: a question of two lines, and its answer."""
+    """Return a column with the chat that LLaMA-Factory makes: a question and its answer.
+
+    The question is the instruction, and the input below it; either may be missing.
+    """
     question = "\n".join(filter(None, (instruction, input)))
     chat = [{"role": "user", "content": question}, {"role": "assistant", "content": output}]
     return {MESSAGES: chat}
 
 
 def _instruction(instruction: str, input: str | None, output: str) -> dict[str, Any]:  # noqa: A002
-    """Return the prompt that axolotl makes in the words of Stanford Alpaca, and its completion."""
+    """Return two columns: the prompt that axolotl makes in the words of Stanford Alpaca, and the
+    output as its completion. Without an input, the prompt lacks that part.
+    """
     parts = [f"{_TASK}{_CONTEXT if input else ''}{_WISH}", f"### Instruction:\n{instruction}"]
     parts += [f"### Input:\n{input}"] if input else []
     return {PROMPT: "\n\n".join([*parts, "### Response:\n"]), COMPLETION: output}

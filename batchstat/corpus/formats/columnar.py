@@ -33,6 +33,7 @@ def read_parquet(opened: OpenSource, options: CorpusOptions) -> Iterator[Chunk]:
         groups = parquet.groups_in(opened.split)
         rows_of_groups = [file.metadata.row_group(i).num_rows for i in range(file.num_row_groups)]
         records_before = sum(rows_of_groups[: groups[0]]) if groups else 0
+        # Records read so far, and those of the split by the footer.
         records, expected = 0, sum(rows_of_groups[i] for i in groups)
         for batch in parquet.batches(unpacked, groups, columns.all):
             # pyarrow reads where it likes: the position for progress is estimated by the records.
@@ -81,9 +82,11 @@ def as_chunks(
     not_utf8 = [name for name, values in checked.items() if values.type != batch[name].type]
     # (len(batch),) decoded bytes of each record.
     sizes = sum(map(decoded_bytes, checked.values()), np.zeros(len(batch), dtype=np.int64))
+    # Consecutive records from `start` to before `stop`, within both limits.
     for start, stop in ranges(sizes, CHUNK_BYTES, MOST_RECORDS):
         values_of = {name: values.slice(start, stop - start) for name, values in checked.items()}
-        # The datasets library stores a class as a number, and its name in the schema.
+        # The datasets library stores a class as a number, and the names of all classes in the
+        # metadata of the schema: the numbers are replaced by the names.
         if class_names := _class_names(batch.schema, columns.label):
             # `str` is for mypy: without a label column there are no class names.
             numbers = decoded(values_of[str(columns.label)])
@@ -139,7 +142,10 @@ def _class_names(schema: pa.Schema, label: str | None) -> list[str]:
 
 
 def _texts_of_bytes(values: pa.LargeBinaryArray, name: str, bad: dict[int, BadRecord]) -> pa.Array:
-    """Return the column `name` as texts; records that are not UTF-8 are added to `bad`."""
+    """Return the column `name` as texts; null stays null.
+
+    A record that is not UTF-8 gets an empty text, and is added to `bad` by its index in `values`.
+    """
     texts: list[str | None] = []
     for i, value in enumerate(values.to_pylist()):
         try:

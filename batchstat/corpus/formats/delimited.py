@@ -58,7 +58,8 @@ def _read_delimited(
         records = _quoted(opened, delimiter, skip=options.on_error == "skip")
     else:
         records = _unquoted(opened, delimiter)
-    # A later split finds the columns at the start of the file; quoted files have no later splits.
+    # A later split (its first byte is not 0) finds the columns at the start of the file. Files with
+    # quotes have no later splits.
     head: Iterator[_Records] | None = None
     if opened.split.first:
         head = _unquoted(opened.head(), delimiter)
@@ -71,6 +72,7 @@ def _read_delimited(
     # As many columns as the first record of the file with fields has.
     elif head:
         names = next(filter(None, map(_numbers_as_names, head)), [])
+    # The names twice: those of all columns, and of those with text, which here are all.
     columns = choose_columns(opened.path, names, names, options) if names else None
     for part in records:
         # Without a header, the first record with fields shows the number of columns. Until then all
@@ -162,7 +164,7 @@ def _unquoted(opened: OpenSource, delimiter: str) -> Iterator[_Records]:
         for first in range(0, len(lines.texts), MOST_LINES):
             texts = lines.texts.slice(first, MOST_LINES).to_pylist()
             rows: list[Record] = [text.split(delimiter) if text else [] for text in texts]
-            # The bad lines among these.
+            # The bad lines among these; i is the index in the block, i - first the one in `rows`.
             for i in (i for i in lines.bad if first <= i < first + len(rows)):
                 rows[i - first] = lines.bad[i]
             yield _Records(list(lines.numbers[first : first + len(rows)]), rows)
@@ -174,7 +176,8 @@ def _quoted(opened: OpenSource, delimiter: str, *, skip: bool) -> Iterator[_Reco
     Many lines are taken at once and parsed together, which is fast. From the first record on that
     is bad, too long, or goes on after these lines, the rest of them is parsed record by record.
     """
-    # The module's own limit is 131,072 characters. Its type is C's long, of 32 bits on Windows.
+    # By default, `csv` takes fields of up to 131,072 characters. Its limit is a C long, which has
+    # 32 bits on Windows.
     csv.field_size_limit(min(sys.maxsize, 2**31 - 1))
     lines = _RecordLines(read_raw_lines(opened, skip=skip))
     while lines.fill():
@@ -183,7 +186,7 @@ def _quoted(opened: OpenSource, delimiter: str, *, skip: bool) -> Iterator[_Reco
             for line, fields in _parse_each(opened.path, lines, delimiter):
                 part.lines.append(line)
                 part.rows.append(fields)
-        # The records before the error come first: they may hold an earlier bad record.
+        # A quote is never closed. The records before it come first: one of them may be bad.
         except InputError:
             if part.rows:
                 yield part

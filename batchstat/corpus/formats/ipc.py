@@ -41,7 +41,7 @@ def open_batches(file: BinaryIO, path: str) -> tuple[pa.Schema, Iterator[pa.Reco
     # Streams have no footer, which would say how many batches there are.
     batch_count, stop = None, size
     # A file is a stream between a magic and a footer. After the footer come its size, in 4 bytes,
-    # and the magic again.
+    # and the magic again. `stop` is then where the footer begins.
     if is_file:
         file.seek(0)
         batch_count = pa.ipc.open_file(file).num_record_batches
@@ -91,6 +91,7 @@ class _Streams(io.RawIOBase):
             while self._has_batch():
                 try:
                     yield self._reader.read_next_batch()
+                # pyarrow sees the end of the stream where `_has_batch` saw a batch.
                 except StopIteration:
                     raise self._damage("a record batch is missing") from None
                 count += 1
@@ -162,7 +163,7 @@ class _Streams(io.RawIOBase):
         A message has a mark, the size of its metadata, the metadata, and a body. Where the size is
         0, the stream ends.
         """
-        head = self.read(4)
+        head = self.read(4)  # the mark, or the size where there is no mark
         # A file needs no mark of its stream's end: its footer says how many batches there are.
         if not head and self._batch_count is not None:
             return None
@@ -223,7 +224,8 @@ class _Message:
             # RecordBatch: buffers 2, each an offset in the body and a length; compression 3.
             if batch.field(3):
                 for offset, length in batch.structs(2, "<qq"):
-                    # A compressed buffer begins with its decompressed size, in 8 bytes.
+                    # A compressed buffer begins with its decompressed size, in 8 bytes. An empty
+                    # one has no size.
                     if length >= _SIZE_BYTES:
                         file.seek(begin + offset)
                         claimed = struct.unpack("<q", file.read(_SIZE_BYTES))[0]
@@ -271,7 +273,8 @@ class _Table:
         """
         position = self.field(field)
         if position:
-            # The field holds how far from itself the vector begins: a number of structs, and these.
+            # The field holds how far from itself the vector begins. The vector has the number of
+            # its structs, in 4 bytes, and then the structs.
             position += struct.unpack_from("<I", self.data, position)[0]
             count = struct.unpack_from("<I", self.data, position)[0]
             stop = position + 4 + count * struct.calcsize(struct_format)

@@ -108,6 +108,7 @@ def _elements(opened: OpenSource) -> Iterator[Element]:
                 # The file ends within the element: nothing is left to read, which fails below.
                 text, at = "", 0
             # The text so far is doubled, so that an element of any size is parsed only a few times.
+            # No more text: the file ends within the element, or the element is malformed.
             more_text = _more_text(pieces, len(text) - at) if is_cut else ""
             if not more_text:
                 location = Location(opened.path, number)
@@ -120,6 +121,7 @@ def _elements(opened: OpenSource) -> Iterator[Element]:
         number += 1
         after_comma = text[end] == ","
         at = end + after_comma  # past the comma, if there is one
+    # `at` is the closing bracket of the array.
     if text[at + 1 :].strip() or any(piece.strip() for piece in pieces):
         raise InputError(f"{opened.path}: something follows the end of the array: use one per file")
 
@@ -133,7 +135,8 @@ def _skip_element(text: str, at: int, pieces: Iterator[str]) -> tuple[str, int, 
         The piece in which the element ends; the position there of the comma or bracket after it;
         and the characters of the element. If the file ends within it, the piece is empty.
     """
-    # `depth`: how many brackets and braces are open. `ignored_to`: marks before this position of
+    # `size`: characters of the element before `text`; in the first round, where `at` is its start,
+    # 0. `depth`: how many brackets and braces are open. `ignored_to`: marks before this position of
     # `text` do not count, as a backslash escapes them.
     size, depth, in_string, ignored_to = 0, 0, False, at
     while True:
@@ -168,8 +171,8 @@ def _may_go_on(error: Exception, text: str) -> bool:
         return False
     # Of a string or an escape that is cut; reported where it begins, maybe far from the end.
     unfinished = ("Unterminated string", "Invalid \\")
-    # Half a literal or number at the end of the text is an error where it begins: 16 characters
-    # are more than any literal has.
+    # Half a literal (true, null) or number at the end of the text is an error where it begins: 16
+    # characters are more than any literal has.
     return error.msg.startswith(unfinished) or error.pos > len(text) - 16
 
 

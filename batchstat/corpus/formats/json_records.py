@@ -45,6 +45,7 @@ class RecordCollector:
             records: values as parsed from JSON, or a `BadRecord` for one that cannot be parsed.
             lines: line on which each record starts; None in files without lines.
         """
+        # `rest`: the records after the one that chose the columns; all, if they were chosen before.
         iterator, rest = iter(records), list[object]()
         error = None
         try:
@@ -103,7 +104,8 @@ class RecordCollector:
         """
         self._label_seen = self._label_seen or self._options.label_column in record
         self.decide(record)
-        # No columns are chosen yet if this record lacks a named one, or is empty.
+        # No columns are chosen yet if this record lacks a named one, or is empty. The message about
+        # an empty record, where no column is named, says that `text` is missing.
         required = self._columns.required if self._columns else self._named or ["text"]
         missing = [column for column in required if column not in record]
         if not missing:
@@ -175,5 +177,6 @@ def reason_of(error: Exception, unit: str = "column", before: int = 1) -> str:
     if isinstance(error, RecursionError):
         return "nested too deeply"
     if isinstance(error, json.JSONDecodeError):
+        # Some of Python's messages end in "at".
         return f"{error.msg.removesuffix(' at')} at {unit} {before + error.pos}"
     return str(error)

@@ -30,8 +30,9 @@ def read_jsonl(
     Args:
         opened: the file, or a split of it.
         options: how it is read.
-        convert: function that returns, for each line's value, the record whose columns are read;
-            only of files that are read whole.
+        convert: function that returns, for each line's value, the record whose columns are read.
+            If one is passed, the file must be read whole: it is not applied to the records of the
+            head, by which a later split chooses its columns.
     """
     collector = RecordCollector(opened, options)
     # A split that begins later reads the columns that the first one does, which the first good
@@ -56,6 +57,7 @@ def _parsed(lines: Lines) -> list[object]:
     scanned: list[object] = []
     not_scanned: list[int] = []
     for i, line in enumerate(lines.texts.to_pylist()):
+        # `end`: the position after the value; -1 if the line does not begin with one.
         try:
             record, end = _scan(line, 0)
         except (StopIteration, ValueError, RecursionError):
@@ -73,6 +75,7 @@ def _parsed(lines: Lines) -> list[object]:
     # Some line has a duplicate key: parsing one by one finds it.
     if _quotes(texts) != 2 * _strings(scanned):
         records = [_parsed_line(line) for line in lines.texts.to_pylist()]
+    # Lines that are too long or not UTF-8. Their texts are empty, and were parsed as blank ones.
     for i, bad in lines.bad.items():
         records[i] = bad
     return records
@@ -95,11 +98,12 @@ def _quotes(texts: pa.LargeStringArray) -> int:
 
     These are all quotes but the escaped ones.
     """
-    _, _, data = texts.buffers()
+    _, _, data = texts.buffers()  # validity, offsets, and the UTF-8 of all texts; None if empty
     octets = np.frombuffer(b"" if data is None else data, np.uint8)
     backslashes = np.flatnonzero(octets == ord("\\"))
     # Of each run of consecutive backslashes, the index of its last one in `backslashes`; the
-    # differences of these are the lengths of the runs.
+    # differences of these are the lengths of the runs. The appended -1 ends the last run; the -1
+    # put in front stands for the end of a run before the first.
     lasts = np.flatnonzero(np.diff(backslashes, append=-1) != 1)
     # A run of an odd length escapes the character after it, which valid JSON always has.
     is_escape = np.diff(lasts, prepend=-1) % 2 == 1
@@ -119,6 +123,7 @@ def _strings(values: Iterable[object]) -> int:
         kinds = list(map(type, values))
         objects = [value for value in values if type(value) is dict] if dict in kinds else []
         lists = [value for value in values if type(value) is list] if list in kinds else []
+        # The values that are strings, and all keys.
         strings += kinds.count(str) + sum(map(len, objects))
         searched = (items for items in lists if items and not isinstance(items[0], int | float))
         values = chain.from_iterable(chain(map(dict.values, objects), searched))

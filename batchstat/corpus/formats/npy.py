@@ -36,9 +36,10 @@ def read_npy(opened: OpenSource, options: CorpusOptions) -> Iterator[Chunk]:
             begin, itemsize = file.tell(), dtype.itemsize
             array_end = begin + shape[0] * itemsize
             split = opened.split
+            # The bytes of the file from which, and up to which, the split reads the array.
             edges = (split.first, array_end if split.stop is None else min(split.stop, array_end))
             # The indices of the numbers that begin in the split: from `first` to before `stop`. An
-            # edge inside of a number is rounded up to the next one.
+            # edge inside of a number is rounded up to the next one; one in the header counts as 0.
             first, stop = (max(-(-(edge - begin) // itemsize), 0) for edge in edges)
             file.seek(array_end)
             # np.load would ignore more data, such as a second array.

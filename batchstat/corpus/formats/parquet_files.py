@@ -51,7 +51,10 @@ class CheckedParquet:
         return begin, max((chunk.begin + chunk.bytes for chunk in chunks), default=0)
 
     def groups_in(self, split: Split) -> list[int]:
-        """Return the row groups that begin in a split of the file."""
+        """Return the indices of the row groups that begin in a split of the file.
+
+        One without columns counts as beginning at byte 0.
+        """
         stop = sys.maxsize if split.stop is None else split.stop
         return [i for i in range(len(self.chunks)) if split.first <= self.span(i)[0] < stop]
 
@@ -69,12 +72,13 @@ class CheckedParquet:
             columns: names of the columns that are read.
         """
         meta = self.file.metadata
+        # Decoded bytes of all row groups of the file.
         total: int = sum(meta.row_group(i).total_byte_size for i in range(meta.num_row_groups))
         # Records that take `CHUNK_BYTES` by the average size of a record in the file.
         usual_size = max(1, min(MOST_RECORDS, CHUNK_BYTES * int(meta.num_rows) // max(total, 1)))
         # By row group: how many of its records are read at once.
         sizes = {i: min(usual_size, _safe_records(self.chunks[i], file, columns)) for i in groups}
-        # Consecutive row groups that are read with the same number of records at once.
+        # `size`: the records read at once. Consecutive row groups with the same size go together.
         for size, same_size in groupby(groups, sizes.__getitem__):
             # Batches that are not yielded yet, and how many bytes may be added to them.
             held: list[pa.RecordBatch] = []
@@ -113,7 +117,7 @@ def open_parquet(file: BinaryIO, path: str) -> CheckedParquet:
     file.seek(footer_begin)
     try:
         checked = CheckedParquet(parquet, column_chunks(file.read(footer_bytes)))
-    except ValueError as damage:
+    except ValueError as damage:  # of `column_chunks`
         raise pa.ArrowInvalid(str(damage)) from None
     if len(checked.chunks) != parquet.num_row_groups:
         raise pa.ArrowInvalid("its footer is damaged (its row groups differ)")
@@ -158,6 +162,7 @@ def _safe_records(chunks: Sequence[ColumnChunk], file: BinaryIO, columns: Sequen
     for chunk in chunks:
         # The path of a field of a struct or list goes on after the name of the column.
         is_wanted = any(chunk.path == name or chunk.path.startswith(f"{name}.") for name in columns)
+        # Values of the other types have a fixed size of a few bytes.
         if not (chunk.is_binary and is_wanted):
             continue
         # A value from the dictionary may be all of it.

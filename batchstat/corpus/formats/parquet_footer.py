@@ -58,7 +58,8 @@ def column_chunks(footer: bytes) -> list[list[ColumnChunk]]:
                 f"its footer is damaged (row groups of {sum(records_of_groups):,} records in a "
                 f"file of {meta[3]:,})"
             )
-        # Each record has at least one value in each column: null and an empty list count as one.
+        # Each record has at least one value in each column: null and an empty list count as one. A
+        # row group without columns is not checked.
         for chunks, records in zip(groups, records_of_groups, strict=True):
             if records > min((chunk.values for chunk in chunks), default=records):
                 raise ValueError(
@@ -139,7 +140,7 @@ class Decoder:
         if kind == _BINARY:
             return self._take(self._varint())
         if kind in (_LIST, _SET):
-            # The size, or `_LONG_LIST`, and the kind of all elements.
+            # Upper 4 bits: the size, or `_LONG_LIST`. Lower 4 bits: the kind of all elements.
             head = self._byte()
             size = self._varint() if head >> 4 == _LONG_LIST else head >> 4
             return [self._value(head & 15) for _ in range(size)]
@@ -148,7 +149,8 @@ class Decoder:
         if kind == _DOUBLE:
             return self._take(_DOUBLE_BYTES)  # its bytes, as no double is used
         if kind == _MAP:
-            # One byte has the kinds of all keys and of all values, unless the map is empty.
+            # The size, and unless it is 0 a byte: in its upper 4 bits the kind of all keys, in its
+            # lower 4 the kind of all values.
             kinds = self._byte() if (size := self._varint()) else 0
             return [(self._value(kinds >> 4), self._value(kinds & 15)) for _ in range(size)]
         # A boolean inside of a list or map is a byte.
