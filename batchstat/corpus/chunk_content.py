@@ -103,7 +103,7 @@ class ChunkContent:
         """
         chats: list[list[Message]] = []
         for i, value in enumerate(self._objects(column)):
-            chats.append([])
+            chats.append([])  # stays empty if the record is bad, or was before
             try:
                 chat = as_chat(value, written_in) if i not in self.bad else []
             except ChatError as error:

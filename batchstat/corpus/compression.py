@@ -94,6 +94,7 @@ _CODECS: dict[bytes, Callable[[BinaryIO], object]] = {
 }
 # Zstandard's skippable frames, with which files written by pzstd begin.
 _CODECS |= {bytes([0x50 + _kind]) + b"\x2a\x4d\x18": _zstd for _kind in range(16)}
+# bz2: its magic has the level as a digit, and the mark of a block or of the stream's end follows.
 for _level in b"123456789":
     for _block in (b"1AY&SY", b"\x17\x72\x45\x38\x50\x90"):  # the second ends an empty stream
         _CODECS[b"BZh" + bytes([_level]) + _block] = _streams(bz2.BZ2Decompressor, b"")

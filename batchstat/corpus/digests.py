@@ -112,6 +112,7 @@ def _spans_outside(file: BinaryIO, split: Split) -> Iterator[tuple[int, int]]:
     are named at the head of the file, or in its footer.
     """
     size, stop = split.source.bytes, split.end
+    # 16 bytes are enough for the magic of every compression.
     if is_compressed(file.read(16)):
         # All of a compressed file is counted in its first split; the later ones are empty.
         yield stop, (size if split.first == 0 else stop)

@@ -139,6 +139,7 @@ def _chunks_of_frame(name: str, frame: Any, options: CorpusOptions) -> Iterator[
         arrays = (values for values in values_of.values() if isinstance(values, pa.Array))
         # (len(part),) decoded bytes of each record; those of Python's objects are not known.
         sizes = sum(map(decoded_bytes, arrays), np.zeros(len(part), dtype=np.int64))
+        # Rows of `part` from `start` to before `stop`, within both limits.
         for start, stop in ranges(sizes, CHUNK_BYTES, _CHUNK_RECORDS):
             slices = {column: values[start:stop] for column, values in values_of.items()}
             # A table has no bytes on disk: the position, for progress, counts records.

@@ -156,6 +156,7 @@ def _blocks(opened: OpenSource) -> Iterator[_Block]:
     Raises:
         InputError: the file is UTF-16.
     """
+    # Of the next block: the number of its first line, and where it begins in the file.
     first_line, offset = 1, 0
     # A line belongs to the split it begins in: a later split starts after the line before it.
     if begin := opened.split.first:
@@ -283,7 +284,7 @@ def _checked_one_by_one(block: _Block) -> Lines:
             message = not_utf8(offset + error.start, line[error.start])
             bad[i] = BadRecord("not_utf8", message)
             texts.append("")
-        offset += len(line) + 1
+        offset += len(line) + 1  # the line, which still has its \r, and its \n
     return Lines(pa.array(texts, pa.large_string()), block.first, bad)
 
 

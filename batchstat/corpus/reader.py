@@ -275,6 +275,7 @@ class CorpusReader:
             is_sample &= is_long_enough
         if self.options.append:
             # Of a pair, the second text is the one that gets it.
+            # Joining takes the separator, here none, as its last argument.
             last, ending = sides[-1], pa.scalar(self.options.append, pa.large_string())
             appended = pc.binary_join_element_wise(last, ending, pa.scalar("", pa.large_string()))
             if not self.options.always_append:

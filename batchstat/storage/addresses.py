@@ -47,7 +47,8 @@ def as_path(address: str | os.PathLike[str]) -> Path:
         InputError: an address that is invalid or was shortened, for which no file system is
             installed, or that chains several.
     """
-    # Not an address. A path stays as it is, also one that this function returned for an address.
+    # Not an address as text. A path (it has `open`) stays as it is, also one that this function
+    # returned for an address.
     if not isinstance(address, str) or not is_remote(address):
         return cast(Path, address) if hasattr(address, "open") else _on_disk(address)
     full, shown = full_address(address), as_shown(address)

@@ -203,7 +203,8 @@ def decoded(annotation: Any, value: object, name: str = "") -> Any:
         return decoded(type(value) if type(value) in kinds else kinds[0], value, name)
     if origin is tuple:
         values = _require(isinstance(value, list), value, name, "a list")
-        # tuple[int, ...] has one type for any number of values, tuple[int, str] one for each.
+        # `kinds`: the type of each value. tuple[int, ...] has one for any number of values,
+        # tuple[int, str] one for each.
         kinds = arguments[:1] * len(values) if arguments[-1] is ... else arguments
         _require(len(values) == len(kinds), value, name, f"a list of {len(kinds)}")
         pairs = enumerate(zip(kinds, values, strict=True))

@@ -47,7 +47,7 @@ class SealedTable:
             block = self.file.read_row_group(i, use_threads=False)
             block.validate(full=True)
             rows_read += len(block)
-            # Rows that the record does not know are not handed on.
+            # Rows that the record does not know are not handed on: the error below follows.
             if rows_read > self.rows:
                 break
             yield block
