@@ -231,7 +231,9 @@ def _cut_after_lines(opened: OpenSource, position: int) -> Iterator[bytes | Long
         # `end`: the position after the first line end, 0 if there is none.
         end = data.find(b"\n") + 1
         piece = data[: end or len(data)]
-        # The unfinished line is too long. No other line can be, as `data` is far below the limit.
+        # The unfinished line is too long, or becomes so with this piece: its summary is extended by
+        # what is held and the piece, and nothing is held any more. It may end in this piece. No
+        # other line of `data` can be too long, as `data` is far below the limit.
         if long is not None or held_bytes + len(piece) > MOST_RECORD_BYTES:
             long, held, held_bytes = LongLine.of([*held, piece], long), [], 0
             if not end:

@@ -101,8 +101,8 @@ def _hint(path: str) -> str:
 
 
 def _steps(path: str) -> list[Step]:
-    """Return the steps of a path: of `classes[label=spam].share`, `classes`, `(label, spam)` and
-    `share`. Raises OptionError if it is not a path.
+    """Divide a path into steps: `classes[label=spam].share` has three steps, `classes`,
+    `(label, spam)` and `share`. Raises OptionError if it is not a path.
     """
     steps: list[Step] = []
     start = 0

@@ -44,6 +44,8 @@ def falling_lengths(lengths: Ints, window: int) -> Ints:
 
     For tables of batches, which do not say which sample has which length.
     """
+    # longest − length: an ascending sort of these puts the longest first. NumPy's stable sort of 16
+    # bits is a radix sort, which is several times faster.
     shortness, n_whole = _shortness(lengths), len(lengths) - len(lengths) % window
     # Full windows are the rows of a matrix; the short last window is sorted by itself.
     shortness[:n_whole].reshape(-1, window).sort(axis=1, kind="stable")

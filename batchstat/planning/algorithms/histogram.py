@@ -81,14 +81,16 @@ class RowRuns:
 
         Returns the offsets of the batches in rows, and whether the last batch could hold more rows.
         """
-        # A row without tokens counts as one token.
+        # How many rows fit into a batch whose first row, its widest, is of each run. A row without
+        # tokens counts as one token.
         padded = np.maximum(round_up(self.held, multiple), 1)
         sizes = np.maximum(1, budget // padded)
+        # Only where rows hold one sample each is there a limit on samples: it is one on rows.
         if max_samples is not None:
             sizes = np.minimum(sizes, max_samples)
         begins, begin = [], 0
         for size, end in zip(sizes.tolist(), self._offsets[1:].tolist(), strict=True):
-            # Otherwise the last batch of the run before took all rows of this one.
+            # Nothing is left of a run that the last batch of the run before took whole.
             if begin < end:
                 starts = np.arange(begin, end, size)
                 begins.append(starts)
