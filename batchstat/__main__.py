@@ -80,7 +80,9 @@ def _say_interrupted(error: BaseException) -> None:
 
 
 def _interrupt_soon() -> None:
-    """Interrupt the main thread when the hook that calls this has ended."""
+    """Interrupt the main thread a little later, by a timer: an interrupt is lost in the hook that
+    calls this, so that has to end first.
+    """
     seconds = _RETRY_SECONDS
     while True:
         try:

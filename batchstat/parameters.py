@@ -118,6 +118,7 @@ def documented(record: type[_Record]) -> type[_Record]:
     }
     lines = [f"    {name}: {text}" for name, text in texts.items()]
     text = inspect.cleandoc(record.__doc__ or "")
+    # The fields stand before the section `Raises`, if there is one.
     head, marker, rest = text.partition("\n\nRaises:")
     record.__doc__ = "\n".join([head, "", "Attributes:", *lines]) + marker + rest
     return record

@@ -68,6 +68,7 @@ def left_out_of(address: str) -> set[str]:
     for part in address.split("::"):
         scheme, _, rest = _parts(part)
         if scheme:  # not a path
+            # All that follows the name: parameters and a fragment.
             query = re.split("[?&#;]", part[len(named_part(part)) :])
             user = _user_in(rest) or ""
             # A parameter without a value may itself be one.
@@ -90,7 +91,7 @@ def _without_secrets(address: str) -> str:
     end = _name_end(scheme, rest)
     if end is None:
         return f"{scheme}{colon}{rest}"
-    # A fragment stands as one empty parameter, which is not shown.
+    # What follows a `#` or `;` is hidden as a whole: one empty parameter stands for it.
     query = rest[end.end() :].split("&") if end[0] == "?" else [""]
     shown = [pair for pair in query if _SHOWN_QUERY.fullmatch(pair)]
     shown += [LEFT_OUT] if len(shown) < len(query) else []

@@ -30,7 +30,9 @@ class Document:
 
     @classmethod
     def of(cls, *sources: object) -> dict[str, Any]:
-        """Take each key from the first of the sources that has it, as an attribute or a key."""
+        """Return the JSON object: each of its keys is taken from the first of the sources that has
+        it, as an attribute or a key.
+        """
         made: dict[str, Any] = parts(cls).json(Sources(sources))
         return made
 
@@ -69,7 +71,9 @@ class File(Document):
 
 
 def rows_of(kind: type[Document], columns: Iterable[Any]) -> list[dict[str, Any]]:
-    """Return the rows of (n,) columns, by the names of a document's keys."""
+    """Return n JSON objects of a document. `columns` has an array of shape (n,) for each of its
+    keys, in their sequence.
+    """
     rows = zip(*(column.tolist() for column in columns), strict=True)
     return [dict(zip(parts(kind).keys, row, strict=True)) for row in rows]
 
@@ -92,6 +96,7 @@ def _numbers(part: Mapping[str, Any], name: str = "") -> Iterator[tuple[str, Any
         if isinstance(value, Mapping):
             # Parameters get no columns: they differ by strategy, and its label shows them.
             yield from _numbers(value, f"{name}{key}_") if key != "params" else ()
+        # In Python, a boolean is an int, too: it gets no column.
         elif value is None or (isinstance(value, int | float) and not isinstance(value, bool)):
             yield f"{name}{key}", value
 

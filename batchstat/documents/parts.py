@@ -63,7 +63,7 @@ class Part:
 
     @property
     def is_closed(self) -> bool:
-        """Whether an object has these keys alone: all of them may be missing."""
+        """Whether an object may have no other keys, as one all of whose keys may be missing."""
         return not any(each.is_required for each in self.keys.values())
 
     def json(self, value: Any) -> Any:
@@ -73,6 +73,7 @@ class Part:
         Raises:
             ValueError: a number out of its range, or a key that is not declared.
         """
+        # A part without a type may be anything, and so null.
         if value is None and (self.is_nullable or self.type is None):
             return None
         if value is None:
@@ -210,6 +211,7 @@ def _ordered(record: Any) -> dict[str, Part]:
         if hasattr(getter, "told"):
             part = replace(parts(getter.__annotations__["return"]), told=getter.told, source=name)
             keys = [key for key, _ in pairs]
+            # The index in `pairs` at which it is inserted.
             place = keys.index(getter.after) + 1 if getter.after else len(pairs)
             pairs.insert(place, (getter.key or name, part))
     return dict(pairs)

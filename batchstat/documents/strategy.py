@@ -212,6 +212,7 @@ def strategy_of(row: Any, model: Any = None, speed_up: float | None = None) -> d
         "relative_cost": {
             "linear": counts.relative_cost(1, 0),
             "quadratic": counts.relative_cost(0, 1),
+            # None without a model.
             "model": model and counts.relative_cost(model.linear, model.quadratic),
         },
         # These three are for the object `ranks`. Without a speed-up, this is no comparison.
@@ -220,4 +221,5 @@ def strategy_of(row: Any, model: Any = None, speed_up: float | None = None) -> d
         "timeline": None if speed_up is None else timeline_of(row.timeline),
         "first_batches": first_batches,
     }
+    # A key that several of these have is taken from the first.
     return Strategy.of(composed, counts, counts.sample_coverage, row.on_device, row)

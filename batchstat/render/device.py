@@ -19,12 +19,15 @@ _UNITS = (
     *(("ms", 1e-3, 0.1), ("s", 1, 60), ("min", 60, 3_600), ("h", 3_600, 48 * 3_600)),
     ("days", 86_400, None),
 )
-"""Units of time, in seconds, each with the time from which the next one is shown."""
+"""Units of time: the name, the seconds of one, and the seconds from which the next unit is shown;
+None for the last.
+"""
 
 
 def duration(seconds: float) -> str:
     """Return a time in the unit that suits it, such as "1.5 min"."""
     unit, size = next((unit, size) for unit, size, end in _UNITS if end is None or seconds < end)
+    # Below 1, two significant digits; above, one digit after the point.
     amount = seconds / size
     return f"{amount:#.2g} {unit}" if amount < 1 else f"{amount:,.1f} {unit}"
 

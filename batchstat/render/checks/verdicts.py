@@ -218,6 +218,7 @@ def _excess_text(excess: Number, outcome: Outcome) -> str:
     if kind == "count":
         # Counts are whole numbers, but their excess was computed as a float.
         excess = int(excess)
+    # One digit more each time, until one that is not 0 is shown.
     for digits in range(2, _MOST_DIGITS):
         shown_text = shown(excess, kind, difference=True, digits=digits)
         if excess == 0 or any(digit in shown_text for digit in "123456789"):

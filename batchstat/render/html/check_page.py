@@ -33,6 +33,7 @@ def check_page(checks: Sequence[Check], document: dict[str, Any]) -> str:
         for i, check in enumerate(checks, start=1)
     ]
     other_checks = len(checks) - 1
+    # The report of the only check; None with several, or where that one has no answer.
     single_report = None if other_checks else checks[0].report
     if single_report is not None:
         chart = Chart("lengths", "Samples by length; move max_length to see what it truncates")
@@ -77,6 +78,7 @@ def _check(check: Check) -> Iterator[Block]:
 
 def _truncation(report: Mapping[str, Any]) -> Table:
     """Return the table of what each `max_length` candidate truncates, from check.json."""
+    # The 1 keeps a corpus without tokens from a division by 0.
     samples, tokens = report["lengths"]["count"], max(report["lengths"]["sum"], 1)
     rows = [
         (

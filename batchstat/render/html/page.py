@@ -75,6 +75,7 @@ def _largest(entries: list[Any]) -> list[Any]:
     """Return `MOST_ENTRIES` of the entries: of classes those with the most samples, in their given
     order; of anything else the first ones.
     """
+    # All entries are alike. Those that are not objects have no keys.
     keys = entries[0] if isinstance(entries[0], dict) else ()
     # The number of samples of a class, a key that only classes have: in a balance document it is
     # `before`, in others `count`.

@@ -74,6 +74,7 @@ def comparison_page(
         comparison_screen.strategy_table(comparison),
         Chart("padding", "Real tokens and padding of an epoch"),
     )
+    # The current setup, and the best row where that is another one.
     rows_shown = [comparison.current]
     if comparison.best is not comparison.current:
         rows_shown.append(comparison.best)
@@ -251,6 +252,7 @@ def _first_batches(row: StrategyResult) -> Folded:
     rows = []
     if row.first_batches is not None:
         table = BatchTable.of([row.first_batches])
+        # Of each batch: its rows, its width and its real tokens. Its total tokens are rows x width.
         columns = (table.rows, table.widths, table.tokens)
         numbers = zip(*(column[:MOST_BATCHES].tolist() for column in columns), strict=True)
         rows = [
@@ -284,6 +286,7 @@ def _sweep(comparison: Comparison) -> Iterator[RenderableType | Block]:
 def _coverage(report: BalanceReport) -> Table:
     """Return the table of how much of the corpus each sampler has shown after each epoch."""
     columns = ("epochs", *(one_line(row.spec, 40) for row in report.samplers))
+    # `seen[i]`: distinct samples drawn up to the end of epoch i, which is counted from 0.
     rows = [
         (f"{i + 1:,}", *(percent(row.seen[i] / row.corpus_samples) for row in report.samplers))
         for i in range(report.epochs)

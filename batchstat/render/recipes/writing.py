@@ -106,9 +106,11 @@ def recipe(
         chat=is_chat,
         completion=profile.corpus.options.content == "completion",
         trained=trained,
+        # Two text columns: each sample is a pair of texts.
         pair=len(profile.corpus.options.text_column) == 2,
         truncation=f"truncation=True, max_length={basis.max_length}",
         flat=flat,
+        # The class number of each label; empty for a language model.
         labels={name: i for i, name in enumerate(classes or ())},
         padding=_padding(strategy),
         # The model's positions: a row has at most max_length, a packed one the whole budget, and

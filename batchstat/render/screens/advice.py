@@ -78,6 +78,7 @@ class Advisor:
         changes, current = self.changes, self.changes.current
         if changes.star is not None:
             return self._compared(changes.star) + self._ruled_out()
+        # No change helps enough.
         if changes.current_fits:
             measure = "time" if self.device is not None and self.device.is_timed else "compute"
             return (
@@ -85,6 +86,7 @@ class Advisor:
                 f"no more, saves {percent(LEAST_SAVED, 0)} of its {measure}."
                 f"{self._ruled_out()}"
             )
+        # Nothing fits: the memory of the device is too small, or else the budget is.
         if current.on_device.fits_memory is False:
             return f"no strategy in the table fits the device{self._to_fit()}"
         return (
@@ -97,6 +99,8 @@ class Advisor:
         setup, and what it pads, repeats, or makes fit.
         """
         row, current = star.row, star.current
+        # `padding` is the end of the sentence: what is padded or computed, then what is repeated,
+        # then that the current setup does not fit.
         before, after = (percent(each.counts.padding_ratio) for each in (current, row))
         padding = f"{after} padding" + (f" instead of {before}" if before != after else "")
         # The change computes fewer tokens although it pads a larger share of them: the tokens are
@@ -157,9 +161,11 @@ class Advisor:
             largest = f"the largest has {counts.max_batch_tokens:,} tokens"
             reason = f"{subject} exceed {self._budget} ({largest})"
         elif row.on_device.fits_memory is False:
+            # The 0 is never shown: of a peak that does not fit, the bytes are known.
             reason = f"its peak of {gib(counts.peak_bytes or 0)} does not fit the device"
             reason += self._to_fit()
         else:
+            # It fits, but loses or repeats more of the corpus than the current setup.
             current = self.changes.current.counts
             reason = "; ".join([*loses(counts, current), *repeats(counts, current)])
         return f" {row.label} would come first, but {reason}."

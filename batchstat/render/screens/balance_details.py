@@ -113,6 +113,7 @@ def _classes(report: BalanceReport) -> Rows:
     """
     corpus_classes, largest = report.samplers[0].classes, by_size(report)[:_MOST_CLASSES]
     rows = Rows("sampler", *(class_name(corpus_classes[i].label, 24) for i in largest))
+    # `total` is the samples of all classes: of the corpus first, then of what a sampler draws.
     total = sum(drawn.before for drawn in corpus_classes)
     rows.add(Text("the corpus"), *(_share(corpus_classes[i].before, total) for i in largest))
     for row in report.samplers:
@@ -126,7 +127,9 @@ def _share(count: int, total: int) -> str:
 
 
 def _rank_cells(name: str, counts: PlanCounts) -> dict[str, str]:
-    """Return a row of the table of ranks: its cells by their headings."""
+    """Return a row of the table of ranks: its cells by their headings. The first three cells after
+    the name are per rank, as a range over the ranks where they differ.
+    """
     coverage = counts.sample_coverage
     samples = [rank.samples for rank in coverage.ranks]
     return {

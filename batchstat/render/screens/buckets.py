@@ -107,8 +107,8 @@ def bucket_table(report: BucketReport) -> Table:
     previous_edge = 0
     for bucket in report.buckets:
         rows.add_row(
-            # The lengths from above the previous edge up to this one, such as 65-128; at least
-            # this one, for which `min` stands.
+            # The lengths above the previous edge, up to this one, such as 65-128. `min` keeps the
+            # first of them from exceeding the last.
             span(min(previous_edge + 1, bucket.edge), bucket.edge),
             *with_share(bucket.samples, all_samples),
             f"{bucket.batch_size:,}",
@@ -166,6 +166,7 @@ def _rules(report: BucketReport) -> Table:
     """
     rows = table("buckets", *RULES)
     for number in sorted({*NUMBERS, report.wanted}):
+        # The edges of each rule; None where it has none for this number of buckets.
         results = [report.of(rule, number) for rule in RULES]
         # For a number of buckets at which no rule has edges, there is no row.
         if any(edges is not None for edges in results):

@@ -100,6 +100,7 @@ def _rows(comparison: Comparison, *, with_words: bool) -> Rows:
     columns = strategy_columns(comparison.strategies, comparison.speed_up, comparison)
     rows = Rows("  strategy", *columns, note=_legend(comparison))
     for row in comparison.strategies:
+        # A row of which nothing is important has a blank for a sign.
         sign, standing = _SIGNS.get(_most_important(row, comparison), (" ", ""))
         style = STANDINGS.get(standing, "")
         name = Text(f"{sign} {folded(row.label, _LONGEST_NAME)}", style=style)
@@ -129,7 +130,7 @@ def strategy_columns(
     # Numbers that are an estimate from a part of the corpus have intervals.
     if any(row.interval for row in rows):
         columns["±"] = lambda row: f"{100 * row.interval.margin:.2f}" if row.interval else ""
-    # With several seeds, the padding over all of them.
+    # With several seeds, the padding over all of them. The first row that has them says how many.
     if spread := next((row.seeds for row in rows if row.seeds), None):
         columns[f"over {len(spread.padding_ratio.ratios)} seeds"] = lambda row: _spread(row.seeds)
     columns["speed-up"] = lambda row: f"{speed_up(row):.2f}x"

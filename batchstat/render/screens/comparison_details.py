@@ -102,7 +102,9 @@ def _classes(comparison: Comparison) -> Rows:
             by_class.setdefault(entry.label, {})[label] = entry.weight
 
     def nearness_to_one(name: str | None) -> float:
-        """Return the key by which classes are sorted: the weight farthest from 1 comes first."""
+        """Return the key by which classes are sorted: minus the distance from 1 of the weight that
+        is farthest from it, so that this class comes first; 0 where no weight is known.
+        """
         weights = [weight for weight in by_class[name].values() if weight is not None]
         return -max((abs(weight - 1) for weight in weights), default=0)
 
@@ -213,6 +215,7 @@ def _least(comparison: Comparison) -> str:
     words = f"{least_batches} without padding · {packed} when packed"
     counts = best.counts
     # The bound on rows is for whole samples up to the shared `max_length`, each exactly once.
+    # Only a best strategy that packs in this way has its rows compared to it.
     comparable = best.params.get("max_length") == comparison.basis.max_length
     if not best.packs_rows or not comparable or counts.dropped_tokens or counts.duplicated_tokens:
         return words
@@ -229,6 +232,7 @@ def _own_settings(comparison: Comparison) -> Iterator[RenderableType]:
     keys = ("order", "distribute", "remainder") if comparison.basis.world_size > 1 else ("order",)
     for row in comparison.strategies:
         own_settings, shared = row.request.settings, comparison.basis
+        # Each: the name of a setting, its value in the row, and the value that the rows share.
         pairs = [(key, getattr(own_settings, key), getattr(shared, key)) for key in keys]
         differing = [f"{key} {value}" for key, value, common in pairs if value != common]
         if differing:
@@ -267,7 +271,9 @@ def mixing_cells(mixing: Mixing | None) -> dict[str, str]:
 
 
 def _rank_cells(label: str, counts: PlanCounts) -> dict[str, str]:
-    """Return a row of the table of ranks: its cells by their headings."""
+    """Return a row of the table of ranks: its cells by their headings. The last four are on the
+    step in which ranks wait the most.
+    """
     ranks, coverage = counts.ranks, counts.sample_coverage
     return {
         "strategy": label,

@@ -116,7 +116,8 @@ class Rows:
     @property
     def widths(self) -> list[int]:
         """Characters of each column, with the gap after it."""
-        # The 0 is for a table without rows, where `max` would get the heading's width alone.
+        # A table without rows has only the heading's width here, and `max` does not take a single
+        # number: the 0 is the second.
         return [
             max(_width(_on_lines(heading)), *(_width(cell.plain) for cell in cells), 0) + _GAP
             for heading, *cells in zip(self.columns, *self.rows, strict=True)
@@ -199,7 +200,8 @@ def _on_lines(heading: str) -> str:
 
 def folded(label: str, width: int) -> str:
     """Return the name of a strategy on lines of at most `width` characters, broken after `:` and
-    `,`, which stand before its parameters; a longer word is broken anywhere.
+    `,`, which stand before its parameters; a longer word is broken anywhere. All lines after the
+    first are indented by two more blanks.
     """
     lines, remaining = [], label
     while len(remaining) > width:
@@ -253,13 +255,15 @@ def basis_line(
     ranks = f"{basis.world_size:,} ranks, distribute {basis.distribute}"
     if basis.distribute == "balanced" and basis.balance_by != "length":
         ranks += f" by {basis.balance_by} tokens"
+    # One rank shares nothing. Of several, the remainder is shown unless it is `repeat`.
     if basis.world_size == 1:
         ranks = "1 rank"
     elif basis.remainder != "repeat":
         ranks += f", remainder {basis.remainder}"
     # A long list of labels would fill the line: the first 8 stand for it.
     labels = ", ".join(class_name(label) for label in basis.keep_labels[:8])
-    # Each part of the line, and whether it is shown. Without a limit, `max_samples` is None.
+    # Each part of the line, and whether it is shown: not if the second is False, empty or None.
+    # `max_samples` is None without a limit; the 0 in its text is then not shown.
     parts = (
         (f"at most {basis.tokens_per_batch:,} tokens per batch", True),
         (f"max_length {basis.max_length:,}{overflow}", cuts),

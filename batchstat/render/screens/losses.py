@@ -39,7 +39,7 @@ def loss_lines(rows: Sequence[StrategyResult]) -> Iterator[Line]:
     for name, facts in facts_of.items():
         if own_facts := [fact for fact in facts if fact not in shared]:
             texts.append(f"{name}: {' · '.join(own_facts)}")
-    # Only the first line has the word.
+    # Only the first line has the word. There is one word more than texts, which `zip` leaves out.
     for word, text in zip(["losses", *[""] * len(texts)], texts, strict=False):
         yield Line(word, text)
 

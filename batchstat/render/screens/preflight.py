@@ -92,6 +92,7 @@ def _proof(proof: Proof) -> str:
         planned = f", of {proof.planned:,} planned" if proof.planned > proof.batches else ""
         return f"equal in all {recorded}{planned}"
     words = f"{proof.equal:,} of {recorded} are equal, then {proof.difference}"
+    # Other settings, with each of which all batches would be equal.
     if proof.causes:
         return f"{words}; equal with {' or '.join(proof.causes)}"
     hint = proof.hint or "no seed, epoch, world size, max_length or packing alone explains it"
@@ -156,6 +157,7 @@ def _loss(report: Preflight) -> str:
     if row.trained is None or (weights := row.trained.weights) is None:
         return ""
     lowest, highest = decimal(weights.p5), decimal(weights.p95)
+    # The same as shown, with two digits.
     if lowest == highest == decimal(1):
         return "ok: every trained token counts the same"
     framework = CONFIGURATIONS.get(report.setup.framework)  # a loader has none
@@ -244,6 +246,7 @@ def _steps(report: Preflight) -> Iterator[str]:
         return
     yield f"{report.steps_per_epoch:,} per epoch of {counts.batches:,} batches"
     total = f"{report.total_steps:,} in all"
+    # Training ends after its epochs, or after a number of steps: then epochs follow from that.
     if schedule.max_steps is None:
         epochs = "1 epoch" if schedule.epochs == 1 else f"{schedule.epochs:g} epochs"
         yield f"{total} ({epochs})"

@@ -142,6 +142,7 @@ def _histogram(profile: Profile, console: Console) -> Table:
     """Return the histogram of the lengths, a row with a bar for each octave: 16-31, 32-63, and so
     on.
     """
+    # Columns: lengths, bar, samples, share.
     table = _numbers("", "", "", "")
     table.columns[1].justify = "left"
     bins = profile.octaves
@@ -165,6 +166,7 @@ def truncation_table(profile: Profile, arrow: str) -> Table:
     """Return the table of what each `max_length` candidate truncates, and of the compute if all
     samples were padded to it; `arrow` marks the suggested one.
     """
+    # The columns without a heading are the shares of what stands before them, and the arrow.
     rows = table("max_length", "truncated samples", "", "lost tokens", "", "padded compute", "")
     rows.columns[-1].justify = "left"
     tokens = max(profile.stats.sum, 1)
@@ -192,6 +194,7 @@ def trained_table(profile: Profile) -> Table:
     """Return the table of how many trained tokens each `max_length` candidate loses, and how many
     samples it leaves without any.
     """
+    # The columns without a heading are the shares of what stands before them.
     rows = table("max_length", "lost trained tokens", "", "untrained samples", "")
     for candidate in profile.truncation:
         # These are None only in profiles that do not know their trained tokens.
@@ -216,6 +219,7 @@ def _classes(profile: Profile, console: Console) -> list[RenderableType]:
         count, tokens = sum(each.count for each in middle), sum(each.tokens for each in middle)
         name = f"({len(middle):,} classes between)"
         lines[_LARGEST:-_SMALLEST] = [(name, count, tokens, Text())]
+    # The columns without a heading are the name and the bar.
     rows = table("", "", "samples", "share", "mean length")
     rows.columns[1].justify = "left"
     for name, count, tokens, bar in lines:

@@ -27,6 +27,7 @@ def run_source(run: RunFacts) -> Iterator[Line]:
         command = f"{command[:_LONGEST_COMMAND]}…"
     # A part of a program has no command.
     facts = [command or run.program]
+    # What ran the training: a trainer of transformers, else torch without one.
     trainer = f"{run.trainer}, transformers {run.trainer_version}"
     facts.append(trainer if run.trainer else f"torch {run.torch}")
     all_ranks = counted(run.world_size, "rank")
