@@ -43,8 +43,8 @@ def tabulate_shares(
     where.
     """
     trained_in = trained_to_balance(shares, settings)
-    # Only a plan says which samples a batch has, to count their trained tokens, and which rows, to
-    # make the last batches again.
+    # Only a plan has the samples of a batch, whose trained tokens are counted, and its rows, from
+    # which the last batches are made again.
     if trained_in is not None or rebatches(strategy, settings):
         for plans in plan_shares(strategy, shares, settings):
             yield (BatchTable.of([plan], trained_in) for plan in plans)

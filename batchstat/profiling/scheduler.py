@@ -59,7 +59,7 @@ class Scheduler:
             splits: the splits.
             task: how each is counted.
             executor: where they are counted.
-            run: whether failed splits are allowed, and who is told of warnings and progress.
+            run: whether failed splits are allowed, and what gets the warnings and the progress.
             standard_input: standard input with a copy, if it may have to be read again.
         """
         self.done: dict[int, SplitResult] = {}

@@ -151,5 +151,5 @@ def _arrays(nested: Any, place: tuple[Any, ...] = ()) -> Iterator[tuple[tuple[An
     elif isinstance(nested, list):
         for number, item in enumerate(nested):
             yield from _arrays(item, (*place, number))
-    elif nested is not None:  # None stands for an item that is no array of whole numbers
+    elif nested is not None:  # an item that is no array of whole numbers was replaced by None
         yield place, nested
