@@ -12,15 +12,16 @@ _CRASHED = 3
 _INTERRUPTED = 130
 _SIGNALS = (signal.SIGINT, signal.SIGTERM)
 _RETRY_SECONDS = 0.01
-_OBJECTS = 200_000
+_OBJECTS_PER_SEARCH = 200_000
 """Objects between two searches for cycles: loading modules makes as many, none of them garbage."""
 
 
 def main() -> None:
     """Run the command line; exit with 130 on a signal to stop, with 3 on a crash.
 
-    Code that runs when the signal arrives may turn the interrupt into an error of its own, as class
-    creation does. So `stopped`, and not the kind of exception, says whether a signal came.
+    A signal raises KeyboardInterrupt in whatever code runs then. That code may raise another error
+    instead, as the creation of a class does, or drop it, as the callback of a weak reference does.
+    So `stopped`, and not the kind of exception, says whether a signal came.
     """
     stopped = False
 
@@ -29,18 +30,18 @@ def main() -> None:
         stopped = True
         signal.default_int_handler(number, frame)
 
-    def retry(lost: "sys.UnraisableHookArgs") -> None:
-        """Interrupt again where Python drops exceptions, as in a weak reference's callback."""
-        if stopped and isinstance(lost.exc_value, KeyboardInterrupt):
+    def interrupt_again(dropped: "sys.UnraisableHookArgs") -> None:
+        """Repeat an interrupt that was dropped; Python calls this hook with all it drops."""
+        if stopped and isinstance(dropped.exc_value, KeyboardInterrupt):
             _interrupt_soon()
         else:
-            sys.__unraisablehook__(lost)
+            sys.__unraisablehook__(dropped)
 
     # NumPy starts a thread per core for products of matrices, which no command computes.
     os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
-    gc.set_threshold(_OBJECTS)
+    gc.set_threshold(_OBJECTS_PER_SEARCH)
     try:
-        sys.unraisablehook = retry
+        sys.unraisablehook = interrupt_again
         for number in _SIGNALS:
             signal.signal(number, stop)
         from batchstat.cli.main import run
@@ -56,13 +57,13 @@ def main() -> None:
     except BaseException as error:
         if stopped:
             _say_interrupted(error)
-            # While this cleans up, another signal ends the process at once.
+            # Another signal during this cleanup ends the process at once.
             for number in _SIGNALS:
                 signal.signal(number, signal.SIG_DFL)
             _end_processes()
             # Threads may still be counting a block; do not wait for them.
             os._exit(_INTERRUPTED)
-        # Not a crash: a SystemExit, which has the exit code.
+        # A SystemExit is no crash: it has the exit code.
         if not isinstance(error, Exception):
             raise
         from batchstat.cli.streams import say_crashed
@@ -80,8 +81,8 @@ def _say_interrupted(error: BaseException) -> None:
 
 
 def _interrupt_soon() -> None:
-    """Interrupt the main thread a little later, by a timer: an interrupt is lost in the hook that
-    calls this, so that has to end first.
+    """Let a timer interrupt the main thread a little later, when the hook that calls this has
+    ended: Python drops an interrupt inside the hook, too.
     """
     seconds = _RETRY_SECONDS
     while True:
@@ -89,7 +90,7 @@ def _interrupt_soon() -> None:
             Timer(seconds, _interrupt).start()
             return
         except KeyboardInterrupt:
-            # On a busy machine it comes before the hook has ended, and would be lost once more.
+            # The interrupt came too early, as on a busy machine, and is used up: try a later one.
             seconds += 0.1
 
 

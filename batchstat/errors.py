@@ -29,7 +29,9 @@ def message(text: str) -> str:
 
 @contextmanager
 def arguments_named() -> Iterator[None]:
-    """Let the errors of a public function, which this decorates, be worded for its caller."""
+    """Decorate a public function: its errors name options as arguments for a caller in Python, and
+    as flags on a command line (see `worded`).
+    """
     try:
         yield
     except BatchstatError as error:
@@ -142,11 +144,13 @@ def did_you_mean(value: str, known: Iterable[str]) -> str:
 
 
 def nearest(value: str, known: Iterable[str]) -> str | None:
-    """Return the shortest of `known` that begins with `value`, else the most similar if any is."""
+    """Return the name that was probably meant: the shortest one that begins with `value`, else the
+    most similar one. None if no name is similar.
+    """
     from difflib import get_close_matches
 
     names = list(known)
-    # Every name begins with an empty value, so that is no completion.
+    # Every name begins with an empty value: that says nothing.
     completed = [name for name in names if value and name.startswith(value)]
     if completed:
         return min(completed, key=len)

@@ -99,28 +99,30 @@ def options_of(record: "DataclassInstance | type[DataclassInstance]") -> dict[st
 
 
 def described(text: str) -> Callable[[_Thing], _Thing]:
-    """Give a class or a function the docstring that `explain`, help or a schema shows: as an
-    argument, since python -OO drops what stands as a docstring.
+    """Return a decorator that gives a class or a function this docstring. It is for docstrings that
+    `explain`, help or a schema shows: python -OO drops all others.
     """
 
-    def give(thing: _Thing) -> _Thing:
+    def decorate(thing: _Thing) -> _Thing:
         thing.__doc__ = inspect.cleandoc(text)
         return thing
 
-    return give
+    return decorate
 
 
 def documented(record: type[_Record]) -> type[_Record]:
-    """Add the sentences of a record's fields to its docstring."""
+    """Decorate a record: its docstring gets a section `Attributes` with the sentence that each
+    field declares, as the help of an option or as the `told` of a document.
+    """
     texts = {name: declared.help for name, declared in options_of(record).items()}
     texts |= {
         each.name: each.metadata["told"] for each in fields(record) if "told" in each.metadata
     }
     lines = [f"    {name}: {text}" for name, text in texts.items()]
     text = inspect.cleandoc(record.__doc__ or "")
-    # The fields stand before the section `Raises`, if there is one.
-    head, marker, rest = text.partition("\n\nRaises:")
-    record.__doc__ = "\n".join([head, "", "Attributes:", *lines]) + marker + rest
+    # The new section goes before the section `Raises`; all is empty from `heading` on without it.
+    before, heading, raises = text.partition("\n\nRaises:")
+    record.__doc__ = "\n".join([before, "", "Attributes:", *lines]) + heading + raises
     return record
 
 
@@ -142,14 +144,14 @@ def parse_whole(text: str) -> int:
     """Return a whole number as people write it: `16384`, `16_384`, `16k` or `1e6`.
 
     Raises:
-        ValueError: anything else; the message continues one that names the number.
+        ValueError: anything else. The message has no name: the caller puts it before.
     """
     written = _WHOLE.fullmatch(text.strip())
     if written is None:
-        # The two ways to write it without commas: of this number, else of an example.
+        # A number with commas is shown as it is written without; otherwise an example is shown.
         example = text if _WITH_COMMAS.fullmatch(text) else "16,384"
-        plain, grouped = example.replace(",", ""), example.replace(",", "_")
-        raise ValueError(f"must be a whole number: write {plain} or {grouped}")
+        digits_only, with_underscores = example.replace(",", ""), example.replace(",", "_")
+        raise ValueError(f"must be a whole number: write {digits_only} or {with_underscores}")
     # Group 1 is the number, group 2 is k, m or nothing.
     number = Decimal(written[1].replace("_", "")) * _FACTORS[written[2].lower()]
     if number != number.to_integral_value():
@@ -210,11 +212,12 @@ def named_path(name: str, given: str | os.PathLike[str]) -> Path:
 
 
 def check_fields(record: "DataclassInstance") -> None:
-    """Check a frozen dataclass against its annotations.
+    """Check the values of a frozen dataclass.
 
-    Ints are whole numbers from 1 to `MAX_INT`, or in the range that their option states; booleans
-    are booleans, text is text; an optional int or text may be None; an option whose values are
-    names has one of them.
+    An int is a whole number from 1 to `MAX_INT`, or in the range of its option; whole numbers that
+    are written as text or come from NumPy are replaced by ints. A bool and a str are what their
+    annotation says. A field annotated `int | None` or `str | None` may be None. An option that
+    lists its values has one of them.
 
     Raises:
         OptionError: a field that does not match, named with its value.
@@ -225,20 +228,19 @@ def check_fields(record: "DataclassInstance") -> None:
         if declared.values and value is not None:
             one_of(name, value, declared.values)
     for each in fields(record):
-        value, kind = getattr(record, each.name), each.type
+        name, kind, value = each.name, each.type, getattr(record, each.name)
         if value is None and kind in (int | None, str | None):
             continue
         if kind in (int, int | None):
-            declared = options.get(each.name, _PLAIN)
+            allowed = options.get(name, _PLAIN)
             # Text is read as on the command line, such as tokens_per_batch="16k".
-            value = _whole(each.name, value) if isinstance(value, str) else value
-            number = whole_number(each.name, value, declared.least, declared.most)
-            # A NumPy integer, too, becomes an int, which JSON can write; the record is frozen.
-            object.__setattr__(record, each.name, number)
+            value = _named_whole(name, value) if isinstance(value, str) else value
+            number = whole_number(name, value, allowed.least, allowed.most)
+            object.__setattr__(record, name, number)  # a frozen record has no other way
         elif kind is bool and not isinstance(value, bool):
-            raise OptionError(f"{each.name}={short(value)}: must be true or false")
+            raise OptionError(f"{name}={short(value)}: must be true or false")
         elif kind in (str, str | None) and not isinstance(value, str):
-            raise OptionError(f"{each.name}={short(value)}: must be text")
+            raise OptionError(f"{name}={short(value)}: must be text")
 
 
 def read_parameters(
@@ -259,7 +261,7 @@ def read_parameters(
             without a value, or a value of the wrong kind.
     """
     pairs: dict[str, str] = {}
-    for part in _split(text):
+    for part in _split_parameters(text):
         key, equals, value = part.partition("=")
         if not equals:
             raise OptionError(f"{kind} parameter {part!r} of {name} has no value: write key=value")
@@ -270,25 +272,26 @@ def read_parameters(
         if key in pairs:
             raise OptionError(f"{kind} parameter {key!r} of {name} is given twice")
         pairs[key] = value
-    return {key: _value(known[key], value) for key, value in pairs.items()}
+    return {key: _parse_value(known[key], value) for key, value in pairs.items()}
 
 
 def checks_keywords(
     settings: "type[DataclassInstance]",
 ) -> Callable[[Callable[_Arguments, _Result]], Callable[_Arguments, _Result]]:
-    """Decorate a public function that takes settings as keywords. An unknown keyword is an
-    OptionError with the nearest name, and errors name the function's arguments in place of flags,
-    unless a command calls it.
+    """Return a decorator of public functions that take the fields of a record as keywords.
+
+    A keyword that is neither a field nor a parameter of the function raises an OptionError with the
+    nearest name. All errors of the function name options as its caller does: see `worded`.
 
     Args:
-        settings: record whose fields the function takes beside its own parameters.
+        settings: the record.
     """
 
     def decorate(function: Callable[_Arguments, _Result]) -> Callable[_Arguments, _Result]:
-        own = inspect.signature(function).parameters
-        # `**settings` and `**options` take the fields, and are no keywords themselves.
-        own_names = own.keys() - {"self", "settings", "options"}
-        known = {field.name for field in fields(settings)} | own_names
+        parameters = inspect.signature(function).parameters.keys()
+        known = {field.name for field in fields(settings)}
+        # `**settings` or `**options` takes the fields, and is no keyword itself.
+        known |= parameters - {"self", "settings", "options"}
 
         @wraps(function)
         def checked(*args: _Arguments.args, **keywords: _Arguments.kwargs) -> _Result:
@@ -306,20 +309,20 @@ def checks_keywords(
 def with_parameter(spec: str, key: str, value: int | str) -> str:
     """Return `spec` with one of its parameters set or replaced."""
     name, _, rest = spec.partition(":")
-    pairs = [part for part in _split(rest) if part.partition("=")[0] != key]
+    pairs = [part for part in _split_parameters(rest) if part.partition("=")[0] != key]
     return f"{name}:{','.join([*pairs, f'{key}={value}'])}"
 
 
-def _split(rest: str) -> list[str]:
+def _split_parameters(rest: str) -> list[str]:
     return re.split(r",(?=\w+=)", rest) if rest else []
 
 
-def _value(field: "Field[Any]", text: str) -> object:
-    """Return the value of a parameter that is written as text: of the type of its field's default,
-    a float where the field is one, else a whole number.
+def _parse_value(field: "Field[Any]", text: str) -> object:
+    """Return the value of a parameter from its text: a bool, text, a float or whole numbers, as its
+    field has them.
 
     Raises:
-        OptionError: text of another type.
+        OptionError: text that its field cannot have.
     """
     if isinstance(field.default, bool):
         if text not in ("true", "false"):
@@ -332,13 +335,15 @@ def _value(field: "Field[Any]", text: str) -> object:
             return float(text)
         except ValueError:
             raise OptionError(f"{field.name}={text!r}: must be a number") from None
-    # A tuple is a list of edges, such as 128,256; its default, the empty one, is written `auto`.
+    # A tuple has whole numbers, such as the edges 128,256. An empty one is written `auto`.
     if isinstance(field.default, tuple):
-        return () if text == "auto" else tuple(_whole(field.name, part) for part in text.split(","))
-    return _whole(field.name, text)
+        parts = () if text == "auto" else text.split(",")
+        return tuple(_named_whole(field.name, part) for part in parts)
+    return _named_whole(field.name, text)
 
 
-def _whole(name: str, text: str) -> int:
+def _named_whole(name: str, text: str) -> int:
+    """Return `parse_whole` of a text, in whose errors the option is named."""
     try:
         return parse_whole(text)
     except ValueError as error:

@@ -44,14 +44,14 @@ SAME = "."
 def told(
     text: str = "", *, key: str | None = None, of: str | None = None, default: Any = MISSING
 ) -> Any:
-    """Return a field that documents have.
+    """Return a dataclass field of a record or a document that documents show as a key.
 
     Args:
         text: what it means, in a sentence: for schemas, the glossary and `explain`.
-        key: its name in documents, if not the field's.
-        of: where a document takes it from, if not from what has its name: names joined by dots, or
-            `SAME`.
-        default: the value where there is none; a document then leaves the key out.
+        key: the key, if it is not the field's name.
+        of: the attributes, joined by dots, from which a document takes the value, if they are not
+            the field's name; or `SAME`.
+        default: the value of a field that is not set; a document leaves out a key with this value.
     """
     return field(default=default, metadata={"told": text, "key": key, "of": of})
 
@@ -64,20 +64,21 @@ def untold() -> Any:
 def told_of(
     text: str = "", *, after: str | None = None, key: str | None = None
 ) -> Callable[[_Thing], _Thing]:
-    """Decorate a property, below `@property`, so that documents have it as a key.
+    """Return a decorator of properties that documents show as a key; it stands below `@property`.
 
     Args:
-        text: what it means, in a sentence.
-        after: the key that it follows, if it is not to follow all fields.
-        key: its name in documents, if not the property's.
+        text: what it means, in a sentence; it becomes the docstring.
+        after: the key behind which documents put it; None for the end, behind all fields.
+        key: the key, if it is not the property's name.
     """
 
-    def give(thing: _Thing) -> _Thing:
+    def decorate(thing: _Thing) -> _Thing:
         thing.__doc__ = text or thing.__doc__
+        # What builds the documents reads these from the function.
         thing.told, thing.after, thing.key = text, after, key  # type: ignore[attr-defined]
         return thing
 
-    return give
+    return decorate
 
 
 @dataclass_transform(frozen_default=True, field_specifiers=(told, untold))

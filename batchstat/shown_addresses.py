@@ -10,7 +10,7 @@ _OF_OBJECTS = frozenset(
     ("s3", "s3a", "gs", "gcs", "abfs", "abfss", "adl", "az", "wasb", "wasbs", "hf", "memory", "oss")
 )
 """Schemes under which `?`, `#` and `;` may stand in patterns and in names of files."""
-_BEFORE_HOST = frozenset(("abfs", "abfss", "az", "wasb", "wasbs"))
+_WITH_CONTAINERS = frozenset(("abfs", "abfss", "az", "wasb", "wasbs"))
 """Schemes in which a container stands where others have a user."""
 _CONTAINER = re.compile(r"\$?[a-z0-9]+(-[a-z0-9]+)*@[^@:]+")
 """A container before its host, which holds no secret."""
@@ -30,11 +30,11 @@ def shown_address(address: str) -> str:
     """
     # fsspec chains addresses by `::`, as in zip://a.txt::https://host/b.zip.
     first, *chained = address.split("::")
-    # A password may hold `::`, so a part without a scheme may be the rest of one: it is hidden. If
-    # it has an `@`, it ends a user that begins in the first part, and everything is hidden.
+    # A password may hold `::`, which cuts it: a part without a scheme may be the rest of one, and
+    # is hidden. If it has an `@`, the user that began in the first part ends there: hide all.
     without_scheme = [part for part in chained if not _SCHEME.match(part)]
     if any("@" in part for part in without_scheme):
-        scheme, colon, _ = _parts(first)
+        scheme, colon, _ = _split_scheme(first)
         return f"{scheme}{colon}{LEFT_OUT}@{LEFT_OUT}"
     shown = [LEFT_OUT if part in without_scheme else _without_secrets(part) for part in chained]
     return "::".join([_without_secrets(first), *shown])
@@ -48,57 +48,57 @@ def is_shortened(address: str) -> bool:
 
 def named_part(address: str) -> str:
     """Return an address up to the end of its name: without query and fragment."""
-    scheme, colon, rest = _parts(address)
-    end = _name_end(scheme, rest)
+    scheme, colon, rest = _split_scheme(address)
+    end = _find_end_of_name(scheme, rest)
     return address if end is None else f"{scheme}{colon}{rest[: end.start()]}"
 
 
 def has_cut_user(address: str) -> bool:
     """Return whether a `/`, `?` or `#` in a user or password cuts an address before its host."""
-    _, _, rest = _parts(address)
-    return "@" in rest and _is_part_of_user(_host(rest))
+    _, _, rest = _split_scheme(address)
+    return "@" in rest and _is_cut_user(_user_and_host(rest))
 
 
-def left_out_of(address: str) -> set[str]:
-    """Return what of an address may be a secret: the user, the password and the values of a query,
-    as they are written and with `%20` and `+` replaced by what they stand for. Parts that are
-    missing add an empty text.
+def possible_secrets(address: str) -> set[str]:
+    """Return the texts in an address that may be secrets: the user, the password and the values of
+    a query. Each is there as it is written, and with `%20` and `+` replaced by what they stand for.
+    The empty text may be among them.
     """
     secrets: set[str] = set()
     for part in address.split("::"):
-        scheme, _, rest = _parts(part)
+        scheme, _, rest = _split_scheme(part)
         if scheme:  # not a path
-            # All that follows the name: parameters and a fragment.
-            query = re.split("[?&#;]", part[len(named_part(part)) :])
+            # Parameters and a fragment: all that follows the name.
+            pairs = re.split("[?&#;]", part[len(named_part(part)) :])
+            # The value of a `key=value`; of a parameter without a value, all of it.
+            secrets |= {pair.partition("=")[2] or pair for pair in pairs}
             user = _user_in(rest) or ""
-            # A parameter without a value may itself be one.
-            secrets |= {pair.partition("=")[2] or pair for pair in query}
             secrets |= {user, *user.split(":")}
     return {form for secret in secrets for form in (secret, unquote(secret), unquote_plus(secret))}
 
 
 def _without_secrets(address: str) -> str:
-    """Return an address without its user, without all of its fragment, and without the parameters
-    of its query but for a few that hold no secret.
+    """Return an address that is not chained, with `…` for its user, for its fragment, and for all
+    parameters of its query but a few that hold no secret.
     """
-    scheme, colon, rest = _parts(address)
+    scheme, colon, rest = _split_scheme(address)
     if not scheme:
         return address
     user = _user_in(rest)
-    is_container = scheme.lower() in _BEFORE_HOST and _CONTAINER.fullmatch(_host(rest))
+    is_container = scheme.lower() in _WITH_CONTAINERS and _CONTAINER.fullmatch(_user_and_host(rest))
     if user is not None and not is_container:
         rest = f"{LEFT_OUT}@{rest[len(user) + 1 :]}"
-    end = _name_end(scheme, rest)
+    end = _find_end_of_name(scheme, rest)
     if end is None:
         return f"{scheme}{colon}{rest}"
-    # What follows a `#` or `;` is hidden as a whole: one empty parameter stands for it.
-    query = rest[end.end() :].split("&") if end[0] == "?" else [""]
-    shown = [pair for pair in query if _SHOWN_QUERY.fullmatch(pair)]
-    shown += [LEFT_OUT] if len(shown) < len(query) else []
+    # Only a `?` begins parameters. What follows a `#` or `;` counts as one that is not shown.
+    pairs = rest[end.end() :].split("&") if end[0] == "?" else [""]
+    shown = [pair for pair in pairs if _SHOWN_QUERY.fullmatch(pair)]
+    shown += [LEFT_OUT] if len(shown) < len(pairs) else []
     return f"{scheme}{colon}{rest[: end.end()]}{'&'.join(shown)}"
 
 
-def _parts(address: str) -> tuple[str, str, str]:
+def _split_scheme(address: str) -> tuple[str, str, str]:
     """Split `s3://host/name` in `s3`, `://` and `host/name`; a path has only the last."""
     start = re.match(r"\s*([A-Za-z][\w+.\-]+)(:/+)", address)
     if start is None or start[1].lower() in ("file", "local"):
@@ -106,11 +106,12 @@ def _parts(address: str) -> tuple[str, str, str]:
     return address[: start.end(1)], start[2], address[start.end() :]
 
 
-def _host(rest: str) -> str:
+def _user_and_host(rest: str) -> str:
+    """Return what precedes the first `/`, `?` or `#` in what follows the `scheme://`."""
     return re.split("[/?#]", rest, maxsplit=1)[0]
 
 
-def _name_end(scheme: str, rest: str) -> re.Match[str] | None:
+def _find_end_of_name(scheme: str, rest: str) -> re.Match[str] | None:
     """Return the match of the `?`, `#` or `;` that ends the name in an address, by the rules of its
     scheme; None if only the name stands there.
     """
@@ -120,26 +121,29 @@ def _name_end(scheme: str, rest: str) -> re.Match[str] | None:
 
 
 def _user_in(rest: str) -> str | None:
-    """Return the user, with the password, in what follows the `scheme://` of an address; None if it
-    has none.
+    """Return the user of an address, with the password; None if it has none.
 
-    Where there is a password, all that precedes the last `@` is the user, even if that `@` stands
-    in the path: in `user:p@ss/word@host`, an unescaped password, `ss` looks like the host. Too much
-    is hidden rather than a part of a password shown.
+    An unescaped password may hold an `@` or a `/`, so that nobody knows where the host begins. With
+    a password, all that precedes the last `@` is therefore taken for the user, even where that `@`
+    stands in a path: too much is hidden rather than a part of a password shown.
+
+    Args:
+        rest: what follows the `scheme://` of the address.
     """
-    before_slash = _host(rest)
-    has_password = ":" in before_slash.partition("@")[0] and "@" in before_slash
-    # In `user:pa/ss@host`, what precedes the `/` is no host either, as `pa` is no port.
-    hides_all = has_password or _is_part_of_user(before_slash)
-    user, at, _ = (rest if hides_all else before_slash).rpartition("@")
+    user_and_host = _user_and_host(rest)
+    # `user:p@ss/word@host`: only the last `@` is certain to end the password.
+    has_password = ":" in user_and_host.partition("@")[0] and "@" in user_and_host
+    # `user:pa/ss@host`: `user:pa` cannot be a host with a port.
+    ends_at_last = has_password or _is_cut_user(user_and_host)
+    user, at, _ = (rest if ends_at_last else user_and_host).rpartition("@")
     return user if at else None
 
 
-def _is_part_of_user(host: str) -> bool:
-    """Return whether `host`, the text before the first `/`, `?` or `#` of an address, cannot be a
-    host, with or without a port: then it begins a user whose password holds such a character.
+def _is_cut_user(user_and_host: str) -> bool:
+    """Return whether the text before the first `/`, `?` or `#` of an address cannot end with a
+    host, with or without a port. It then begins a user whose password has such a character.
     """
-    return re.fullmatch(r"([^:\[\]]*|\[.*\])(:\d+)?", host.rpartition("@")[2]) is None
+    return re.fullmatch(r"([^:\[\]]*|\[.*\])(:\d+)?", user_and_host.rpartition("@")[2]) is None
 
 
 def without_secrets(text: str) -> str:

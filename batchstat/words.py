@@ -76,15 +76,19 @@ def flags_named() -> Iterator[None]:
 
 
 def worded(text: str) -> str:
-    """Return a message, which names options by their flags, for its reader: in Python, they are
-    arguments.
+    """Return a message as its reader knows the options in it. Messages are written with flags:
+    these stay on a command line, and become arguments for a caller in Python.
     """
     return text if _ON_COMMAND_LINE.get() else _OPTION.sub(_as_argument, text)
 
 
 def _as_argument(option: re.Match[str]) -> str:
-    """Return what stands for a match of `_OPTION` in Python: `world_size=8` for `--world-size 8`,
-    `header=False` for `--no-header`; a command line as it is.
+    """Return a flag in a message as an argument in Python: `world_size=8` for `--world-size 8`,
+    `header=False` for `--no-header`.
+
+    Args:
+        option: a match of `_OPTION`: a flag, with the word after it if there is one; or a whole
+            command line, such as `pip install`, which is returned as it is.
     """
     if option["command"]:
         return option[0]
@@ -94,9 +98,9 @@ def _as_argument(option: re.Match[str]) -> str:
         return f"{name.removeprefix('no_')}=False" + (f" {value}" if value else "")
     if value is None:
         return name
-    # The word goes on with the sentence.
+    # The word after the flag is not its value, but goes on with the sentence.
     if value in _NO_VALUES:
         return f"{name} {value}"
-    # Placeholders and numbers, which Python writes without quotes.
-    is_plain = value.isupper() or re.fullmatch(r"[\d_,.%]+", value) is not None
-    return f"{name}={value}" if is_plain else f'{name}="{value}"'
+    # Python quotes texts, but no numbers; placeholders such as FILE stay as they are.
+    is_unquoted = value.isupper() or re.fullmatch(r"[\d_,.%]+", value) is not None
+    return f"{name}={value}" if is_unquoted else f'{name}="{value}"'

@@ -55,45 +55,41 @@ class Baseline:
             settings: how the corpus was read and batched.
             limited: the paths of the numbers that have limits, which are stored too.
         """
-        tokenizer = report["tokenizer"]
-        # `[` is in paths of elements of lists, of which each corpus has another number.
+        tokenizer: dict[str, Any] = {}
+        if report["tokenizer"] is not None:
+            tokenizer = {key: report["tokenizer"][key] for key in ("name", "digest", "max_length")}
+        # A path with `[` leads into a list, whose elements differ from corpus to corpus.
         paths = [path for path, _ in numbers() if "[" not in path and path.startswith(_STORED)]
-        values = {}
+        stored = {}
         for path in dict.fromkeys([*paths, *limited]):  # each path once
             try:
-                values[path] = value_at(report, path)
+                stored[path] = value_at(report, path)
             except InputError:
                 continue  # such as the ratio of classes in a corpus without labels
-        return cls(
-            tokenizer={}
-            if tokenizer is None
-            else {key: tokenizer[key] for key in ("name", "digest", "max_length")},
-            # As they would be read back from JSON, where a tuple is a list; without unset ones.
-            settings={
-                key: list(value) if isinstance(value, tuple) else value
-                for key, value in settings.items()
-                if value is not None
-            },
-            numbers=values,
-        )
+        # Without settings that are not set, and as JSON would return them: a tuple is a list there.
+        settings_as_read = {
+            key: list(value) if isinstance(value, tuple) else value
+            for key, value in settings.items()
+            if value is not None
+        }
+        return cls(tokenizer, settings_as_read, stored)
 
     def difference(self, now: "Baseline") -> str | None:
         """Return why the stored numbers are not comparable with those of `now`: the first setting
         that differs, as in "seed 0 then, 1 now". None if they are comparable.
         """
-        if _tokenizer_facts(self) != _tokenizer_facts(now):
-            names = [baseline.tokenizer.get("name", "none") for baseline in (self, now)]
-            same_name = " with another definition" if names[0] == names[1] else ""
-            return f"tokenizer {names[0]!r} then, {names[1]!r}{same_name} now"
-        # The settings of both, each once.
-        for key in (*self.settings, *(key for key in now.settings if key not in self.settings)):
-            before, after = (baseline.settings.get(key) for baseline in (self, now))
+        if _tokenizer_identity(self) != _tokenizer_identity(now):
+            before, after = (baseline.tokenizer.get("name", "none") for baseline in (self, now))
+            same_name = " with another definition" if before == after else ""
+            return f"tokenizer {before!r} then, {after!r}{same_name} now"
+        for key in {**self.settings, **now.settings}:  # the settings of both, each once
+            before, after = self.settings.get(key), now.settings.get(key)
             if before != after:
                 return f"{key} {json.dumps(before)} then, {json.dumps(after)} now"
         return None
 
 
-def _tokenizer_facts(baseline: Baseline) -> tuple[Any, Any]:
+def _tokenizer_identity(baseline: Baseline) -> tuple[Any, Any]:
     """Return all of a tokenizer that changes numbers: its name does not."""
     return baseline.tokenizer.get("digest"), baseline.tokenizer.get("max_length")
 

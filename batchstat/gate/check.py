@@ -14,7 +14,7 @@ from batchstat.gate.limits import Limit, in_force, read_limits
 from batchstat.gate.outcome import Check, CheckedReport, Outcome
 from batchstat.gate.paths import value_at
 from batchstat.gate.remedies import Written, corpus_remedy, find_remedy
-from batchstat.gate.trials import Laboratory, Trial
+from batchstat.gate.trials import Trial, TrialSimulator
 from batchstat.parameters import checks_keywords
 from batchstat.planning.settings import Settings, SettingsOptions
 from batchstat.planning.strategies.spec import StrategySpec
@@ -81,8 +81,8 @@ def check(
             the baseline, or the calibration cannot be used.
     """
     if isinstance(limits, Mapping):
-        limits = in_force(read_limits(limits, "limits"), baseline is not None)
-    require_limits(limits, baseline is not None, f"check {name!r} has")
+        limits = in_force(read_limits(limits, "limits"), has_baseline=baseline is not None)
+    require_limits(limits, has_baseline=baseline is not None, subject=f"check {name!r} has")
     trained = trained_today(current, profile, settings, trainer, ignore_keys)
     before = None if baseline is None else load_baseline(as_path(baseline), name)
     now = measure_trained(trained, limits, calibration, cost_per_hour)
@@ -92,12 +92,12 @@ def check(
             f"{as_path(baseline).as_posix()} is not comparable ({difference}): rerun batchstat "
             "baseline save"
         )
-    outcomes = judge(now.report, limits, before)
+    outcomes, describe = judge(now.report, limits, before), written or _describe_for_library
     return Check(
         name=name,
         strategy=now.strategy,
         report=now.report,
-        outcomes=tuple(_with_remedies(now, outcomes, written or _assigned, trained.trainer)),
+        outcomes=tuple(_with_remedies(now, outcomes, describe, trained.trainer)),
         warnings=(*(each.message for each in trained.warnings), *now.warnings),
     )
 
@@ -117,7 +117,7 @@ def measure_trained(
     if trained.trainer is not None:
         _require_known_keys(trained.trainer.setup)
     device = as_device(calibration, cost_per_hour, settings=trained.settings)
-    # No row: no current setup was named.
+    # Without a row, nobody named a current setup.
     row = StrategySpec.of(DEFAULT_CURRENT) if trained.row is None else trained.row
     return measure_report(trained.profile, row, trained.settings, limits, device)
 
@@ -161,7 +161,7 @@ def measure_report(
             f"the profile is partial ({corpus.failed[0]}): fix that, and rerun batchstat "
             "profile without --allow-partial"
         )
-    if corpus.unreadable and not _is_limited(profile, limits):
+    if corpus.unreadable and not _limits_cover_bad_records(profile, limits):
         raise InputError(
             f"{corpus.unreadable:,} record{'s' * (corpus.unreadable != 1)} could not be read, so "
             "the numbers would not cover the whole corpus: fix the corpus, or set "
@@ -173,7 +173,7 @@ def measure_report(
     return CheckedReport(profile, current, settings, report, warnings, device)
 
 
-def _is_limited(profile: Profile, limits: Iterable[Limit]) -> bool:
+def _limits_cover_bad_records(profile: Profile, limits: Iterable[Limit]) -> bool:
     """Return whether limits cover the bad records of a corpus: a limit on all bad records, or one
     on each kind that occurs.
     """
@@ -189,7 +189,7 @@ def require_limits(limits: Iterable[Limit], has_baseline: bool, subject: str) ->
     Args:
         limits: the limits in force.
         has_baseline: whether there is a baseline.
-        subject: what has no limits, for the message: "there are".
+        subject: how the message on missing limits begins, such as "check 'train' has".
     """
     if not limits:
         raise OptionError(
@@ -237,7 +237,7 @@ def judge(
 def _with_remedies(
     now: CheckedReport,
     outcomes: tuple[Outcome, ...],
-    written: Written,
+    describe: Written,
     trainer: Trainer | None,
 ) -> Iterator[Outcome]:
     """Yield the outcomes again, those of exceeded limits with a remedy if there is one.
@@ -245,27 +245,30 @@ def _with_remedies(
     Args:
         now: the numbers now, and what they were simulated from.
         outcomes: the outcome of each limit.
-        written: returns a trial as the user writes it, as in `check`.
+        describe: returns a trial as the user writes it, as in `check`.
         trainer: the trainer whose keys may change; None without one.
     """
-    laboratory = Laboratory(now=now, trainer=trainer)
+    simulator = TrialSimulator(now=now, trainer=trainer)
     kept = [outcome for outcome in outcomes if outcome.kept]
     for outcome in outcomes:
-        remedy, limit = None, outcome.limit
-        # Other batches change the numbers of a strategy; all others are of the corpus alone.
-        if not outcome.kept and limit.path.startswith("strategy."):
-            remedy = find_remedy(outcome, kept, now.report, laboratory.trials(limit), written)
-        elif not outcome.kept:
-            remedy = corpus_remedy(limit, now.profile)
-        yield replace(outcome, remedy=remedy)
+        limit = outcome.limit
+        if outcome.kept:
+            yield outcome
+        elif limit.path.startswith("strategy."):
+            remedy = find_remedy(outcome, kept, now.report, simulator.trials(limit), describe)
+            yield replace(outcome, remedy=remedy)
+        else:  # a number of the corpus alone, which no change of the training changes
+            yield replace(outcome, remedy=corpus_remedy(limit, now.profile))
 
 
-def _assigned(trial: Trial) -> tuple[str, str]:
-    """Return how to change the training, and the check to match, for a caller of the library."""
+def _describe_for_library(trial: Trial) -> tuple[str, str]:
+    """Return how a caller of the library changes the training, and how the check to match it; the
+    second is empty where the check needs no change.
+    """
     changes = ", ".join(f"{key}={value!r}" for key, value in trial.changes.items())
     line = trial.line.partition("  #")[0]  # without the note after it
-    if not line:  # not of a trainer's configuration
+    if not line:  # no keys of a trainer's configuration
         return f"training with {changes}", "check with the same"
-    # A check of a trainer's configuration reads the changed keys by itself. Where a strategy stands
-    # for the trainer, such as hf-trainer, the line is for the user's code: the check needs its own.
+    # The check reads a trainer's configuration, but not the user's code: where the line goes there,
+    # `current` names a strategy that stands for it.
     return line, f"check with {changes}" if "current" in trial.changes else ""

@@ -44,7 +44,7 @@ class Limit:
     @property
     def is_difference(self) -> bool:
         """Whether it limits the difference from a baseline."""
-        return self.bound.endswith("crease")  # max-increase or max-decrease
+        return self.bound in ("max-increase", "max-decrease")
 
     def over(self, value: Number, before: Number | None) -> float:
         """Return how far a number is beyond the limit: above 0 only if the limit is exceeded.
@@ -54,14 +54,15 @@ class Limit:
             before: the number in the baseline, for a limit on a difference.
         """
         # Fractions: as floats, 0.065 - 0.06 is above 0.005.
-        limited, threshold = exact(value), exact(self.threshold)
+        number, threshold = exact(value), exact(self.threshold)
         if self.is_difference:
             assert before is not None
-            limited -= exact(before)
+            number -= exact(before)  # the increase since the baseline
         if self.bound == "min":
-            return float(threshold - limited)
-        # The difference is now − before: of a decrease, it is below 0.
-        return float((-limited if self.bound == "max-decrease" else limited) - threshold)
+            return float(threshold - number)
+        if self.bound == "max-decrease":
+            number = -number  # a decrease is a negative increase
+        return float(number - threshold)
 
 
 def in_force(limits: Mapping[str, Limit | None], has_baseline: bool) -> list[Limit]:
@@ -74,73 +75,78 @@ def in_force(limits: Mapping[str, Limit | None], has_baseline: bool) -> list[Lim
 
 
 def read_limits(table: Mapping[str, Any], origin: str) -> dict[str, Limit | None]:
-    """Return the limits of a table, by bound and path (`max strategy.fill`); None for one that is
-    off.
+    """Return the limits of a table, each by its bound and path, such as `max strategy.fill`; None
+    for a limit that is off.
 
-    Of a named limit, the value is the limit, `off`, or a table of limit and level:
-    `max-padding = "5%"`. Of a path, it is `off`, or a table of bounds and level:
-    `lengths.p99 = {max = 2048, level = "warn"}`.
+    The keys of the table are names and paths. The value of a name is the limit, `off`, or a table
+    of limit and level: `max-padding = "5%"`. The value of a path is `off`, or a table of bounds and
+    level: `lengths.p99 = {max = 2048, level = "warn"}`.
 
     Raises:
         OptionError: an unknown limit, number, bound or level, or an invalid limit.
     """
     limits: dict[str, Limit | None] = {}
-    for name, value in _flat(table):
-        # `thresholds` are not parsed yet: the values as written, by their bounds.
-        path, thresholds, level = (
-            _by_name(name, value) if name in NAMED_LIMITS else _by_path(name, value)
-        )
-        for bound, threshold in thresholds.items():
+    for name, value in _each_limit(table):
+        is_named = name in NAMED_LIMITS
+        read = _read_named_limit if is_named else _read_limits_on_path
+        path, written_thresholds, level = read(name, value)
+        for bound, written in written_thresholds.items():
             # A limit by name and one by path with the same key are one: the last one is in force.
             key = f"{bound} {path}"
-            known_as = name if name in NAMED_LIMITS else key
-            limits[key] = (
-                None if level == "off" else _limit(known_as, path, bound, threshold, level, origin)
-            )
+            limits[key] = None
+            if level != "off":
+                shown_name = name if is_named else key
+                limits[key] = _parse_limit(shown_name, path, bound, written, level, origin)
     return limits
 
 
-_Unparsed = tuple[str, Mapping[Bound, Any], Literal["error", "warn", "off"]]
-"""The path of a number, its limits as they are written, by their bounds, and their level."""
+_UnparsedLimits = tuple[str, Mapping[Bound, Any], Literal["error", "warn", "off"]]
+"""The path of a number, the thresholds as they are written, by their bounds, and their level."""
 
 
-def _by_name(name: str, value: Any) -> _Unparsed:
-    """Return a named limit before its threshold is parsed. Raises OptionError for a bad table."""
+def _read_named_limit(name: str, value: Any) -> _UnparsedLimits:
+    """Read a named limit, but do not parse its threshold. Raise OptionError for a bad table."""
     named_limit = NAMED_LIMITS[name]
     # Without an example, the limit is a switch, such as equal-steps = true.
-    value = _switched(name, value) if named_limit.example is None else value
-    spec = dict(value) if isinstance(value, Mapping) else {"limit": value}
-    level = "off" if value == "off" else _level(name, spec.pop("level", "error"))
-    if level != "off" and set(spec) != {"limit"}:
+    value = _limit_of_switch(name, value) if named_limit.example is None else value
+    # `"5%"` is short for `{limit = "5%"}`.
+    table = dict(value) if isinstance(value, Mapping) else {"limit": value}
+    level = "off" if value == "off" else _checked_level(name, table.pop("level", "error"))
+    if level != "off" and set(table) != {"limit"}:
         raise OptionError(f"{name}={value!r}: write a limit, or {{limit = …, level = …}}")
-    return named_limit.path, {named_limit.bound: spec.get("limit")}, level
+    return named_limit.path, {named_limit.bound: table.get("limit")}, level
 
 
-def _flat(table: Mapping[str, Any], path: str = "") -> Iterator[tuple[str, Any]]:
-    """Yield names and paths with their values. A path may be written as nested tables:
-    `strategy = {fill = {min = "90%"}}` yields `strategy.fill` and `{min = "90%"}`.
+def _each_limit(table: Mapping[str, Any], path: str = "") -> Iterator[tuple[str, Any]]:
+    """Yield the name or path of each limit in a table, with its value. A path may be written as
+    nested tables: `strategy = {fill = {min = "90%"}}` yields `strategy.fill` and `{min = "90%"}`.
     """
     for key, value in table.items():
         name = f"{path}.{key}" if path else key
-        # A table is a limit, or a part of a path that goes on in it.
-        is_limit = name in NAMED_LIMITS or _is_number(name) or not isinstance(value, Mapping)
-        if not is_limit:
-            # Bounds alone are a limit, even on an unknown number: the error then names it. A table
-            # is not a bound: `lengths = {max = {max = 2048}}` limits a number that is called max.
-            holds_tables = any(isinstance(each, Mapping) for each in value.values())
-            is_limit = set(value) <= {*BOUNDS, "level"} and not holds_tables
-        if is_limit:
+        is_known = name in NAMED_LIMITS or _is_number(name)
+        if is_known or not isinstance(value, Mapping) or _has_only_bounds(value):
             yield name, value
         else:
-            yield from _flat(value, name)
+            # The table is no limit, but the next part of a path.
+            yield from _each_limit(value, name)
 
 
-def _switched(name: str, value: Any) -> Any:
-    """Return the limit that a switch stands for: 0 for true, `off` for false. Of a table, return it
-    with this limit, beside its level.
+def _has_only_bounds(table: Mapping[str, Any]) -> bool:
+    """Return whether a table is a limit by its keys, such as `{max = 5}`, even if the number that
+    it limits is unknown: the error then names that number.
+
+    A bound never has a table: `lengths = {max = {max = 2048}}` limits a number called max.
     """
-    if isinstance(value, Mapping):  # `{level = "warn"}` alone is on
-        return {**value, "limit": _switched(name, value.get("limit", True))}
+    holds_tables = any(isinstance(value, Mapping) for value in table.values())
+    return set(table) <= {*BOUNDS, "level"} and not holds_tables
+
+
+def _limit_of_switch(name: str, value: Any) -> Any:
+    """Return the limit that a switch stands for: 0 for true, `off` for false. A switch may also be
+    a table with a level: return the table with that limit in it.
+    """
+    if isinstance(value, Mapping):  # a table without `limit` switches it on
+        return {**value, "limit": _limit_of_switch(name, value.get("limit", True))}
     if value is True:
         return 0
     if value is False or value == "off":
@@ -156,8 +162,8 @@ def _is_number(path: str) -> bool:
     return True
 
 
-def _by_path(path: str, value: Any) -> _Unparsed:
-    """Return the limits on a number before their thresholds are parsed.
+def _read_limits_on_path(path: str, value: Any) -> _UnparsedLimits:
+    """Read the limits on the number at a path, but do not parse their thresholds.
 
     Raises:
         OptionError: there is no such number, or a bad table.
@@ -176,29 +182,29 @@ def _by_path(path: str, value: Any) -> _Unparsed:
     if unknown_keys := set(value) - {*BOUNDS, "level"}:
         raise unknown(f"bound of {path}", sorted(unknown_keys)[0], (*BOUNDS, "level"))
     thresholds = {bound: value[bound] for bound in BOUNDS if bound in value}
-    return path, thresholds, _level(path, value.get("level", "error"))
+    return path, thresholds, _checked_level(path, value.get("level", "error"))
 
 
-def _level(name: str, level: Any) -> Literal["error", "warn", "off"]:
+def _checked_level(name: str, level: Any) -> Literal["error", "warn", "off"]:
     if level not in LEVELS:
         raise unknown(f"level of {name}", str(level), LEVELS)
     return cast(Literal["error", "warn", "off"], level)
 
 
-def _limit(name: str, path: str, bound: Bound, value: Any, level: Level, origin: str) -> Limit:
-    """Return a limit with its threshold parsed from the value as it is written."""
+def _parse_limit(
+    name: str, path: str, bound: Bound, value: Any, level: Level, origin: str
+) -> Limit:
+    """Return a limit; `value` is its threshold as it is written."""
     kind = kind_at(path)
-    difference = bound.endswith("crease")  # max-increase or max-decrease
+    is_difference = bound in ("max-increase", "max-decrease")
+    is_switch = name in NAMED_LIMITS and NAMED_LIMITS[name].example is None
     return Limit(
         name=name,
         path=path,
         bound=bound,
-        threshold=parse_quantity(name, value, kind, difference=difference),
+        threshold=parse_quantity(name, value, kind, difference=is_difference),
         kind=kind,
         level=level,
         origin=origin,
-        # The 0 of a switch was written as true.
-        written="true"
-        if name in NAMED_LIMITS and NAMED_LIMITS[name].example is None
-        else str(value),
+        written="true" if is_switch else str(value),  # the value of a switch is 0
     )

@@ -9,7 +9,7 @@ not exist is rejected before anything is counted.
 import json
 import re
 from collections.abc import Iterator, Mapping
-from typing import Any
+from typing import Any, cast
 
 from batchstat.documents.comparison import Report
 from batchstat.documents.parts import Kind, Part, parts
@@ -39,11 +39,12 @@ def kind_at(path: str) -> Kind:
     Raises:
         OptionError: no report has a number at this path.
     """
-    part = parts(Report)
+    # What the report declares, as a tree of parts.
+    part: Part | None = parts(Report)
     for step in _steps(path):
-        if (below := _part_below(part, step)) is None:
-            raise unknown("number of the report", path, [name for name, _ in numbers()])
-        part = below
+        part = None if part is None else _part_below(part, step)
+    if part is None:
+        raise unknown("number of the report", path, [name for name, _ in numbers()])
     if part.kind is None:
         raise OptionError(f"{path} is not a number in the report")
     return part.kind
@@ -73,16 +74,16 @@ def value_at(report: Mapping[str, Any], path: str) -> Number:
     value: Any = report
     part: Part | None = parts(Report)
     for step in _steps(path):
-        part = part and _part_below(part, step)  # None below what is not declared
+        # Both go one step down: `part` in what the report declares, `value` in what it holds.
+        part = None if part is None else _part_below(part, step)
         value = _element(value, step)
-        # A report leaves out some keys with their default: a reason of skipping that did not occur
-        # is 0.
+        # A report leaves out some keys that have a declared default: a reason of skipping that did
+        # not occur is 0.
         if value is None and part is not None:
             value = part.default
         if value is None:
             raise InputError(f"the report has no {path}{_hint(path)}")
-    number: Number = value
-    return number
+    return cast(Number, value)
 
 
 def _hint(path: str) -> str:
@@ -111,9 +112,10 @@ def _steps(path: str) -> list[Step]:
         # A step may begin with a dot, but not the first one.
         if match is None or (path[start] == "." and start == 0):
             raise OptionError(f"{path!r} is not a path: write keys separated by dots")
-        # Of `strategy`, the key; of `[3]`, the index; of `[label=spam]`, the name and the value.
+        # A match has a key (`strategy`), an index (`[3]`), or a name and a value (`[label=spam]`).
         key, index, name, wanted = match.groups()
-        steps.append(key or (int(index) if index else (name, wanted)))
+        element: Step = int(index) if index else (name, wanted)
+        steps.append(key or element)
         start = match.end()
     return steps
 
@@ -122,11 +124,11 @@ def _part_below(part: Part, step: Step) -> Part | None:
     """Return what a report declares one step below a part; None if nothing."""
     if isinstance(step, str):
         return part.keys.get(step)
-    # All elements of a list are declared alike, as `items`, which is None for what is no list.
-    if part.items is None or isinstance(step, int):
-        return part.items
-    key, _ = step  # elements are chosen by a key that they have
-    return part.items if key in part.items.keys else None
+    element = part.items  # the one declaration of all elements of a list; None for other parts
+    if element is None or isinstance(step, int):
+        return element
+    key, _ = step  # `[label=spam]`: the elements must have the key
+    return element if key in element.keys else None
 
 
 def _element(value: Any, step: Step) -> Any:

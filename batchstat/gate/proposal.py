@@ -5,37 +5,39 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 Limits = Sequence[tuple[str, str, str]]
-"""Name, limit as TOML, and the measured value."""
+"""The name of each limit, its value as TOML, and the measured value in words."""
 
 
 def propose_limits(
     report: Mapping[str, Any], *, may_drop: bool = False, has_budget: bool = True
 ) -> Limits:
-    """Return limits with a margin over the measured values: half a percentage point for padding and
-    lost tokens, five for fill, a tenth for the number of samples, the ratio of classes and of token
-    weights, none for batches over budget.
+    """Return limits that the measured values keep with a margin.
+
+    The margin is half a percentage point for padding, truncated and dropped tokens; five points for
+    fill; a tenth for the number of samples and for both ratios; none for batches over budget.
 
     Args:
         report: the numbers of a check.
-        may_drop: whether samples may be dropped for other reasons than the settings in it.
+        may_drop: whether samples may be dropped for other reasons than the report's settings.
         has_budget: whether batches have a budget. Recorded batches have none: their largest counts
             as one, and a limit on it would fail when the data grow.
     """
-    row, basis = report["strategy"], report["basis"]
-    limits = [_at_most("max-padding", row["padding_ratio"])]
+    numbers, basis = report["strategy"], report["basis"]
+    limits = [_limit_above("max-padding", numbers["padding_ratio"])]
     if has_budget:  # fill is a share of the budget
-        least = min(max(math.floor(100 * row["fill"] - 5), 0), 100)
-        limits.append(("min-fill", f'"{least}%"', _measured(row["fill"])))
-    limits.append(_at_most("max-truncated", row["truncated_ratio"]))
+        percent = min(max(math.floor(100 * numbers["fill"] - 5), 0), 100)
+        limits.append(("min-fill", f'"{percent}%"', _measured(numbers["fill"])))
+    limits.append(_limit_above("max-truncated", numbers["truncated_ratio"]))
     # Only in these cases can samples be dropped.
     if may_drop or basis["overflow"] == "drop" or basis["drop_last"]:
-        limits.append(_at_most("max-dropped", row["dropped_ratio"]))
+        limits.append(_limit_above("max-dropped", numbers["dropped_ratio"]))
     samples = report["corpus"]["samples"]
     limits.append(("min-samples", str(max(1, samples * 9 // 10)), f"measured {samples:,}"))
-    over_budget = row["over_budget_batches"]
+    over_budget = numbers["over_budget_batches"]
     if has_budget:
         limits.append(("max-over-budget", str(over_budget), f"measured {over_budget:,}"))
-    weights = row["trained"] and row["trained"]["token_weight"]  # either may be null
+    trained = numbers["trained"]
+    weights = trained and trained["token_weight"]  # either may be null
     if weights and weights["spread"] > 1:  # 1: all trained tokens weigh the same
         limits.append(("max-weight-spread", *_a_tenth_above(weights["spread"])))
     if (ratio := report["class_ratio"]) is not None:
@@ -43,7 +45,7 @@ def propose_limits(
     return limits
 
 
-def _at_most(name: str, ratio: float) -> tuple[str, str, str]:
+def _limit_above(name: str, ratio: float) -> tuple[str, str, str]:
     """Return a limit half a percentage point above a ratio, rounded up to a tenth of a percent."""
     tenths = min(math.ceil(1000 * ratio + 5), 1000)
     return name, f'"{tenths / 10:.1f}%"', _measured(ratio)

@@ -64,7 +64,8 @@ def _ratio(name: str, text: str, number: Decimal, unit: str, difference: bool) -
     """Return a ratio, or a difference of two ratios, in [0, 1].
 
     Raises:
-        OptionError: the unit of the other, or a number that may be a percentage without its sign.
+        OptionError: `pp` for a ratio, `%` for a difference, or a number without a unit that may be
+            meant as a percentage.
     """
     if unit == "pp" and not difference:
         raise OptionError(f"{name}={text!r}: pp is for differences: did you mean {number:f}%?")
@@ -112,11 +113,9 @@ def shown_apart(
             shown(first, kind, difference=difference, digits=digits),
             shown(second, kind, difference=difference, digits=digits),
         )
-        # A number that is not 0 must not be shown as 0.00.
-        not_as_zero = all(
-            number == 0 or any(digit in text for digit in "123456789")
-            for number, text in zip((first, second), pair, strict=True)
-        )
-        if not_as_zero and (first == second or pair[0] != pair[1]):
-            break
-    return pair
+        differ = first == second or pair[0] != pair[1]
+        # A number that is not 0 must not be shown as 0.00: its text needs a digit above 0.
+        zeros = [text for text in pair if not re.search("[1-9]", text)]
+        if differ and len(zeros) == (first == 0) + (second == 0):
+            return pair
+    return pair  # with the most digits

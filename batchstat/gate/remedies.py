@@ -26,7 +26,7 @@ from batchstat.words import counted
 _PERCENTILES = {"p50": 500, "p90": 900, "p95": 950, "p99": 990, "p99_9": 999, "max": 1000}
 
 
-def leaving_out(limit: Limit, profile: Profile) -> tuple[str, Number] | None:
+def remove_longest(limit: Limit, profile: Profile) -> tuple[str, Number] | None:
     """Return how many of the longest samples to remove so that a percentile of the lengths is
     within its limit: the change in words, and the percentile of the remaining samples. None where
     the limit is on no percentile, or no removal helps.
@@ -37,25 +37,26 @@ def leaving_out(limit: Limit, profile: Profile) -> tuple[str, Number] | None:
     shortest_first = np.argsort(profile.lengths, kind="stable")
     lengths = profile.lengths[shortest_first]
 
-    def percentile(left_out: int) -> int:
+    def percentile_without(n_removed: int) -> int:
         """Return the percentile without so many of the longest samples."""
-        return LengthStats.of(lengths[: len(lengths) - left_out]).percentile(thousandths)
+        return LengthStats.of(lengths[: len(lengths) - n_removed]).percentile(thousandths)
 
-    # The percentile falls as more are left out. Found by bisection: the fewest with which it is
-    # within the limit, or all of them where none of these numbers is enough.
-    left_out = bisect_left(
-        range(len(lengths)), True, lo=1, key=lambda count: percentile(count) <= limit.threshold
-    )
-    if left_out == len(lengths):
+    def is_enough(n_removed: int) -> bool:
+        return percentile_without(n_removed) <= limit.threshold
+
+    # The more are removed, the lower the percentile: from some number on, it is enough. Bisection
+    # finds the first number from 1 on for which it is, or len(lengths) where none below that is.
+    n_removed = bisect_left(range(len(lengths)), True, lo=1, key=is_enough)
+    if n_removed == len(lengths):
         return None
     longest_record = int(profile.records[shortest_first[-1]])
-    change = f"removing the {left_out:,} longest samples (the longest is record {longest_record})"
-    if left_out == 1:
+    change = f"removing the {n_removed:,} longest samples (the longest is record {longest_record})"
+    if n_removed == 1:
         change = f"removing the longest sample, record {longest_record},"
-    return change, percentile(left_out)
+    return change, percentile_without(n_removed)
 
 
-def adding_samples(limit: Limit, profile: Profile) -> tuple[str, Number] | None:
+def add_to_small_classes(limit: Limit, profile: Profile) -> tuple[str, Number] | None:
     """Return how many more samples the small classes need to keep a limit on the class ratio, which
     is the largest class / the smallest: the change in words, and the ratio that results. None if no
     number of samples helps.
@@ -63,13 +64,12 @@ def adding_samples(limit: Limit, profile: Profile) -> tuple[str, Number] | None:
     samples_by_class = {
         each.label: each.count for each in profile.classes if each.label is not None
     }
-    # No ratio is below 1.
-    if limit.threshold < 1:
+    if limit.threshold < 1:  # no ratio of the largest class to the smallest is below 1
         return None
     largest = max(samples_by_class.values())
+    # The fewest samples with which a class is large enough. The limit compares exactly: it decides
+    # whether the number that was rounded down is enough, or one more is needed.
     needed = math.floor(largest / limit.threshold)
-    # The quotient is rounded to a float, and may be a hair above the limit, which compares exactly:
-    # then one sample more is needed.
     while limit.over(largest / max(needed, 1), None) > 0:
         needed += 1
     missing = {label: needed - n for label, n in samples_by_class.items() if n < needed}
@@ -77,8 +77,8 @@ def adding_samples(limit: Limit, profile: Profile) -> tuple[str, Number] | None:
     where = f"in the {len(missing):,} small classes"
     if len(missing) == 1:
         where = f"of {next(iter(missing))}"
-    value = largest / min(max(n, needed) for n in samples_by_class.values())
-    return f"adding {counted(n_missing, 'sample')} {where}", value
+    new_ratio = largest / min(max(n, needed) for n in samples_by_class.values())
+    return f"adding {counted(n_missing, 'sample')} {where}", new_ratio
 
 
 _MORE_LOST = 0.0005
@@ -92,23 +92,26 @@ Written = Callable[[Trial], tuple[str, str]]
 
 @dataclass(frozen=True)
 class _Tried:
-    """A change, how far it is beyond the limit, and the other limits that it breaks."""
+    """A change, how far it leaves the number beyond its limit, and the other limits that it breaks.
+
+    `excess` is 0 or below where the limit is kept.
+    """
 
     trial: Trial
-    over: float
-    breaks: tuple[Limit, ...]
+    excess: float
+    broken: tuple[Limit, ...]
 
     @property
     def keeps_all(self) -> bool:
         """Whether it keeps the limit and breaks no other."""
-        return self.over <= 0 and not self.breaks
+        return self.excess <= 0 and not self.broken
 
     @property
     def rank(self) -> tuple[bool, int, float]:
         """The smaller, the better: first whether the limit is kept, then how many others break,
         then how far the number is beyond the limit.
         """
-        return self.over > 0, len(self.breaks), max(self.over, 0)
+        return self.excess > 0, len(self.broken), max(self.excess, 0)
 
 
 def find_remedy(
@@ -116,7 +119,7 @@ def find_remedy(
     kept: Sequence[Outcome],
     report: Report,
     trials: Iterable[Trial],
-    written: Written,
+    describe: Written,
 ) -> Remedy | None:
     """Return the first change that keeps a limit without breaking another; else one that keeps it,
     or comes nearest; None if none helps.
@@ -127,35 +130,34 @@ def find_remedy(
         report: the numbers of the simulation.
         trials: the changes to try, the best first; those after the first that keeps all are not
             simulated.
-        written: returns a change as the user writes it.
+        describe: returns a change as the user writes it.
     """
     best: _Tried | None = None
     for trial in trials:
-        over = _over(exceeded, trial.report)
-        breaks = tuple(outcome.limit for outcome in kept if _over(outcome, trial.report) > 0)
-        tried = _Tried(trial, over, breaks)
+        broken = tuple(outcome.limit for outcome in kept if _excess_in(trial.report, outcome) > 0)
+        tried = _Tried(trial, _excess_in(trial.report, exceeded), broken)
         # A change that comes no nearer to the limit is no remedy.
-        if over < exceeded.over and (best is None or tried.rank < best.rank):
+        if tried.excess < exceeded.over and (best is None or tried.rank < best.rank):
             best = tried
             if best.keeps_all:
                 break
     if best is None:
         return None
     # What changes in the training, and what of the check has to match it.
-    change, then = written(best.trial)
+    change, then = describe(best.trial)
     return Remedy(
         change=change,
         then=then,
         settings=best.trial.changes,
         value=value_at(best.trial.report, exceeded.limit.path),
-        keeps=best.over <= 0,
-        costs=tuple(_costs(exceeded.limit, report, best)),
+        keeps=best.excess <= 0,
+        costs=tuple(_side_effects(exceeded.limit, report, best)),
     )
 
 
-def _over(outcome: Outcome, report: Report) -> float:
-    """Return how far a report is beyond a limit; infinitely where it lacks the number, such as one
-    of another strategy's own parameters.
+def _excess_in(report: Report, outcome: Outcome) -> float:
+    """Return how far the number in a report is beyond the limit of an outcome. A report of another
+    strategy may lack the number: then the limit counts as exceeded without bound.
     """
     try:
         return outcome.limit.over(value_at(report, outcome.limit.path), outcome.before)
@@ -164,21 +166,22 @@ def _over(outcome: Outcome, report: Report) -> float:
 
 
 def corpus_remedy(limit: Limit, profile: Profile) -> Remedy | None:
-    """Return the change of the corpus that would keep a limit on its own numbers: samples removed
-    for a limit on lengths, added for one on the class ratio. None if there is none.
+    """Return the change of the corpus that would keep a limit on a number of the corpus: samples
+    removed for an upper limit on lengths, added for one on the class ratio. None for other limits,
+    and where no such change helps.
     """
     solution = None
     if limit.path.startswith("lengths.") and limit.bound == "max":
-        solution = leaving_out(limit, profile)
+        solution = remove_longest(limit, profile)
     if limit.path == "class_ratio" and limit.bound == "max":
-        solution = adding_samples(limit, profile)
+        solution = add_to_small_classes(limit, profile)
     if solution is None:
         return None
     change, value = solution
     return Remedy(change=change, then="", settings={}, value=value, keeps=True, costs=())
 
 
-def _costs(exceeded: Limit, report: Report, tried: _Tried) -> Iterator[str]:
+def _side_effects(exceeded: Limit, report: Report, tried: _Tried) -> Iterator[str]:
     """Yield side effects of a change that its user would not expect, in words: more steps, larger
     batches, more lost, other limits that it exceeds.
     """
@@ -190,17 +193,20 @@ def _costs(exceeded: Limit, report: Report, tried: _Tried) -> Iterator[str]:
             f"a largest batch of {new['max_batch_tokens']:,} tokens instead of "
             f"{old['max_batch_tokens']:,}"
         )
-    computed = new["total_tokens"] / old["total_tokens"]
-    if computed >= _MORE_COMPUTED:
-        yield f"{computed:,.1f} times the tokens"
+    growth = new["total_tokens"] / old["total_tokens"]
+    if growth >= _MORE_COMPUTED:
+        yield f"{growth:,.1f} times the tokens"
     for kind in ("truncated", "dropped"):
-        more = new[f"{kind}_ratio"] - old[f"{kind}_ratio"]
-        if more >= _MORE_LOST and not exceeded.path.startswith(f"strategy.{kind}"):
+        newly_lost = new[f"{kind}_ratio"] - old[f"{kind}_ratio"]
+        # Not where the exceeded limit is on this number: the remedy says it.
+        if newly_lost >= _MORE_LOST and not exceeded.path.startswith(f"strategy.{kind}"):
             yield f"{100 * new[f'{kind}_ratio']:.2f}% of the tokens {kind}"
     change = tried.trial.change
+    # Attention must keep samples apart that share a row.
     if change is not None and change.row.packs_rows and not change.current.packs_rows:
         yield "varlen attention"
-    if "loss" in tried.trial.changes:  # token-sum: means of batches times batch.token_weight
+    # With the loss token-sum, the loop multiplies the mean loss of a batch by its token weight.
+    if "loss" in tried.trial.changes:
         yield "batch.token_weight in the training loop"
-    for limit in tried.breaks:
+    for limit in tried.broken:
         yield f"{limit.name} exceeded"

@@ -18,11 +18,14 @@ from batchstat.simulation.compare.sweep import read_aheads
 Changes = Mapping[str, Any]
 """Values by the names of settings, and `current`."""
 
-# Numbers of a strategy by what changes them; of the first two, how their names begin.
-_SEEN = ("coverage", "unique", "accuracy")
-"""How much of the corpus is computed."""
+_COVERAGE = ("coverage", "unique", "accuracy")
+"""How names of numbers begin that say how much of the corpus is computed."""
 _LOST = ("truncated", "dropped")
-_PEAK = ("over_budget_batches", "max_batch_tokens")
+"""How names of numbers begin that say how much of the samples is lost."""
+_LARGEST_BATCH = ("over_budget_batches", "max_batch_tokens")
+_DISTRIBUTIONS = ("batches", "balanced", "samples")
+_REMAINDERS = ("repeat", "dummy", "drop", "uneven")
+"""Values of `remainder` in the order in which they are tried: the first two lose no sample."""
 
 
 def changes_of(
@@ -39,34 +42,35 @@ def changes_of(
     """
     number = limit.path.removeprefix("strategy.")
     basis = settings.resolve(profile.stats.max, profile.stated_max)
-    now = _Now(profile, spec, spec.request(basis), settings, basis, by_keys)
-    if number.startswith(_SEEN):
-        yield from now.seeing_more()
-    if number.startswith((*_SEEN, *_LOST)):
-        yield from now.losing_less()
+    setup = _Setup(profile, spec, spec.request(basis), settings, basis, by_keys)
+    if number.startswith(_COVERAGE):
+        yield from setup.cover_more()
+        yield from setup.lose_less()
+        yield from setup.distribute_differently()
+    elif number.startswith(_LOST):
+        yield from setup.lose_less()
         # Distribution across ranks can drop samples, but truncates none.
-        if not number.startswith("truncated"):
-            yield from now.distributed_otherwise()
-        return
-    if number.startswith(("duplicated", "rank")):
-        yield from now.distributed_otherwise()
+        if number.startswith("dropped"):
+            yield from setup.distribute_differently()
+    elif number.startswith(("duplicated", "rank")):
+        yield from setup.distribute_differently()
     elif number.startswith("trained"):
-        yield from now.weighing_alike()
-        yield from now.looking_further()
-    elif number in _PEAK:
-        yield from now.smaller(limit)
+        yield from setup.weigh_tokens_equally()
+        yield from setup.sort_more_together()
+    elif number in _LARGEST_BATCH:
+        yield from setup.shrink_largest_batch(limit)
     else:  # padding, fill, numbers of batches and what else better sorted batches improve
-        yield from now.looking_further()
+        yield from setup.sort_more_together()
 
 
-def helps_by_sorting(limit: Limit) -> bool:
-    """Return whether other batches of the same samples may help: not where the number depends only
-    on which samples, and how much of each, are in batches.
+def depends_on_batching(limit: Limit) -> bool:
+    """Return whether other batches of the same samples may change a limited number. Which samples
+    are in batches, and how much of each is lost, stays the same with them.
     """
-    return not limit.path.removeprefix("strategy.").startswith((*_SEEN, *_LOST))
+    return not limit.path.removeprefix("strategy.").startswith((*_COVERAGE, *_LOST))
 
 
-def may_grow(limit: Limit) -> bool:
+def may_grow_batches(limit: Limit) -> bool:
     """Return whether a remedy may make batches larger: where tokens are lost, longer samples are
     the remedy, and larger batches their price.
     """
@@ -74,13 +78,13 @@ def may_grow(limit: Limit) -> bool:
 
 
 @dataclass(frozen=True)
-class _Now:
+class _Setup:
     """The setup of a check.
 
     Attributes:
         profile: the corpus.
         spec: the strategy.
-        request: the same with its settings.
+        request: the strategy with all of its parameters and settings.
         settings: the settings, as given.
         basis: the settings decided for this corpus.
         by_keys: whether keys of a trainer's configuration decide its parameters.
@@ -98,78 +102,73 @@ class _Now:
         """The parsed strategy."""
         return self.request.strategy
 
-    def set(self, key: str, value: Any) -> Changes:
-        """Return the change of one parameter. Where the strategy sets it, that overrides settings:
-        the change is then one of the strategy's text, such as `current="static:batch_size=4"`.
+    def assign(self, key: str, value: Any) -> Changes:
+        """Return the change that gives a parameter a value. A parameter in the strategy's text
+        overrides the setting of its name: then the text changes, as to
+        `current="static:batch_size=4"`, unless it follows from a trainer's keys.
         """
         if self.request.sets(key) and not self.by_keys:
             return {"current": self.spec.with_parameter(key, value)}
         return {key: value}
 
-    def looking_further(self) -> Iterator[Changes]:
-        """Yield larger sort windows and limits on samples per batch."""
+    def sort_more_together(self) -> Iterator[Changes]:
+        """Yield larger values of `max_samples`, the most samples in a batch, and of `read_ahead`,
+        where the strategy has them.
+        """
         if (max_samples := self.request.params.get("max_samples")) is not None:
             while max_samples < self.budget:  # no batch can have more samples than tokens
                 max_samples = min(2 * max_samples, self.budget)
-                yield self.set("max_samples", max_samples)
+                yield self.assign("max_samples", max_samples)
         if (read_ahead := self.strategy.looks_ahead) is not None:
-            # Sizes worth trying for so many samples, the smallest first.
-            for larger in read_aheads(len(self.profile)):
-                if larger > read_ahead:
-                    yield self.set("read_ahead", larger)
+            # The values that a comparison would try with so many samples, the smallest first.
+            for other_read_ahead in read_aheads(len(self.profile)):
+                if other_read_ahead > read_ahead:
+                    yield self.assign("read_ahead", other_read_ahead)
 
-    def smaller(self, limit: Limit) -> Iterator[Changes]:
-        """Yield changes that make the largest batch small enough for a limit on the peak: a smaller
+    def shrink_largest_batch(self, limit: Limit) -> Iterator[Changes]:
+        """Yield changes that make the largest batch small enough for a limit on it: a smaller
         budget or fewer samples per batch, then fewer tokens per sample.
         """
+        # What the largest batch may have: the budget, or what the limit allows.
         most_tokens = self.budget
         if limit.path.endswith("max_batch_tokens"):
-            # Smaller batches help no lower bound, and none has less than a token.
+            # Smaller batches help only against an upper bound, and no batch is below one token.
             if limit.bound != "max" or limit.threshold < 1:
                 return
             most_tokens = int(limit.threshold)
             if self.strategy.budget is not None:
-                yield self.set("tokens_per_batch", most_tokens)
+                yield self.assign("tokens_per_batch", most_tokens)
         batch_size = self.strategy.batch_capacity
-        # `fewer` rows of full width fit: 0 where not even one does.
-        if batch_size is not None and (fewer := most_tokens // self.width) and fewer < batch_size:
-            yield self.set("batch_size", fewer)
-        # The longest row that fits in a batch alone: a multiple, since rows are padded to one.
+        rows_that_fit = most_tokens // self.width
+        if batch_size is not None and 0 < rows_that_fit < batch_size:
+            yield self.assign("batch_size", rows_that_fit)
+        # The longest row that fits in a batch alone; rows are padded to a multiple.
         multiple = self.strategy.pad_to_multiple_of
         longest = most_tokens // multiple * multiple
         if 0 < longest < self.basis.max_length:
-            yield self.cut_at(longest)
+            yield self.truncate_at(longest)
             if batch_size is not None and batch_size > 1:
-                yield {**self.cut_at(longest), **self.set("batch_size", 1)}
+                yield {**self.truncate_at(longest), **self.assign("batch_size", 1)}
 
-    def cut_at(self, length: int) -> Changes:
+    def truncate_at(self, length: int) -> Changes:
         """Return the change of `max_length`: of the setting, and of the strategy if it sets one."""
-        return {"max_length": length, **self.set("max_length", length)}
+        return {"max_length": length, **self.assign("max_length", length)}
 
-    def distributed_otherwise(self) -> Iterator[Changes]:
-        """Yield other ways to distribute across ranks: the smallest changes first, of equal ones
-        those that lose nothing first.
+    def distribute_differently(self) -> Iterator[Changes]:
+        """Yield other values of the settings `distribute` and `remainder`, which say how batches
+        are distributed across ranks: first changes of one of the two, then of both.
         """
-        if self.settings.world_size == 1:
+        settings = self.settings
+        if settings.world_size == 1:
             return
-        distribute, remainder = self.settings.distribute, self.settings.remainder
-        ways = list(dict.fromkeys((distribute, "batches", "balanced", "samples")))
-        remainders = list(dict.fromkeys((remainder, "repeat", "dummy", "drop", "uneven")))
+        distributions = [value for value in _DISTRIBUTIONS if value != settings.distribute]
+        remainders = [value for value in _REMAINDERS if value != settings.remainder]
+        yield from ({"distribute": distribution} for distribution in distributions)
+        yield from ({"remainder": remainder} for remainder in remainders)
+        for remainder, distribution in product(remainders, distributions):
+            yield {"distribute": distribution, "remainder": remainder}
 
-        def how_far(both: tuple[str, str]) -> tuple[int, int]:
-            """Return how many of the two settings change, then the place of the remainder in
-            `remainders`, where the present one is first and then those that lose nothing.
-            """
-            way, rest = both
-            return (way != distribute) + (rest != remainder), remainders.index(rest)
-
-        for other_distribution, other_remainder in sorted(product(ways, remainders), key=how_far):
-            changed = {"distribute": other_distribution} if other_distribution != distribute else {}
-            changed |= {"remainder": other_remainder} if other_remainder != remainder else {}
-            if changed:
-                yield changed
-
-    def weighing_alike(self) -> Iterator[Changes]:
+    def weigh_tokens_equally(self) -> Iterator[Changes]:
         """Yield the loss under which all trained tokens weigh the same, and a distribution that
         gives ranks similar numbers of them.
         """
@@ -177,30 +176,29 @@ class _Now:
         if self.settings.world_size > 1 and self.settings.balance_by != "trained":
             yield {"distribute": "balanced", "balance_by": "trained"}
 
-    def seeing_more(self) -> Iterator[Changes]:
-        """Yield samplers that skip less of the corpus, the nearest to the present one first, and a
-        corpus of which no class is left out.
+    def cover_more(self) -> Iterator[Changes]:
+        """Yield samplers that skip less of the corpus, the nearest to the present one first; then
+        that no class of the corpus is left out (`keep_labels`).
         """
         sampler = self.settings.sampler
         name, _ = name_and_parameters(sampler)
         if name == "upsampling":  # with `even`, no sample is skipped
             yield {"sampler": with_parameter(sampler, "even", "true")}
-        elif name != "none":
-            if name != "weighted-random":
-                yield {"sampler": "weighted-random"}
-            yield {"sampler": "upsampling"}
-        if name != "none":
-            yield {"sampler": "none"}
+        # Each of these skips less than those before it, and any other sampler skips more.
+        samplers = ["weighted-random", "upsampling", "none"]
+        first = samplers.index(name) + 1 if name in samplers else 0
+        for other_sampler in samplers[first:]:
+            yield {"sampler": other_sampler}
         if self.settings.keep_labels:
             yield {"keep_labels": ()}
 
-    def losing_less(self) -> Iterator[Changes]:
+    def lose_less(self) -> Iterator[Changes]:
         """Yield changes that drop fewer samples or truncate less."""
         if self.strategy.drop_last:
-            yield self.set("drop_last", value=False)
-        # Of buckets that are not full at the end of the epoch.
+            yield self.assign("drop_last", value=False)
+        # What is done with buckets that are not full at the end of the epoch.
         if self.request.params.get("leftovers") == "drop":
-            yield self.set("leftovers", "keep")
+            yield self.assign("leftovers", "keep")
         if self.basis.overflow == "drop":
             yield {"overflow": "truncate"}
         # The longest sample, or the tokenizer's stated maximum where that is less.
@@ -208,7 +206,7 @@ class _Now:
         candidates = {truncation.max_length for truncation in self.profile.truncation}
         for length in sorted(candidates | {longest}):
             if self.basis.max_length < length <= longest:
-                yield self.cut_at(length)
+                yield self.truncate_at(length)
         if self.basis.overflow != "split" and _can_be_split(self.profile, self.settings):
             yield {"overflow": "split"}
 
@@ -219,17 +217,16 @@ class _Now:
 
     @property
     def budget(self) -> int:
-        """The most tokens per batch: the strategy's budget if it has one; else so many full rows as
-        the batch size allows, if it is given or the framework's usual one; else the settings'
-        budget, from which the batch size follows.
-        """
+        """The most tokens per batch, whether the strategy has a budget or a batch size."""
         if self.strategy.budget is not None:
             return self.strategy.budget
-        size = self.strategy.batch_capacity
-        is_size_chosen = self.settings.batch_size is not None or self.request.sets("batch_size")
-        if size is None or not is_size_chosen:
-            return self.basis.tokens_per_batch
-        return min(self.basis.tokens_per_batch, size * self.width)
+        batch_size = self.strategy.batch_capacity
+        # By the user, or as a framework's usual one.
+        is_chosen = self.settings.batch_size is not None or self.request.sets("batch_size")
+        if batch_size is not None and is_chosen:
+            return min(self.basis.tokens_per_batch, batch_size * self.width)
+        # No batch size, or one that follows from the settings' budget itself.
+        return self.basis.tokens_per_batch
 
 
 def _can_be_split(profile: Profile, settings: Settings) -> bool:

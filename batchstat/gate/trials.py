@@ -9,7 +9,7 @@ from batchstat.documents.comparison import simulation_document
 from batchstat.errors import BatchstatError
 from batchstat.gate.limits import Limit
 from batchstat.gate.outcome import CheckedReport
-from batchstat.gate.setting_changes import changes_of, helps_by_sorting, may_grow
+from batchstat.gate.setting_changes import changes_of, depends_on_batching, may_grow_batches
 from batchstat.planning.inputs import resolve_inputs
 from batchstat.planning.settings import Settings
 from batchstat.planning.strategies.spec import NamedRow, StrategySpec
@@ -42,8 +42,8 @@ class Trial:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Laboratory:
-    """What is simulated for remedies, each once.
+class TrialSimulator:
+    """Simulates changes of what a check trains, in search of remedies for its exceeded limits.
 
     Attributes:
         now: the numbers now, and what they were simulated from.
@@ -54,28 +54,30 @@ class Laboratory:
     trainer: Trainer | None
 
     def trials(self, limit: Limit) -> Iterator[Trial]:
-        """Yield changes for a limit on a number of the strategy: of settings, smaller ones first,
-        then, where other batches may help, the changes that every limit has in common.
+        """Yield simulated changes for a limit on a number of the strategy: changes of settings that
+        affect this number, smaller ones first; then the changes that are tried for every limit on a
+        number that other batches may change.
         """
         now = self.now
-        # Batches that were made elsewhere have no settings to change.
+        # Only a strategy has settings: the batches of a recording or of the user's own have none.
         if isinstance(now.current, StrategySpec):
-            by_keys = self.trainer is not None
+            by_keys, may_grow = self.trainer is not None, may_grow_batches(limit)
             for changes in changes_of(limit, now.profile, now.current, now.settings, by_keys):
-                trial = self._of_settings(changes)
-                # Larger batches may not fit: they are a remedy only for what needs longer samples.
-                if trial is not None and (may_grow(limit) or not self._is_larger(trial.report)):
+                trial = self._try_settings(changes)
+                # Larger batches may not fit in memory: only what needs longer samples gets them.
+                if trial is not None and (may_grow or not self._has_larger_batches(trial.report)):
                     yield trial
-        if helps_by_sorting(limit):
-            yield from self._ranked
+        if depends_on_batching(limit):
+            yield from self._common_trials
 
-    def _of_settings(self, changes: Mapping[str, Any]) -> Trial | None:
-        """Simulate a change of settings, which a trainer's configuration makes by its own keys.
-        None where the change contradicts another setting, has no key, or leaves no batch.
+    def _try_settings(self, changes: Mapping[str, Any]) -> Trial | None:
+        """Simulate changes of settings; with a trainer, they are made by keys of its configuration.
+        Return None where they contradict another setting, have no key, or leave no batch.
         """
         now, line = self.now, ""
         try:
             if self.trainer is None:
+                # `current` names another strategy, all other keys are settings.
                 row, profile = changes.get("current", now.current), now.profile
                 others = {key: value for key, value in changes.items() if key != "current"}
                 settings = replace(now.settings, **others)
@@ -83,23 +85,23 @@ class Laboratory:
                 changed = self.trainer.with_settings(changes)
                 if changed is None:
                     return None
-                # Without a profile of its own, the change leaves the samples as they are.
+                # Without a profile of its own, the change leaves the samples as they are now.
                 row, profile = changed.strategy, changed.profile or now.profile
                 settings, changes, line = changed.settings, changed.keys, changed.line
             simulation = simulate(profile, row, settings, now.device)
         except BatchstatError:
             return None
-        # In text, as JSON and the user's configuration have it.
-        written = {
+        # JSON and the user's configuration have a strategy as text.
+        changes_as_text = {
             key: value.text if isinstance(value, StrategySpec) else value
             for key, value in changes.items()
         }
-        return Trial(changes=written, line=line, report=self._report(simulation))
+        return Trial(changes=changes_as_text, line=line, report=self._report(simulation))
 
     @cached_property
-    def _ranked(self) -> list[Trial]:
-        """What may be changed whatever the limit is: first the changes that save compute, the best
-        of them first, then those that save none, but may keep the limit.
+    def _common_trials(self) -> list[Trial]:
+        """The changes that a comparison finds, which are tried for every limit: first those that
+        save compute, the best of them first, then those that save none.
         """
         now = self.now
         changes = simulate_candidates(
@@ -110,20 +112,21 @@ class Laboratory:
             device=now.device,
         ).changes
         to_try = [*changes.ranked, *changes.others]
-        # Packing needs attention that keeps samples apart. It is a remedy only by the trainer's own
-        # argument.
+        # Packing needs attention that keeps samples apart: only a trainer with an argument for
+        # packing has that.
         if changes.packed is not None and changes.packed.keys is not None:
             to_try.append(changes.packed)
         trials = []
         for change in to_try:
             row, keys = change.row, change.keys
-            # Without keys of a configuration, the change is another current setup.
+            # A change without keys of a trainer's configuration names another strategy instead.
             if self.trainer is None or keys is None:
-                keys = {"current": _with_size(row, now.settings).text}
+                keys = {"current": _with_size_written(row, now.settings).text}
             simulation = Simulation(row.request.settings, row, warnings=(), device=now.device)
             report = self._report(simulation)
             trials.append(Trial(changes=keys, line=change.line, change=change, report=report))
-        # Into a script that was recorded, only its own arguments can be pasted: they come first.
+        # A recorded script can only get arguments of its own: changes with a line to paste come
+        # first.
         if not isinstance(now.current, StrategySpec):
             trials.sort(key=lambda trial: not trial.line)
         return trials
@@ -132,27 +135,28 @@ class Laboratory:
         """Return the present report with the numbers of another simulation in it."""
         return {**self.now.report, **simulation_document(simulation)}
 
-    def _is_larger(self, report: Report) -> bool:
-        """Return whether more batches exceed the budget than now, or one is above both the budget
-        and the largest batch now.
+    def _has_larger_batches(self, report: Report) -> bool:
+        """Return whether a report has more batches over budget than the present one, or a batch
+        that is larger than both the budget and the largest batch now.
         """
         new, old = report["strategy"], self.now.report["strategy"]
-        peak = max(self.now.report["basis"]["tokens_per_batch"], old["max_batch_tokens"])
-        more: bool = new["over_budget_batches"] > old["over_budget_batches"]
-        return more or new["max_batch_tokens"] > peak
+        largest_allowed = max(self.now.report["basis"]["tokens_per_batch"], old["max_batch_tokens"])
+        more_over_budget: bool = new["over_budget_batches"] > old["over_budget_batches"]
+        return more_over_budget or new["max_batch_tokens"] > largest_allowed
 
 
-def _with_size(row: StrategyResult, settings: Settings) -> NamedRow:
+def _with_size_written(row: StrategyResult, settings: Settings) -> NamedRow:
     """Return a row's strategy with its batch size or budget written into it: `bucketed` becomes
     `bucketed:batch_size=8`.
 
-    That size follows from the current setup beside which the row was simulated. Where the row
-    becomes the current setup itself, it would follow from the budget.
+    A row that is compared gets its size from the current setup. Without it in the text, the same
+    strategy would get another size from the settings once it is the current setup itself.
     """
-    # `row.size` is the name of a setting, such as batch_size, and its value. The value is None
-    # if the row has neither a batch size nor a budget.
-    (key, size), named = row.size, row.request.row
-    if size is None or row.request.sets(key) or getattr(settings, key) == size:
-        return named
-    # Batches of the user's own have no parameters.
-    return named.with_parameter(key, size) if isinstance(named, StrategySpec) else named
+    # `key` is batch_size or tokens_per_batch; `size` is None if the row has neither.
+    key, size = row.size
+    strategy = row.request.row
+    is_given = size is None or row.request.sets(key) or getattr(settings, key) == size
+    # Batches of the user's own, which are no `StrategySpec`, have no parameters.
+    if is_given or not isinstance(strategy, StrategySpec):
+        return strategy
+    return strategy.with_parameter(key, size)

@@ -70,13 +70,12 @@ def moments(numbers: Ints, offsets: Ints) -> tuple[Ints, Ints]:
     if len(offsets) == 1 or _largest(numbers) ** 2 * len(numbers) >= _LIMIT:
         return sums(numbers, offsets), sums(numbers * numbers, offsets)
     squares = np.empty(len(offsets) - 1, dtype=np.int64)
-    # Numbers are squared in parts that stay in the cache. A part has whole groups, with IN_CACHE
-    # numbers or one larger group; `first_groups` has the first group of each part.
-    first_groups = np.searchsorted(offsets[:-1], np.arange(offsets[0], offsets[-1], IN_CACHE))
-    # After a group of several times IN_CACHE, several parts would begin at the same group: `unique`
-    # keeps it once.
-    for first, last in pairwise(np.unique([*first_groups, len(squares)]).tolist()):
-        part = numbers[offsets[first] : offsets[last]]
+    # Numbers are squared in parts of about IN_CACHE numbers, which stay in the cache. Parts have
+    # whole groups: each begins with the first group at or after a multiple of IN_CACHE.
+    part_begins = np.searchsorted(offsets[:-1], np.arange(offsets[0], offsets[-1], IN_CACHE))
+    # `unique`, since after a very large group several multiples have the same next group.
+    for first, last in pairwise(np.unique([*part_begins, len(squares)]).tolist()):
+        part = numbers[offsets[first] : offsets[last]]  # the numbers of groups first to last - 1
         begins = offsets[first:last] - offsets[first]
         np.add.reduceat(part * part, begins, out=squares[first:last])
     return np.add.reduceat(numbers, offsets[:-1]), squares
@@ -114,12 +113,12 @@ def add_exactly(numbers: Ints, add: Callable[[Ints], Ints], max_summands: int) -
     # From 2^31 summands on, even a sum of 32-bit halves may not fit: Python integers, slowly.
     if max_summands >= 2 ** (_HALF - 1):
         return add(numbers.astype(object))
-    high, low = add(numbers >> _HALF), add(numbers & _LOW)
-    # What a sum of low halves has above 32 bits is carried to the high one.
-    high = high + (low >> _HALF)
-    bound = (_largest(high) + 1) << _HALF  # no result is larger
-    # The halves are joined; as Python integers, if the bound does not fit 64 bits.
-    results: Ints = (widen(high, bound) << _HALF) + (low & _LOW)
+    high_sums, low_sums = add(numbers >> _HALF), add(numbers & _LOW)
+    # A sum of low halves may have more than 32 bits: the upper ones belong to the high sum.
+    high_sums = high_sums + (low_sums >> _HALF)
+    bound = (_largest(high_sums) + 1) << _HALF  # no result is larger
+    # Both are joined; as Python integers, if the bound does not fit 64 bits.
+    results: Ints = (widen(high_sums, bound) << _HALF) + (low_sums & _LOW)
     return results
 
 

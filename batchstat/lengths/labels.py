@@ -67,9 +67,10 @@ class Labels:
         codes: list[Ints] = [np.empty(0, np.int64)]
         sizes: list[Ints] = [np.empty(0, np.int64)]
         for part in parts:
-            # The new number of each code of the part; the last stays -1, for code -1: no label.
-            numbers_here = np.array([*(numbers[name] for name in part.names), -1], np.int64)
-            codes.append(numbers_here[part.codes])
+            # new_codes[code] replaces a code of the part. Code -1, no label, stays -1: it takes the
+            # last element.
+            new_codes = np.array([*(numbers[name] for name in part.names), -1], np.int64)
+            codes.append(new_codes[part.codes])
             # How many codes each sample has: one where there are no offsets.
             offsets = part.offsets
             sizes.append(np.ones_like(part.codes) if offsets is None else np.diff(offsets))

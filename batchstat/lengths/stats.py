@@ -1,6 +1,7 @@
 """Statistics of a set of lengths: exact, and based only on observed values and counts."""
 
 from dataclasses import dataclass
+from functools import reduce
 from math import sqrt
 from typing import Annotated
 
@@ -44,13 +45,8 @@ class LengthStats:
     def of(cls, lengths: Ints) -> "LengthStats":
         """Return the statistics of `lengths` (n,), where n is at least 1."""
         # Lengths are counted in blocks, so that the memory for sorting does not grow with n.
-        stats = None
-        for first in range(0, len(lengths), _AT_ONCE):
-            values, counts = distinct(lengths[first : first + _AT_ONCE])
-            part = cls(values, counts)
-            stats = part if stats is None else stats.merge(part)
-        assert stats is not None, "n is at least 1"
-        return stats
+        blocks = (lengths[i : i + _AT_ONCE] for i in range(0, len(lengths), _AT_ONCE))
+        return reduce(cls.merge, (cls(*distinct(block)) for block in blocks))
 
     def merge(self, other: "LengthStats") -> "LengthStats":
         """Return the statistics of these lengths and the others together."""
@@ -116,16 +112,16 @@ class LengthStats:
         """
         n_short = np.searchsorted(self.values, max_length, side="right")
         short = LengthStats(self.values[:n_short], self.counts[:n_short])
-        values, counts = self.values[n_short:], self.counts[n_short:]
-        if overflow == "drop" or len(values) == 0:
+        longer = LengthStats(self.values[n_short:], self.counts[n_short:])
+        if overflow == "drop" or len(longer.values) == 0:
             return short
         if overflow == "truncate":
-            return short.merge(LengthStats(np.array([max_length]), counts.sum(keepdims=True)))
+            return short.merge(longer.replace(np.full_like(longer.values, max_length)))
         # A rest has 1 to `max_length` tokens: 9 tokens in parts of 4 leave 1, and 8 leave 4.
-        rests = (values - 1) % max_length + 1
-        n_parts = dot((values - rests) // max_length, counts)
+        rests = (longer.values - 1) % max_length + 1
+        n_parts = dot((longer.values - rests) // max_length, longer.counts)
         parts = LengthStats(np.array([max_length]), np.array([n_parts]))
-        return short.merge(parts).merge(LengthStats(values, counts).replace(rests))
+        return short.merge(parts).merge(longer.replace(rests))
 
     def replace(self, values: Ints) -> "LengthStats":
         """Return the statistics after every length `self.values[i]` became `values[i]`.
@@ -209,7 +205,8 @@ def log_edges(low: int, high: int, per_octave: int = 1) -> tuple[int, ...]:
     """
     # Exponents of the largest power of two up to `low`, and of the first one above `high`.
     first, last = max(low, 1).bit_length() - 1, max(high, 1).bit_length()
-    steps = range(first * per_octave, last * per_octave + 1)
+    # Exponents of the edges, in units of 1 / per_octave.
+    exponents = range(first * per_octave, last * per_octave + 1)
     # A set: edges between small powers of two may round to the same whole number.
-    powers = sorted({round(2 ** (step / per_octave)) for step in steps})
-    return (0, *powers) if low == 0 else tuple(powers)
+    edges = sorted({round(2 ** (exponent / per_octave)) for exponent in exponents})
+    return (0, *edges) if low == 0 else tuple(edges)

@@ -43,19 +43,20 @@ class TokenRanges:
             mask: (n_tokens,) whether each token is of the kind.
             offsets: (n + 1,) sample i has mask[offsets[i] : offsets[i + 1]].
         """
-        # A range begins at a token whose predecessor is not in the mask, and ends at one whose
-        # successor is not.
+        # (n_tokens,) whether a token is the first one of a range, as the one before is not in the
+        # mask, and whether it is the last one, as the one after is not.
         is_first, is_last = mask.copy(), mask.copy()
         is_first[1:] &= ~mask[:-1]
         is_last[:-1] &= ~mask[1:]
-        # At a border between samples, one range ends and another begins, though both sides are set.
+        # The first and the last token of a sample, too: no range goes on into another sample.
         borders = offsets[(offsets > 0) & (offsets < len(mask))]
         is_first[borders] |= mask[borders]
         is_last[borders - 1] |= mask[borders - 1]
+        # (n_ranges,) the first and the last token of each range, as positions in the mask.
         first, last = np.flatnonzero(is_first), np.flatnonzero(is_last)
         # Sample i has the ranges range_offsets[i] : range_offsets[i + 1].
         range_offsets = np.searchsorted(first, offsets)
-        # Positions count from the start of the sample of each range; edges are two for each range.
+        # Positions in a sample are counted from its start; each range has two edges.
         start = np.repeat(offsets[:-1], np.diff(range_offsets))
         edges = np.stack([first - start, last + 1 - start], axis=1).reshape(-1)
         return cls(edges, 2 * range_offsets)
@@ -80,9 +81,8 @@ class TokenRanges:
     def of_counts(cls, counts: Ints) -> "TokenRanges":
         """Build ranges of `counts[i]` tokens of each sample i, where only their number is known.
 
-        They are put from the second token on, because the first token of a sample carries no loss.
-        A range may end one token behind its sample: labels that are already shifted to where they
-        are predicted may be as many as the tokens.
+        They are taken to be the tokens after the first one, which carries no loss. If all tokens of
+        a sample are of the kind, its range ends one token behind the sample.
 
         Args:
             counts: (n,) tokens of the kind in each sample.
@@ -113,8 +113,9 @@ class TokenRanges:
         moved = np.maximum(self.edges - np.repeat(starts, np.diff(self.offsets)), 0)
         # Both edges of a range that was removed completely are 0 now: drop the two.
         stays = np.repeat(moved[1::2] > moved[::2], 2)
-        # offsets_from_sizes(stays)[k] is how many of the first k edges stay.
-        return TokenRanges(moved[stays], offsets_from_sizes(stays.astype(np.int64))[self.offsets])
+        # n_staying[k] is how many of the first k edges stay.
+        n_staying = offsets_from_sizes(stays.astype(np.int64))
+        return TokenRanges(moved[stays], n_staying[self.offsets])
 
     def fits(self, lengths: Ints) -> bool:
         """Check ranges read from a file: whether they ascend, and lie in samples of these lengths.
@@ -150,7 +151,8 @@ class TokenRanges:
         range_offsets = self.offsets // 2
         n_ranges = np.diff(range_offsets)
         first, end = self.edges[::2], self.edges[1::2]
-        # Cut the ranges to the parts; a range outside its part gets an end before its first token.
+        # Cut each range to the part of its sample. A range outside gets an end before its first
+        # token, and counts as 0 below.
         if stops is not None:
             end = np.minimum(end, np.repeat(stops, n_ranges) if np.ndim(stops) else stops)
         first = np.maximum(first, np.repeat(starts, n_ranges) if np.ndim(starts) else starts)

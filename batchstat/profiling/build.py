@@ -134,7 +134,8 @@ def profile(
     if (texts is None) == (corpus is None):
         raise OptionError("pass a corpus, or its texts")
     name = type(corpus).__name__
-    # One value per sample becomes a table in memory; a DataFrame or a Dataset is one already.
+    # Paths are counted as files, all else as a table in memory: a DataFrame or a Dataset is one
+    # already, and one value per sample becomes one.
     if texts is not None:
         corpus, name = table_of_texts(texts), "texts"
     elif holds_values(corpus):
@@ -166,21 +167,22 @@ def build(corpus: Corpus, run: RunOptions = DEFAULT_RUN) -> Profile:
     """
     cache = run.count_cache
     try:
-        counted = _count(corpus, run)
+        counted = _count_and_merge(corpus, run)
     except StorageFullError as full:
         # Standard input is over by then and cannot be counted again.
         if cache is None or not cache.is_optional or corpus.reads_standard_input:
             raise
         run.on_warning(f"{full.reason}: recounting without the cache")
-        counted = _count(corpus, replace(run, count_cache=None))
+        counted = _count_and_merge(corpus, replace(run, count_cache=None))
     if cache is not None and cache.is_optional:
         cache.make_room()
     return counted
 
 
-def _count(corpus: Corpus, run: RunOptions) -> Profile:
-    """Count all splits of a corpus, and merge their counts into its profile. Splits whose stored
-    counts disappear in between, as when another process evicts them, are counted again.
+def _count_and_merge(corpus: Corpus, run: RunOptions) -> Profile:
+    """Count all splits of a corpus, and merge their counts into its profile. Stored counts may
+    disappear before they are merged, as when another process evicts them: their splits are counted
+    again.
     """
     created = datetime.now(UTC).isoformat()
     splits = corpus.splits
@@ -188,17 +190,17 @@ def _count(corpus: Corpus, run: RunOptions) -> Profile:
         scheduler = _make_scheduler(corpus, splits, run, cache)
         with scheduler.log.ending(scheduler.done.values(), scheduler.failed.values()):
             for _ in range(_MAX_EVICTIONS):
-                scheduler.count()
+                scheduler.count()  # all splits at first, later those that were forgotten
                 if scheduler.failed and not run.allow_partial:
                     raise _failure(scheduler.failed, len(splits), run)
                 counted = {
-                    i: CachedSplit((cache,), each.key, each.samples, each.counts, each.tokens)
-                    for i, each in scheduler.done.items()
+                    i: CachedSplit((cache,), done.key, done.samples, done.counts, done.tokens)
+                    for i, done in scheduler.done.items()
                 }
                 try:
                     return merge_splits(splits, counted, scheduler.failed, corpus.options, created)
                 except CacheEvictedError as evicted:
-                    # The entry may be damaged: without removing it, it would be found again.
+                    # A damaged entry would be found again if it stayed.
                     cache.remove(scheduler.done[evicted.number].key)
                     scheduler.forget(evicted.number)
             raise InputError(
@@ -215,7 +217,8 @@ def count_shard(corpus: Corpus, spec: ShardSpec, run: RunOptions) -> Shard:
         InputError: a split that cannot be read with these options.
     """
     created = datetime.now(UTC).isoformat()
-    # Numbers of the shard's splits in the corpus; the scheduler numbers them from 0.
+    # Numbers, in the corpus, of the shard's splits. The scheduler numbers these from 0: its split i
+    # is split numbers[i] of the corpus.
     numbers = [i for i in range(len(corpus.splits)) if spec.takes(i)]
     assert run.count_cache is not None, "a shard stores its splits"
     splits = [corpus.splits[i] for i in numbers]
@@ -229,7 +232,7 @@ def count_shard(corpus: Corpus, spec: ShardSpec, run: RunOptions) -> Shard:
         sources=corpus.sources,
         options=corpus.options,
         tokenizer=TokenizerFacts.of(corpus.tokenizer, corpus.options),
-        counted={numbers[i]: (r.key, r.samples) for i, r in sorted(scheduler.done.items())},
+        counted={numbers[i]: (one.key, one.samples) for i, one in sorted(scheduler.done.items())},
         failed={numbers[i]: reason for i, reason in sorted(scheduler.failed.items())},
         shortcuts=scheduler.shortcuts,
     )
@@ -238,7 +241,7 @@ def count_shard(corpus: Corpus, spec: ShardSpec, run: RunOptions) -> Shard:
 def _make_scheduler(
     corpus: Corpus, splits: Sequence[Split], run: RunOptions, cache: CountCache
 ) -> Scheduler:
-    """Return what counts these splits, into this cache."""
+    """Return a scheduler that counts these splits and stores their counts in this cache."""
     executor, tokenizer = run.executor_for(splits), corpus.tokenizer
     if corpus.reads_standard_input and not executor.in_process:
         executor = threads(worker_count(None))  # only this process can read it
@@ -251,10 +254,11 @@ def _make_scheduler(
         # A cache in a temporary folder only takes what does not fit in memory.
         in_memory=run.count_cache is None,
     )
-    # If a shortcut of counting proves wrong, the input is counted again, from a copy. Without one,
-    # the reader reads standard input itself.
-    copies = corpus.reads_standard_input and tokenizer is not None and tokenizer.has_shortcuts
-    return Scheduler(splits, task, executor, run, Rereadable(sys.stdin.buffer) if copies else None)
+    # If a shortcut of counting proves wrong, standard input is counted again, from a copy. Where no
+    # copy is needed, the reader reads it directly.
+    needs_copy = corpus.reads_standard_input and tokenizer is not None and tokenizer.has_shortcuts
+    copy = Rereadable(sys.stdin.buffer) if needs_copy else None
+    return Scheduler(splits, task, executor, run, standard_input=copy)
 
 
 @contextmanager

@@ -156,7 +156,9 @@ class CountCache:
             OSError: it does not exist, or a local file cannot be read.
             SourceError: the address cannot be read.
         """
-        for tries_left in reversed(range(_TRIES)):
+        for attempt in range(_TRIES):
+            if attempt:
+                time.sleep(_PAUSE_SECONDS)
             try:
                 check_regular(path)
                 return read_bytes(path)
@@ -164,10 +166,8 @@ class CountCache:
                 # Another attempt only helps against a network that fails for a moment.
                 if isinstance(error, FileNotFoundError) or not is_remote(path):
                     raise
-                reason = error
-            if tries_left:
-                time.sleep(_PAUSE_SECONDS)
-        raise SourceError(f"{self.address} cannot be read: {one_line(reason)}")
+                reason = one_line(error)
+        raise SourceError(f"{self.address} cannot be read: {reason}")
 
     def put(self, key: str, counts: SplitCounts) -> None:
         """Store the counts of a split. Raise OSError after several failed attempts."""

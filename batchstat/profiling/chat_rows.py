@@ -1,4 +1,4 @@
-"""What preflight needs to know of a corpus beside lengths: records per file, and odd chats."""
+"""What is known of chats only by reading them: those that some trainers do not take as they are."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -24,7 +24,8 @@ _TURNS = ("user", "assistant")
 
 @dataclass(frozen=True)
 class ChatRows:
-    """The records of a corpus, and its chats that trainers treat in a way of their own.
+    """How many records the files of a corpus have, and which chats some trainers drop, change or
+    refuse.
 
     Attributes:
         sizes: records of each file, in order.
@@ -46,7 +47,8 @@ class ChatRows:
 
 
 def chat_rows(profile: Profile) -> ChatRows:
-    """Read the files of a profile again, and look for chats that trainers treat differently.
+    """Read the files of a profile again, and look for chats that some trainers drop, change or
+    refuse.
 
     Raises:
         InputError: they cannot be read again, or have blank lines: other readers skip these, so
@@ -60,8 +62,10 @@ def chat_rows(profile: Profile) -> ChatRows:
 
 @lru_cache(maxsize=4)
 def _read_again(sources: tuple[Source, ...], options: CorpusOptions) -> ChatRows:
-    """Read the files; the last results are kept, since several checks ask for the same ones."""
-    # Loads every format, which a configuration without such a corpus does not need.
+    """Read files, and return what their chats have; the last results are kept, since several checks
+    ask for the same files.
+    """
+    # Imported here because it loads a library for every format of files.
     from batchstat.corpus.reader import CorpusReader
 
     reader = CorpusReader(splits_of(sources, options), options)
@@ -71,13 +75,14 @@ def _read_again(sources: tuple[Source, ...], options: CorpusOptions) -> ChatRows
         if not isinstance(block.content, Chats):
             continue
         chats = block.content
-        wrong = [i for i, chat in enumerate(chats.messages) if not _takes_turns(chat)]
+        in_block = [i for i, chat in enumerate(chats.messages) if not _takes_turns(chat)]
         # Records of a block are numbered within its split; `before` counts those of earlier splits.
-        out_of_turn.append(block.reading.before + block.records[wrong])
+        out_of_turn.append(block.reading.before + block.records[in_block])
         indented += sum(map(_is_indented, chats.messages))
+        # The first such chat of the corpus: later blocks are searched only while there is none.
         with_tools = with_tools or _first_location(block, chats, _has_tools)
         empty_system = empty_system or _first_location(block, chats, _has_empty_system)
-    sizes: list[int] = []
+    sizes: list[int] = []  # records of each file, which are added up over its splits
     for split, reading in zip(reader.splits, reader.readings, strict=True):
         if reading.blank:
             raise InputError(f"{split.source.shown} has blank lines: remove them")

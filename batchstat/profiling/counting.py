@@ -109,46 +109,48 @@ class _CountedBlock:
 
 
 def _count_block(reader: CorpusReader, tokenizer: Tokenizer | None, block: Block) -> _CountedBlock:
-    """Count the samples of one block, in a thread of its own. Samples that the tokenizer raises on,
-    or with marks of trained tokens that do not fit, are reported as bad records and left out.
+    """Count the samples of one block; other blocks are counted at the same time by other threads.
+
+    Two kinds of samples are reported as bad records and left out: those on which the tokenizer
+    raises, and those whose marks of trained tokens do not fit their length.
     """
     left_out: Counter[str] = Counter()
     kinds: dict[str, TokenRanges] = {}
-    # `counts` are the tokens of all samples of the block, and `samples` the indices of those that
-    # could be counted.
+    # `lengths` are the tokens of all samples of the block; `samples` are the indices, in the block,
+    # of those that could be counted.
     if isinstance(block.content, PrecountedLengths):
-        counts: Ints = block.content.lengths
-        samples: Ints = np.arange(len(counts))
+        lengths: Ints = block.content.lengths
+        samples: Ints = np.arange(len(lengths))
     else:
         assert tokenizer is not None
 
-        def report(i: int, error: Exception) -> None:
+        def report_bad(i: int, error: Exception) -> None:
             block.report_bad(i, "not_counted", tokenizer.cannot_count(error))
 
-        # For many bytes this loads the fast engine; only now that a block could be read, since
-        # loading cannot be interrupted.
+        # For many bytes this loads the fast engine. Loading cannot be interrupted: it waits until a
+        # block could be read.
         tokenizer.expect(sum(split.bytes for split in reader.splits))
         first_byte = reader.splits[0].first if reader.splits else 0
         # Where this block is in the corpus decides which of its texts check the shortcuts.
         with counting_after(block.locations.first, first_byte=first_byte):
-            counts, samples, counted_kinds = tokenizer.count(block.content, report, left_out)
+            lengths, samples, counted_kinds = tokenizer.count(block.content, report_bad, left_out)
         kinds = {kind: ranges.take(samples) for kind, ranges in counted_kinds.items()}
     # The corpus says itself which tokens are trained, as in a mask: that must fit the lengths.
     if block.trained is not None:
-        # By the index of a sample that does not fit, the message; nearly always empty.
-        misfits = block.trained.misfits(counts)
-        for i in samples.tolist() if misfits else ():
-            if i in misfits:
+        # The message for each sample whose marks do not fit, by its index; nearly always empty.
+        misfits = block.trained.misfits(lengths)
+        if misfits:
+            for i in sorted(misfits.keys() & set(samples.tolist())):
                 block.report_bad(i, "trained", misfits[i])
-        samples = np.setdiff1d(samples, list(misfits), assume_unique=True) if misfits else samples
-        kinds["trained"] = block.trained.select(samples).ranges(counts[samples])
+            samples = np.setdiff1d(samples, list(misfits), assume_unique=True)
+        kinds["trained"] = block.trained.select(samples).ranges(lengths[samples])
     labels = block.labels
-    if labels is not None and len(samples) < len(counts):
+    if labels is not None and len(samples) < len(lengths):
         labels = labels.take(as_arrow(samples))
     return _CountedBlock(
         records=block.records[samples],
         # Half the memory until they are joined: LONGEST fits into 32 bits.
-        lengths=counts[samples].astype(np.int32),
+        lengths=lengths[samples].astype(np.int32),
         labels=None if labels is None else as_labels(labels),
         kinds=kinds,
         position=block.position,

@@ -73,8 +73,8 @@ def open_corpus(
     """
     sources = find_sources(paths, options.input_format, on_warning, allow_empty=allow_empty)
     is_chat = options.content == "messages"
-    # The first records are read in two cases: for a missing column to be an error before another
-    # tokenizer than the built-in one loads, which takes seconds; and to know whether prompts and
+    # The first records are read in two cases: where the tokenizer takes seconds to load, so that a
+    # missing column is an error before that; and where only they tell whether prompts and
     # completions are texts or chats.
     if tokenizer not in (None, BUILTIN) or options.content == "completion":
         is_chat = begins_with_chats(sources[0], options) or is_chat
@@ -83,11 +83,12 @@ def open_corpus(
 
 
 def has_columns(path: str | os.PathLike[str], options: CorpusOptions) -> bool | None:
-    """Return whether the first file of a corpus can be read with these options: True, None if it
-    lacks the columns, or False for any other reason.
+    """Try to read the first file of a corpus with these options. Return True if that works, None if
+    the file lacks the columns, and False if it cannot be read for another reason.
 
     Raises:
-        InputError: there is no such file, or it is standard input or remote, and is not read twice.
+        InputError: there is no such file, or it is standard input or a remote file, which are read
+            only once, to be counted.
     """
     source = find_sources([path], options.input_format)[0]
     if source.is_standard_input or is_remote(source.path):
@@ -95,7 +96,7 @@ def has_columns(path: str | os.PathLike[str], options: CorpusOptions) -> bool | 
             f"which columns {source.shown} has is not known before it is counted: name them, as "
             "with --text-column or --messages-column"
         )
-    # Called for its errors: it reads the first records.
+    # This reads the first records; only its errors matter here.
     try:
         begins_with_chats(source, options)
     except ColumnError:
@@ -106,18 +107,19 @@ def has_columns(path: str | os.PathLike[str], options: CorpusOptions) -> bool | 
 
 
 def column_names(path: str | os.PathLike[str], input_format: str | None) -> tuple[str, ...]:
-    """Return the columns of the first file of a corpus: those of its schema, or of its first record
-    where it has no schema. Empty if the format has no columns, or the file cannot be read.
+    """Return the names of the columns in the first file of a corpus: those of its schema, or of its
+    first record where it has no schema. Empty if the format has no columns, or the file cannot be
+    read.
     """
     source = find_sources([path], input_format)[0]
     try:
-        # No column has this name, so that the error lists those that there are.
+        # Ask for a column that no file has: the error lists the columns that there are.
         begins_with_chats(source, CorpusOptions(tokens_column="\0", input_format=input_format))
     except ColumnError as error:
         return error.names
-    except InputError:  # a format without columns, or whatever counting says of the file
+    except InputError:  # a format without columns, or a file that counting will refuse
         return ()
-    return ()
+    return ()  # standard input or a remote file, which was not read
 
 
 def begins_with_chats(source: Source, options: CorpusOptions) -> bool:
@@ -166,13 +168,14 @@ def tokenizer_for(
         InputError: a tokenizer or template that cannot be loaded.
     """
     formats = {source.format for source in sources}
+    # First come errors for options that have no effect here.
     has_csv_options = not options.header or options.quote is not None
     if has_csv_options and not {"csv", "tsv"} & formats:
         flag = "--quote" if options.header else "--no-header"
         raise OptionError(f"{flag} is for .csv and .tsv files, but the corpus has none")
     if chat_template is not None and not is_chat:
         raise OptionError("chat_template needs a messages_column: pass one")
-    # What holds tokens or lengths, in words; empty for a corpus of texts.
+    # Where tokens or lengths stand, for messages; empty for a corpus of texts or chats.
     precounted = f"a {options.content}_column" if options.content in ("tokens", "length") else ""
     if formats == {"npy"}:
         precounted = "a .npy file"
@@ -187,8 +190,9 @@ def tokenizer_for(
             if is_set:
                 raise OptionError(f"{name} is for texts, but {precounted} has none: remove it")
         return None
+    # Then the tokenizer is loaded, and told how the samples are tokenized.
     loaded = as_tokenizer(BUILTIN if tokenizer is None else tokenizer)
-    # Some trainers tokenize an instruction and its answer apart, and join their tokens.
+    # Some trainers tokenize an instruction and its answer each by itself, and join their tokens.
     if options.tokenize_apart:
         return with_instructions(loaded)
     return with_chat_template(loaded, chat_template, options.turn_ends) if is_chat else loaded

@@ -60,8 +60,8 @@ class CachedSplit(NamedTuple):
         return (
             len(stored) == self.samples
             and self.tokens in (None, int(stored.lengths.sum()))
-            # The same source, but for its digest, which is known only once it was read.
-            and corpus.sources in ((source,), (replace(source, digest=corpus.sources[0].digest),))
+            # The digests may differ: that of a source may be known only once it was read.
+            and [replace(each, digest=source.digest) for each in corpus.sources] == [source]
             # Counts are shared by runs that stop at bad records and runs that skip them: `key_of`.
             and replace(corpus.options, on_error=options.on_error) == options
             and (stored.labels is None) == (options.label_column is None)
@@ -98,13 +98,14 @@ def merge_splits(
         CacheEvictedError: stored counts no longer exist.
         InputError: there are no samples, or no record has the label.
     """
-    sources: list[Source] = []
+    sources: list[Source] = []  # as they were read: with a digest
     merged = _MergedSamples(sum(split.samples for split in counted.values()))
-    # File by file: each begins with a split that begins at byte 0.
-    firsts = [i for i, split in enumerate(splits) if split.first == 0]
-    for first, stop in pairwise([*firsts, len(splits)]):
+    # File by file: each begins with the split at its byte 0, and has the splits `first` to
+    # `stop` - 1.
+    file_begins = [i for i, split in enumerate(splits) if split.first == 0]
+    for first, stop in pairwise([*file_begins, len(splits)]):
         source, facts = splits[first].source, list[SplitFacts]()
-        for i in (i for i in range(first, stop) if i in counted):
+        for i in sorted(counted.keys() & set(range(first, stop))):
             counts = counted[i].load(splits[i].source, options)
             if counts is None or not merged.takes(counts.profile):
                 raise CacheEvictedError(i)
@@ -120,7 +121,8 @@ def merge_splits(
                 f"no record of {source.shown} has column {options.label_column!r}: pass another "
                 "--label-column"
             )
-        # Standard input got its digest above, and a source of which splits failed gets none.
+        # The digest of a file is joined of those of its splits, unless one of them failed. Standard
+        # input got its digest above.
         if not source.digest and len(facts) == stop - first:
             digests = [digest for fact in facts for digest in fact.digests]
             source = replace(source, digest=joined_digest(digests))

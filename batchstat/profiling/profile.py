@@ -89,7 +89,7 @@ class TokenizerFacts(Record):
         )
 
 
-_STEP, _MOST_LIMITS = 64, 10
+_STEP, _MOST_MULTIPLES = 64, 10
 
 
 @described("What one max_length would truncate.")
@@ -214,13 +214,15 @@ class Profile:
         stats = self.stats
         median, longest = max(1, stats.percentile(thousandths=500)), max(1, stats.max)
         step = _STEP if longest > _STEP else _STEP // 8
+        # From the first multiple at or above the median to the first one at or above the longest.
         multiples = range(round_up(median, step), round_up(longest, step) + 1, step)
-        if len(multiples) > _MOST_LIMITS:
-            # From the first power of two at or above the median to that at or above the longest.
-            powers = range((median - 1).bit_length(), (longest - 1).bit_length() + 1)
-            candidates = {2**power for power in powers}
-        else:
+        if len(multiples) <= _MOST_MULTIPLES:
             candidates = set(multiples)
+        else:
+            # The same with powers of two: `(n - 1).bit_length()` is the exponent of the first one
+            # at or above n.
+            exponents = range((median - 1).bit_length(), (longest - 1).bit_length() + 1)
+            candidates = {2**exponent for exponent in exponents}
         if self.stated_max is not None and self.stated_max < longest:
             candidates = {length for length in candidates if length < self.stated_max}
             candidates.add(self.stated_max)
@@ -277,13 +279,13 @@ class Profile:
         """
         if self.labels is None:
             return ()
-        # Class 0 are the samples without a label, whose code is -1.
+        # Samples without a label, whose code is -1, are class 0 here.
         names = (None, *self.labels.names)
-        numbers = self.labels.codes + 1
-        counts = np.bincount(numbers, minlength=len(names))
+        classes = self.labels.codes + 1  # the class of each label; `labels.samples` are its samples
+        counts = np.bincount(classes, minlength=len(names))
         tokens = np.zeros(len(names), dtype=np.int64)
-        # A class comes many times in `numbers`: a plain += would add only its last sample.
-        np.add.at(tokens, numbers, self.lengths[self.labels.samples])
+        # tokens[classes] += … would add only the last sample of each class.
+        np.add.at(tokens, classes, self.lengths[self.labels.samples])
         largest_first = [i for i in np.argsort(-counts, kind="stable").tolist() if counts[i]]
         return tuple(
             ClassCount(names[i], int(counts[i]), int(tokens[i]), len(self)) for i in largest_first
@@ -319,12 +321,13 @@ class Profile:
             frame["trained"] = self.trained.counts()
         if self.labels is None:
             return frame
-        names = pd.Index(self.labels.names, dtype="str")
+        codes, names = self.labels.codes, self.labels.names  # code -1: no label
         if self.labels.offsets is None:
-            frame["label"] = pd.Categorical.from_codes(self.labels.codes, names)
+            frame["label"] = pd.Categorical.from_codes(codes, pd.Index(names, dtype="str"))
         else:
-            named = [None if code < 0 else self.labels.names[code] for code in self.labels.codes]
-            # For each sample, where its labels begin and end in `named`.
-            ranges = pairwise(self.labels.offsets.tolist())
-            frame["label"] = [[n for n in named[a:b] if n is not None] for a, b in ranges]
+            # Sample i has the codes from the i-th offset to the next one.
+            frame["label"] = [
+                [names[code] for code in codes[first:stop].tolist() if code >= 0]
+                for first, stop in pairwise(self.labels.offsets.tolist())
+            ]
         return frame

@@ -81,6 +81,7 @@ class ProgressTracker:
             self._amounts[i] = amount
             self._bytes += amount.bytes - before.bytes
             if is_work:
-                # A split that is less far than before was started again: all of it is new work.
-                self._work += amount - (before if amount.bytes >= before.bytes else CountedAmount())
+                # A split that is less far than before was begun again: all of it is new work.
+                was_begun_again = amount.bytes < before.bytes
+                self._work += amount - (CountedAmount() if was_begun_again else before)
             self._on_progress(Progress(self._bytes, self._total, self._work))

@@ -50,9 +50,7 @@ class RunLog:
             if not self._first_line:  # else nothing is logged yet
                 self._write(f"ended by {str(error) or type(error).__name__}")
             raise
-        self._write(
-            f"done: {counted(len(done), 'split')}, "
-            f"{counted(sum(result.samples for result in done), 'sample')}, "
-            f"{counted(sum(result.tokens for result in done), 'token')}"
-            f"{f', {len(failed):,} failed' if failed else ''}"
-        )
+        samples = counted(sum(result.samples for result in done), "sample")
+        tokens = counted(sum(result.tokens for result in done), "token")
+        failures = f", {len(failed):,} failed" if failed else ""
+        self._write(f"done: {counted(len(done), 'split')}, {samples}, {tokens}{failures}")

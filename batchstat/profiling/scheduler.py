@@ -29,7 +29,7 @@ _POLL_SECONDS = 1.0
 """How often a wait for results checks whether the executor is still connected."""
 _PAUSE_SECONDS = 1.0
 """Pause before splits at a remote address are tried again."""
-_ALONE_AFTER = 2
+_SUSPECTS_AFTER = 2
 """Losses of an executor after which suspected splits are counted one at a time."""
 
 
@@ -73,13 +73,13 @@ class Scheduler:
         self._to_retry: list[int] = []
         self._in_flight: dict[Future[SplitResult], int] = {}
         self._folder = str(Path.cwd())
-        # Attempts at each split, and losses of the executor.
+        # How often each split was tried, and how often the executor was lost.
         self._tries = [0] * len(splits)
         self._losses = 0
         self._suspects: set[int] = set()
-        # The first split that ends the run, if there is one, and its error.
-        self._end = len(splits)
-        self._error: BatchstatError | None = None
+        # The number of the first split whose error ends the run, behind all splits if none does.
+        self._fatal_split = len(splits)
+        self._fatal_error: BatchstatError | None = None
         tokenizer = task.tokenizer.name if task.tokenizer else "already counted"
         self.log = RunLog(
             f"{counted(len(splits), 'split')}, counted by {executor.name}, {tokenizer}"
@@ -92,17 +92,18 @@ class Scheduler:
             InputError: a split that cannot be read with the given options, unless the run allows a
                 partial profile; or an executor that cannot be started.
         """
-        # Each round starts an executor: the first one, one with a new task, or one for a lost one.
+        # Each round starts an executor. A round ends early if the executor is lost, or if all
+        # splits must be counted again with another task.
         while self._todo or self._to_retry:
             if not self._todo:
                 self._retry_failed()
             try:
                 with self._executor.start() as executor, self._task_for_workers() as task:
-                    self._work(executor, task)
+                    self._run_splits(executor, task)
             except (BrokenExecutor, CancelledError, ExecutorLostError) as loss:
-                self._note_loss(loss)
-        if self._error is not None:
-            raise self._error
+                self._note_lost_executor(loss)
+        if self._fatal_error is not None:
+            raise self._fatal_error
         assert self.done.keys() | self.failed.keys() == set(range(len(self._splits)))
 
     @property
@@ -132,15 +133,15 @@ class Scheduler:
             stop.set()
             pool.shutdown(wait=False, cancel_futures=True)
 
-    def _work(self, executor: Executor, task: CountTask | RemoteTask) -> None:
-        """Submit splits and note how they end, until nothing is left to do, or until everything
-        must be redone with another task.
+    def _run_splits(self, executor: Executor, task: CountTask | RemoteTask) -> None:
+        """Submit splits and note how each ends, until none is left to do, or until all must be
+        counted again with another task.
         """
         ended: SimpleQueue[Future[SplitResult]] = SimpleQueue()
         while self._todo or self._in_flight:
-            # With suspects one at a time, so that a lost process tells which split it was.
-            most = 1 if self._suspects else self._executor.max_in_flight
-            while self._todo and len(self._in_flight) < most:
+            # Suspects run one at a time: if a process dies then, its split is known.
+            max_in_flight = 1 if self._suspects else self._executor.max_in_flight
+            while self._todo and len(self._in_flight) < max_in_flight:
                 self._submit(executor, task).add_done_callback(ended.put)
             try:
                 future = ended.get(timeout=_POLL_SECONDS)
@@ -148,7 +149,7 @@ class Scheduler:
                 if self._executor.is_disconnected():
                     raise ExecutorLostError(f"{self._executor.name} is lost") from None
                 continue
-            # A split that was dropped meanwhile may still end.
+            # A split that was dropped is not in flight, but may still end.
             if future in self._in_flight and not self._note_end(self._in_flight[future], future):
                 return  # all splits are counted again, with another task
             if not self._todo and not self._in_flight:
@@ -182,7 +183,8 @@ class Scheduler:
             time.sleep(_PAUSE_SECONDS)
 
     def _note_end(self, i: int, future: "Future[SplitResult]") -> bool:
-        """Note how split `i` ended. Returns whether the run continues with the same task.
+        """Note how the attempt at split `i` ended: it is done, has failed, or ends the run. Return
+        whether the run continues with the same task.
 
         Raises:
             BrokenExecutor, ExecutorLostError: the executor was lost, and the split with it.
@@ -196,6 +198,7 @@ class Scheduler:
         del self._in_flight[future]
         self._suspects.discard(i)
         if error is None:
+            # An answer that fails its check is noted as a failed attempt.
             try:
                 answer = future.result()
                 # Another process may run anything: its answer is checked before it is used.
@@ -204,16 +207,17 @@ class Scheduler:
                 return self._note_done(i, answer)
             except SourceError as answer_error:
                 error = answer_error
-        # A SourceError may not come again; any other error of batchstat will.
+        # Another attempt may help against a SourceError, but against no other error of batchstat.
         if isinstance(error, BatchstatError) and not isinstance(error, SourceError):
-            self._note_refused(i, error)
+            self._note_permanent_error(i, error)
         else:
-            self._note_failed(i, error)
+            self._note_failed_attempt(i, error)
         return True
 
     def _note_done(self, i: int, result: SplitResult) -> bool:
-        """Note that split `i` is counted. Returns False if its worker found a shortcut of counting
-        wrong: then all splits are counted again without shortcuts, so that all counts agree.
+        """Note that split `i` is counted. Return whether the run continues with the same task: if
+        its worker found a shortcut of counting wrong, all splits are counted again without
+        shortcuts, so that all counts agree.
         """
         self.done[i] = result
         self._progress.note_done(i, result.samples, result.tokens, was_cached=result.was_cached)
@@ -231,61 +235,61 @@ class Scheduler:
         self._progress.begin_again()
         return False
 
-    def _note_refused(self, i: int, error: BatchstatError) -> None:
+    def _note_permanent_error(self, i: int, error: BatchstatError) -> None:
         """Note that split `i` cannot be read or stored, which would be so at every attempt: it ends
         the run, unless the run allows a partial profile.
         """
         self.log.failed(self._splits[i], self._tries[i], str(error))
         if self._run.allow_partial and isinstance(error, InputError):
             self.failed[i] = str(error)
-        # The error of the first split in the order of files is raised, whichever ends first.
-        elif i < self._end:
-            self._end, self._error = i, error
-            self._drop_after_end()
+        # Of several such errors, that of the first split in the corpus is raised in the end.
+        elif i < self._fatal_split:
+            self._fatal_split, self._fatal_error = i, error
+            self._drop_after_fatal()
 
-    def _drop_after_end(self) -> None:
-        """Drop all splits that come after the one that ends the run. Those before it are still
-        counted, as one of them may end it, too.
+    def _drop_after_fatal(self) -> None:
+        """Drop all splits from the one on whose error ends the run. Those before it are still
+        counted: one of them may have such an error, which is then the first.
         """
-        self._todo = sorted(i for i in self._todo if i < self._end)
-        self._to_retry = [i for i in self._to_retry if i < self._end]
-        self._suspects = {i for i in self._suspects if i < self._end}
+        self._todo = sorted(i for i in self._todo if i < self._fatal_split)
+        self._to_retry = [i for i in self._to_retry if i < self._fatal_split]
+        self._suspects = {i for i in self._suspects if i < self._fatal_split}
         for future, i in list(self._in_flight.items()):
-            if i >= self._end:
+            if i >= self._fatal_split:
                 # A running one cannot be cancelled: what it counts is ignored.
                 future.cancel()
                 del self._in_flight[future]
 
-    def _note_failed(self, i: int, error: BaseException) -> None:
-        """Note that an attempt at split `i` failed, and retry it later if it has tries left. Raises
-        an error that is a bug.
+    def _note_failed_attempt(self, i: int, error: BaseException) -> None:
+        """Note that an attempt at split `i` failed, and retry it later if it has tries left. Raise
+        the error instead if it is a bug.
         """
-        is_known = isinstance(error, SourceError | OSError | MemoryError)
-        # A bug in this process would come again; on another machine it may be that machine's fault.
-        if self._executor.in_process and not is_known:
+        is_expected = isinstance(error, SourceError | OSError | MemoryError)
+        # In this process, any other error is a bug; elsewhere it may be the fault of that machine.
+        if self._executor.in_process and not is_expected:
             raise error
         split = self._splits[i]
         if isinstance(error, SourceError):
             reason = str(error)
         else:
             # one_line, since even str() of an unknown error may raise.
-            what = "out of memory" if isinstance(error, MemoryError) else one_line(error)
-            kind = "" if is_known else f"{type(error).__name__}: "
-            reason = f"{split.shown} could not be counted: {kind}{what}"
+            text = "out of memory" if isinstance(error, MemoryError) else one_line(error)
+            error_class = "" if is_expected else f"{type(error).__name__}: "
+            reason = f"{split.shown} could not be counted: {error_class}{text}"
         is_last = self._tries[i] >= TRIES
         self.log.failed(split, self._tries[i], reason, is_last=is_last)
         if is_last:
             self.failed[i] = reason
-        # A split after the one that ends the run is not tried again.
-        elif i < self._end:
+        # Splits after the one whose error ends the run are not tried again.
+        elif i < self._fatal_split:
             self._to_retry.append(i)
 
-    def _note_loss(self, loss: BaseException) -> None:
-        """Requeue the splits that were in flight when the executor was lost.
+    def _note_lost_executor(self, loss: BaseException) -> None:
+        """Put the splits that were in flight back among those to do, as the executor was lost.
 
-        If a process died, one of them may be the cause, since it needs more memory than there is.
-        From the second loss on they are suspects, which run one at a time: the one that is alone in
-        flight at its last try, when a process dies again, has failed.
+        If a process died, one of these splits may be the cause: it may need more memory than there
+        is. From the second loss on they are suspects, which run one at a time. A split has failed
+        if a process dies while this split alone is in flight, at its last try.
 
         Raises:
             InputError: the executor cannot be started again, or was lost too often.
@@ -298,24 +302,25 @@ class Scheduler:
                 f"{name} is broken ({one_line(loss)}): pass a new executor; with the same "
                 "count_cache only missing splits are counted"
             )
-        # Where a process died, splits in flight lose one of their tries: that ends by itself.
-        if not (process_died and self._in_flight) and self._losses >= TRIES:
+        # Splits that let processes die fail at their last try, so that such losses end. All other
+        # losses are limited here.
+        if self._losses >= TRIES and not (process_died and self._in_flight):
             raise InputError(f"{name} was lost {self._losses} times: {one_line(loss)}")
         lost_splits = sorted(self._in_flight.values())
         self._in_flight.clear()
         for i in lost_splits:
             split, tries = self._splits[i], self._tries[i]
+            # A split that was alone in flight is the cause of the death.
             if process_died and len(lost_splits) == 1 and tries >= TRIES:
                 reason = "the worker died unexpectedly (possibly out of memory)"
                 self.failed[i] = f"{split.shown} could not be counted: {reason}"
                 self.log.failed(split, tries, self.failed[i])
                 self._suspects.discard(i)
-                # The cause is found: its losses do not count against the executor any more.
-                self._losses = 0
+                self._losses = 0  # they were not the executor's fault
                 continue
             self.log.failed(split, tries, one_line(loss), is_last=False)
             heappush(self._todo, i)
-            if process_died and self._losses >= _ALONE_AFTER:
+            if process_died and self._losses >= _SUSPECTS_AFTER:
                 self._suspects.add(i)
-        # What was requeued must not be behind the split that ends the run.
-        self._drop_after_end()
+        # Some may come after the split whose error ends the run.
+        self._drop_after_fatal()

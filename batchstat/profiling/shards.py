@@ -167,16 +167,16 @@ def merge(folders: Sequence[str | Path], *, allow_partial: bool = False) -> Prof
     for folder, shard in shards:
         cache = CountCache(str(as_path(folder) / SPLITS_FOLDER))
         for i, (key, samples) in shard.counted.items():
-            # The same shard may be counted twice, into two folders: either has the counts.
-            known = counted.get(i, CachedSplit((), key, samples))
-            if (known.key, known.samples) != (key, samples):
+            # A shard may be counted twice, into two folders: each has the counts of its splits.
+            so_far = counted.get(i, CachedSplit((), key, samples))
+            if (so_far.key, so_far.samples) != (key, samples):
                 raise InputError(
                     f"{first.splits[i].shown} changed between {folder.as_posix()} and another "
                     "shard: recount it"
                 )
-            counted[i] = known._replace(caches=(*known.caches, cache))
+            counted[i] = so_far._replace(caches=(*so_far.caches, cache))
         failed |= shard.failed
-    splits = first.splits
+    splits = first.splits  # of the whole corpus
     # A split that failed in one folder may be counted in another one.
     failed = {i: reason for i, reason in failed.items() if i not in counted}
     missing = [i for i in range(len(splits)) if i not in counted and i not in failed]

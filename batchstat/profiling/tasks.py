@@ -135,13 +135,15 @@ class RemoteTask:
     @classmethod
     @contextmanager
     def sent(cls, task: CountTask) -> "Iterator[RemoteTask]":
-        """Write the task to its cache, yield what workers are sent, and delete the file afterwards.
+        """Write a task into a file in its cache, yield what is sent to workers instead of the task,
+        and delete the file afterwards.
 
         Raises:
             SourceError: it cannot be stored there.
             StorageFullError: there is no space for it.
         """
-        # The address of the cache may hold a secret: it is sent with each split, and not stored.
+        # The file has no address of the cache, which may hold a secret: workers get that with each
+        # split, as an attribute of what is yielded.
         content = pickle.dumps(replace(task, local=None, cache=CountCache("")))
         digest = hashlib.sha256(content).hexdigest()
         sent = cls(task.cache, digest, f"{digest[:16]}-{secrets.token_hex(4)}{TASK_ENDING}")

@@ -42,35 +42,36 @@ def count_split(sent: CountTask | RemoteTask, split: Split) -> SplitResult:
     task = sent if isinstance(sent, CountTask) else received(sent)
     _check_versions(task)
     is_input = split.source.is_standard_input
+    # The key of the counts is made of digests of what is read: of the split's own bytes
+    # (`digests`), and of other parts of its file, such as the head (`surroundings`).
     digests: tuple[str, ...] = ()
-    # The key is made of the content: of the split, and of what else of its file it is read with,
-    # unless the source has a digest of the whole file. Standard input is not known before it is
-    # read: a random text makes a key of its own.
-    surroundings = secrets.token_hex() if is_input else ""
-    # Stays None for standard input, and where a digest of the whole file is known already.
-    state_before = None
-    if not is_input and not split.source.digest:
+    surroundings, state_before = "", None
+    if is_input:
+        # Its content is unknown before it is read: a random text gives it a key of its own.
+        surroundings = secrets.token_hex()
+    elif not split.source.digest:  # a digest of the whole file is a part of the key anyway
         state_before = _file_state(split)
         digests, surroundings = content_digests(split)
     content = (*digests, surroundings)
     key = key_of(split, content, task)
     counts = None if task.recount or is_input else task.cache.get(key)
-    # Counts of a run that skipped bad records: this run must stop at the first one, and name it.
+    # A run that skips bad records may have stored them. A run that stops at bad records must read
+    # the split again, to name the first one.
     if counts and task.options.on_error == "fail" and counts.profile.corpus.unreadable:
         counts = None
     was_cached = counts is not None
     if counts is None:
-        counts = _count(task, split, digests)
+        counts = _read_and_count(task, split, digests)
         records = len(counts.profile) + sum(counts.profile.corpus.skipped.values())
-        # A storage may not say the size of a file, so that it is found empty only here.
+        # Where a storage does not say the size of a file, only reading shows that it is empty.
         if not (is_input or split.source.bytes or records):
             raise split.source.emptiness()
         if state_before is not None and state_before != _file_state(split):
             raise SourceError(f"{split.source.shown} changed while it was being read: run again")
-    # Counts that stay in memory are merged from there. They are stored all the same in a cache of
-    # the user's; `in_memory` says that there is none.
+    # Counts that stay in the memory of this process need not be loaded to be merged. They need not
+    # be stored either if nobody asked for a cache (`in_memory`).
     stays = task.local is not None and task.local.memory.take(counts.bytes)
-    if not (was_cached or (stays and task.in_memory)):
+    if not was_cached and not (stays and task.in_memory):
         try:
             task.cache.put(key, counts)
         except OSError as error:
@@ -110,12 +111,12 @@ def check_answer(answer: object, split: Split, task: CountTask) -> SplitResult:
     if not isinstance(answer, SplitResult):
         raise refused(f"{type(answer).__name__}, not counts")
     # Unpickling sets fields without checks: a field may be missing, or of any type.
-    for name, kind in _ANSWERED.items():
+    for name, kind in _ANSWER_TYPES.items():
         value = getattr(answer, name, None)
         if type(value) is not kind:
             raise refused(f"with {name}={short(value)}")
     # Its text is printed, and may hold control characters or be of any length.
-    answer = replace(answer, counts=None, difference=message(answer.difference[:_MOST_SAID]))
+    answer = replace(answer, counts=None, difference=message(answer.difference[:_MOST_CHARACTERS]))
     samples, tokens = answer.samples, answer.tokens
     if not (0 <= samples <= FAR and 0 <= tokens <= samples * LONGEST):
         raise refused(f"with {short(samples)} samples of {short(tokens)} tokens")
@@ -126,11 +127,11 @@ def check_answer(answer: object, split: Split, task: CountTask) -> SplitResult:
     return answer
 
 
-_MOST_SAID = 1_000
+_MOST_CHARACTERS = 1_000
 """Characters that are kept of what a worker says of a difference."""
 
 
-_ANSWERED = {
+_ANSWER_TYPES = {
     field.name: get_origin(field.type) or field.type
     for field in fields(SplitResult)
     if field.name != "counts"
@@ -150,7 +151,7 @@ def _file_state(split: Split) -> tuple[object, ...] | None:
 
 
 def key_of(split: Split, content: tuple[str, ...], task: CountTask) -> str:
-    """Return the key of a split's counts in the cache: a digest of everything they depend on.
+    """Return the key of a split's counts in the cache: a digest of all that the counts depend on.
 
     Args:
         split: the split; its path counts, too, because messages name it.
@@ -161,25 +162,24 @@ def key_of(split: Split, content: tuple[str, ...], task: CountTask) -> str:
     tokenizer = TokenizerFacts.of(task.tokenizer, task.options)
     # Runs that stop at bad records and runs that skip them share the counts of splits without any.
     options = replace(task.options, on_error="fail")
-    span = (asdict(split.source), split.first, split.stop)
-    way = {"shortcuts": task.shortcuts}
-    counter = None if tokenizer is None else asdict(tokenizer)
-    facts = (SCHEMA, __version__, span, content, asdict(options), counter, way)
+    place = (asdict(split.source), split.first, split.stop)
+    how = (asdict(options), None if tokenizer is None else asdict(tokenizer))
+    facts = (SCHEMA, __version__, place, content, *how, {"shortcuts": task.shortcuts})
     return hashlib.sha256(json.dumps(facts).encode()).hexdigest()
 
 
-def _count(task: CountTask, split: Split, digests: tuple[str, ...]) -> SplitCounts:
+def _read_and_count(task: CountTask, split: Split, digests: tuple[str, ...]) -> SplitCounts:
     """Read and count a split. If a shortcut of counting proves wrong, count it again without
     shortcuts, and say so in its facts.
     """
     from batchstat.corpus.reader import CorpusReader
     from batchstat.profiling.counting import count_samples
 
-    local = task.local
+    local = task.local  # None in a worker elsewhere, which reports no progress
     is_input = split.source.is_standard_input
     standard_input = local.standard_input if local is not None and is_input else None
 
-    def note(amount: CountedAmount) -> None:
+    def report_progress(amount: CountedAmount) -> None:
         if local is not None:
             # Python cannot end a thread from outside: after an interrupt it ends itself here.
             if local.stop.is_set():
@@ -188,13 +188,13 @@ def _count(task: CountTask, split: Split, digests: tuple[str, ...]) -> SplitCoun
 
     def count_with(tokenizer: Tokenizer | None, difference: str = "") -> SplitCounts:
         if standard_input is not None:
-            standard_input.rewind()
+            standard_input.rewind()  # the second time, it is read from its copy
         reader = CorpusReader([split], task.options, standard_input)
         pool = None if local is None else local.pool
-        profile = count_samples(reader, tokenizer, task.threads, pool, note)
+        profile = count_samples(reader, tokenizer, task.threads, pool, report_progress)
         return SplitCounts(profile, SplitFacts(digests, reader.readings[0].label_seen, difference))
 
-    # None for a corpus that comes with its lengths.
+    # None, as the tokenizer, where the corpus comes with its lengths.
     without_shortcuts = task.tokenizer and task.tokenizer.without_shortcuts()
     if not task.shortcuts:
         return count_with(without_shortcuts)

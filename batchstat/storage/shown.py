@@ -4,7 +4,7 @@ import os
 import re
 from pathlib import Path
 
-from batchstat.shown_addresses import LEFT_OUT, left_out_of, shown_address, without_secrets
+from batchstat.shown_addresses import LEFT_OUT, possible_secrets, shown_address, without_secrets
 
 _QUERY = re.compile(r"(/[^\s?'\"]*\?)[^\s'\"]+")
 """A path and ?, and the query after them."""
@@ -36,7 +36,9 @@ class Address(str):
         address = super().__new__(cls, shown_address(full) + suffix)
         address.full, address.number = full, number
         # `one_line` takes these out of the messages of other libraries.
-        _left_out.update(secret for secret in left_out_of(full) if len(secret) >= _LEAST_SECRET)
+        _left_out.update(
+            secret for secret in possible_secrets(full) if len(secret) >= _LEAST_SECRET
+        )
         return address
 
     def __reduce__(self) -> tuple[type, tuple[str, int]]:

@@ -42,7 +42,7 @@ def dask(scheduler: str | None, timeout: str = "20s") -> CountingExecutor:
         raise OptionError(
             f"executor=dask: Dask is not installed: {install_extra('dask')}"
         ) from None
-    # The client that is connected now, which `is_disconnected` asks; empty before the first.
+    # The client that `start` connected last, for `is_disconnected`; empty before the first start.
     current: list[Any] = []
 
     @contextmanager

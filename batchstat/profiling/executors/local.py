@@ -16,7 +16,7 @@ def threads(workers: int) -> CountingExecutor:
     """Return threads of this process, which start fastest but share one interpreter."""
     # As many splits at once as workers; they share as many counting threads.
     return CountingExecutor(
-        "threads", lambda: _ended(ThreadPoolExecutor(workers)), workers, workers, in_process=True
+        "threads", lambda: _closing(ThreadPoolExecutor(workers)), workers, workers, in_process=True
     )
 
 
@@ -27,9 +27,9 @@ def processes(workers: int, splits: int) -> CountingExecutor:
         workers: processes; with fewer splits, as many threads in fewer processes.
         splits: number of splits.
     """
-    # Each process counts one split at a time: this is the number of processes, too.
-    max_in_flight = max(1, min(workers, splits))
-    threads_each = max(1, workers // max_in_flight)
+    # The number of processes is also the number of splits in flight: each counts one at a time.
+    n_processes = max(1, min(workers, splits))
+    threads_each = max(1, workers // n_processes)
 
     @contextmanager
     def start() -> Iterator[Executor]:
@@ -39,38 +39,38 @@ def processes(workers: int, splits: int) -> CountingExecutor:
 
         from batchstat.profiling.executors.spawning import Spawning
 
-        # Python prepares a new process by running the user's script from its beginning, under
-        # another name than __main__ (`_inheriting`). A script without a main guard comes here again
-        # and would start processes of its own, in which Python raises. It ends silently instead,
-        # with a code from which the first process knows what to tell.
+        # Python begins a new process by running the user's script again, with another __name__; it
+        # sets `_inheriting` meanwhile. A script without `if __name__ == "__main__"` comes here
+        # again in each new process. Such a process ends at once, with an exit code from which the
+        # first process knows what to say.
         if getattr(multiprocessing.current_process(), "_inheriting", False):
-            os._exit(_UNGUARDED)
+            os._exit(_NO_GUARD)
         spawning = Spawning()
         pool = ProcessPoolExecutor(
-            max_in_flight, spawning, initializer=_begin_process, initargs=(threads_each,)
+            n_processes, spawning, initializer=_begin_process, initargs=(threads_each,)
         )
         try:
-            with _ended(pool):
+            with _closing(pool):
                 yield pool
         except BrokenExecutor:
-            if any(process.exitcode == _UNGUARDED for process in spawning.started):
+            if any(process.exitcode == _NO_GUARD for process in spawning.started):
                 raise InputError(
                     "processes run a script again from its beginning: put what it does under "
                     'if __name__ == "__main__":, or use executor="threads"'
                 ) from None
             raise
 
-    return CountingExecutor("processes", start, max_in_flight, threads_each)
+    return CountingExecutor("processes", start, n_processes, threads_each)
 
 
-_UNGUARDED = 94
+_NO_GUARD = 94
 """Exit code of a process if the user's script has no main guard. No signal and no other error of
 batchstat ends a process with this code.
 """
 
 
 @contextmanager
-def _ended(pool: Executor) -> Iterator[Executor]:
+def _closing(pool: Executor) -> Iterator[Executor]:
     """Shut a pool down after use, without waiting for it after an interrupt."""
     finished = False
     try:

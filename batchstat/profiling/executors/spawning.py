@@ -15,7 +15,7 @@ class CountingProcess(SpawnProcess):
 
     def start(self) -> None:
         """Start the process and send it what to run; an interrupt meanwhile takes effect after."""
-        with _interrupted_afterwards():
+        with _interrupts_held_back():
             super().start()
 
 
@@ -38,17 +38,17 @@ class Spawning(SpawnContext):
 
 
 @contextmanager
-def _interrupted_afterwards() -> Iterator[None]:
+def _interrupts_held_back() -> Iterator[None]:
     """Hold back interrupts that come while this context lasts, and raise the first one after it."""
-    # Python raises interrupts in the main thread alone, which alone may set handlers.
+    # Only the main thread may set handlers, and only there does Python raise interrupts.
     if threading.current_thread() is not threading.main_thread():
         yield
         return
     held_back: list[signal.Signals] = []
     handlers = {number: signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)}
     for number, handler in handlers.items():
-        # A function is a handler that may raise. Else the signal is ignored, or ends the process:
-        # a new process inherits that, so that it must stay.
+        # Only a handler that is a function can raise. Any other one ignores the signal, or lets it
+        # end the process: it stays, as the new process must inherit it.
         if callable(handler):
             signal.signal(number, lambda number, _: held_back.append(signal.Signals(number)))
     try:
