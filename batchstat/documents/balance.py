@@ -127,8 +127,7 @@ class BalanceFile(Compared, number="batchstat.balance/3"):
         of="unlabelled",
     )
     multilabel_samples: Count = told(
-        "Samples of several labels: each counts as the rarest of them.",
-        of="multilabel",
+        "Samples of several labels: each counts as the rarest of them.", of="multilabel"
     )
     samplers: Annotated[list[Sampler], allowed(minItems=1)] = told(
         "The rows of the table, one per sampler."
@@ -150,9 +149,8 @@ def balance_document(report: Any) -> dict[str, Any]:
 
 
 def _sampler(result: Any, first_epoch: int) -> dict[str, Any]:
-    """Return the keys of `Sampler` for a `SamplerResult`, whose epochs are numbered from
-    `first_epoch`.
-    """
+    """Return the object `Sampler` of a `SamplerResult`, whose first epoch is `first_epoch`."""
+    # One object for each epoch; `seen` is how many distinct samples were drawn up to its end.
     epochs = [
         {
             "epoch": first_epoch + i,
@@ -160,20 +158,19 @@ def _sampler(result: Any, first_epoch: int) -> dict[str, Any]:
             "coverage": seen / result.corpus_samples,
             "min_class_coverage": result.least_class_coverage(i),
         }
-        # `seen`: distinct samples drawn up to the end of epoch i.
         for i, seen in enumerate(result.seen)
     ]
+    # One object for each rank, with what it computes of each class under the result's strategy.
     ranks = [
         {
             "rank": rank,
-            "samples": of_rank.samples,
+            "samples": counts.samples,
             "classes": [
                 {"label": of_class.label, "count": count}
-                for of_class, count in zip(result.classes, of_rank.classes, strict=True)
+                for of_class, count in zip(result.classes, counts.classes, strict=True)
             ],
         }
-        # The row of a sampler is what its strategy makes of the drawn samples.
-        for rank, of_rank in enumerate(result.row.counts.sample_coverage.ranks)
+        for rank, counts in enumerate(result.row.counts.sample_coverage.ranks)
     ]
     composed = {
         "lengths": DrawnLengths.of(percentiles(result.lengths), result.lengths),

@@ -90,15 +90,18 @@ def to_frame(rows: Iterable[Mapping[str, Any]]) -> "pd.DataFrame":
     return frame.dropna(axis="columns", how="all")
 
 
-def _numbers(part: Mapping[str, Any], name: str = "") -> Iterator[tuple[str, Any]]:
-    """Yield (column, number or None) for the numbers of an object and of those in it."""
-    for key, value in part.items():
-        if isinstance(value, Mapping):
-            # Parameters get no columns: they differ by strategy, and its label shows them.
-            yield from _numbers(value, f"{name}{key}_") if key != "params" else ()
+def _numbers(document: Mapping[str, Any], prefix: str = "") -> Iterator[tuple[str, Any]]:
+    """Yield (column, value) for each number or null of a document and of the objects in it.
+
+    A column is named by the keys that lead to the number; `prefix` has those above `document`.
+    """
+    for key, value in document.items():
+        # Parameters get no columns: they differ by strategy, and its label shows them.
+        if isinstance(value, Mapping) and key != "params":
+            yield from _numbers(value, f"{prefix}{key}_")
         # In Python, a boolean is an int, too: it gets no column.
         elif value is None or (isinstance(value, int | float) and not isinstance(value, bool)):
-            yield f"{name}{key}", value
+            yield f"{prefix}{key}", value
 
 
 def to_text(document: dict[str, Any] | list[dict[str, Any]]) -> str:

@@ -42,8 +42,7 @@ class HeldLimit(Document):
     before: _Number | None = told("As it was in the baseline; null where none is held against it.")
     over: _Number = told("By how much the number is beyond the limit; at most 0 where it is kept.")
     level: Annotated[str, among(("error", "warn"))] = told(
-        "What it means to exceed it: error fails the check, warn only says so.",
-        of="limit.level",
+        "What it means to exceed it: error fails the check, warn only says so.", of="limit.level"
     )
     status: Annotated[str, among(("pass", "warn", "fail"))] = told("Whether the limit is kept.")
     set_in: str = told("Where the limit is set.", of="limit.origin")

@@ -16,17 +16,7 @@ from batchstat.parameters import described
 from batchstat.planning.settings import ResolvedSettings
 from batchstat.profiling.profile import Profile, TokenizerFacts
 from batchstat.recording.run_facts import RunFacts
-from batchstat.records import (
-    Amount,
-    Count,
-    Positive,
-    Ratio,
-    Record,
-    allowed,
-    among,
-    told,
-    told_of,
-)
+from batchstat.records import Amount, Count, Positive, Ratio, Record, allowed, among, told, told_of
 from batchstat.words import worded
 
 Basis = Annotated[ResolvedSettings, allowed(description="The settings that all rows share.")]
@@ -149,9 +139,14 @@ class Compared(File):
 
     @classmethod
     def of_report(cls, report: Any, composed: Mapping[str, Any]) -> dict[str, Any]:
-        """Return the file of a report: the keys of `composed`, and all others from the attributes
-        of the report.
+        """Return the file of a report as JSON.
+
+        Args:
+            report: a comparison, a balance report or a report on buckets.
+            composed: the values of keys that are made for this kind of file. All other keys have
+                the values of the report's attributes of the same name.
         """
+        # `widest`: the most tokens that a row may have.
         shared = {
             "corpus": corpus_of(report.corpus, report.samples),
             "calibration": calibrated(report.device, report.basis.widest),
@@ -216,11 +211,19 @@ def comparison_document(comparison: Any) -> dict[str, Any]:
 
 
 def choice_of(changes: Any) -> dict[str, str | None]:
-    """Return which rows are recommended, by their labels: the keys of `Choice`."""
-    # These are changes, each with its row; the others are rows. Any may be None.
-    named = {name: getattr(changes, name) for name in ("fastest", "packed")}
-    rows = {name: change and change.row for name, change in named.items()}
-    rows |= {name: getattr(changes, name) for name in ("current", "best", "ruled_out")}
-    # The star is the change that leads to the best row; without one, the current setup is best.
-    line = changes.star.line if changes.star is not None else ""
-    return {name: row and row.label for name, row in rows.items()} | {"argument": line or None}
+    """Return the object `Choice`: the labels of the recommended rows, None where there is none.
+
+    Args:
+        changes: a `batchstat.simulation.compare.changes.Changes`.
+    """
+    return {
+        "current": changes.current.label,
+        "best": changes.best and changes.best.label,
+        # The star is the change that leads to the best row; its line is empty where the trainer
+        # has no argument for it.
+        "argument": (changes.star and changes.star.line) or None,
+        # These two are changes, not rows.
+        "fastest": changes.fastest and changes.fastest.row.label,
+        "packed": changes.packed and changes.packed.row.label,
+        "ruled_out": changes.ruled_out and changes.ruled_out.label,
+    }

@@ -16,8 +16,7 @@ class Skipped(Document):
     short: Count = told("Fewer than min_chars characters.", default=0)
     not_utf8: Count = told("Bytes that are not UTF-8.", default=0)
     too_long: Count = told(
-        "A text of more than 16 MiB, or a record of more than 128 MiB as written.",
-        default=0,
+        "A text of more than 16 MiB, or a record of more than 128 MiB as written.", default=0
     )
     malformed: Count = told("Not of its format.", default=0)
     wrong_fields: Count = told("Too few or too many fields.", default=0)
@@ -40,8 +39,7 @@ class LeftOut(Document):
     function_messages: Count = told("Messages of the role function.", default=0)
     ipython_messages: Count = told("Messages of the role ipython.", default=0)
     other_messages: Count = told(
-        "Messages of another role, such as human and gpt under chat_format.",
-        default=0,
+        "Messages of another role, such as human and gpt under chat_format.", default=0
     )
     reasoning: Count = told("The reasoning that precedes an answer.", default=0)
     tool_calls: Count = told("Calls of tools in messages.", default=0)

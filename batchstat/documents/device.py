@@ -67,9 +67,9 @@ def calibrated(device: Any, widest: int) -> dict[str, Any] | None:
     if device is None:
         return None
     calibration, setup = device.calibration, device.calibration.setup
-    composed = {
-        # A step of the user's own has no model to describe: these keys are null.
-        **({} if setup.is_described else dict.fromkeys(OF_MODELS)),
-        "tokens_that_fit": device.tokens_that_fit(widest),
-    }
+    composed = {"tokens_that_fit": device.tokens_that_fit(widest)}
+    # Where a function or a program was measured, it chose dtype, optimizer and so on by itself:
+    # these keys are null.
+    if not setup.is_described:
+        composed |= dict.fromkeys(OF_MODELS)
     return Calibrated.of(composed, device, calibration, setup)

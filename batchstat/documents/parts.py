@@ -6,6 +6,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import MISSING, dataclass, field, fields, is_dataclass, replace
 from functools import cache
 from inspect import cleandoc
+from itertools import chain
 from typing import Annotated, Any, Literal, Union, get_args, get_origin
 
 from batchstat.parameters import options_of
@@ -15,13 +16,13 @@ Kind = Literal["ratio", "count", "number"]
 """A ratio in [0, 1], a whole number, or any other number that is not negative."""
 
 _TYPES = {int: "integer", float: "number", str: "string", bool: "boolean", dict: "object"}
-_EXCEEDS = {
+_IS_OUTSIDE = {
     "minimum": operator.lt,
     "maximum": operator.gt,
     "exclusiveMinimum": operator.le,
     "exclusiveMaximum": operator.ge,
 }
-"""Keywords of JSON Schemas that bound numbers, and what breaks them."""
+"""For each keyword of JSON Schemas that bounds numbers: whether a number is outside of a bound."""
 
 
 @dataclass(frozen=True)
@@ -63,23 +64,27 @@ class Part:
 
     @property
     def is_closed(self) -> bool:
-        """Whether an object may have no other keys, as one all of whose keys may be missing."""
+        """Whether an object may have no other keys than `keys`: if none of these is required."""
         return not any(each.is_required for each in self.keys.values())
 
     def json(self, value: Any) -> Any:
-        """Return a value as `json.dumps` takes it. For an object, the value is one record, or
-        several as `Sources`, and each key is taken from the first that has it.
+        """Return the value of this part as `json.dumps` takes it.
+
+        Args:
+            value: a number, a text, a list or a mapping. For an object with declared keys, it is
+                one record, or several as `Sources`: each key is taken from the first that has it.
 
         Raises:
             ValueError: a number out of its range, or a key that is not declared.
         """
-        # A part without a type may be anything, and so null.
-        if value is None and (self.is_nullable or self.type is None):
-            return None
         if value is None:
+            # A part without a type may be anything, and so null.
+            if self.is_nullable or self.type is None:
+                return None
             raise ValueError(f"{self.source} is None")
         if self.keys:
-            return dict(self._filled(value if isinstance(value, Sources) else Sources([value])))
+            sources = value if isinstance(value, Sources) else Sources([value])
+            return dict(self._values_by_key(sources))
         if self.type == "array" and self.items is not None:
             return [self.items.json(item) for item in value]
         if self.type == "object":
@@ -89,19 +94,19 @@ class Part:
         if self.type == "number":
             value = float(value)
         for keyword, bound in self.allowed.items():
-            if keyword in _EXCEEDS and _EXCEEDS[keyword](value, bound):
+            if keyword in _IS_OUTSIDE and _IS_OUTSIDE[keyword](value, bound):
                 raise ValueError(f"{self.source}={value}: {keyword} is {bound}")
         return value
 
-    def _filled(self, sources: "Sources") -> Iterator[tuple[str, Any]]:
-        """Yield (key, JSON value) for the keys of an object that its sources have.
+    def _values_by_key(self, sources: "Sources") -> Iterator[tuple[str, Any]]:
+        """Yield (key, JSON value) for each declared key of an object that one of its sources has.
 
         Raises:
             ValueError: no source has a key that is required, or one has a key that is not declared.
         """
-        # Where any key may be missing, a misspelt one would be missed by nobody.
+        # If no key is required, a key that is misspelt in a source would only seem to be missing.
         if self.is_closed:
-            sources.require(self.keys)
+            sources.refuse_other_keys(self.keys)
         for name, part in self.keys.items():
             value = sources.get(name, part.source)
             if value is not MISSING:
@@ -117,101 +122,113 @@ class Sources(tuple[Any, ...]):
         """Return the value of a key; `MISSING` where there is none.
 
         Args:
-            name: the key, as mappings have it.
-            source: where records have it.
+            name: the key, which a mapping has.
+            source: the path of attributes, joined by dots, that leads to the value in any other
+                record.
         """
         for record in self:
-            value = (
-                record.get(name, MISSING) if isinstance(record, Mapping) else _at(record, source)
-            )
+            if isinstance(record, Mapping):
+                value = record.get(name, MISSING)
+            else:
+                value = _attribute_at(record, source)
             if value is not MISSING:
                 return value
-        # Under SAME, the keys of the part itself are taken from these records.
+        # SAME marks an object that no record holds: its own keys are taken from these records.
         return self if source == SAME else MISSING
 
-    def require(self, names: Iterable[str]) -> None:
-        """Raise ValueError where a mapping has another key."""
+    def refuse_other_keys(self, names: Iterable[str]) -> None:
+        """Raise ValueError if one of the records is a mapping with a key that is not in `names`."""
         for record in self:
             if isinstance(record, Mapping) and (unknown := record.keys() - set(names)):
                 raise ValueError(f"not declared: {', '.join(sorted(unknown))}")
 
 
-def _at(record: Any, source: str) -> Any:
-    """Return what a path leads to, or the null on its way; `MISSING` where it leads to nothing."""
-    for step in source.split("."):
+def _attribute_at(record: Any, path: str) -> Any:
+    """Return the attribute to which a path leads; None where one on its way is None, and `MISSING`
+    where it leads to nothing.
+    """
+    for name in path.split("."):
         if record is None:
             return None
-        record = getattr(record, step, MISSING)
+        record = getattr(record, name, MISSING)
     return record
 
 
 def parts(annotation: Any) -> Part:
-    """Return what a value of a type, such as a document, consists of."""
-    # A cached function has no types for mypy.
-    return _parts(annotation)
+    """Return the part that a type describes, with the parts below it.
+
+    Args:
+        annotation: a document or another record, or what a field of one is annotated with.
+    """
+    # mypy does not take a dataclass for hashable, as the argument of a cached function must be.
+    return _cached_parts(annotation)
 
 
 @cache
-def _parts(annotation: Any) -> Part:
-    """Return the part of an annotation: by its form first (Annotated, a union, a list, a mapping),
-    then by its class.
+def _cached_parts(annotation: Any) -> Part:
+    """Return what `parts` does: by the form of the annotation first (Annotated, a union, a list, a
+    mapping), then by its class.
     """
     origin, arguments = get_origin(annotation), get_args(annotation)
     if origin is Annotated:
-        # Each of them is an `Allowed`: keywords of a JSON Schema with their values.
-        keywords = dict(pair for marks in annotation.__metadata__ for pair in marks)
+        # The metadata are `Allowed`s: pairs of a keyword of a JSON Schema and its value.
+        keywords = dict(chain.from_iterable(annotation.__metadata__))
         return replace(parts(arguments[0]), allowed=keywords)
     if annotation == int | float:  # a part without a type stays as it is: 5 does not become 5.0
         return Part()
-    if origin in (Union, types.UnionType):
-        only, *others = (parts(kind) for kind in arguments if kind is not types.NoneType)
+    if origin in (Union, types.UnionType):  # a type, or None
+        not_null, *others = (parts(each) for each in arguments if each is not types.NoneType)
         assert not others, f"{annotation}: only a type or null can be told apart in a document"
-        return replace(only, is_nullable=True)
+        return replace(not_null, is_nullable=True)
     if origin in (list, tuple):
         return Part("array", items=parts(arguments[0]))
     if origin in (dict, Mapping):
-        return Part("object", items=parts(arguments[1]))
+        return Part("object", items=parts(arguments[1]))  # the keys are any texts
     if is_dataclass(annotation):
         # The docstring of a record with options is for help pages: documents describe each option.
         text = "" if options_of(annotation) else cleandoc(annotation.__doc__ or "")
-        return Part("object", text=text, keys=_ordered(annotation))
+        return Part("object", text=text, keys=_parts_by_key(annotation))
     return Part(_TYPES.get(annotation))
 
 
-def _keys(record: Any) -> Iterator[tuple[str, Part]]:
-    """Yield (key, part) for the fields of a record that documents have. Of a record that people set
-    by options, these are its options, whose sentence and bounds are those of `Option`.
+def _field_parts(record: Any) -> Iterator[tuple[str, Part]]:
+    """Yield (key, part) for each field of a record that documents have.
+
+    If people set a record by options, such as the parameters of a strategy, documents have only
+    the fields that are options, with the sentence and the bounds of each `Option`.
     """
-    options = options_of(record)
+    options = options_of(record)  # by the name of their field; empty for any other record
     for each in fields(record):
-        told, source = each.metadata.get("told", ""), each.metadata.get("of") or each.name
-        # `untold` marks a field with None: documents do not have it.
-        if told is None or (options and each.name not in options):
+        sentence, source = each.metadata.get("told", ""), each.metadata.get("of") or each.name
+        # `untold` gives None as the sentence of a field that documents do not have.
+        if sentence is None or (options and each.name not in options):
             continue
-        part = replace(parts(each.type), told=told, source=source)
+        part = replace(parts(each.type), told=sentence, source=source)
         if options:
             option = options[each.name]
             allowed: dict[str, Any] = {"enum": tuple(option.values)} if option.values else {}
             if part.type == "integer":
                 allowed["minimum"] = option.least
             part = replace(part, told=option.told, allowed=allowed)
-        # A record always has all of its fields; a document's sources may lack one.
+        # A `Record` always has all of its fields; the sources of a `Document` may lack one.
         elif each.default is not MISSING and not issubclass(record, Record):
             part = replace(part, is_required=False, default=each.default)
         yield each.metadata.get("key") or each.name, part
 
 
-def _ordered(record: Any) -> dict[str, Part]:
-    """Return the parts of a record by key: its fields, and its properties by `told_of`, each after
-    the key that it names, or last.
+def _parts_by_key(record: Any) -> dict[str, Part]:
+    """Return the parts of a record by key, in the sequence of its document.
+
+    These are its fields, then its properties that `told_of` decorates. A property whose decorator
+    names a key as `after` comes right after that key instead.
     """
-    pairs = list(_keys(record))
+    pairs = list(_field_parts(record))
     for name, member in vars(record).items():
         getter: Any = member.fget if isinstance(member, property) else None
+        # `told_of` has put told, after and key on the getter.
         if hasattr(getter, "told"):
             part = replace(parts(getter.__annotations__["return"]), told=getter.told, source=name)
             keys = [key for key, _ in pairs]
-            # The index in `pairs` at which it is inserted.
-            place = keys.index(getter.after) + 1 if getter.after else len(pairs)
-            pairs.insert(place, (getter.key or name, part))
+            index = keys.index(getter.after) + 1 if getter.after else len(pairs)
+            pairs.insert(index, (getter.key or name, part))
     return dict(pairs)

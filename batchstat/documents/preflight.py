@@ -156,9 +156,11 @@ def _shown(value: Any) -> Any:
 def preflight_document(report: Any) -> dict[str, Any]:
     """Return preflight.json of a `batchstat.Preflight`."""
     setup, profile, simulation = report.setup, report.profile, report.simulation
-    shown = {"path": setup.path.as_posix(), "keys": _shown(setup.config.values())}
+    # The keys of `config` that are not attributes of the setup.
+    config = {"path": setup.path.as_posix(), "keys": _shown(setup.config.values())}
     advice = report.changes
-    # The changes in the sequence of their roles, the star being the best; a role may have none.
+    # One object for each role that has a change; `star` has the role "best". `Sources` take a key
+    # from the mapping if it has it, and otherwise from the change.
     changes = [
         Sources([{"role": role, "strategy": strategy_of(change.row)}, change])
         for role, change in zip(ROLES, (advice.star, advice.fastest, advice.packed), strict=True)
@@ -166,10 +168,10 @@ def preflight_document(report: Any) -> dict[str, Any]:
     ]
     composed = {
         "corpus": corpus_of(profile.corpus, len(profile)),
-        "kept": len(report.samples.profile),  # for the object `samples`
+        "kept": len(report.samples.profile),  # a key of the object `samples`
         "tokenizer": profile.tokenizer,
         "basis": simulation.basis,
-        "config": Sources([shown, setup]),
+        "config": Sources([config, setup]),
         "calibration": calibrated(simulation.device, simulation.basis.widest),
         "strategy": strategy_of(simulation.row),
         "changes": changes,

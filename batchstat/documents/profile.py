@@ -68,7 +68,8 @@ def of_corpus(profile: Profile) -> dict[str, Any]:
     """Return the keys that profile.json and check.json share: the corpus, its lengths, its trained
     tokens and its classes.
     """
-    stats, trained = profile.stats, None
+    stats = profile.stats
+    trained = None  # stays null where the trained tokens are not known
     if profile.trained_tokens is not None:
         trained = {
             "tokens": profile.trained_tokens,

@@ -24,7 +24,7 @@ FILES: dict[str, type[File]] = {
 
 @cache
 def schema(name: str) -> dict[str, Any]:
-    """Return the JSON Schema of a file such as `profile.json`, by the word before the dot."""
+    """Return the JSON Schema of a file; `name` is its name without `.json`, such as `profile`."""
     document = FILES[name]
     file_schema = schema_of(parts(document))
     file_schema["properties"]["schema"]["const"] = document.number
@@ -61,11 +61,12 @@ def _schema_of_kind(part: Part) -> dict[str, Any]:
     if part.keys:
         schema["properties"] = {key: schema_of(below) for key, below in part.keys.items()}
         required = [key for key, below in part.keys.items() if below.is_required]
-        # Keys may be added to a document later, but not to an object all of whose keys may be
-        # missing: there, an unknown key is a mistake.
-        schema |= {"required": required} if required else {"additionalProperties": False}
+        # A later version may add keys to any object but a closed one: there, an unknown key is a
+        # mistake.
+        schema |= {"additionalProperties": False} if part.is_closed else {"required": required}
     elif part.items is not None:
-        of_items = schema_of(part.items)
-        # An empty schema allows anything, which JSON Schema also writes as true.
-        schema["items" if part.type == "array" else "additionalProperties"] = of_items or True
+        # JSON Schema has the values under keys of any name as additional properties.
+        keyword = "items" if part.type == "array" else "additionalProperties"
+        # An empty schema allows anything; JSON Schema also writes it as true.
+        schema[keyword] = schema_of(part.items) or True
     return dict(sorted(schema.items()))

@@ -208,18 +208,19 @@ def strategy_of(row: Any, model: Any = None, speed_up: float | None = None) -> d
     samples_of_ranks = [rank.samples for rank in counts.sample_coverage.ranks]
     composed = {
         "speed_up": speed_up,
-        # The arguments are the cost per token, and per pair of tokens of a row.
+        # `linear` is the cost per token of a row, and `quadratic` per pair of its tokens.
         "relative_cost": {
-            "linear": counts.relative_cost(1, 0),
-            "quadratic": counts.relative_cost(0, 1),
+            "linear": counts.relative_cost(linear=1, quadratic=0),
+            "quadratic": counts.relative_cost(linear=0, quadratic=1),
             # None without a model.
             "model": model and counts.relative_cost(model.linear, model.quadratic),
         },
-        # These three are for the object `ranks`. Without a speed-up, this is no comparison.
+        # The next three are keys of the object `ranks`. A timeline is only in comparisons, where
+        # each row has a speed-up.
         "min_samples": min(samples_of_ranks),
         "max_samples": max(samples_of_ranks),
         "timeline": None if speed_up is None else timeline_of(row.timeline),
         "first_batches": first_batches,
     }
-    # A key that several of these have is taken from the first.
+    # Each key is taken from the first of these that has it.
     return Strategy.of(composed, counts, counts.sample_coverage, row.on_device, row)

@@ -62,8 +62,8 @@ def in_order(
     results: deque[Future[Result]] = deque()
     failure = None
 
-    def until_failure() -> Iterator[Item]:
-        # An error is kept for later: results of items before it are still to be yielded.
+    def items_until_failure() -> Iterator[Item]:
+        # An error is kept until the results of all items before it are yielded.
         nonlocal failure
         try:
             yield from items
@@ -73,16 +73,17 @@ def in_order(
     is_own_pool = pool is None
     pool = pool or ThreadPoolExecutor(workers)
     try:
-        for item in until_failure():
+        for item in items_until_failure():
             results.append(pool.submit(work, item))
-            # One item more than threads is waiting, so that a thread that is done finds another.
+            # One more item than there are threads is kept in work, so that a thread that is done
+            # finds another one.
             if len(results) > workers:
                 yield results.popleft().result()
         while results:
             yield results.popleft().result()
     finally:
-        # Without waiting: after an interrupt, this call should end at once; after the loop above,
-        # no work is left.
+        # Without waiting: after the loops above, no work is left, and after an interrupt, this call
+        # should end at once.
         if is_own_pool:
             pool.shutdown(wait=False, cancel_futures=True)
     if failure is not None:

@@ -99,16 +99,16 @@ def _counts(tokenizer: Tokenizer, texts: Any, workers: int) -> Ints:
 
 
 def _blocks(tokenizer: Tokenizer, texts: Any) -> Iterator[tuple[int, Texts]]:
-    """Yield the texts in blocks, each with the number of texts before it."""
-    # Blocks are the same for any number of workers, because a block decides which of its texts are
-    # checked against the tokenizer. There are some blocks for each of many workers: while one
-    # thread converts texts to Arrow, another counts.
+    """Yield the texts in blocks, each after the number of texts before it."""
+    # The size does not depend on the number of workers, because a block decides which of its texts
+    # are checked against the tokenizer. It is small enough that many workers have several blocks:
+    # while one thread converts texts to Arrow, another counts.
     size = min(max(_LEAST_TEXTS, len(texts) // _BLOCKS), _MOST_TEXTS)
-    # A Series is sliced by position, whatever its index.
-    rows = getattr(texts, "iloc", texts)
+    # A pandas Series is sliced by position, whatever its index, through `iloc`.
+    by_position = getattr(texts, "iloc", texts)
     for first in range(0, len(texts), size):
-        column = _as_arrow(rows[first : first + size], first)
-        # The engine may load meanwhile, if enough text will come: estimated from the first block.
+        column = _as_arrow(by_position[first : first + size], first)
+        # Announce how many bytes will come, estimated from the first block: the engine may load.
         if first == 0:
             tokenizer.expect(column.nbytes * len(texts) // len(column))
         block = Texts(column)

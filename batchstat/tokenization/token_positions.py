@@ -11,7 +11,6 @@ library is asked.
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from itertools import pairwise
 from typing import Any
 from unicodedata import is_normalized
 
@@ -108,12 +107,13 @@ class Encoded:
         if begin < end:
             first, stop = self.position(begin), self.position(end - 1)
             if first is not None and stop is not None:
-                # Several tokens may share the last character, such as the bytes of an emoji: go on
-                # to the first token that begins after it, or past the last token, which has None.
+                # `stop` is the first token of the last character. Others may share it, such as the
+                # bytes of an emoji: go on to the first token that begins at `end` or later, or past
+                # the last token, for which the library returns None.
                 while (chars := self.encoding.token_to_chars(stop)) and chars[0] < end:
                     stop += 1
                 return first, stop
-        # An empty range, or one that begins or ends with a character of no token.
+        # The range is empty, or begins or ends with a character of no token: take all offsets.
         offsets = np.array(self.offsets, dtype=np.int64).reshape(-1, 2)
         return Offsets(offsets).overlapping(begin, end)
 
@@ -181,53 +181,56 @@ class TokenLocator:
         token_ids = None
         # `keeps_bytes` is right for tokenizers that the engine's gate admits; for others, the
         # engine returns None. `_trimmed` knows the effect of one trimming step, not of several.
-        if engine is not None and keeps_bytes(self.backend) and len(self._trims) <= 1:
+        if engine is not None and keeps_bytes(self.backend) and len(self._trimming_steps) <= 1:
             token_ids = engine.token_ids(pa.array(texts, pa.large_string()))
         if token_ids is None:
             return TokenPositions([Encoded(each) for each in self._encoded(texts)])
-        # The ids of text i are ids[offsets[i] : offsets[i + 1]]. They may be wrong for the texts
-        # whose positions are in `unsure`.
-        ids, offsets, unsure = token_ids
+        # The ids of all texts end to end, and (n + 1,) where those of each text begin. The ids of
+        # texts whose positions are in `unsure` may be wrong.
+        ids, begins, unsure = token_ids
         # Of the normalizers that the engine admits, only NFC changes a text.
-        normalizes = self.backend.normalizer is not None
+        has_nfc = self.backend.normalizer is not None
         tokens: list[Tokens] = []
-        for i, (text, (begin, end)) in enumerate(
-            zip(texts, pairwise(offsets.tolist()), strict=True)
-        ):
-            changes = not text.isascii() and normalizes and not is_normalized("NFC", text)
-            fast = None if i in unsure or changes else self._from_ids(text, ids[begin:end])
-            # The library tokenizes this text by itself if its ids do not tell.
-            tokens.append(Encoded(*self._encoded([text])) if fast is None else fast)
+        for i, text in enumerate(texts):
+            is_changed = has_nfc and not text.isascii() and not is_normalized("NFC", text)
+            found = None
+            if i not in unsure and not is_changed:
+                found = self._offsets_of_ids(text, ids[begins[i] : begins[i + 1]])
+            # If the ids do not tell the characters, the library tokenizes this text alone.
+            tokens.append(Encoded(*self._encoded([text])) if found is None else found)
         return TokenPositions(tokens)
 
     def _encoded(self, texts: Sequence[str]) -> list[tokenizers.Encoding]:
         return self.backend.encode_batch(list(texts), add_special_tokens=False)
 
-    def _from_ids(self, text: str, ids: Ints) -> Offsets | None:
-        """Return the characters of tokens, found by the number of bytes that each stands for.
+    def _offsets_of_ids(self, text: str, ids: Ints) -> Offsets | None:
+        """Return the characters of the tokens of a text, found by the number of bytes that each
+        token stands for.
 
         None if the number of bytes of a token is not certain, or if the numbers do not add up to
         the bytes of the text.
         """
-        sizes = self._sizes[ids]  # 0 where the number is not certain
-        stops: Ints = np.cumsum(sizes)  # one past the last byte of each token
-        content = text.encode()
-        if not sizes.all() or len(content) != (int(stops[-1]) if len(stops) else 0):
+        sizes = self._byte_sizes[ids]  # (n,) bytes of each token; 0 where they are not certain
+        text_bytes = text.encode()
+        if not sizes.all() or len(text_bytes) != sizes.sum():
             return None
+        # The first byte of each token, and one past its last.
+        stops: Ints = np.cumsum(sizes)
         starts: Ints = stops - sizes
-        if len(content) != len(text):  # not ASCII: bytes are not characters
+        if len(text_bytes) != len(text):  # not ASCII: turn bytes into characters
             # Bytes that continue a character are 0b10xxxxxx.
-            begins_character = (np.frombuffer(content, np.uint8) & 0xC0) != 0x80
+            begins_character = (np.frombuffer(text_bytes, np.uint8) & 0xC0) != 0x80
             # n_begun[b] is how many characters have begun up to and including byte b. So byte b is
             # in character n_begun[b] - 1, and a token with last byte b ends before n_begun[b].
             n_begun = np.cumsum(begins_character, dtype=np.int64)
             starts, stops = n_begun[starts] - 1, n_begun[stops - 1]
-        if self._trims:
+        if self._trimming_steps:
             starts, stops = self._trimmed(starts, stops, ids)
         return Offsets(np.stack([starts, stops], axis=1))
 
     def _trimmed(self, starts: Ints, stops: Ints, ids: Ints) -> tuple[Ints, Ints]:
-        """Take the spaces around words out of the characters of tokens, as the post-processor does.
+        """Return the first character of each token, and one past its last, without the whitespace
+        around words, as the post-processor leaves it out.
 
         Source: process_offsets of tokenizers/src/pre_tokenizers/byte_level.rs, tokenizers 0.23.
 
@@ -236,14 +239,14 @@ class TokenLocator:
             stops: (n,) one past its last character.
             ids: (n,) its id.
         """
-        # With how much whitespace the text of each token begins and ends.
-        leading, trailing = self._spaces[:, ids]
-        # There is one trimming step: see `locate`.
-        if self._trims[0]["add_prefix_space"]:
+        # (n,) with how many whitespace characters the text of each token begins and ends.
+        leading, trailing = self._whitespace_sizes[:, ids]
+        [step] = self._trimming_steps  # `locate` excludes several
+        if step["add_prefix_space"]:
             # The library takes a single space at the start of a text for one that it put there
             # itself, and does not trim it.
             leading = np.where((starts == 0) & (leading == 1), 0, leading)
-        # A token of nothing but spaces becomes empty, never negative.
+        # A token of nothing but spaces becomes empty: it does not begin after its end.
         new_starts: Ints = np.minimum(starts + leading, stops)
         # Like the library, trim nothing at the end of a token if it would end before position 0.
         has_room = (trailing > 0) & (stops >= trailing)
@@ -251,12 +254,12 @@ class TokenLocator:
         return new_starts, new_stops
 
     @cached_property
-    def _trims(self) -> list[Definition]:
+    def _trimming_steps(self) -> list[Definition]:
         """The steps of the post-processor that leave spaces around a word out of its token."""
-        return _trimming(definition_of_part(self.backend.post_processor))
+        return _steps_that_trim(definition_of_part(self.backend.post_processor))
 
     @cached_property
-    def _sizes(self) -> Ints:
+    def _byte_sizes(self) -> Ints:
         """(largest id + 1,) bytes that each token stands for; 0 if that is not certain.
 
         It is not certain in two cases:
@@ -267,34 +270,30 @@ class TokenLocator:
           of the two has it.
         """
         added_sizes = {number: len(token.encode()) for number, token in self._added.items()}
+        # Each character of an entry is a byte.
         entry_sizes = {number: len(entry) for entry, number in self._entries.items()}
-        tokens = self.backend.get_added_tokens_decoder()
-        any_has_whitespace = any(text.strip(_WHITESPACE) != text for text in self._added.values())
-        # Added tokens that take the whitespace beside them.
-        taking = [number for number, token in tokens.items() if token.lstrip or token.rstrip]
-        # Entries of bytes that share their id with an added token of another size.
-        ambiguous = [
+        # Ids of entries that are also those of an added token of another size.
+        uncertain = [
             number
             for entry, number in self._entries.items()
             if added_sizes.get(number, len(entry)) != len(entry) and _SIGNS.issuperset(entry)
         ]
-        uncertain = dict.fromkeys([*ambiguous, *(taking if any_has_whitespace else [])], 0)
-        # Where an id is in several of these, the last one holds.
-        return _table({**entry_sizes, **added_sizes, **uncertain})
+        if any(text.strip(_WHITESPACE) != text for text in self._added.values()):
+            tokens = self.backend.get_added_tokens_decoder()
+            uncertain += [i for i, token in tokens.items() if token.lstrip or token.rstrip]
+        # If an id is in several of these, the last one holds.
+        return _table({**entry_sizes, **added_sizes, **dict.fromkeys(uncertain, 0)})
 
     @cached_property
-    def _spaces(self) -> Ints:
+    def _whitespace_sizes(self) -> Ints:
         """(2, largest id + 1) number of whitespace characters with which the text of each token
         begins, in the first row, and ends, in the second.
         """
         entries = {number: entry for entry, number in self._entries.items()} | self._added
         texts = {number: entry.replace(_SPACE, " ") for number, entry in entries.items()}
-        # One table with what `lstrip` removes from each text, and one with what `rstrip` does.
-        tables = [
-            {number: len(text) - len(strip(text, _WHITESPACE)) for number, text in texts.items()}
-            for strip in (str.lstrip, str.rstrip)
-        ]
-        return np.stack(list(map(_table, tables)))
+        leading = {i: len(text) - len(text.lstrip(_WHITESPACE)) for i, text in texts.items()}
+        trailing = {i: len(text) - len(text.rstrip(_WHITESPACE)) for i, text in texts.items()}
+        return np.stack([_table(leading), _table(trailing)])
 
     @cached_property
     def _added(self) -> dict[int, str]:
@@ -306,9 +305,9 @@ class TokenLocator:
         return self.backend.get_vocab(with_added_tokens=False)
 
 
-def _trimming(part: Definition) -> list[Definition]:
+def _steps_that_trim(part: Definition) -> list[Definition]:
     """Return the steps of a post-processor that trim offsets; a Sequence has inner ones."""
-    steps = [each for inner in part.get("processors", []) for each in _trimming(inner)]
+    steps = [each for inner in part.get("processors", []) for each in _steps_that_trim(inner)]
     return [*steps, *([part] if part.get("trim_offsets") else [])]
 
 

@@ -160,28 +160,28 @@ class Tokenizer:
         if isinstance(content, Chats):
             return self._count_chats(content, on_error, Counter() if left_out is None else left_out)
         encoder = self.encoder
-        # `measure` is the tokenizer's own way, for samples that no faster way counts.
-        measure, has_prompts = encoder.count, isinstance(content, Completions | Instructions)
+        has_prompts = isinstance(content, Completions | Instructions)
+        # The tokenizer's own way of counting, for samples that no faster way counts.
+        measure = encoder.count
         if isinstance(content, Instructions):
             assert self.count_instructions is not None, "it was prepared for them before"
             measure = partial(self.count_instructions, encoder.encode)
         elif has_prompts:
             measure = partial(count_completions, encoder.encode)
-        # With prompts, a second column says how many tokens carry no loss: see `_counted`.
-        # -1 stays where a sample cannot be counted.
+        # (n,) tokens of each sample; (n, 2) with prompts: also how many of them carry no loss. -1
+        # stays where a sample cannot be counted.
         results: Ints = np.full((len(content), 2) if has_prompts else len(content), -1, np.int64)
         # Blocks have at most so many bytes, and any number of samples.
         for first, last in content.ranges(TOGETHER_BYTES, len(content)):
             samples, counts = content.slice(first, last), None
             with counting_after(first):  # the block's place decides which of its texts are checked
-                if isinstance(samples, Completions):  # prompts, and whole texts: both joined
+                if isinstance(samples, Completions):  # `joined`: each prompt with its completion
                     counts = encoder.count_completions_faster(samples.first, samples.joined())
-                elif not has_prompts:  # Instructions have no faster way
+                elif not has_prompts:  # texts or pairs; Instructions have no faster way
                     counts = encoder.count_faster(samples.first, samples.second)
             if counts is None:
-                self._measure(
-                    measure, samples, results[first:last], before=first, on_error=on_error
-                )
+                block_results = results[first:last]
+                self._measure_in_batches(measure, samples, block_results, on_error, before=first)
             else:
                 results[first:last] = counts
         return _counted(results)
@@ -193,17 +193,17 @@ class Tokenizer:
         if isinstance(chats, AssistantChats):
             counted = self._count_marked(chats, on_error)
         else:
-            is_split = isinstance(chats, CompletionChats)
+            has_prompts = isinstance(chats, CompletionChats)
             # A tokenizer is prepared for chats or for texts once, by the first samples of a corpus.
-            if is_split and self.split_chats is None:
+            if has_prompts and self.split_chats is None:
                 raise InputError(
                     "prompts are chats, but those that came first, or standard input, were taken "
                     "for texts: pass files that have chats only"
                 )
-            measure = self._measure_split if is_split else self._measure_rendered
+            measure = self._measure_split if has_prompts else self._measure_rendered
             # The columns, and -1, are as in `count`.
-            results: Ints = np.full((len(chats), 2) if is_split else len(chats), -1, np.int64)
-            self._measure(measure, chats, results, before=0, on_error=on_error)
+            results: Ints = np.full((len(chats), 2) if has_prompts else len(chats), -1, np.int64)
+            self._measure_in_batches(measure, chats, results, on_error)
             counted = _counted(results)
         if self.left_out is not None:
             for i in counted.samples.tolist():
@@ -223,10 +223,10 @@ class Tokenizer:
         Each chat is its messages, its template inputs, and the number of messages of its prompt.
         """
         assert self.split_chats is not None
+        # Pairs of the text of a prompt and the text of the whole chat.
         texts, encoder = self.split_chats(chats), self.encoder.rendered
-        # The column of all prompts, and that of all whole texts.
-        sides = (pa.array(side, pa.large_string()) for side in zip(*texts, strict=True))
-        counts = encoder.count_completions_faster(*sides)
+        prompts, wholes = (pa.array(side, pa.large_string()) for side in zip(*texts, strict=True))
+        counts = encoder.count_completions_faster(prompts, wholes)
         return count_completions(encoder.encode, texts) if counts is None else counts
 
     def _count_marked(self, chats: AssistantChats, on_error: OnError | None) -> "Counted":
@@ -235,20 +235,21 @@ class Tokenizer:
         # The mask of a chat, one byte for each token; None stays where the chat cannot be counted.
         masks = np.full(len(chats), None, dtype=object)
         mark, locate = self.mark_chats, self.encoder.locate
-        self._measure(lambda batch: mark(batch, locate), chats, masks, before=0, on_error=on_error)
+        self._measure_in_batches(lambda batch: mark(batch, locate), chats, masks, on_error)
         tokens = np.array([-1 if mask is None else len(mask) for mask in masks], dtype=np.int64)
         # All masks end to end; a chat that cannot be counted has no tokens there.
         all_masks = np.frombuffer(b"".join(mask or b"" for mask in masks), dtype=bool)
-        trained = TokenRanges.of_mask(all_masks, offsets_from_sizes(np.maximum(tokens, 0)))
+        begins = offsets_from_sizes(np.maximum(tokens, 0))  # where the mask of each chat begins
+        trained = TokenRanges.of_mask(all_masks, begins)
         return Counted(tokens, np.flatnonzero(tokens >= 0), {"trained": trained})
 
-    def _measure(
+    def _measure_in_batches(
         self,
         measure: Callable[[list[Any]], Any],
         content: Texts | Chats,
         results: npt.NDArray[Any],
-        before: int,
         on_error: OnError | None,
+        before: int = 0,
     ) -> None:
         """Apply `measure` to samples, in batches, and write one result for each sample.
 
@@ -256,25 +257,26 @@ class Tokenizer:
             measure: takes a list of samples, and returns one result for each.
             content: the samples.
             results: the array to write to; unchanged where a sample raises.
-            before: number of samples before these, for the positions that `on_error` gets.
             on_error: see `count`.
+            before: number of samples before these, for the positions that `on_error` gets.
         """
         # In each batch, samples are few enough that their ids fit in memory.
         for first, last in content.ranges(_BATCH_BYTES, _BATCH_SAMPLES):
-            samples = content.slice(first, last).to_list()
+            samples, batch_results = content.slice(first, last).to_list(), results[first:last]
             try:
                 with panics_as_errors(), counting_after(first):
-                    results[first:last] = _one_result_each(measure, samples)
+                    batch_results[:] = _one_result_each(measure, samples)
             except MiscountError:  # about a faster way, not about a sample
                 raise
             except Exception as error:
                 # Whatever a tokenizer or a template raises is about one sample: find out which.
                 if on_error is None:
                     raise
-                _one_by_one(measure, samples, results[first:last], before + first, on_error, error)
+                position = before + first
+                _measure_one_by_one(measure, samples, batch_results, position, on_error, error)
 
 
-def _one_by_one(
+def _measure_one_by_one(
     measure: Callable[[list[Any]], Any],
     samples: Sequence[Any],
     results: npt.NDArray[Any],
@@ -320,11 +322,11 @@ def _counted(results: Ints) -> Counted:
     """Return `Counted` from one array.
 
     Args:
-        results: (n,) tokens of each sample, or (n, 2) its tokens and how many of them carry no
-            loss, at its beginning; -1 where it could not be counted.
+        results: (n,) tokens of each sample; or (n, 2) its tokens, and how many of them, at its
+            beginning, carry no loss. -1 where it could not be counted.
     """
     if results.ndim == 1:
         return Counted(results, np.flatnonzero(results >= 0))
-    tokens = results[:, 0]
-    trained = TokenRanges.of_last(tokens, tokens - results[:, 1])
+    tokens, untrained = results[:, 0], results[:, 1]
+    trained = TokenRanges.of_last(tokens, tokens - untrained)
     return Counted(tokens, np.flatnonzero(tokens >= 0), {"trained": trained})

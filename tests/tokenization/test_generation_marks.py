@@ -19,7 +19,7 @@ from batchstat.tokenization.chats.generation_marks import (
     END,
     find_marked,
     mask_tokens,
-    with_characters,
+    with_begin_and_end,
 )
 from batchstat.tokenization.token_positions import Offsets, TokenLocator
 
@@ -66,7 +66,7 @@ def tokenizer() -> PreTrainedTokenizerFast:
 @given(chats())
 def test_masks_are_those_of_transformers(tokenizer, name, chats):
     turns = AssistantTurns(ChatTemplate(tokenizer, TEMPLATES[name]))
-    assert turns._with_characters is not None
+    assert turns._with_begin_and_end is not None
 
     def locate(texts: list[str]) -> object:
         return tokenizer(texts, add_special_tokens=False)
@@ -108,7 +108,7 @@ def test_a_character_of_several_tokens_is_marked_with_all_of_them():
 
 @pytest.mark.parametrize("name", OTHERS)
 def test_a_template_whose_parts_may_be_elsewhere_is_left_as_it_is(name):
-    assert with_characters(OTHERS[name]) is None
+    assert with_begin_and_end(OTHERS[name]) is None
 
 
 @given(st.text(st.sampled_from("ab" + BEGIN + END), max_size=9))

@@ -100,7 +100,7 @@ def test_turns_are_those_of_rendering_each_beginning(tokenizer, name, chats):
     ]
     texts = turns.template.render(chats, NO_INPUTS)
     try:
-        expected = texts, turns._turns_of_beginnings(chats, NO_INPUTS, texts, positions)
+        expected = texts, turns._turns_by_two_renderings(chats, NO_INPUTS, texts, positions)
     except TemplateError as error:
         with pytest.raises(TemplateError, match=str(error)[:60]):
             turns._find_turns(chats, NO_INPUTS)

@@ -174,7 +174,7 @@ def test_the_check_compares_what_users_get(monkeypatch, sides):
     """A wrong number of special tokens is found, for texts and for pairs."""
     monkeypatch.undo()
     monkeypatch.setattr(PieceCounter, "_pieces_repeat", lambda *_: True)
-    monkeypatch.setattr(post_processing, "_find", lambda *_: 7)
+    monkeypatch.setattr(post_processing, "_count_special", lambda *_: 7)
     tokenizer = byte_level(None)
     counter = PieceCounter(tokenizer, find_cuts(tokenizer))
     column = pa.array(["some words", "more"] * 20, pa.large_string())

@@ -21,7 +21,7 @@ from tokenizers import AddedToken, Regex, Tokenizer, normalizers, pre_tokenizers
 
 from batchstat.tokenization.counting.piece_counter import PieceCounter
 from batchstat.tokenization.counting.safe_cuts import Cuts, find_cuts
-from batchstat.tokenization.counting.separable import VISIBLE, keeps_lines, valid_before_space
+from batchstat.tokenization.counting.separable import VISIBLE, keeps_line_ends, valid_before_space
 from batchstat.tokenization.counting.split_patterns import O200K
 
 
@@ -203,7 +203,7 @@ def test_a_precompiled_map_is_tried(monkeypatch, sign, becomes, valid):
 
 def test_a_map_that_removes_line_ends(monkeypatch):
     monkeypatch.setattr(normalizers, "Precompiled", lambda _: Mapped("\n", ""))
-    assert not keeps_lines(MAP)
+    assert not keeps_line_ends(MAP)
 
 
 @pytest.mark.slow

@@ -9,7 +9,7 @@ then it is ambiguous which tokens are trained, and TemplateError is raised.
 
 from dataclasses import dataclass, replace
 from functools import cached_property
-from itertools import accumulate, pairwise
+from itertools import accumulate, islice
 
 from batchstat.corpus.chat import NO_INPUTS, Message, TemplateInputs
 from batchstat.tokenization.chats.chat_template import ChatTemplate, Locate, TemplateError
@@ -17,7 +17,7 @@ from batchstat.tokenization.chats.generation_marks import (
     find_marked,
     mask_marked,
     mask_tokens,
-    with_characters,
+    with_begin_and_end,
 )
 from batchstat.tokenization.chats.message_edges import EDGE, with_edges
 from batchstat.tokenization.token_positions import tokens_of
@@ -69,52 +69,55 @@ class AssistantTurns:
             inputs: what the template gets beside the messages, the same for all of these chats.
             prompt_sizes: the number of messages in the prompt of each chat.
         """
-        # Parts do not give the text of an empty prompt: in the first part, what the template writes
-        # before all messages is not separated from the first message.
-        parts = None if 0 in prompt_sizes else self._parts(chats, inputs)
-        if parts is not None:
+        # What the template writes before all messages is in the part of the first message, so that
+        # the parts do not give the text of a prompt without messages.
+        cut_texts = None if 0 in prompt_sizes else self._cut_texts(chats, inputs)
+        if cut_texts is not None:
             return [
-                ("".join(chat_parts[:n]) + self._prompt, "".join(chat_parts))
-                for chat_parts, n in zip(parts, prompt_sizes, strict=True)
+                ("".join(parts[:n]) + self._prompt, "".join(parts))
+                for parts, n in zip(cut_texts, prompt_sizes, strict=True)
             ]
+        # Without parts, each prompt is rendered as a chat of its own.
         prompt_messages = [chat[:n] for chat, n in zip(chats, prompt_sizes, strict=True)]
         prompts = self.template.render(prompt_messages, inputs, generation_prompt=True)
         return list(zip(prompts, self.template.render(chats, inputs), strict=True))
 
-    def _parts(self, chats: list[list[Message]], inputs: TemplateInputs) -> list[list[str]] | None:
-        """Cut the text of each chat after each of its messages, by one rendering.
+    def _cut_texts(
+        self, chats: list[list[Message]], inputs: TemplateInputs
+    ) -> list[list[str]] | None:
+        """Return the text of each chat, cut after each of its messages, by one rendering.
 
-        A chat has one part for each message, and a last part with what follows them. Returns None
-        if the template may render a message differently because of others, or if a chat has the
-        character that marks the cuts.
+        A chat of n messages has n + 1 parts: the last has what follows the messages. Returns None
+        if the template may render a message differently because of others, or if a chat has EDGE,
+        which marks the cuts, in its own text.
         """
-        # Settings, such as enable_thinking, may change the generation prompt, and `_prompt` is the
-        # one without settings.
+        # Callers use `_prompt`, which is rendered without settings: with some, such as
+        # enable_thinking, the generation prompt may be another one.
         if self._with_edges is None or inputs.settings:
             return None
-        parts = [text.split(EDGE) for text in self._with_edges.render(chats, inputs)]
-        # One part for each message and a rest are expected; more, if a chat has the character.
-        valid = all(len(texts) == len(chat) + 1 for texts, chat in zip(parts, chats, strict=True))
-        return parts if valid else None
+        cut_texts = [text.split(EDGE) for text in self._with_edges.render(chats, inputs)]
+        # A chat with EDGE in its own text has more parts.
+        pairs = zip(cut_texts, chats, strict=True)
+        return cut_texts if all(len(parts) == len(chat) + 1 for parts, chat in pairs) else None
 
     def _mask_by_marks(
         self, chats: list[list[Message]], inputs: TemplateInputs, locate: Locate
     ) -> list[bytes]:
         """Return a mask of each chat by the template's `{% generation %}` marks.
 
-        If possible, a changed template writes characters around what it marks. Its ordinary
+        If possible, a changed template writes BEGIN and END around what it marks. Its ordinary
         rendering is faster than the way in which transformers finds marks.
         """
-        if self._with_characters is not None:
-            rendered = [find_marked(text) for text in self._with_characters.render(chats, inputs)]
-            # If a chat has such a character itself, it is not known what is marked in it: then
-            # transformers renders all chats.
-            known = [each for each in rendered if each is not None]
-            if len(known) == len(chats):
-                encoded = locate([text for text, _ in known])
+        if self._with_begin_and_end is not None:
+            rendered = self._with_begin_and_end.render(chats, inputs)
+            # The text of each chat with the ranges that are marked in it. It is None for a chat
+            # that has BEGIN or END itself: then transformers renders all chats.
+            texts_and_ranges = [each for each in map(find_marked, rendered) if each is not None]
+            if len(texts_and_ranges) == len(chats):
+                encoded = locate([text for text, _ in texts_and_ranges])
                 return [
                     mask_marked(tokens_of(encoded, i), ranges)
-                    for i, (_, ranges) in enumerate(known)
+                    for i, (_, ranges) in enumerate(texts_and_ranges)
                 ]
         return [bytes(mask) for mask in self.template.mask(chats, inputs, locate)]
 
@@ -125,50 +128,51 @@ class AssistantTurns:
 
         The template has no marks: turns are found by what messages add to the text.
         """
-        # For each chat, which of its messages are an assistant's.
-        positions = [
+        # For each chat, the indices of the messages that are an assistant's.
+        answer_indices = [
             [i for i, message in enumerate(chat) if message["role"] == "assistant"]
             for chat in chats
         ]
         # A first message has no text before it to compare with.
-        if any(indices and indices[0] == 0 for indices in positions):
+        if any(0 in indices for indices in answer_indices):
             raise TemplateError(f"it begins with an assistant: {_REMEDY}")
-        if any(positions) and not self._separates_turns:
+        if any(answer_indices) and not self._separates_turns:
             raise TemplateError(
                 f"the chat template has neither marks nor a generation prompt: {_REMEDY}"
             )
-        # One rendering is enough where the template shows the edges of messages.
-        if (parts := self._parts(chats, inputs)) is not None:
-            turns = list(map(self._turns_of_parts, parts, positions))
-            return ["".join(chat_parts) for chat_parts in parts], turns
+        # One rendering is enough where the text can be cut after each message.
+        cut_texts = self._cut_texts(chats, inputs)
+        if cut_texts is not None:
+            turns = list(map(self._turns_of_cut_text, cut_texts, answer_indices))
+            return ["".join(parts) for parts in cut_texts], turns
         texts = self.template.render(chats, inputs)
-        return texts, self._turns_of_beginnings(chats, inputs, texts, positions)
+        return texts, self._turns_by_two_renderings(chats, inputs, texts, answer_indices)
 
-    def _turns_of_parts(self, parts: list[str], positions: list[int]) -> _Turns:
+    def _turns_of_cut_text(self, parts: list[str], answer_indices: list[int]) -> _Turns:
         """Return the assistants' turns of one chat.
 
-        A turn is the text of its message after the generation prompt with which it begins.
+        The part of such a message begins with the generation prompt; the rest of it is the turn.
 
         Args:
-            parts: the parts of the text that `_parts` returns, one for each message, and a rest.
-            positions: which messages are an assistant's; never the first one.
+            parts: the text of the chat as `_cut_texts` cuts it: part i is that of message i.
+            answer_indices: the indices of the messages that are an assistant's; never 0.
         """
         ends = list(accumulate(map(len, parts)))  # where each part ends in the text
-        for i in positions:
-            # The template introduces this answer in another way than by the generation prompt.
+        for i in answer_indices:
+            # With another beginning, it is not known where the turn begins in the part.
             if not parts[i].startswith(self._prompt):
                 raise TemplateError(_differs(i))
-        # The generation prompt follows the end of the message before.
-        return [(ends[i - 1] + len(self._prompt), ends[i]) for i in positions]
+        # Part i begins where part i - 1 ends.
+        return [(ends[i - 1] + len(self._prompt), ends[i]) for i in answer_indices]
 
-    def _turns_of_beginnings(
+    def _turns_by_two_renderings(
         self,
         chats: list[list[Message]],
         inputs: TemplateInputs,
         texts: list[str],
-        positions: list[list[int]],
+        answer_indices: list[list[int]],
     ) -> list[_Turns]:
-        """Return the turns of chats, found by two renderings for each turn.
+        """Return the turns of each chat, found by two renderings for each turn.
 
         A turn is what the text of the messages up to it has more than the text of the messages
         before it, with the generation prompt.
@@ -177,39 +181,39 @@ class AssistantTurns:
             chats: the messages of each chat.
             inputs: what the template gets beside them.
             texts: the text of each whole chat.
-            positions: for each chat, which of its messages are an assistant's.
+            answer_indices: for each chat, the indices of the messages that are an assistant's.
         """
-        # One entry for each turn of all chats: its chat, the text of the chat, and its message.
-        places = [
+        # One entry for each turn of all chats: its chat, the text of the chat, and the index of its
+        # message. All chats are rendered in two calls, in the sequence of these entries.
+        entries = [
             (chat, text, i)
-            for chat, text, indices in zip(chats, texts, positions, strict=True)
+            for chat, text, indices in zip(chats, texts, answer_indices, strict=True)
             for i in indices
         ]
-        texts_before = self.template.render(
-            [chat[:i] for chat, _, i in places], inputs, generation_prompt=True
-        )
-        # If a turn is the last message, the text up to it is that of the whole chat, and known.
-        up_to_turn = [chat[: i + 1] for chat, _, i in places if i + 1 < len(chat)]
+        before_turn = [chat[:i] for chat, _, i in entries]
+        texts_before = self.template.render(before_turn, inputs, generation_prompt=True)
+        # A turn that is the last message is not rendered here: the text up to it is the whole text.
+        up_to_turn = [chat[: i + 1] for chat, _, i in entries if i + 1 < len(chat)]
         texts_up_to = iter(self.template.render(up_to_turn, inputs))
         turns = []
-        for (chat, text, i), before in zip(places, texts_before, strict=True):
+        for (chat, text, i), before in zip(entries, texts_before, strict=True):
             up_to = next(texts_up_to) if i + 1 < len(chat) else text
             if not (text.startswith(up_to) and up_to.startswith(before)):
                 raise TemplateError(_differs(i))
             turns.append((len(before), len(up_to)))
-        # Hand the turns of all chats, which are in one list, back to their chats.
-        offsets = accumulate(map(len, positions), initial=0)
-        return [turns[first:last] for first, last in pairwise(offsets)]
+        # Give each chat as many of all turns as it has answers.
+        turns_left = iter(turns)
+        return [list(islice(turns_left, len(indices))) for indices in answer_indices]
 
     @cached_property
-    def _with_characters(self) -> ChatTemplate | None:
-        """The template changed to write characters around what it marks; None if that fails."""
-        source = with_characters(self.template.source)
+    def _with_begin_and_end(self) -> ChatTemplate | None:
+        """The template changed to write BEGIN and END around what it marks; None if that fails."""
+        source = with_begin_and_end(self.template.source)
         return None if source is None else replace(self.template, source=source)
 
     @cached_property
     def _with_edges(self) -> ChatTemplate | None:
-        """The template changed to write a character after each message; None if that fails."""
+        """The template changed to write EDGE after each message; None if that fails."""
         source = with_edges(self.template.source)
         return None if source is None else replace(self.template, source=source)
 
@@ -231,20 +235,18 @@ class AssistantTurns:
 
         Otherwise the role would be taken for a part of the answer.
         """
-        # The answer is a word that is in no template. Each call below renders one chat.
+        # The answer is a word that is in no template.
         query, answer = {"role": "user", "content": "?"}, {"role": "assistant", "content": "zqxj"}
         try:
-            without_prompt, with_prompt, answered = (
-                *self.template.render([[query]], NO_INPUTS),
-                *self.template.render([[query]], NO_INPUTS, generation_prompt=True),
-                *self.template.render([[query, answer]], NO_INPUTS),
-            )
+            [asked] = self.template.render([[query]], NO_INPUTS)
+            [with_prompt] = self.template.render([[query]], NO_INPUTS, generation_prompt=True)
+            [answered] = self.template.render([[query, answer]], NO_INPUTS)
         except Exception:  # a template that expects other contents may raise anything
             return False
-        # What the answer adds to the question; "" if it changes how the question is rendered.
-        added = answered[len(with_prompt) :] if answered.startswith(with_prompt) else ""
-        # There is a generation prompt, or the answer follows the text of the question at once.
-        return bool(without_prompt != with_prompt or added.lstrip().startswith("zqxj"))
+        if with_prompt != asked:  # there is a generation prompt
+            return True
+        # Without one, the answer must follow the text of the question at once.
+        return answered.startswith(asked) and answered[len(asked) :].lstrip().startswith("zqxj")
 
 
 def _differs(i: int) -> str:

@@ -6,7 +6,7 @@ from contextlib import contextmanager
 from dataclasses import replace
 from functools import partial
 from importlib.metadata import version
-from itertools import groupby
+from itertools import chain, groupby
 from operator import itemgetter
 from pathlib import Path
 from typing import Any
@@ -38,12 +38,12 @@ def with_chat_template(
     Raises:
         InputError: the file cannot be read; the tokenizer has no template of its own.
     """
-    plain, with_tools = _templates(tokenizer, template_file)
-    if not plain:
+    without_tools, with_tools = _templates(tokenizer, template_file)
+    if not without_tools:
         raise InputError(
             f"tokenizer {tokenizer.name!r} has no chat template: pass --chat-template FILE"
         )
-    return _with_templates(tokenizer, plain, with_tools, turn_ends)
+    return _with_templates(tokenizer, without_tools, with_tools, turn_ends)
 
 
 def template_of(tokenizer: Tokenizer, template_file: Path | None) -> str:
@@ -53,58 +53,63 @@ def template_of(tokenizer: Tokenizer, template_file: Path | None) -> str:
     Raises:
         InputError: the file cannot be read.
     """
-    return _templates(tokenizer, template_file)[0]
+    without_tools, _ = _templates(tokenizer, template_file)
+    return without_tools
 
 
 def _with_templates(
-    tokenizer: Tokenizer, plain: str, with_tools: str, turn_ends: tuple[str, ...]
+    tokenizer: Tokenizer, without_tools: str, with_tools: str, turn_ends: tuple[str, ...]
 ) -> Tokenizer:
     """Return the tokenizer with its four functions for chats: see `Tokenizer`.
 
     Args:
         tokenizer: the tokenizer.
-        plain: the template for chats without tools.
+        without_tools: the template for chats without tools.
         with_tools: the template for chats with tools.
         turn_ends: see `with_chat_template`.
     """
     loaded = tokenizer.encoder.as_transformers()
 
-    # Each pair: for chats without tools, and for chats with tools.
-    templates = ChatTemplate(loaded, plain), ChatTemplate(loaded, with_tools)
+    # Each of these lists has two items: for chats without tools, and for chats with tools.
+    templates = [ChatTemplate(loaded, source) for source in (without_tools, with_tools)]
     turns = [AssistantTurns(template) for template in templates]
-    # What finds the tokens that carry loss, and its method.
-    markers = [ContentTurns(each, turn_ends) for each in templates] if turn_ends else turns
-    mark = ContentTurns.mark if turn_ends else AssistantTurns.mark
-    render_chats = partial(_by_inputs, templates, ChatTemplate.render)
+    # What finds the tokens that carry loss.
+    markers: Sequence[Any] = turns
+    if turn_ends:
+        markers = [ContentTurns(template, turn_ends) for template in templates]
+    render_chats = partial(_call_by_inputs, [each.render for each in templates])
 
     # Everything that can change a count of chats. A template may write the special tokens, which
     # come from the tokenizer's configuration, and a class may render templates in its own way.
     special = json.dumps(loaded.special_tokens_map, default=repr)
-    kind = f"{type(loaded).__module__}.{type(loaded).__qualname__}"
-    definition = json.dumps([tokenizer.digest, plain, with_tools, special, kind, *turn_ends])
+    class_name = f"{type(loaded).__module__}.{type(loaded).__qualname__}"
+    facts = [tokenizer.digest, without_tools, with_tools, special, class_name, *turn_ends]
     renderers = f"transformers {version('transformers')}, jinja2 {version('jinja2')}"
     return replace(
         tokenizer,
-        define=lambda: definition,
+        define=lambda: json.dumps(facts),
         library=f"{tokenizer.library}, {renderers}",
         load=lambda: tokenizer.encoder,
         special_tokens_per_sample=0,  # the template writes them
         render_chats=render_chats,
-        mark_chats=partial(_by_inputs, markers, mark),
-        split_chats=partial(_by_inputs, turns, AssistantTurns.split),
-        # `chat` is the messages of one chat, and its inputs.
+        mark_chats=partial(_call_by_inputs, [each.mark for each in markers]),
+        split_chats=partial(_call_by_inputs, [each.split for each in turns]),
+        # It renders one chat at a time; `chat` is its messages and its inputs.
         left_out=TemplateCoverage(lambda *chat: render_chats([chat])[0]).left_out,
-        made_by=(_with_templates, (tokenizer, plain, with_tools, turn_ends)),
+        made_by=(_with_templates, (tokenizer, without_tools, with_tools, turn_ends)),
     )
 
 
 @contextmanager
 def _explaining_errors(chats: Sequence[Any]) -> Iterator[None]:
-    """Turn what goes wrong with chats in the `with` block into a TemplateError with a remedy.
+    """Raise a TemplateError with a remedy where chats cannot be rendered in the `with` block.
 
-    It is raised before the block if the tools or settings of a chat are wrong. It is raised after
-    the block if the template raised and a message has no content, such as one that only calls a
+    Before the block, it is raised if the tools or settings of a chat are wrong. After the block, it
+    replaces what the template raised if a message has no content, such as one that only calls a
     tool.
+
+    Args:
+        chats: for each chat its messages, its inputs, and perhaps further columns.
     """
     for _, inputs, *_ in chats:
         if inputs.wrong:
@@ -114,49 +119,38 @@ def _explaining_errors(chats: Sequence[Any]) -> Iterator[None]:
     except TemplateError:  # it says already what is wrong
         raise
     except Exception as error:  # a template may raise anything
-        without_content = (
-            i
-            for messages, *_ in chats
-            for i, message in enumerate(messages)
-            if message.get("content") is None
-        )
-        # All messages have content: the template's own message says what is wrong.
-        if (number := next(without_content, None)) is None:
-            raise
         reason = " ".join(str(error).split())
-        raise TemplateError(
-            f"the chat template raises on message {number}, which has no content ({reason}): write "
-            'an empty one there, "content": "", or pass a template that takes none with '
-            "--chat-template"
-        ) from error
+        for i, message in chain.from_iterable(enumerate(messages) for messages, *_ in chats):
+            if message.get("content") is None:
+                raise TemplateError(
+                    f"the chat template raises on message {i}, which has no content ({reason}): "
+                    'write an empty one there, "content": "", or pass a template that takes none '
+                    "with --chat-template"
+                ) from error
+        raise  # all messages have content: the template's own error says what is wrong
 
 
-def _by_inputs(
-    without_and_with_tools: Sequence[Any],
-    work: Callable[..., list[Any]],
-    chats: Sequence[Any],
-    *more: Any,
+def _call_by_inputs(
+    methods: Sequence[Callable[..., list[Any]]], chats: Sequence[Any], *arguments: Any
 ) -> list[Any]:
-    """Call a method for chats, once for each run of consecutive chats with the same inputs.
+    """Call a method for chats, once for each run of consecutive chats with the same inputs, and
+    return the result of each chat.
 
     Args:
-        without_and_with_tools: two objects that have the method: the first is for chats without
-            tools, the second for chats with tools.
-        work: the method. It takes the messages of some chats, their common inputs, a list of each
-            further column of the chats, and `more`; it returns one result for each chat.
+        methods: the method for chats without tools, and the one for chats with tools. Both take the
+            messages of some chats, their common inputs, a list of each further column of these
+            chats, and `arguments`; both return one result for each chat.
         chats: for each chat its messages, its inputs, and perhaps further columns.
-        more: further arguments of the method.
-
-    Returns:
-        The result of each chat.
+        arguments: the last arguments of the method, the same for all chats.
     """
+    without_tools, with_tools = methods
     results: list[Any] = []
     with _explaining_errors(chats):
         # apply_chat_template takes one set of tools and settings for all chats of a call.
         for inputs, group in groupby(chats, key=itemgetter(1)):
             messages, _, *columns = map(list, zip(*group, strict=True))
-            owner = without_and_with_tools[inputs.tools is not None]
-            results += work(owner, messages, inputs, *columns, *more)
+            method = without_tools if inputs.tools is None else with_tools
+            results += method(messages, inputs, *columns, *arguments)
     return results
 
 
@@ -178,8 +172,8 @@ def _templates(tokenizer: Tokenizer, file: Path | None) -> tuple[str, str]:
     by_name = loaded.chat_template
     if not isinstance(by_name, dict):
         by_name = {"default": by_name}
-    plain = by_name.get("default") or ""
-    templates = plain, by_name.get("tool_use") or plain
+    without_tools = by_name.get("default") or ""
+    templates = without_tools, by_name.get("tool_use") or without_tools
     if not all(isinstance(template, str) for template in templates):
         raise InputError(
             f"the chat template of {loaded.name_or_path!r} is not text: pass --chat-template FILE"

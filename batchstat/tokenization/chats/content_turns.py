@@ -11,6 +11,7 @@ src/axolotl/prompt_strategies/chat_template.py, axolotl 0.19.
 from bisect import bisect
 from dataclasses import dataclass
 from functools import cached_property
+from itertools import islice
 
 import numpy as np
 
@@ -52,44 +53,45 @@ class ContentTurns:
         Raises:
             TemplateError: a token that ends a turn is not one token.
         """
-        # Each assistant's turn: the number of its chat, the chat, and its message.
-        places = [
-            (number, chat, i)
-            for number, chat in enumerate(chats)
+        # Each assistant's turn: the index of its chat, and that of its message in the chat.
+        turns = [
+            (c, i)
+            for c, chat in enumerate(chats)
             for i, message in enumerate(chat)
             if message["role"] == "assistant"
         ]
-        # Two changed chats for each turn, one after the other.
+        # For each turn two changed chats, one after the other: one with each other content.
         changed_chats = [
-            [*chat[:i], {"role": "assistant", "content": other}, *chat[i + 1 :]]
-            for _, chat, i in places
+            [*chats[c][:i], {"role": "assistant", "content": other}, *chats[c][i + 1 :]]
+            for c, i in turns
             for other in _OTHERS
         ]
-        texts, changed = (self.template.render(each, inputs) for each in (chats, changed_chats))
+        texts = self.template.render(chats, inputs)
+        changed_texts = iter(self.template.render(changed_chats, inputs))
         encoded = locate(texts)
-        masks = [bytearray(len(tokens_of(encoded, i))) for i in range(len(chats))]
-        for turn, (number, *_) in enumerate(places):
-            text, tokens = texts[number], tokens_of(encoded, number)
-            # Compare with the two texts in which this turn was changed.
-            begin, end = _difference(text, changed[len(_OTHERS) * turn : len(_OTHERS) * (turn + 1)])
+        masks = [bytearray(len(tokens_of(encoded, c))) for c in range(len(chats))]
+        for c, _ in turns:
+            text, tokens = texts[c], tokens_of(encoded, c)
+            # The content is where the text differs from the two with another content in this turn.
+            begin, end = _changed_range(text, list(islice(changed_texts, len(_OTHERS))))
             first, stop = tokens.overlapping(begin, end) if begin < end else (-1, -1)
-            if first >= stop:  # the content is empty, is not written, or has no token
-                first = stop = -1  # axolotl then looks for the end of the turn from here
-            else:
-                masks[number][first:stop] = b"\1" * (stop - first)
-            for ends in self._kinds_of_ends:
+            if first < stop:
+                masks[c][first:stop] = b"\1" * (stop - first)
+            else:  # the content is empty, is not written, or has no token
+                stop = -1  # axolotl then looks for the end of the turn from here
+            for ends in self._sets_of_ends:
                 if (position := _end_after(stop, text, tokens, ends)) is not None:
-                    masks[number][position] = 1
+                    masks[c][position] = 1
         return list(map(bytes, masks))
 
     @cached_property
-    def _kinds_of_ends(self) -> list[frozenset[str]]:
-        """Two sets of tokens: those of `ends` that the template writes, and the token that ends a
-        sequence (eos). After a content, the first token of each set is trained.
+    def _sets_of_ends(self) -> list[frozenset[str]]:
+        """Two sets of tokens: the `ends` that the template writes, and only the token that ends a
+        sequence (eos). Of each set, the token that comes first after a content is trained.
         """
         tokenizer = self.template.tokenizer
         eos = tokenizer.eos_token
-        # A template may write the eos_token by its name, so it need not be in its source.
+        # A template may write eos by the name `eos_token`, so that the token is not in its source.
         ends = [end for end in self.ends if end == eos or end in self.template.source]
         added = {token.content for token in tokenizer.added_tokens_decoder.values()}
         if missing := [end for end in ends if end not in added]:
@@ -100,18 +102,18 @@ class ContentTurns:
         return [frozenset(ends), frozenset([eos] if eos else [])]
 
 
-def _difference(text: str, others: list[str]) -> tuple[int, int]:
+def _changed_range(text: str, others: list[str]) -> tuple[int, int]:
     """Return the range of a text outside which it equals each of the other texts.
 
-    `a cat!` and `a dog!` -> (2, 5). The begin is not before the end if the texts are equal.
+    `a cat!` and `a dog!` -> (2, 5). If all texts are equal, the begin is after the end or at it.
     """
     begin, end = len(text), 0
     for other in others:
-        limit = min(len(text), len(other))
-        n_before = _n_shared(text, other, limit)
-        begin = min(begin, n_before)
-        # The characters after the difference must not be counted before it, too.
-        end = max(end, len(text) - _n_shared(text[::-1], other[::-1], limit - n_before))
+        shorter_size = min(len(text), len(other))
+        n_before = _n_shared(text, other, shorter_size)
+        # A character that is shared before the difference is not shared after it, too.
+        n_after = _n_shared(text[::-1], other[::-1], shorter_size - n_before)
+        begin, end = min(begin, n_before), max(end, len(text) - n_after)
     return begin, end
 
 
@@ -141,9 +143,8 @@ def _end_after(stop: int, text: str, tokens: Tokens, ends: frozenset[str]) -> in
         return text[begin:end].strip() in ends
 
     if stop == -1:
-        # axolotl then searches from index -1 on, which in Python is the last token: if that is an
-        # end, it returns -1, which stands for "no token"; otherwise it goes on with index 0, up to
-        # index -1 + _NEAR.
+        # axolotl then searches the indices from -1 to -1 + _NEAR. In Python, -1 is the last token:
+        # if that is an end, axolotl finds it at -1, which it takes for "no token".
         if len(chars) and is_end(-1):
             return None
         near = range(min(_NEAR, len(chars)))

@@ -16,8 +16,8 @@ from jinja2.parser import Parser
 from batchstat.tokenization.token_positions import Tokens
 
 BEGIN, END = "\ufdd1", "\ufdd2"
-"""What `with_characters` writes before and after marked parts: noncharacters of Unicode, which no
-text should have."""
+"""What `with_begin_and_end` writes before and after marked parts: noncharacters of Unicode, which
+no text should have."""
 
 _TAG = re.compile(r"\{%([-+]?)\s*(end)?generation\s*([-+]?)%\}")
 _BUFFERS = (nodes.Macro, nodes.CallBlock, nodes.FilterBlock, nodes.AssignBlock, nodes.Block)
@@ -25,7 +25,7 @@ _BUFFERS = (nodes.Macro, nodes.CallBlock, nodes.FilterBlock, nodes.AssignBlock, 
 
 
 @cache
-def with_characters(source: str) -> str | None:
+def with_begin_and_end(source: str) -> str | None:
     """Return a chat template that writes `BEGIN` before each marked part and `END` after it.
 
     None if that might not give the text and the marks of the original, as where a marked part is
@@ -33,35 +33,34 @@ def with_characters(source: str) -> str | None:
     """
     if BEGIN in source or END in source:
         return None
-    marked = _TAG.sub(_replace_tag, source)
+    replaced = _TAG.sub(_replace_tag, source)
     try:
-        # `Generation` parses a tag to what should replace it, so both syntax trees must be equal:
-        # they are not where a tag was replaced inside a quoted text, for example.
-        if parsed(marked) != (expected := parsed(source)):
-            return None
+        # `parsed` reads a tag of the source as what `_replace_tag` writes for it, so both syntax
+        # trees are equal. They differ where what only looks like a tag was replaced, as in quotes.
+        tree = parsed(source)
+        is_right = parsed(replaced) == tree
     except TemplateSyntaxError:
         return None
-    return marked if _writes_at_once(expected) else None
+    return replaced if is_right and _writes_marked_parts_at_once(tree) else None
 
 
 def find_marked(text: str) -> tuple[str, list[tuple[int, int]]] | None:
-    """Take `BEGIN` and `END` out of a text that a template of `with_characters` rendered.
+    """Take `BEGIN` and `END` out of a text that a template of `with_begin_and_end` rendered.
 
     Returns the text without them, and the ranges of characters that were between them; None if a
     chat has such a character itself.
     """
-    # [text, BEGIN, marked text, END, text, ...]: split keeps the separators. They must be BEGIN and
-    # END in turn.
-    pieces = re.split(f"([{BEGIN}{END}])", text)
-    if pieces[1::4] != [BEGIN] * len(pieces[1::4]) or pieces[3::4] != [END] * len(pieces[1::4]):
+    # The brackets make split keep the separators: [text, BEGIN, marked text, END, text, ...].
+    split = re.split(f"([{BEGIN}{END}])", text)
+    pieces, separators = split[::2], split[1::2]
+    if separators != [BEGIN, END] * (len(separators) // 2):
         return None
     position, ranges = 0, []
-    # Without the separators, every second piece is marked.
-    for i, piece in enumerate(pieces[::2]):
-        if i % 2:
+    for i, piece in enumerate(pieces):
+        if i % 2:  # every second piece is marked
             ranges.append((position, position + len(piece)))
         position += len(piece)
-    return "".join(pieces[::2]), ranges
+    return "".join(pieces), ranges
 
 
 def mask_tokens(tokens: Tokens, ranges: list[tuple[int, int]]) -> bytes:
@@ -135,20 +134,21 @@ def parsed(source: str) -> nodes.Template:
     ).parse(source)
 
 
-def _writes_at_once(tree: nodes.Template) -> bool:
+def _writes_marked_parts_at_once(tree: nodes.Template) -> bool:
     """Return whether all marked parts go straight to the text, and change nothing outside."""
     recursive_loops = [node for node in tree.find_all(nodes.For) if node.recursive]
     # What is rendered in these may be changed, or written somewhere else or not at all.
-    if any(_marked(node) for node in (*tree.find_all(_BUFFERS), *recursive_loops)):
+    if any(_marked_parts(node) for node in (*tree.find_all(_BUFFERS), *recursive_loops)):
         return False
     # In transformers, a marked part is a scope of its own: a variable that it sets is not set
-    # outside, and it cannot leave a loop. A part between characters would do both. Nor may a marked
-    # part have another one inside.
+    # outside, and it cannot leave a loop. Between BEGIN and END it could do both.
     effects = (nodes.Assign, nodes.AssignBlock, nodes.Break, nodes.Continue)
-    return not any(_marked(part) or list(part.find_all(effects)) for part in _marked(tree))
+    parts = _marked_parts(tree)
+    # Nor may a marked part have another one inside.
+    return not any(list(part.find_all(effects)) or _marked_parts(part) for part in parts)
 
 
-def _marked(tree: nodes.Node) -> list[nodes.Node]:
+def _marked_parts(tree: nodes.Node) -> list[nodes.Node]:
     """Return the syntax trees of all marked parts: what is behind `BEGIN`, in the same block."""
     return [
         node.body[1]

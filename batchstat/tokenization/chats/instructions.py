@@ -34,12 +34,13 @@ def count_instructions(
             the tokenizer has none.
         end: id of the token that ends a sequence, which is added to completions without it.
     """
-    # The ids of each prompt, and those of each completion.
-    prompts, completions = (
-        [ids_of(encoded) if text else () for text, encoded in zip(side, encode(side), strict=True)]
-        for side in map(list, zip(*samples, strict=True))
-    )
-    prompt_counts = [len(ids) for ids in prompts]
+
+    def ids_of_each(texts: tuple[str, ...]) -> list[Sequence[int]]:
+        pairs = zip(texts, encode(list(texts)), strict=True)
+        return [ids_of(encoded) if text else () for text, encoded in pairs]
+
+    prompts, completions = map(ids_of_each, zip(*samples, strict=True))
+    prompt_counts = list(map(len, prompts))
     # One token more if the end must be added, and one less if the begin must be removed.
     completion_counts = [
         len(ids) + (ids[-1] != end) - (ids[0] == begin) if len(ids) else 0 for ids in completions

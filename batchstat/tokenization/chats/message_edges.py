@@ -37,24 +37,23 @@ def with_edges(source: str) -> str | None:
     None if the syntax does not show that each message is rendered without regard to later ones.
     """
     try:
-        loop = _loop_of_messages(parsed(source))
+        tree = parsed(source)
     except TemplateSyntaxError:
         return None
+    loop = _loop_of_messages(tree)
     if loop is None or EDGE in source:
         return None
-    # The syntax tree that the new template must have: EDGE at the end of the body of the loop, in
-    # an `if` that is always true.
-    expected = parsed(source)
+    # Make `tree` the syntax tree that the new template must have: EDGE at the end of the body of
+    # the loop, in an `if` that is always true.
     edge = nodes.Output([nodes.TemplateData(EDGE)])
-    expected_loop = next(filter(_is_loop, expected.body))
-    expected_loop.body.append(nodes.If(nodes.Const(True), [edge], [], []))
+    loop.body.append(nodes.If(nodes.Const(True), [edge], [], []))
     # A template may have several loops: try EDGE before each `endfor` until the tree is right.
     for end_tag in _END.finditer(source):
         # EDGE is in a block: jinja2 then treats the whitespace around it as that around `endfor`.
-        mark = f"{{%{end_tag[1]} if true %}}{EDGE}{{% endif %}}"
-        marked = source[: end_tag.start()] + mark + source[end_tag.start() :]
-        if parsed(marked) == expected:
-            return marked
+        block = f"{{%{end_tag[1]} if true %}}{EDGE}{{% endif %}}"
+        changed = source[: end_tag.start()] + block + source[end_tag.start() :]
+        if parsed(changed) == tree:
+            return changed
     return None
 
 
@@ -76,10 +75,9 @@ def _loop_of_messages(tree: nodes.Template) -> nodes.For | None:
     before, after = tree.body[:position], tree.body[position + 1 :]
     # A loop with a condition or an `else`, or one that calls itself, does not have one pass for
     # each message.
-    if loop.else_ or loop.test is not None or loop.recursive or not all(map(_is_prompt, after)):
-        return None
+    has_pass_per_message = not (loop.else_ or loop.test is not None or loop.recursive)
     ignores_later = all(map(_ignores_later, (*before, loop.target, *loop.body)))
-    return loop if ignores_later else None
+    return loop if has_pass_per_message and ignores_later and all(map(_is_prompt, after)) else None
 
 
 def _ignores_later(node: nodes.Node, is_inner: bool = False) -> bool:
@@ -91,21 +89,22 @@ def _ignores_later(node: nodes.Node, is_inner: bool = False) -> bool:
     """
     if isinstance(node, _ELSEWHERE):  # it uses another template, or ends a pass of the loop early
         return False
-    # `name.attribute` or `name[key]`; the key is None here if it is not a constant.
+    # `name.attribute` or `name[key]`: whether it may be read depends on the name and the key.
     if isinstance(node, nodes.Getitem | nodes.Getattr) and isinstance(node.node, nodes.Name):
+        # None for a key that is not a constant.
         key = node.attr if isinstance(node, nodes.Getattr) else getattr(node.arg, "value", None)
-        # Of the list of messages, only messages[0] may be read.
+        # Of the list of messages, only the first one.
         if node.node.name == _MESSAGES:
             return key == 0 and not isinstance(key, bool)  # in Python, False equals 0
-        # Of the loop, only what does not depend on later messages.
+        # Of the loop over messages, only what does not depend on later ones.
         if node.node.name == "loop" and not is_inner:
             return key in _BACKWARD
-    # Some names must not be used by themselves: the whole list, the whole loop, and whether a
+    # Names that must not be used by themselves: the whole list, the whole loop, and whether a
     # generation prompt is asked for, which differs between a beginning and the whole chat.
     if isinstance(node, nodes.Name):
         return node.name not in (_MESSAGES, _PROMPT) and (is_inner or node.name != "loop")
     if isinstance(node, nodes.For):
-        # In the body of this inner loop, `loop` means it; what it loops over is still outside.
+        # In the body of this inner loop, `loop` is the inner one; in what it loops over, it is not.
         outside = [node.target, node.iter, *filter(None, [node.test])]
         inside = [*node.body, *node.else_]
         return all(_ignores_later(part, is_inner) for part in outside) and all(

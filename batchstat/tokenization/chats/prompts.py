@@ -86,8 +86,9 @@ def shared_ids(
     """Compare the ids of many texts with those of their prompts at once.
 
     Returns (n,) how many tokens each text shares with its prompt, special tokens included; and (n,)
-    whether that number is uncertain. It is uncertain where one of the two ends and the other goes
-    on with an id that equals the special token after the one that ends: then more may be shared.
+    whether that number is uncertain. If all ids of the shorter side are shared, the special tokens
+    follow there, and ids of its own on the longer side. If the first of these ids is that of a
+    special token by chance, the two may share more tokens: then the number is uncertain.
 
     Args:
         prompts: the ids of all prompts, without special tokens, end to end; and (n + 1,) where the
@@ -97,26 +98,28 @@ def shared_ids(
     """
     (prompt_ids, prompt_offsets), (text_ids, text_offsets) = prompts, texts
     prompt_sizes, text_sizes = np.diff(prompt_offsets), np.diff(text_offsets)
-    # Compare as many ids of each sample as its shorter side has, all samples end to end.
-    compared = np.minimum(prompt_sizes, text_sizes)
-    offsets, prompt_positions = expand_ranges(prompt_offsets[:-1], compared)
-    _, text_positions = expand_ranges(text_offsets[:-1], compared)
+    # Compare the first ids of both sides of each sample, as many as the shorter side has. These
+    # pairs of ids lie end to end for all samples; those of sample i begin at pair begins[i].
+    n_pairs = np.minimum(prompt_sizes, text_sizes)
+    offsets, prompt_positions = expand_ranges(prompt_offsets[:-1], n_pairs)
+    _, text_positions = expand_ranges(text_offsets[:-1], n_pairs)
+    begins, n_all_pairs = offsets[:-1], offsets[-1]
     differing = np.flatnonzero(prompt_ids[prompt_positions] != text_ids[text_positions])
-    # The first difference at or after the begin of each sample; it may be in a later sample, or
-    # behind all of them.
-    first = np.append(differing, offsets[-1])[np.searchsorted(differing, offsets[:-1])]
-    shared = np.minimum(first - offsets[:-1], compared)
-    has_ended = shared == compared  # all ids of the shorter side are shared
-    is_same = has_ended & (prompt_sizes == text_sizes)
+    # For each sample, the first pair from its begin on that differs. If it is in a later sample, or
+    # there is none (`n_all_pairs`), all pairs of this sample are shared.
+    first_differing = np.append(differing, n_all_pairs)[np.searchsorted(differing, begins)]
+    shared = np.minimum(first_differing - begins, n_pairs)
+    is_all_shared = shared == n_pairs
+    is_same = is_all_shared & (prompt_sizes == text_sizes)
     is_uncertain = np.zeros(len(shared), dtype=bool)
     if around.after:
-        # The id with which the longer side goes on where the shorter one has a special token: in
-        # the prompt, in the text, or -1 in neither.
-        in_prompt = has_ended & (prompt_sizes > text_sizes)
-        in_text = has_ended & (text_sizes > prompt_sizes)
+        # (n,) the id with which the longer side goes on after all of the shorter one; -1 in samples
+        # where neither does.
         next_ids = np.full(len(shared), -1, dtype=np.int64)
-        next_ids[in_prompt] = prompt_ids[(prompt_offsets[:-1] + shared)[in_prompt]]
-        next_ids[in_text] = text_ids[(text_offsets[:-1] + shared)[in_text]]
+        prompt_goes_on = is_all_shared & (prompt_sizes > text_sizes)
+        next_ids[prompt_goes_on] = prompt_ids[(prompt_offsets[:-1] + shared)[prompt_goes_on]]
+        text_goes_on = is_all_shared & (text_sizes > prompt_sizes)
+        next_ids[text_goes_on] = text_ids[(text_offsets[:-1] + shared)[text_goes_on]]
         is_uncertain = next_ids == around.after[0]
     # Sides that are the same share the special tokens after them, too.
-    return shared + around.before + len(around.after) * is_same, is_uncertain
+    return around.before + shared + len(around.after) * is_same, is_uncertain

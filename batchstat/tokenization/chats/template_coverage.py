@@ -31,7 +31,7 @@ class TemplateCoverage:
         """`render`: takes the messages of a chat and its template inputs, and returns its text."""
         self._render = render
         # For each kind of chats that was rendered, the names of what is left out.
-        self._known: dict[Hashable, frozenset[str]] = {}
+        self._missing_by_kind: dict[Hashable, frozenset[str]] = {}
 
     def left_out(self, messages: list[Message], inputs: TemplateInputs) -> frozenset[str]:
         """Return the names of what the template leaves out of a chat.
@@ -43,17 +43,17 @@ class TemplateCoverage:
             messages: the messages of the chat.
             inputs: the tools and settings that the template gets.
         """
-        # A kind has everything that may change which fields the template renders.
-        kinds = tuple(tuple(_kind(*field) for field in _fields(message)) for message in messages)
+        # The kind of this chat: everything that may change which fields the template renders.
         roles = tuple(message["role"] for message in messages)
+        fields = tuple(tuple(_kind(*field) for field in _fields(message)) for message in messages)
         tools = tuple(map(_kind_of_tool, inputs.tools or ()))
-        kind = (roles, kinds, tools, inputs.unread_tools, repr(inputs.settings))
-        missing = self._known.get(kind)
-        if missing is None:
+        kind = (roles, fields, tools, inputs.unread_tools, repr(inputs.settings))
+        missing = self._missing_by_kind.get(kind)
+        if missing is None:  # this is the first chat of its kind
             missing = self._find(messages, inputs)
-            if len(self._known) >= _MOST_KINDS:
-                self._known.clear()
-            self._known[kind] = missing
+            if len(self._missing_by_kind) >= _MOST_KINDS:
+                self._missing_by_kind.clear()
+            self._missing_by_kind[kind] = missing
         return missing
 
     def _find(self, messages: list[Message], inputs: TemplateInputs) -> frozenset[str]:
@@ -83,11 +83,10 @@ def _kind(name: str, value: Any) -> Hashable:
 
     These are the properties by which `_Words` decides where it puts words.
     """
-    # Content may be a list of parts, with texts in some of them.
-    if name == "content" and not isinstance(value, str):
-        return name, tuple(bool(text.strip()) for text in _texts(value))
     if name == "content":
-        return name, tuple(bool(text.strip()) for text in _split_thought(value))
+        # A content that is not a text is a list of parts, with texts in some of them.
+        texts = _split_thought(value) if isinstance(value, str) else _texts(value)
+        return name, tuple(bool(text.strip()) for text in texts)
     if name in _CALLS:
         return name, tuple(map(_kind_of_call, value if isinstance(value, list) else [value]))
     return name, isinstance(value, str)  # reasoning: it gets a word only if it is text
@@ -206,7 +205,10 @@ class _Words:
         as the first of its texts.
         """
         function = dict(_function(tool))
-        _, has_description, texts = _kind_of_tool(tool)
-        fields = ["description"] if has_description else ["name"] if "name" in function else texts
+        _, has_description, first_text = _kind_of_tool(tool)
+        if has_description:
+            fields: tuple[str, ...] = ("description",)
+        else:
+            fields = ("name",) if "name" in function else first_text
         function |= {field: self._new(TOOLS) for field in fields}
         return {**tool, "function": function} if "function" in tool else {**tool, **function}

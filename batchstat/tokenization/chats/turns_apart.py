@@ -6,7 +6,7 @@ turn differently beside others, the two have different tokens, and batchstat wou
 """
 
 from collections.abc import Callable
-from itertools import pairwise, product, takewhile
+from itertools import pairwise, product
 from pathlib import Path
 from typing import Any
 
@@ -52,11 +52,11 @@ def check_turns(
                 f"tokenizer {loaded.name!r} has no token {token!r}, which the trainer's template "
                 "adds to it: save the tokenizer with it, or name the model's own template"
             )
-    chats = with_chat_template(loaded, template)
-    # Each answer in a chat without and with a system message.
-    for answer, before in product(_ANSWERS, ([], [_SYSTEM])):
+    tester = with_chat_template(loaded, template)
+    # Each answer, in a chat without a system message and in one with it.
+    for answer, system in product(_ANSWERS, ([], [_SYSTEM])):
         try:
-            problem = _problem(chats, before, answer, begin + thought, is_own=template is None)
+            problem = _difference(tester, system, answer, begin + thought, is_own=template is None)
             problem = problem or _merge_problem(encode, thought, answer)
         except Exception as error:  # a template may raise anything
             problem = f"does not render a chat of user and assistant ({short(error)})"
@@ -71,73 +71,54 @@ def _merge_problem(encode: Callable[..., list[int]], thought: str, answer: str) 
     return "" if whole == parts[0] + parts[1] else "has tokens that merge after a thought"
 
 
-def _problem(
-    tokenizer: Tokenizer, before: list[Message], answer: str, begin: str, *, is_own: bool
+def _difference(
+    tokenizer: Tokenizer, system: list[Message], answer: str, begin: str, *, is_own: bool
 ) -> str:
-    """Return how a test chat differs in whole and turn by turn, as a part of a message.
-
-    Returns an empty text if it does not differ.
+    """Return how a test chat differs in whole and turn by turn, as a part of a message; an empty
+    text if it does not differ.
 
     The chat has the same question and answer twice. Its text is cut into the first question (with
     what is before it), the first answer, the second question and the second answer.
 
     Args:
         tokenizer: the tokenizer, with its chat template.
-        before: the messages before the first question: a system message, or none.
+        system: the messages before the first question: a system message, or none.
         answer: the content of the answers.
         begin: what the template writes before each answer, and the trainer counts to the answer.
         is_own: whether the template is the tokenizer's own, out of which the trainer reads slots.
     """
-    assert tokenizer.split_chats is not None, "it was given its chat template before"
-    assert tokenizer.render_chats is not None
+    assert tokenizer.render_chats is not None, "it was given its chat template before"
     assert tokenizer.mark_chats is not None
     turn: list[Message] = [_ASKED, {"role": "assistant", "content": answer}]
-    chat = [*before, *turn, *turn]
-    chats = [[*before, *turn], chat]  # up to the first answer, and up to the second
-    # The texts up to each question, with what introduces its answer.
-    if is_own:
-        # An answer is introduced by the generation prompt. The prompt of each chat is all of it but
-        # the last answer.
-        asked_texts = [
-            text
-            for text, _ in tokenizer.split_chats(
-                [(messages, NO_INPUTS, len(messages) - 1) for messages in chats]
-            )
-        ]
-    else:
-        # A template that was passed need have no generation prompt: the text before a made-up
-        # answer is what introduces it.
-        marker = "zqxj"
-        marked_chats = [[*messages[:-1], {**turn[1], "content": marker}] for messages in chats]
-        asked_texts = [
-            text.rpartition(marker)[0].removesuffix(begin)
-            for text in tokenizer.render_chats([(messages, NO_INPUTS) for messages in marked_chats])
-        ]
-    texts = tokenizer.render_chats([(messages, NO_INPUTS) for messages in chats])
-    # Four texts, each of which must begin with the one before it.
-    beginnings = [asked_texts[0], texts[0], asked_texts[1], texts[1]]
+    one_turn, two_turns = [*system, *turn], [*system, *turn, *turn]
+    asked, asked_again = _texts_before_answers(tokenizer, [one_turn, two_turns], begin, is_own)
+    answered, whole = tokenizer.render_chats([(one_turn, NO_INPUTS), (two_turns, NO_INPUTS)])
+    # Each of these must begin with the one before it.
+    beginnings = ["", asked, answered, asked_again, whole]
     if not all(longer.startswith(shorter) for shorter, longer in pairwise(beginnings)):
         return "renders a turn differently where others follow"
-    # Questions are pieces[0] and pieces[2], answers pieces[1] and pieces[3].
-    pieces = [beginnings[0], *(longer[len(shorter) :] for shorter, longer in pairwise(beginnings))]
-    # Both answers must be alike. With slots, both questions must be alike too, but for what is
-    # before the first.
-    if pieces[1] != pieces[3] or (is_own and not pieces[0].endswith(pieces[2])):
+    # What each of them has more than the one before it: the pieces that are tokenized turn by turn.
+    pieces = [longer[len(shorter) :] for shorter, longer in pairwise(beginnings)]
+    first_question, first_answer, second_question, second_answer = pieces
+    # With slots, both questions must be alike too, but for what is before the first.
+    are_questions_alike = not is_own or first_question.endswith(second_question)
+    if first_answer != second_answer or not are_questions_alike:
         return "renders the first turn in another way than the next"
-    if is_own and "<think>" in pieces[1]:  # LLaMA-Factory removes it from its slot
+    if is_own and "<think>" in first_answer:  # LLaMA-Factory removes it from its slot
         return "adds thoughts to answers"
     encode = tokenizer.encoder.as_transformers().encode
     counts = [len(encode(piece, add_special_tokens=False)) for piece in pieces]
     if is_own:
         # With slots, what is before the first question is tokenized by itself, and the question
         # has as many tokens as the second.
-        start = pieces[0].removesuffix(pieces[2])
-        if before and tokenizer.render_chats([(before, NO_INPUTS)]) != [start]:
+        start = first_question.removesuffix(second_question)
+        if system and tokenizer.render_chats([(system, NO_INPUTS)]) != [start]:
             return "renders a system message differently where others follow"
         counts[0] = len(encode(start, add_special_tokens=False)) + counts[2]
-    # Turn by turn, the mask of the chat has 0 for tokens of questions and 1 for those of answers.
+    # Turn by turn, the mask of the chat has 0 for tokens of questions and 1 for those of answers:
+    # questions and answers alternate in `counts`.
     expected_mask = b"".join(bytes([i % 2]) * size for i, size in enumerate(counts))
-    if tokenizer.mark_chats([(chat, NO_INPUTS)], tokenizer.encoder.locate) != [expected_mask]:
+    if tokenizer.mark_chats([(two_turns, NO_INPUTS)], tokenizer.encoder.locate) != [expected_mask]:
         return "has marks, or tokens that merge, where an answer begins or ends"
     return ""
 
@@ -145,6 +126,24 @@ def _problem(
 _HOLE = "{{content}}"
 """What LLaMA-Factory renders in place of a content, to find out what the template writes around it.
 """
+
+
+def _texts_before_answers(
+    tokenizer: Tokenizer, chats: list[list[Message]], begin: str, is_own: bool
+) -> list[str]:
+    """Return the text of each chat without its last message, an answer, but with what introduces
+    that answer. For the arguments, see `_difference`.
+    """
+    if is_own:  # the generation prompt introduces an answer
+        assert tokenizer.split_chats is not None
+        split = tokenizer.split_chats([(chat, NO_INPUTS, len(chat) - 1) for chat in chats])
+        return [prompt for prompt, _ in split]
+    # A template that was passed need have no generation prompt: what introduces an answer is the
+    # text before a made-up one.
+    assert tokenizer.render_chats is not None
+    marker: Message = {"role": "assistant", "content": "zqxj"}
+    texts = tokenizer.render_chats([([*chat[:-1], marker], NO_INPUTS) for chat in chats])
+    return [text.rpartition("zqxj")[0].removesuffix(begin) for text in texts]
 
 
 def check_slots(name: str | None) -> None:
@@ -162,12 +161,13 @@ def check_slots(name: str | None) -> None:
     with_template = loaded.encoder.as_transformers()
     try:
         slots = _Slots(with_template)
-        # Without and with a system message; spaces, because a template may strip contents.
+        # The contents of a chat without a system message, and of one with it. They have spaces,
+        # because a template may strip them.
         chats = (["", " a ", " b ", " c ", " d "], [" s ", " a ", " b ", " c ", " d "])
-        agree = all(slots.render(chat) == _render(with_template, chat) for chat in chats)
+        is_same = all(slots.render(chat) == _render(with_template, chat) for chat in chats)
     except Exception:  # a template may raise anything; check_turns, which comes next, reports it
         return
-    if not agree:
+    if not is_same:
         raise InputError(
             f"the chat template of tokenizer {loaded.name!r} gives LLaMA-Factory, which reads the "
             f"texts around messages out of it, others than it renders: set template, or {REMEDY}"
@@ -182,27 +182,28 @@ class _Slots:
 
     def __init__(self, tokenizer: Any) -> None:
         """Render chats of holes, and take the slot of each message out of their texts."""
-        # What the tokenizer writes before every text, such as a token that begins a sequence. It is
-        # cut off the texts below, which begin with it, by [start:].
+        # What the tokenizer writes before every text, such as a token that begins a sequence: each
+        # text below begins with it, and [start:] cuts it off.
         self._prefix = str(tokenizer.decode(tokenizer.encode("")))
         start = len(self._prefix)
         self._system = _render(tokenizer, [_HOLE])[start:]
-        # A question without a system message; `blank`: one after an empty system message.
-        asked = _render(tokenizer, ["", _HOLE], prompt=True)
+        asked = _render(tokenizer, ["", _HOLE], prompt=True)  # without a system message
+        self._user = asked[start:]
+        # What an answer adds to the question. LLaMA-Factory removes the tags of thoughts from it,
+        # then the line ends that it begins with.
+        answer = _render(tokenizer, ["", _HOLE, _HOLE])[len(asked) :]
+        self._answer = answer.replace("<think>", "").replace("</think>", "").lstrip("\n")
+        # A template may write a default system message where a chat has none. Then the text is
+        # longer than after an empty system message, and has the default content in addition.
         empty = [{"role": "system", "content": ""}, {"role": "user", "content": _HOLE}]
-        blank = tokenizer.apply_chat_template(empty, tokenize=False, add_generation_prompt=True)
-        # What an answer adds to the question.
-        answered = _render(tokenizer, ["", _HOLE, _HOLE])[len(asked) :]
-        self._user, blank = asked[start:], blank[start:]
-        # A template may write a system message of its own where a chat has none. Then the text is
-        # longer than with an empty system message, and the difference is its content.
+        after_empty: str = tokenizer.apply_chat_template(
+            empty, tokenize=False, add_generation_prompt=True
+        )[start:]
         self._default_system = ""
-        if len(self._user) > len(blank):
-            self._default_system = self._system.replace(_HOLE, _difference(blank, self._user), 1)
+        if len(self._user) > len(after_empty):
+            default_content = _inserted(after_empty, self._user)
+            self._default_system = self._system.replace(_HOLE, default_content, 1)
             self._user = self._user[len(self._default_system) :]
-        # LLaMA-Factory removes the tags of thoughts from this slot, then line ends it begins with.
-        without_tags = answered.replace("<think>", "").replace("</think>", "")
-        self._answer = without_tags.lstrip("\n")
 
     def render(self, contents: list[str]) -> str:
         """Return the text of a chat, given the contents of its system message and of its turns.
@@ -231,12 +232,13 @@ def _render(tokenizer: Any, contents: list[str], prompt: bool = False) -> str:
     return str(tokenizer.apply_chat_template(chat, tokenize=False, add_generation_prompt=prompt))
 
 
-def _difference(short: str, long: str) -> str:
+def _inserted(short_text: str, long_text: str) -> str:
     """Return the characters that a long text has between those of a short one.
 
     `ad` and `abcd` -> `bc`. It is `find_diff` of LLaMA-Factory.
     """
-    rest = iter(long)
-    # For each character of the short text, takewhile yields what comes before it in the long one,
-    # and drops the character itself.
-    return "".join("".join(takewhile(char.__ne__, rest)) for char in short)
+    inserted, rest = "", long_text
+    for char in short_text:
+        before, _, rest = rest.partition(char)
+        inserted += before
+    return inserted

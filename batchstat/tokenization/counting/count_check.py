@@ -57,22 +57,22 @@ number of records of the split before them."""
 
 @contextmanager
 def counting_after(records: int, *, first_byte: int = 0) -> Iterator[None]:
-    """Say where the texts are that this thread counts in the `with` block.
+    """Set the place of the texts that this thread counts in the `with` block.
 
-    Their place decides which of them `CountCheck` checks. Blocks may be nested: an inner one adds
-    to the place of the outer one. A context variable is used because some texts reach a counter
-    through transformers, which passes no arguments on.
+    Their place in the file decides which of them `CountCheck` checks. Blocks may be nested: an
+    inner one begins to count from the place of the outer one. The place is in a context variable
+    because some texts reach a counter through transformers, which passes no arguments on.
 
     Args:
         records: records before these texts, in their split or in the texts of the outer block.
         first_byte: where their split begins in its file; 0 in inner blocks.
     """
     outer_byte, outer_records = _PLACE.get()
-    token = _PLACE.set((outer_byte + first_byte, outer_records + records))
+    outer_place = _PLACE.set((outer_byte + first_byte, outer_records + records))
     try:
         yield
     finally:
-        _PLACE.reset(token)
+        _PLACE.reset(outer_place)
 
 
 @dataclass(frozen=True, eq=False)
@@ -105,22 +105,22 @@ class CountCheck:
             MiscountError: the counts of a sample differ.
             RefusedError: the tokenizer raises on a sample.
         """
-        # Where the texts of each side begin in its bytes, and where the last one ends.
+        # For each side, (n + 1,) where each text begins in its bytes, and where the last one ends.
         borders = [text_buffers(side)[0] for side in sides]
-        # Bytes of each sample that would be checked.
-        sizes = np.sum([np.minimum(np.diff(each), _EXCERPT) for each in borders], axis=0)
-        bytes_ = sum(int(each[-1]) for each in borders)  # of the whole block
+        block_bytes = sum(int(offsets[-1]) for offsets in borders)
+        # (n,) bytes of each sample that would be checked: of a long text, only an excerpt.
+        sizes = np.sum([np.minimum(np.diff(offsets), _EXCERPT) for offsets in borders], axis=0)
+        # The byte at which the block begins in its file. It is estimated, because only the number
+        # of records before the block is known: they are taken to be as large as its own.
         first_byte, records_before = _PLACE.get()
-        # Where the block begins in its file, estimated: not every format knows at which byte a
-        # record begins, but all know how many come before it.
-        offset = first_byte + records_before * bytes_ // max(1, len(counts))
-        # One byte in so many of the block is checked: fewer, the later the block is in its file.
-        one_in = next((n for limit, n in _SHARES if offset < limit), _LAST_SHARE)
+        block_begin = first_byte + records_before * block_bytes // max(1, len(counts))
+        # Of so many bytes of the block, one is checked: fewer, the later the block is in its file.
+        one_in = next((n for limit, n in _SHARES if block_begin < limit), _LAST_SHARE)
         # The seed makes the random samples the same whenever the same block is counted.
         _, data = text_buffers(sides[0])
         seed = zlib.crc32(data.slice(0, min(data.size, _SEED_BYTES)))
-        rng = np.random.default_rng((seed, offset))
-        picked = _pick(sizes, bytes_ // one_in, rng)
+        rng = np.random.default_rng((seed, block_begin))
+        picked = _pick(sizes, block_bytes // one_in, rng)
         texts = [side.take(as_arrow(picked)).to_pylist() for side in sides]
         self._compare(texts, counts[picked], recount, rng)
 
@@ -136,27 +136,25 @@ class CountCheck:
             rng: says where an excerpt begins.
         """
         excerpts = [[_excerpt(text, rng) for text in side] for side in texts]
-        samples = list(zip(*excerpts, strict=True))
-        # Whether only an excerpt of a sample is compared.
-        is_part = np.array(
-            [part != text for part, text in zip(samples, zip(*texts, strict=True), strict=True)]
-        )
-        # `counts` are of whole texts: where excerpts are compared, these are counted instead.
-        if is_part.any():
+        # Samples are tuples of one text, or of two.
+        whole_samples, samples = list(zip(*texts, strict=True)), list(zip(*excerpts, strict=True))
+        is_cut = np.array([s != whole for s, whole in zip(samples, whole_samples, strict=True)])
+        # `counts` are of whole samples: those that are cut must be counted in the same way again.
+        if is_cut.any():
             columns = [pa.array(side, pa.large_string()) for side in excerpts]
-            counts = np.where(is_part, recount(columns), counts)
+            counts = np.where(is_cut, recount(columns), counts)
         encoded = encodings(
             self.backend,
             excerpts[0] if len(excerpts) == 1 else samples,  # texts or pairs
             special_tokens=self.special_tokens,
         )
-        right = np.fromiter(map(len, encoded), np.int64, len(samples))
-        differing = np.flatnonzero(right != counts)
+        exact = np.fromiter(map(len, encoded), np.int64, len(samples))
+        differing = np.flatnonzero(exact != counts)
         if len(differing):
             i = int(differing[0])
             text = " | ".join(samples[i])
             shown = text if len(text) <= 80 else f"{text[:80]}…"
-            raise MiscountError(f"{shown!r} has {right[i]} tokens, but {self.way} {counts[i]}")
+            raise MiscountError(f"{shown!r} has {exact[i]} tokens, but {self.way} {counts[i]}")
 
 
 def _pick(sizes: Ints, budget: int, rng: np.random.Generator) -> Ints:
@@ -165,10 +163,10 @@ def _pick(sizes: Ints, budget: int, rng: np.random.Generator) -> Ints:
     Each of the two takes half of the budget, but at least one sample. Returns positions, ascending
     and each once.
     """
-    order = rng.permutation(len(sizes))
-    return np.union1d(
-        np.arange(_n_fitting(sizes, budget // 2)), order[: _n_fitting(sizes[order], budget // 2)]
-    )
+    shuffled = rng.permutation(len(sizes))
+    first_ones = np.arange(_n_fitting(sizes, budget // 2))
+    random_ones = shuffled[: _n_fitting(sizes[shuffled], budget // 2)]
+    return np.union1d(first_ones, random_ones)
 
 
 def _n_fitting(sizes: Ints, budget: int) -> int:

@@ -10,7 +10,6 @@ import json
 import threading
 from collections.abc import Sequence
 from functools import lru_cache, partial
-from itertools import chain
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -20,7 +19,7 @@ import tokenizers
 from batchstat.lengths.arrays import Ints
 from batchstat.tokenization.chats.prompts import Surroundings, count_completions, shared_ids
 from batchstat.tokenization.counting.count_check import RefusedError, encodings
-from batchstat.tokenization.counting.engine_gate import engine_admits, texts_to_leave
+from batchstat.tokenization.counting.engine_gate import engine_admits, possibly_miscounted
 from batchstat.tokenization.counting.long_texts import LongTexts
 from batchstat.tokenization.counting.panics import panics_as_errors
 from batchstat.tokenization.counting.shortcut import Shortcut
@@ -52,8 +51,9 @@ class EngineCounter(Shortcut):
         self._engine: Engine | None = None  # once it is loaded
         self._loading: threading.Thread | None = None  # the thread that loads it
         # Bytes that were counted without the engine so far; the lock guards them and `_loading`.
-        self._bytes, self._lock = 0, threading.Lock()
-        self._worth_loading = max(
+        self._bytes_without, self._lock = 0, threading.Lock()
+        # Bytes to come for which loading pays: see the module's constants.
+        self._least_bytes = max(
             _LOADED_FOR_BYTES, _LOADED_FOR_BYTES_PER_TOKEN * cores() * backend.get_vocab_size()
         )
 
@@ -76,7 +76,7 @@ class EngineCounter(Shortcut):
         """Begin to load the engine, on a thread, if that pays for `bytes_` of text to come."""
         with self._lock:
             has_begun = self._engine is not None or self._loading is not None
-            if not has_begun and bytes_ >= self._worth_loading:
+            if not has_begun and bytes_ >= self._least_bytes:
                 self._loading = threading.Thread(target=self.load, name="loading fastokens")
                 self._loading.start()
 
@@ -95,28 +95,29 @@ class EngineCounter(Shortcut):
         Raises:
             MiscountError: a text that the tokenizer also counted has another number of tokens.
         """
-        # How many special tokens a text gets; None if that is not fixed.
-        special, sides = self._special[1], [prompts, wholes]
-        if special is None or not self._can_count_now(sides):
+        special = self._special[1]  # of a text; None if their number is not fixed
+        if special is None or not self._can_count_now([prompts, wholes]):
             return None
         around = Surroundings.find(self._backend, special)
         if around is None:
             return None
         try:
-            texts = [side.to_pylist() for side in sides]
-            # Each is a pair: the ids of all texts of a side, end to end, and (n + 1,) where the ids
-            # of each text begin.
-            prompt_ids, whole_ids = map(self._checked_ids, sides, texts)
+            prompt_texts, whole_texts = prompts.to_pylist(), wholes.to_pylist()
+            # Each is a pair: the ids of all texts end to end, and (n + 1,) where those of each text
+            # begin.
+            prompt_ids = self._checked_ids(prompts, prompt_texts)
+            whole_ids = _, whole_offsets = self._checked_ids(wholes, whole_texts)
             shared, is_uncertain = shared_ids(prompt_ids, whole_ids, around)
-            counts = np.stack([np.diff(whole_ids[1]) + special, shared], axis=1)
+            counts = np.stack([np.diff(whole_offsets) + special, shared], axis=1)
             # The tokenizer itself counts samples whose shared tokens are uncertain, and those with
-            # a text that the engine is known to count differently.
-            unsure = {*np.flatnonzero(is_uncertain).tolist(), *chain(*map(texts_to_leave, texts))}
-            if unsure:
+            # a text that the engine may count differently.
+            unsure = possibly_miscounted(prompt_texts) + possibly_miscounted(whole_texts)
+            rows = sorted({*unsure, *np.flatnonzero(is_uncertain).tolist()})
+            if rows:
                 special_tokens = self._check.special_tokens
                 encode = partial(encodings, self._backend, special_tokens=special_tokens)
-                rows = sorted(unsure)
-                counts[rows] = count_completions(encode, [(texts[0][i], texts[1][i]) for i in rows])
+                samples = [(prompt_texts[i], whole_texts[i]) for i in rows]
+                counts[rows] = count_completions(encode, samples)
         except RefusedError:  # the ordinary way then finds the text on which it raises
             return None
         return counts
@@ -135,36 +136,38 @@ class EngineCounter(Shortcut):
             return None
         texts = column.to_pylist()
         try:
-            return *self._checked_ids(column, texts), set(texts_to_leave(texts))
+            return *self._checked_ids(column, texts), set(possibly_miscounted(texts))
         except RefusedError:
             return None
 
     def _checked_ids(self, column: pa.LargeStringArray, texts: list[str]) -> tuple[Ints, Ints]:
-        """Return the ids of n texts, end to end, and (n + 1,) where the ids of each begin, after
-        some of the counts were checked against the tokenizer.
+        """Return the ids of n texts, end to end, and (n + 1,) where the ids of each begin. How many
+        ids some of the texts have is checked against the tokenizer.
 
         Args:
-            column: the texts.
-            texts: the same texts as Python's strings.
+            column: the texts, which the check takes.
+            texts: the same texts as Python's strings, which the engine takes.
 
         Raises:
             MiscountError: a text that the tokenizer also counted has another number of tokens.
         """
-        special = self._special[1]
-        assert special is not None
         ids, offsets = self._ids(texts)
-        counts = np.diff(offsets) + special
-        # `counts` serve only the check. It would fail on texts that the engine is known to count
-        # differently; `_count_sides` counts those by the tokenizer itself.
-        if texts_to_leave(texts):
+        # The check needs the counts of `_count_sides`, which adds special tokens and leaves texts
+        # that the engine may count differently to the tokenizer itself. Without such texts, the
+        # numbers of ids give the same counts, and nothing is counted again.
+        if possibly_miscounted(texts):
             counts = self._count_sides([column])
+        else:
+            special = self._special[1]
+            assert special is not None
+            counts = np.diff(offsets) + special
         self._check.check([column], counts, self._count_sides)
         return ids, offsets
 
     def _can_count_now(self, sides: Sequence[pa.LargeStringArray]) -> bool:
-        """Return whether the engine is loaded; wait for it if it is being loaded.
+        """Return whether the engine is loaded, and wait for it if it is being loaded.
 
-        If it is not, the size of these texts is noted, which may start loading.
+        Before that, texts are counted without it: their size is noted, which may start loading.
         """
         if self._engine is None:
             self._note(sum(side.nbytes for side in sides))
@@ -176,28 +179,28 @@ class EngineCounter(Shortcut):
     def _note(self, bytes_: int) -> None:
         """Note that `bytes_` of text are counted without the engine, and load it if that pays.
 
-        How much will come is not known. At least half of what has been counted so far is assumed.
+        How much text will come is not known: half of what came so far is expected.
         """
         with self._lock:
-            self._bytes += bytes_
-            counted_bytes = self._bytes
-        self.expect(counted_bytes // 2)
+            self._bytes_without += bytes_
+            bytes_so_far = self._bytes_without
+        self.expect(bytes_so_far // 2)
 
     def _count_side(self, column: pa.LargeStringArray) -> Ints:
         """Return (n,) tokens of texts, without special tokens."""
         texts = column.to_pylist()
-        # Texts of many megabytes are counted by their parts, and replaced by empty texts in the
-        # engine's call for all others.
-        long = self._long_texts.positions(texts)
-        split_texts = {i: self._long_texts.split(texts[i]) for i in long}
-        for i in long:
+        # Texts of many megabytes are counted by their parts; in the call for all other texts, they
+        # are empty.
+        long_positions = self._long_texts.positions(texts)
+        split_texts = {i: self._long_texts.split(texts[i]) for i in long_positions}
+        for i in long_positions:
             texts[i] = ""
         counts = self._count_by_engine(texts)
         for i, (parts, repeated) in split_texts.items():
             # Each character in `repeated` ends one part and begins the next: it is counted twice.
             counts[i] = self._count_by_engine(parts).sum() - self._count_by_engine(repeated).sum()
-        # The engine is known to count some texts differently: the tokenizer itself counts them.
-        if unsure := texts_to_leave(texts):
+        # The engine may count some texts differently: the tokenizer itself counts them.
+        if unsure := possibly_miscounted(texts):
             encoded = encodings(self._backend, [texts[i] for i in unsure])
             counts[unsure] = list(map(len, encoded))
         return counts
@@ -224,12 +227,12 @@ def _load(definition: str) -> "Engine":
     from fastokens import Tokenizer as Engine
 
     # The post-processor is replaced by null: the engine refuses some of them, and special tokens
-    # are counted without it. It is cut out of the text, because parsing and writing the whole
-    # definition would take a fifth of the time of loading. The key is found safely: inside a text
-    # of the definition, quotes would be escaped.
-    before, key, rest = definition.partition('"post_processor":')
-    _, end = json.JSONDecoder().raw_decode(rest)  # where the value of the key ends in `rest`
-    engine = Engine.from_json_str(f"{before}{key}null{rest[end:]}")
+    # are counted without it. It is replaced in the text, because parsing and writing the whole
+    # definition would take a fifth of the time of loading. Nothing else in the text looks like the
+    # key: inside a string, its quotes would be escaped.
+    before, key, value_and_rest = definition.partition('"post_processor":')
+    _, value_size = json.JSONDecoder().raw_decode(value_and_rest)
+    engine = Engine.from_json_str(f"{before}{key}null{value_and_rest[value_size:]}")
     # The first call takes some 20 ms more than later ones, because it starts the engine's threads.
     engine.encode_batch_flat(["a"] * _FIRST_TEXTS)
     return engine

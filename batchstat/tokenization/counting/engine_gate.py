@@ -16,7 +16,7 @@ not compared:
   begin if there is no normalizer, and for all when special tokens are counted as text.
 - In the patterns of byte-level BPE, a long s continues no contraction (the tokenizers library
   ignores case there, as Unicode has it), and a Mongolian vowel separator may be whitespace. Texts
-  with either are counted by the tokenizer itself: see `texts_to_leave`.
+  with either are counted by the tokenizer itself: see `possibly_miscounted`.
 """
 
 import json
@@ -58,9 +58,8 @@ _MARKING: tuple[tuple[Definition, Definition], ...] = (
 
 
 def engine_admits(backend: tokenizers.Tokenizer) -> bool:
-    """Return whether the engine counts all texts as this tokenizer does, but for `texts_to_leave`.
-
-    The reasons are in the text at the top of this module.
+    """Return whether the engine counts all texts as this tokenizer does, but for those that
+    `possibly_miscounted` finds. The reasons are in the text at the top of this module.
     """
     model = backend.model
     # With dropout, a text has no fixed number of tokens.
@@ -71,19 +70,19 @@ def engine_admits(backend: tokenizers.Tokenizer) -> bool:
         return False
     added = backend.get_added_tokens_decoder().values()
     if merges_over_spaces(backend):  # SentencePiece BPE
-        # Each byte must have a token, and each character that any entry has an entry of its own:
+        # Each byte must have a token, and each character of an entry must be an entry itself: else
         # the engine would find entries in a text that merges cannot reach.
         entries = backend.get_vocab(with_added_tokens=False).keys()
-        knows_bytes = model.byte_fallback and entries >= _BYTE_TOKENS | set("".join(entries))
-        return bool(knows_bytes) and not any(token.lstrip or token.rstrip for token in added)
+        is_complete = model.byte_fallback and entries >= _BYTE_TOKENS | set("".join(entries))
+        return bool(is_complete) and not any(token.lstrip or token.rstrip for token in added)
     # Byte-level BPE: each byte must have a token, and every step must be one that was compared.
-    normalizer, splitter = _steps(backend)
+    normalizer, splitter = _normalizer_and_splitter(backend)
     return (
         not model.byte_fallback
         and all(model.token_to_id(sign) is not None for sign in _BYTE_SIGNS)
         and normalizer in ({}, {"type": "NFC"}, {"type": "Sequence", "normalizers": []})
         and _is_known_splitter(splitter)
-        and _are_known(
+        and _finds_added_tokens(
             added,
             is_normalizing=normalizer == {"type": "NFC"},
             splits_special_tokens=backend.encode_special_tokens,
@@ -95,7 +94,7 @@ def merges_over_spaces(backend: tokenizers.Tokenizer) -> bool:
     """Return whether a tokenizer is SentencePiece BPE: it replaces spaces by marks in one of the
     ways of `_MARKING`, and merges over a whole text.
     """
-    return _steps(backend) in _MARKING
+    return _normalizer_and_splitter(backend) in _MARKING
 
 
 def keeps_bytes(backend: tokenizers.Tokenizer) -> bool:
@@ -105,16 +104,17 @@ def keeps_bytes(backend: tokenizers.Tokenizer) -> bool:
     Args:
         backend: a tokenizer that `engine_admits`.
     """
-    # The setting may be in any step of the pre-tokenizer.
-    adds_space = '"add_prefix_space": true' in json.dumps(_steps(backend)[1])
+    _, splitter = _normalizer_and_splitter(backend)
+    # The setting may be in any step: so it is searched in the text of the whole definition.
+    adds_space = '"add_prefix_space": true' in json.dumps(splitter)
     return not merges_over_spaces(backend) and not adds_space
 
 
-def texts_to_leave(texts: list[str]) -> list[int]:
+def possibly_miscounted(texts: list[str]) -> list[int]:
     """Return the positions of texts that the engine may count differently: with a long s after an
     apostrophe, or with a Mongolian vowel separator.
     """
-    # The single character is searched first: Python skips that search in ASCII texts.
+    # The long s alone is searched first: Python skips the search for it in ASCII texts.
     return [
         i
         for i, text in enumerate(texts)
@@ -122,7 +122,7 @@ def texts_to_leave(texts: list[str]) -> list[int]:
     ]
 
 
-def _steps(backend: tokenizers.Tokenizer) -> tuple[Definition, Definition]:
+def _normalizer_and_splitter(backend: tokenizers.Tokenizer) -> tuple[Definition, Definition]:
     """Return the definitions of a tokenizer's normalizer and of its pre-tokenizer."""
     return definition_of_part(backend.normalizer), definition_of_part(backend.pre_tokenizer)
 
@@ -130,9 +130,10 @@ def _steps(backend: tokenizers.Tokenizer) -> tuple[Definition, Definition]:
 def _is_known_splitter(splitter: Definition) -> bool:
     """Return whether a pre-tokenizer splits texts by patterns with which the engine was compared.
 
-    Its last step is ByteLevel, which either splits by its own pattern, or comes after Split steps
-    that have one of `_PATTERNS`.
+    Its last step must be ByteLevel, which splits by its own pattern, or comes after Split steps
+    with the patterns of one of `_PATTERNS`.
     """
+    # A Sequence has several steps; any other pre-tokenizer is a single one.
     steps = splitter.get("pretokenizers", [splitter])
     if not steps or steps[-1].get("type") != "ByteLevel":
         return False
@@ -143,53 +144,54 @@ def _is_known_splitter(splitter: Definition) -> bool:
     if byte_level["add_prefix_space"] or not all(_keeps_matches(step) for step in splits):
         return False
     # Some tokenizers write line ends in a pattern as they are, others write the escapes \r and \n.
-    patterns = (str(step["pattern"].get("Regex")) for step in splits)
-    escaped = (each.replace("\r", "\\r").replace("\n", "\\n") for each in patterns)
+    patterns = [str(step["pattern"].get("Regex")) for step in splits]
+    escaped = [each.replace("\r", "\\r").replace("\n", "\\n") for each in patterns]
     return tuple(escaped) in _PATTERNS
 
 
-def _keeps_matches(part: Definition) -> bool:
+def _keeps_matches(step: Definition) -> bool:
     """Return whether a step makes each match of its pattern a word, and drops nothing."""
-    if part["type"] != "Split":
+    if step["type"] != "Split":
         return False
-    isolates = part["behavior"] == "Isolated" and not part["invert"]
-    # Some definitions remove what lies between matches instead. This pattern matches everywhere,
-    # so nothing lies there.
-    return isolates or (
-        part["behavior"] == "Removed" and part["invert"] and part["pattern"] == {"Regex": CL100K}
-    )
+    if step["behavior"] == "Isolated":
+        return not step["invert"]
+    # Some definitions remove what lies between matches. With this pattern that is nothing, because
+    # every character is in a match.
+    removes_between = step["behavior"] == "Removed" and step["invert"]
+    return bool(removes_between and step["pattern"] == {"Regex": CL100K})
 
 
-def _are_known(
+def _finds_added_tokens(
     added: Collection[Any], *, is_normalizing: bool, splits_special_tokens: bool
 ) -> bool:
-    """Return whether the engine finds all added tokens where tokenizers does.
+    """Return whether the engine finds all added tokens where the tokenizers library does.
 
-    That depends on combinations of their flags: tokens that are found in the normalized text
-    (`normalized`) or in the raw text, take whitespace around them, or must be whole words.
+    That depends on their flags. A token is searched in the normalized text (`normalized`) or in the
+    raw text. It may take the whitespace before and after it (`lstrip`, `rstrip`), and it may have
+    to be a whole word (`single_word`).
 
     Args:
         added: the added tokens.
         is_normalizing: whether the tokenizer has a normalizer that changes texts.
         splits_special_tokens: whether special tokens in texts are counted as text.
     """
-    # Tokens that take whitespace, or begin or end with it, may compete for it. Where they are of
-    # several kinds, (normalized, has a flag), and one kind is normalized, the engine may choose
-    # another token than tokenizers. Raw tokens without flags, (False, False), do not count: both
-    # find them alike, as Dolly's "### Response:\n" beside GPT-NeoX's runs of spaces.
-    beside_space = {
+    # Tokens that take whitespace, or begin or end with it, may compete for it. If they are of
+    # several kinds, (normalized, has another flag), and one kind is normalized, the engine may
+    # choose another token than tokenizers. Raw tokens without flags, (False, False), do not count:
+    # both find them alike, as Dolly's "### Response:\n" beside GPT-NeoX's runs of spaces.
+    kinds_beside_space = {
         (token.normalized, token.lstrip or token.rstrip or token.single_word)
         for token in added
         if token.lstrip or token.rstrip or token.content != token.content.strip()
     } - {(False, False)}
-    if len(beside_space) > 1 and any(normalized for normalized, _ in beside_space):
+    if len(kinds_beside_space) > 1 and any(normalized for normalized, _ in kinds_beside_space):
         return False
     # tokenizers looks for normalized tokens in what the tokens of raw text leave. Without a
     # normalizer, the engine looks for both at once: in "abc", with a raw token "bc" and a
     # normalized token "ab", it finds "ab", and tokenizers finds "bc".
     raw = [token for token in added if not token.normalized]
     normalized = [token.content for token in added if token.normalized]
-    if not is_normalizing and any(_may_lose(*pair) for pair in product(raw, normalized)):
+    if not is_normalizing and any(_may_be_lost(*pair) for pair in product(raw, normalized)):
         return False
     # tokenizers takes raw tokens out of a text before it decides whether a normalized token is a
     # whole word; the engine decides that in the whole text. So beside a raw token "12", another
@@ -198,33 +200,33 @@ def _are_known(
     is_word = any(token.normalized and token.single_word for token in added)
     if is_word and any(re.match(r"\w|.*\w\Z", token.content, re.DOTALL) for token in raw):
         return False
-    return not any(_is_unknown(token, is_normalizing, splits_special_tokens) for token in added)
+    return all(_is_found(token, is_normalizing, splits_special_tokens) for token in added)
 
 
-def _may_lose(raw: Any, other: str) -> bool:
+def _may_be_lost(raw: Any, normalized: str) -> bool:
     """Return whether the engine may find a normalized token where tokenizers finds a raw one.
 
-    That is so if the raw token may begin inside the other one. If the raw token must be a whole
-    word, it is also so if the other one may begin inside it: the engine may take the other one
-    where the raw token is not a word.
+    It may if the raw token can begin inside the normalized one. If the raw token must be a whole
+    word, it also may if the normalized one can begin inside the raw one, where that is not a word.
 
     Args:
         raw: a token that is found in raw text.
-        other: the text of a normalized token.
+        normalized: the text of a token that is found in normalized text.
     """
     raw_text: str = raw.content
-    return (
-        raw_text in other
-        or overlaps(other, raw_text)
-        or bool(raw.single_word and (other in raw_text or overlaps(raw_text, other)))
-    )
+    if raw_text in normalized or overlaps(normalized, raw_text):
+        return True
+    return bool(raw.single_word) and (normalized in raw_text or overlaps(raw_text, normalized))
 
 
-def _is_unknown(token: Any, is_normalizing: bool, splits_special_tokens: bool) -> bool:
-    """Return whether an added token has flags for which the engine was not found to be right."""
-    strips: bool = token.lstrip or token.rstrip
+def _is_found(token: Any, is_normalizing: bool, splits_special_tokens: bool) -> bool:
+    """Return whether the engine finds an added token as tokenizers does, as far as its own flags
+    are concerned.
+    """
+    takes_space: bool = token.lstrip or token.rstrip
     if token.normalized:
         # Normalization may make two different tokens the same text.
         may_equal_another = is_normalizing and not token.content.isascii()
-        return strips or may_equal_another or splits_special_tokens
-    return strips and bool(token.single_word or token.content != token.content.strip())
+        return not (takes_space or may_equal_another or splits_special_tokens)
+    has_space = token.content != token.content.strip()
+    return not (takes_space and (token.single_word or has_space))

@@ -48,8 +48,11 @@ class LongTexts:
         """
         cuts: list[int] = []
         # Each cut is _PART characters after the one before it, or a little more.
-        while (cut := self._next_cut(text, (cuts[-1] if cuts else 0) + _PART)) is not None:
+        cut = self._next_cut(text, _PART)
+        while cut is not None:
             cuts.append(cut)
+            cut = self._next_cut(text, cut + _PART)
+        # Each part but the first begins one character before its cut.
         begins, ends = [0, *(cut - 1 for cut in cuts)], [*cuts, len(text)]
         parts = [text[begin:end] for begin, end in zip(begins, ends, strict=True)]
         return parts, [text[cut - 1] for cut in cuts]

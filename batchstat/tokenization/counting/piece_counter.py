@@ -18,7 +18,7 @@ import numpy.typing as npt
 import pyarrow as pa
 import tokenizers
 
-from batchstat.lengths.arrays import Ints
+from batchstat.lengths.arrays import Ints, offsets_from_sizes
 from batchstat.storage.arrow_numbers import as_numpy
 from batchstat.tokenization.counting.count_check import encodings, text_buffers
 from batchstat.tokenization.counting.safe_cuts import Cuts, overlaps
@@ -55,7 +55,7 @@ class PieceCounter(Shortcut):
             special_tokens: whether special tokens are counted.
         """
         super().__init__(backend, "its pieces have", special_tokens=special_tokens)
-        self._cuts, self._separator = cuts, _separator(backend)
+        self._cuts, self._separator = cuts, _find_separator(backend)
         # The tokens of each piece that is remembered; the lock guards them.
         self._known: dict[bytes, int] = {}
         self._lock = threading.Lock()
@@ -70,12 +70,12 @@ class PieceCounter(Shortcut):
         )
 
     def _pieces_repeat(self, offsets: Ints, data: pa.Buffer) -> bool:
-        """Sample pieces, and return whether enough of their bytes are repetitions.
+        """Return whether enough of the bytes of sampled pieces are repetitions.
 
         Pieces come from several positions: a text may begin in English and continue in numbers.
 
         Args:
-            offsets: where texts begin and end in the data.
+            offsets: (n + 1,) where each text begins in the data, and the last one ends.
             data: the bytes of the texts.
         """
         import pyarrow.compute as pc
@@ -84,30 +84,31 @@ class PieceCounter(Shortcut):
         size = -(-sampled_bytes // _POSITIONS)  # bytes at each position, rounded up
         positions = np.linspace(0, data.size - size, _POSITIONS, dtype=np.int64)
         sampled = []
-        # In small data some positions are the same: dict.fromkeys keeps each once, in order.
-        for start in dict.fromkeys(positions.tolist()):
-            # Where texts begin and end inside this part of the data.
-            inside = offsets[(offsets >= start) & (offsets <= start + size)] - start
+        # In small data some positions are the same: np.unique keeps each once.
+        for start in np.unique(positions).tolist():
+            # Where texts begin and end inside this part of the data, from its own first byte on.
+            part_offsets = offsets[(offsets >= start) & (offsets <= start + size)] - start
             part = data.slice(start, size)
-            sampled.append(_slices(part, self._starts(part, inside)))
+            sampled.append(_slices(part, self._starts(part, part_offsets)))
         pieces = pa.chunked_array(sampled)
-        lengths = (pc.sum(pc.binary_length(each)).as_py() for each in (pieces.unique(), pieces))
-        distinct_bytes, all_bytes = (length or 0 for length in lengths)  # None without pieces
+        # Arrow's sum over no pieces is null.
+        all_bytes = pc.sum(pc.binary_length(pieces)).as_py() or 0
+        distinct_bytes = pc.sum(pc.binary_length(pieces.unique())).as_py() or 0
         return bool(distinct_bytes <= _MOST_NEW * all_bytes)
 
     def _count_side(self, column: pa.LargeStringArray) -> Ints:
         """Return (n,) tokens of texts, without special tokens: the sums of their pieces' tokens."""
         offsets, data = text_buffers(column)
         starts = self._starts(data, offsets)
-        # Piece i is dictionary[indices[i]], with each distinct piece once in the dictionary.
+        # The dictionary has each distinct piece once: piece i is dictionary[indices[i]].
         pieces = _slices(data, starts).dictionary_encode()
         distinct_counts = self._count_distinct(pieces.dictionary.to_pylist())
-        # tokens_before[i] is the tokens of all pieces before piece i.
-        tokens_before = np.zeros(len(starts), dtype=np.int64)
-        np.cumsum(distinct_counts[as_numpy(pieces.indices)], out=tokens_before[1:])
-        # Texts begin and end where pieces do: searchsorted finds at which pieces.
-        counts: Ints = np.diff(tokens_before[np.searchsorted(starts, offsets)])
-        return counts
+        piece_counts = distinct_counts[as_numpy(pieces.indices)]
+        # (p + 1,) tokens of all pieces before piece i, for each of the p pieces and for their end.
+        tokens_before = offsets_from_sizes(piece_counts)
+        # A text begins where a piece begins: (n + 1,) the index of that piece.
+        first_pieces = np.searchsorted(starts, offsets)
+        return np.diff(tokens_before[first_pieces])
 
     def _starts(self, data: pa.Buffer, offsets: Ints) -> npt.NDArray[np.int32]:
         """Cut the bytes of texts into pieces.
@@ -119,11 +120,12 @@ class PieceCounter(Shortcut):
             offsets: where each text begins and ends in them.
         """
         octets = data.to_pybytes()
-        # left[i] has, as bits, the kinds of cuts that allow byte i before the cut; right[i] has
-        # those that allow it after the cut.
+        # Each kind of cut has a bit: left[i] has the bits of the kinds that allow byte i before a
+        # cut, right[i] of those that allow it after one.
         left = np.frombuffer(octets.translate(self._cuts.left), dtype=np.uint8)
         right = np.frombuffer(octets.translate(self._cuts.right), dtype=np.uint8)
-        # is_cut[i] is whether there is a cut before byte i: bytes i - 1 and i share a kind.
+        # is_cut[i]: whether there is a cut between bytes i - 1 and i, which a kind must allow on
+        # its two sides.
         is_cut = np.zeros(len(octets) + 1, dtype=bool)
         np.not_equal(left[:-1] & right[1:], 0, out=is_cut[1:-1])
         # Pieces also end where texts end, and at both ends of the data, which may be a sample.
@@ -186,13 +188,14 @@ def _slices(data: pa.Buffer, starts: npt.NDArray[np.int32]) -> pa.BinaryArray:
     return pa.Array.from_buffers(pa.binary(), len(starts) - 1, [None, pa.py_buffer(starts), data])
 
 
-def _separator(backend: tokenizers.Tokenizer) -> tuple[bytes, int] | None:
+def _find_separator(backend: tokenizers.Tokenizer) -> tuple[bytes, int] | None:
     """Find a special token by which texts can be joined, and told apart again by its id.
 
     In a joined text, the tokenizer must find it exactly where it was inserted. Returns its text and
     its id; None if the tokenizer has no such token.
     """
     added, unknown = backend.get_added_tokens_decoder(), _unknown_ids(backend)
+    # Take the first token that no condition below rules out.
     for number, token in sorted(added.items()):
         text = token.content
         others = [other.content for other in added.values() if other.content != text]
@@ -200,16 +203,19 @@ def _separator(backend: tokenizers.Tokenizer) -> tuple[bytes, int] | None:
         if not token.special or token.lstrip or token.rstrip or token.single_word:
             continue
         # It must not be the unknown token, which pieces of characters that a vocabulary lacks have
-        # too: all of them would be tokenized twice. (XLNet's is its first token.) Nor may it end
-        # the way it begins: then it may be found across the end of a piece.
-        if number in unknown or any(text[:size] == text[-size:] for size in range(1, len(text))):
+        # too: all of them would be tokenized twice. (XLNet's is its first token.)
+        if number in unknown:
+            continue
+        # It must not begin and end with the same text: then it may be found across the end of a
+        # piece.
+        if any(text[:size] == text[-size:] for size in range(1, len(text))):
             continue
         # A longer token may be found instead, or one that begins in the text before it.
         if any(text in other or overlaps(other, text) for other in others):
             continue
-        # Tokens of normalized text are looked for after all others, in what these leave. Such a
-        # token is lost where another begins within it, or where a normalizer changes it: NFC
-        # composes `>` with a mark after it.
+        # A token that is looked for in normalized text is looked for after all others, in what they
+        # leave. It is lost where another one begins within it, or where a normalizer changes it:
+        # NFC composes `>` with a mark after it.
         is_lost = any(other in text or overlaps(text, other) for other in others)
         if token.normalized and (backend.normalizer is not None or is_lost):
             continue

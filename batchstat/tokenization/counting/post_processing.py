@@ -22,21 +22,22 @@ _MOST_ADDED = 3
 
 
 def find_special(backend: tokenizers.Tokenizer, *, special_tokens: bool) -> dict[int, int | None]:
-    """Return how many special tokens a text gets, under key 1, and a pair of texts, under key 2.
+    """Return the number of special tokens of a sample, by its number of texts: 1, or 2 for a pair.
 
-    The number is 0 if `special_tokens` is false. It is None if the tokens of a sample may not be
-    those of its texts and a fixed number of special ones: samples must then be tokenized whole.
+    The number is 0 if `special_tokens` is false. It is None if the tokens of a sample may be other
+    than those of its texts and a fixed number of special ones: samples must then be tokenized
+    whole.
 
     Args:
         backend: a tokenizer without truncation and padding.
         special_tokens: whether special tokens are added.
     """
     part = definition_of_part(backend.post_processor)
-    find = _find if special_tokens else lambda *_: 0
+    find = _count_special if special_tokens else lambda *_: 0
+    keeps_one = _keeps_texts(part, "single", ["A"])
     # The texts of a pair are counted one by one, so a single text must be kept as well.
-    single = _keeps_texts(part, "single", ["A"])
-    pair = single and _keeps_texts(part, "pair", ["A", "B"])
-    return {1: find(backend, 1) if single else None, 2: find(backend, 2) if pair else None}
+    keeps_two = keeps_one and _keeps_texts(part, "pair", ["A", "B"])
+    return {1: find(backend, 1) if keeps_one else None, 2: find(backend, 2) if keeps_two else None}
 
 
 def _keeps_texts(part: Definition, kind: str, texts: list[str]) -> bool:
@@ -53,11 +54,11 @@ def _keeps_texts(part: Definition, kind: str, texts: list[str]) -> bool:
     return all(_keeps_texts(step, kind, texts) for step in part.get("processors", []))
 
 
-def _find(backend: tokenizers.Tokenizer, sides: int) -> int | None:
+def _count_special(backend: tokenizers.Tokenizer, sides: int) -> int | None:
     """Return the number of special tokens in a sample of `sides` texts, one or two.
 
-    It is the number of tokens of empty texts. Test texts, or all pairs of them, must have as many
-    more tokens than without special ones; otherwise the number is None.
+    It is the number of tokens of a sample of empty texts. All samples that can be made of the test
+    texts must have as many tokens more than their texts; otherwise the number is None.
     """
     token_counts = _probe_counts(backend)
     if not token_counts:

@@ -51,14 +51,14 @@ from batchstat.tokenization.counting.separable import (
     ALL_BUT_SPACE,
     VISIBLE,
     Definition,
-    keeps_lines,
+    keeps_line_ends,
     valid_before_space,
 )
 from batchstat.tokenization.counting.split_patterns import CL100K, QWEN2
 
 _WORD = (string.ascii_letters + string.digits).encode()
-_LINE = b"\t\n\r"
-_AFTER_WORD = string.punctuation.encode() + _LINE
+_LINE_ENDS = b"\t\n\r"
+_AFTER_WORD = string.punctuation.encode() + _LINE_ENDS
 _CHINESE = bytes(range(0xE5, 0xEA))
 """First bytes of U+5000 to U+9FFF."""
 _ANY = bytes(range(256))
@@ -88,31 +88,36 @@ def find_cuts(tokenizer: tokenizers.Tokenizer) -> Cuts | None:
     added = list(tokenizer.get_added_tokens_decoder().values())
     # With encode_special_tokens, special tokens in a text are counted as text: not admitted.
     by_word = _counts_by_word(tokenizer.model) and not tokenizer.encode_special_tokens
-    if not (by_word and _are_plain(added)):
+    if not (by_word and _allow_cuts(added)):
         return None
     normalizer = definition_of_part(tokenizer.normalizer)
     splitter = definition_of_part(tokenizer.pre_tokenizer)
     tokens = [token.content for token in added]
-    # A token with spaces may be found across cuts at runs of spaces: then fewer are allowed.
+    # A token that contains a space may be found across cuts at runs of spaces: then there are fewer
+    # cuts.
     no_spaces = not any(" " in token for token in tokens)
-    kind = normalizer.get("type")
+    normalizer_type = normalizer.get("type")
     # Each pair below is one kind of cut: the bytes before it, and the bytes after it.
-    if splitter == {"type": "BertPreTokenizer"} and kind in (None, "BertNormalizer"):
-        chinese = no_spaces and normalizer.get("handle_chinese_chars", False)
+    after_word = (_WORD, _never_inside(tokens, _AFTER_WORD))
+    if splitter == {"type": "BertPreTokenizer"} and normalizer_type in (None, "BertNormalizer"):
+        cuts_chinese = no_spaces and normalizer.get("handle_chinese_chars", False)
         return _cuts_between(
             (ALL_BUT_SPACE if no_spaces else VISIBLE, b" "),
-            (_WORD, _never_inside(tokens, _AFTER_WORD)),
-            (_ANY, _never_inside(tokens, _CHINESE if chinese else b"")),
+            after_word,
+            (_ANY, _never_inside(tokens, _CHINESE if cuts_chinese else b"")),
         )
     if _is_byte_level(normalizer, splitter):
-        return _cuts_between((VISIBLE, b" "), (_WORD, _never_inside(tokens, _AFTER_WORD)))
+        return _cuts_between((VISIBLE, b" "), after_word)
     if _is_metaspace(splitter):
-        drops = _drops_whitespace(splitter)
-        before_space = valid_before_space(normalizer, drops and no_spaces)
-        # Line ends and tabs split words only where whitespace is dropped and the normalizer keeps
-        # them whitespace.
-        lines = _never_inside(tokens, _LINE) if drops and keeps_lines(normalizer) else b""
-        return _cuts_between((before_space, b" "), (VISIBLE, lines)) if before_space else None
+        drops_whitespace = _drops_whitespace(splitter)
+        before_space = valid_before_space(normalizer, drops_whitespace and no_spaces)
+        if not before_space:  # the normalizer has a step that is not recognized
+            return None
+        # A tab or a line end ends a word only where whitespace is dropped and the normalizer leaves
+        # it whitespace.
+        ends_words = drops_whitespace and keeps_line_ends(normalizer)
+        line_ends = _never_inside(tokens, _LINE_ENDS) if ends_words else b""
+        return _cuts_between((before_space, b" "), (VISIBLE, line_ends))
     return None
 
 
@@ -140,10 +145,11 @@ def _cuts_between(*kinds: tuple[bytes, bytes]) -> Cuts:
         kinds: for each kind, the bytes that may be before the cut, and those that may be after it.
     """
     left, right = bytearray(256), bytearray(256)
-    for bit, (left_bytes, right_bytes) in enumerate(kinds):
-        for table, allowed in ((left, left_bytes), (right, right_bytes)):
-            for byte in allowed:
-                table[byte] |= 1 << bit
+    for bit, (bytes_before, bytes_after) in enumerate(kinds):
+        for byte in bytes_before:
+            left[byte] |= 1 << bit
+        for byte in bytes_after:
+            right[byte] |= 1 << bit
     return Cuts(bytes(left), bytes(right))
 
 
@@ -160,24 +166,22 @@ def _counts_by_word(model: Any) -> bool:
 
     Dropout (BPE) or sampling (Unigram: `alpha`, `nbest_size`) would choose them at random.
     """
-    known_models = ("BPE", "WordPiece", "Unigram")
-    random_settings = ("dropout", "alpha", "nbest_size")
-    return type(model).__name__ in known_models and not any(
-        getattr(model, name, None) for name in random_settings
-    )
+    is_random = any(getattr(model, name, None) for name in ("dropout", "alpha", "nbest_size"))
+    return type(model).__name__ in ("BPE", "WordPiece", "Unigram") and not is_random
 
 
-def _are_plain(added: Iterable[tokenizers.AddedToken]) -> bool:
-    """Return whether no added token contains a space or looks at what comes after it.
+def _allow_cuts(added: Iterable[tokenizers.AddedToken]) -> bool:
+    """Return whether a cut divides no added token, and hides from none what comes after it.
 
-    Tokens of nothing but spaces are accepted, because a run of spaces is never cut. So are tokens
-    that take the whitespace before them: it begins with the space before which a cut may be.
+    Tokens of nothing but spaces are accepted, because a run of spaces is not cut with them. So are
+    tokens that take the whitespace before them: it begins with the space before which a cut may be.
     """
     return not any(
+        # These two depend on what comes after the token.
         token.rstrip
         or token.single_word
         or (" " in token.content[1:] and token.content.strip(" "))
-        # A normalizer adds a space to no visible ASCII; it may to other characters.
+        # A normalizer may add a space to any text but visible ASCII.
         or (token.normalized and not (token.content.isascii() and token.content.isprintable()))
         for token in added
     )
@@ -192,10 +196,10 @@ def _is_byte_level(normalizer: Definition, splitter: Definition) -> bool:
     if normalizer not in ({}, {"type": "NFC"}):
         return False
     *splits, last = splitter.get("pretokenizers") or [splitter]
-    # With a space put before each text, every piece would have one.
+    # With `add_prefix_space`, a space would be put before every piece.
     if last.get("type") != "ByteLevel" or last["add_prefix_space"]:
         return False
-    if last["use_regex"]:  # splits by its own pattern, that of gpt2, and must be the only step
+    if last["use_regex"]:  # it splits by its own pattern, so that it must be the only step
         return last is splitter
     return (
         len(splits) == 1

@@ -66,28 +66,30 @@ def valid_before_space(normalizer: Definition, splits_at_whitespace: bool) -> by
         splits_at_whitespace: whether the pre-tokenizer drops whitespace before anything else.
     """
     steps = _steps(normalizer)
-    maps = _maps(steps)
-    # A Replace of runs of spaces by the mark must be the last step: later steps would see a right
-    # side that begins with the mark, and are proven only for one that begins with a space.
-    by_mark = [_replacement(step) == (_SPACES, _MARK) for step in steps]
-    is_separate = all(map(_separate_after_ascii, steps)) and not any(by_mark[:-1])
-    if not (is_separate and all(map(_keeps_ascii, maps))):
+    maps = _precompiled_maps(steps)
+    # A Replace of runs of spaces by the mark may only be the last step: later steps would see a
+    # right side that begins with the mark, and are proven only for one that begins with a space.
+    marks_early = any(_replacement(step) == (_SPACES, _MARK) for step in steps[:-1])
+    if marks_early or not all(map(_is_separable_after_ascii, steps)):
         return b""
-    anywhere = splits_at_whitespace and all(map(_separate, steps)) and all(map(_keeps_spaces, maps))
-    return ALL_BUT_SPACE if anywhere else VISIBLE
+    if not all(map(_keeps_ascii, maps)):
+        return b""
+    if splits_at_whitespace and all(map(_is_separable, steps)) and all(map(_keeps_spaces, maps)):
+        return ALL_BUT_SPACE
+    return VISIBLE
 
 
-def keeps_lines(normalizer: Definition) -> bool:
-    """Return whether the normalizer leaves tabs and line ends between visible ASCII whitespace.
+def keeps_line_ends(normalizer: Definition) -> bool:
+    """Return whether tabs and line ends between visible ASCII are still whitespace once they are
+    normalized.
 
-    All steps that `valid_before_space` accepts do, except maps: these are tried.
+    All steps that `valid_before_space` accepts leave them so, except maps: these are tried.
     """
-    texts = [f"_{end}_" for end in "\t\n\r"]
-    kept = [each.normalize_str(text)[1:-1] for each in _maps(_steps(normalizer)) for text in texts]
-    return all(map(str.isspace, kept))
+    maps, texts = _precompiled_maps(_steps(normalizer)), [f"_{end}_" for end in "\t\n\r"]
+    return all(each.normalize_str(text)[1:-1].isspace() for each in maps for text in texts)
 
 
-def _maps(steps: list[Definition]) -> list[Any]:
+def _precompiled_maps(steps: list[Definition]) -> list[Any]:
     """Return a normalizer object for each Precompiled step, which can be applied to texts."""
     return [
         normalizers.Precompiled(base64.b64decode(step["precompiled_charsmap"]))
@@ -109,22 +111,23 @@ def _replacement(step: Definition) -> tuple[Any, Any]:
     return step.get("pattern"), step.get("content")
 
 
-def _separate(step: Definition) -> bool:
-    """Return whether a step changes the text before any space, and the text after it, separately:
-    each as if it were a text of its own.
+def _is_separable(step: Definition) -> bool:
+    """Return whether a step changes both sides of a cut before a space as if each were a text of
+    its own.
     """
-    pattern, content = _replacement(step)
     if step["type"] != "Replace":
         return step["type"] in (*_BY_CHARACTER, "Precompiled")
+    pattern, content = _replacement(step)
+    # Runs of spaces by one, or visible ASCII by visible ASCII.
     return (pattern, content) == (_SPACES, " ") or (
         _is_visible(pattern.get("String", "")) and _is_visible(content)
     )
 
 
-def _separate_after_ascii(step: Definition) -> bool:
-    """Return the same as `_separate` for spaces that follow visible ASCII."""
+def _is_separable_after_ascii(step: Definition) -> bool:
+    """Return the same as `_is_separable` for cuts that follow visible ASCII."""
     return (
-        _separate(step)
+        _is_separable(step)
         or _replacement(step) == (_SPACES, _MARK)
         or (step["type"] == "Strip" and not step["strip_left"])
     )
@@ -141,12 +144,12 @@ def _keeps_ascii(normalizer: Any) -> bool:
     What a precompiled map does can only be found out by applying it.
     """
     signs = VISIBLE.decode()
-    texts = [text for sign in signs for text in (sign, f"{sign} {sign}", f"{sign} \u00e9")]
-    # All signs in one text, each after a space between underscores: every "_ " must be left.
-    marked = "".join(f"_ {sign}_" for sign in _SIGNS_AND_MARKS)
-    return all(normalizer.normalize_str(text) == text for text in texts) and (
-        normalizer.normalize_str(marked).count("_ ") >= len(_SIGNS_AND_MARKS)
-    )
+    unchanged = [text for sign in signs for text in (sign, f"{sign} {sign}", f"{sign} \u00e9")]
+    if any(normalizer.normalize_str(text) != text for text in unchanged):
+        return False
+    # All signs and marks in one text, each after an underscore and a space: all "_ " must be left.
+    joined = "".join(f"_ {sign}_" for sign in _SIGNS_AND_MARKS)
+    return bool(normalizer.normalize_str(joined).count("_ ") >= len(_SIGNS_AND_MARKS))
 
 
 def _keeps_spaces(normalizer: Any) -> bool:

@@ -27,7 +27,8 @@ class Shortcut(ABC):
             special_tokens: whether special tokens are counted.
         """
         self._backend = backend
-        # How many special tokens a text gets, [1], and a pair, [2]; None if that is not fixed.
+        # Special tokens of a sample, by the number of its sides: 1 for texts, 2 for pairs. None if
+        # their number is not fixed.
         self._special = find_special(backend, special_tokens=special_tokens)
         self._check = CountCheck(backend, way, special_tokens=special_tokens)
 
@@ -47,7 +48,7 @@ class Shortcut(ABC):
             MiscountError: a text that the tokenizer also counted has another number of tokens.
         """
         sides = [first] if second is None else [first, second]
-        if self._special[len(sides)] is None:
+        if self._special[len(sides)] is None:  # only the tokenizer itself counts such samples
             return None
         if len(first) == 0:  # the check needs a sample
             return np.empty(0, dtype=np.int64)

@@ -33,12 +33,10 @@ _LIBRARY = f"tokenizers {tokenizers.__version__}"
 _CALLS = ("__call__", "_call_one", "encode_plus", "_encode_plus", "_batch_encode_plus")
 """Methods that a call of a transformers tokenizer runs through before its backend."""
 
-_REFUSES_WORDS = frozenset(
-    (
-        *("bart", "blenderbot", "bloom", "codegen", "cohere", "deberta"),
-        *("gpt2", "led", "longformer", "mvp", "roberta", "whisper"),
-    )
-)
+_HARMLESS_MODULES = {
+    *("bart", "blenderbot", "bloom", "codegen", "cohere", "deberta"),
+    *("gpt2", "led", "longformer", "mvp", "roberta", "whisper"),
+}
 """Modules in which transformers 4 overrides these methods only to reject texts that are already
 split into words."""
 
@@ -59,10 +57,10 @@ def load_tokenizer(name: str) -> Tokenizer:
         raise InputError(f"tokenizer {name!r} cannot be loaded: {reason}: check the path") from None
     if is_file:
         return _from_file(name, path)
-    # tokenizer.json would be a valid name on the hub, but is meant as a file, which is missing.
-    is_name = HUB_NAME.fullmatch(name) and path.suffix != ".json"
-    # An empty name would be the working folder.
-    if not name or not (is_folder or is_name):
+    # `tokenizer.json` would be a valid name on the hub, but is meant as a file, which is missing.
+    is_hub_name = HUB_NAME.fullmatch(name) and path.suffix != ".json"
+    # For an empty name, `path` is the working folder, which nobody meant.
+    if not name or not (is_folder or is_hub_name):
         raise InputError(
             f"tokenizer {name!r}: no such file or folder: check the path, or use the built-in one: "
             f"--tokenizer {builtin.NAME}"
@@ -137,16 +135,17 @@ def _from_backend(
 
 
 def _encoder(backend: tokenizers.Tokenizer, loaded: Any, chat_template: str | None) -> Encoder:
-    """Return what counts by a tokenizer of the tokenizers library, and faster where that is exact.
+    """Return the encoder of a tokenizer of the tokenizers library, with the faster ways of counting
+    that are exact for it.
 
     Args:
         backend: the tokenizer.
-        loaded: the transformers tokenizer that it belongs to. With None, one is made with
-            `chat_template`, when it is first asked for.
-        chat_template: the template of that one.
+        loaded: the transformers tokenizer that it belongs to; None to make one when it is first
+            asked for.
+        chat_template: the template of the one that is made.
     """
 
-    @cache  # transformers copies the backend, which takes time: once
+    @cache  # transformers copies the backend, which takes time
     def as_transformers() -> Any:
         if loaded is not None:
             return loaded
@@ -165,7 +164,7 @@ def _encoder(backend: tokenizers.Tokenizer, loaded: Any, chat_template: str | No
             "engine": EngineCounter(backend, special_tokens=special_tokens) if is_bpe else None,
         }
 
-    # A chat template writes special tokens itself, so no others are added to rendered chats.
+    # Chats are texts in which the template has written the special tokens: no others are added.
     rendered = TextEncoder(
         encode=lambda texts: backend.encode_batch_fast(texts, add_special_tokens=False),
         **shortcuts(special_tokens=False),
@@ -249,7 +248,8 @@ def as_tokenizer(given: Any) -> Tokenizer:
 def _from_loaded(name: str, tokenizer: Any, origin: str) -> Tokenizer:
     """Wrap a transformers tokenizer.
 
-    Its backend is used if a call only passes texts on to it. Otherwise the tokenizer is called.
+    Where a call of the tokenizer only passes texts on to its backend, a copy of the backend counts.
+    Otherwise the tokenizer is called.
 
     Args:
         name: as the user wrote it.
@@ -259,13 +259,14 @@ def _from_loaded(name: str, tokenizer: Any, origin: str) -> Tokenizer:
     stated = getattr(tokenizer, "model_max_length", None)
     max_length = stated_maximum(stated, f"{origin}: model_max_length")
     backend = getattr(tokenizer, "backend_tokenizer", None)
-    copied = None
+    backend_copy = None
     if isinstance(backend, tokenizers.Tokenizer) and _encodes_by_backend(tokenizer):
-        with suppress(Exception):  # tokenizers raises it for components written in Python
-            copied = _copy(backend, getattr(tokenizer, "split_special_tokens", False))
-    if copied is None:
+        # A backend with a component that is written in Python cannot be copied: it raises anything.
+        with suppress(Exception):
+            backend_copy = _copy(backend, getattr(tokenizer, "split_special_tokens", False))
+    if backend_copy is None:
         return from_callable(name, tokenizer, max_length)
-    return _from_backend(name, copied, max_length, loaded=tokenizer)
+    return _from_backend(name, backend_copy, max_length, loaded=tokenizer)
 
 
 def _encodes_by_backend(tokenizer: Any) -> bool:
@@ -276,9 +277,9 @@ def _encodes_by_backend(tokenizer: Any) -> bool:
     kind, base = type(tokenizer), import_quietly("PreTrainedTokenizerFast")
     # Both are None where this version of transformers has no such method.
     methods = [(getattr(kind, name, None), getattr(base, name, None)) for name in _CALLS]
-    # A method that is not inherited from the base is overridden, in the module that it names.
+    # A class overrides a method if it does not have that of the base.
     overriding_modules = [method.__module__ for method, of_base in methods if method is not of_base]
-    return all(_REFUSES_WORDS.intersection(module.split(".")) for module in overriding_modules)
+    return all(_HARMLESS_MODULES.intersection(module.split(".")) for module in overriding_modules)
 
 
 def _copy(backend: tokenizers.Tokenizer, encode_special_tokens: bool) -> tokenizers.Tokenizer:

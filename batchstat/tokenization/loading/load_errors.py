@@ -31,7 +31,7 @@ def stated_maximum(value: object, what: str) -> int | None:
     Raises:
         InputError: `value` is anything else.
     """
-    # nan, for which both comparisons below are false, stands for anything but a number.
+    # A value that is no number becomes nan: both comparisons with it below are false.
     number = value if isinstance(value, int | float) and not isinstance(value, bool) else math.nan
     if value is None or number >= _NO_MAXIMUM:
         return None
@@ -50,9 +50,9 @@ def check_complete(name: str, tokenizer: Any) -> None:
     error, a tokenizer that knows only special tokens: it would count nothing, or unknown tokens.
     """
     added = {str(token) for token in tokenizer.added_tokens_decoder.values()}
-    special = added.union(map(str, tokenizer.all_special_tokens))
-    # It has a vocabulary if it has an entry that is neither a special token nor a space.
-    if any(entry.strip(_SPACES) for entry in tokenizer.get_vocab() if entry not in special):
+    excluded = added.union(map(str, tokenizer.all_special_tokens))
+    # It has a vocabulary if any other entry has more than spaces.
+    if any(entry.strip(_SPACES) for entry in tokenizer.get_vocab() if entry not in excluded):
         return
     # The class may name tokenizer.json too: each file is listed once.
     files = dict.fromkeys([*tokenizer.vocab_files_names.values(), "tokenizer.json"])
@@ -89,9 +89,11 @@ def not_loaded(name: str, offline: bool, error: Exception) -> InputError:
         packages = _missing(_SENTENCEPIECE)
         if packages and any(word in reason for word in ("sentencepiece", "tiktoken", "protobuf")):
             remedy = f"if it is a SentencePiece model, pip install {' '.join(packages)}"
-    # A folder of that name exists, but not in the working folder.
-    if not Path(name).is_dir() and (folder := _folder_below(name)) is not None:
-        remedy = f"pass --tokenizer {folder.as_posix()}, a folder of that name"
+    # A folder of that name deeper below the working folder may be what the user means.
+    if not Path(name).is_dir():
+        folder = _folder_below(name)
+        if folder is not None:
+            remedy = f"pass --tokenizer {folder.as_posix()}, a folder of that name"
     return _refusal(name, reason, remedy)
 
 

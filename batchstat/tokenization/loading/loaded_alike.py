@@ -25,26 +25,25 @@ def check_class(name: str, kind: str, options: Mapping[str, Any]) -> None:
     Raises:
         InputError: the class makes another tokenizer, or none.
     """
-    ours = load_tokenizer(name)
+    counted = load_tokenizer(name)
     try:
-        # The tokenizer that the trainer uses.
-        used = _class(kind).from_pretrained(
+        of_trainer = _transformers_class(kind).from_pretrained(
             name, local_files_only=Path(name).exists() or not hub_answers(), **options
         )
-        is_same = as_tokenizer(used).digest == ours.digest
+        is_same = as_tokenizer(of_trainer).digest == counted.digest
     except Exception as error:  # transformers passes on anything that a file or the hub causes
         raise InputError(
             f"tokenizer {name!r} cannot be loaded by {kind}, as the trainer does: "
             f"{one_line(error)}: name another class, or none"
         ) from None
-    saved = ours.encoder.as_transformers()
+    of_profile = counted.encoder.as_transformers()
     # The digest has neither the chat template nor the names of special tokens.
-    if is_same and used.chat_template == saved.chat_template and _special(used) == _special(saved):
+    if is_same and _chat_facts(of_trainer) == _chat_facts(of_profile):
         return
     call = "".join(f", {key}={value!r}" for key, value in options.items())
     raise InputError(
         f"the trainer loads tokenizer {name!r} by {kind}, which makes other tokens of it than "
-        f"{type(saved).__name__}: save it with {kind}.from_pretrained({name!r}{call})"
+        f"{type(of_profile).__name__}: save it with {kind}.from_pretrained({name!r}{call})"
         ".save_pretrained('FOLDER') and pass --tokenizer FOLDER"
     )
 
@@ -74,7 +73,7 @@ def check_added(name: str, tokens: Iterable[str]) -> None:
 def check_eos(name: str, token: str) -> None:
     """Raise InputError if axolotl would not train the token that ends a turn in a chat template.
 
-    By default it trains that token only if it is the tokenizer's eos_token.
+    By default, axolotl trains that token only if it is the tokenizer's eos_token.
 
     Args:
         name: the tokenizer, as `profile` takes it.
@@ -90,7 +89,7 @@ def check_eos(name: str, token: str) -> None:
         )
 
 
-def _class(kind: str) -> Any:
+def _transformers_class(kind: str) -> Any:
     """Return a class of transformers by its name; its fast form if there is one.
 
     In transformers 5 both names are one class; in 4 a trainer takes the fast one.
@@ -101,7 +100,7 @@ def _class(kind: str) -> Any:
         return import_quietly(kind)
 
 
-def _special(tokenizer: Any) -> dict[str, str]:
-    """Return the special tokens that a chat template or a trainer may write into a text."""
+def _chat_facts(tokenizer: Any) -> list[Any]:
+    """Return the chat template, and the special tokens that it or a trainer may write."""
     names = ("bos_token", "eos_token", "unk_token")
-    return {name: str(getattr(tokenizer, name)) for name in names}
+    return [tokenizer.chat_template, *(str(getattr(tokenizer, name)) for name in names)]

@@ -2,6 +2,7 @@
 
 import json
 import unicodedata
+from collections.abc import Mapping
 from contextlib import suppress
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
@@ -18,7 +19,7 @@ _LIBRARIES = (
 )
 """Libraries that tokenizers of transformers call: another version may count differently."""
 
-_NO_SETTINGS = ("name_or_path", "is_local", "local_files_only")
+_ORIGIN_SETTINGS = ("name_or_path", "is_local", "local_files_only")
 """Arguments that say only where a tokenizer was found: they change no count."""
 
 
@@ -37,9 +38,9 @@ def from_callable(
     # was called with.
     known_definition = definition or _definition(tokenizer)
 
+    # `texts` is one list of texts; or two lists, the first and the second texts of pairs.
     def call(*texts: list[str], special_tokens: bool = True) -> list[list[int]]:
-        # `texts` are one list, or the first and the second texts of pairs.
-        encoded = tokenizer(
+        encoded: Mapping[str, list[list[int]]] = tokenizer(
             *texts,
             add_special_tokens=special_tokens,
             padding=False,
@@ -48,11 +49,10 @@ def from_callable(
             verbose=False,
             return_attention_mask=False,
         )
-        ids: list[list[int]] = encoded["input_ids"]
-        return ids
+        return encoded["input_ids"]
 
     def encode(samples: list[Any]) -> list[list[int]]:
-        if isinstance(samples[0], tuple):  # pairs, of which the tokenizer takes two lists
+        if isinstance(samples[0], tuple):  # pairs
             return call(*map(list, zip(*samples, strict=True)))
         return call(samples)
 
@@ -66,7 +66,7 @@ def from_callable(
         load=lambda: Encoder(
             encode=encode,
             rendered=TextEncoder(encode=lambda texts: call(texts, special_tokens=False)),
-            # Without an engine, which would be the second argument.
+            # The second argument is the faster engine, which this tokenizer does not have.
             find_positions=lambda texts, _: tokenizer(
                 texts, add_special_tokens=False, verbose=False
             ),
@@ -84,8 +84,8 @@ def _definition(tokenizer: Any) -> str:
     """
     attributes = dict(vars(tokenizer))
     settings = attributes.pop("init_kwargs", {})
-    attributes.pop("name_or_path", None)  # like _NO_SETTINGS
-    settings = {key: value for key, value in settings.items() if key not in _NO_SETTINGS}
+    attributes.pop("name_or_path", None)  # it, too, only says where the tokenizer was found
+    settings = {key: value for key, value in settings.items() if key not in _ORIGIN_SETTINGS}
     state = {"class": type(tokenizer), "attributes": attributes, "settings": settings}
     versions = {"unicode": unicodedata.unidata_version}
     for library in _LIBRARIES:

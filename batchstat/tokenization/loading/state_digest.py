@@ -151,12 +151,12 @@ class _Walk:
             raise _OpaqueError from None
 
     def _add_reduced(self, thing: Any) -> None:
-        """Add any other object by what pickle would store of it, and by its attributes if its class
-        may leave some of these out of its pickle.
+        """Add any other object by what pickle would store of it. If its class may leave some of its
+        attributes out of the pickle, all of them are added, too.
         """
         self._add_name(type(thing))
-        # The object is reduced as pickle does it: by a function that is registered for its type, or
-        # by its own method, in protocol 4.
+        # As in pickle, a function that is registered for the type comes before the object's own
+        # method; 4 is the protocol.
         reduce = copyreg.dispatch_table.get(type(thing))
         try:
             reduced = reduce(thing) if reduce else thing.__reduce_ex__(4)
@@ -168,13 +168,12 @@ class _Walk:
         for part in reduced:
             # The items of lists and dictionaries come as iterators.
             self.add(list(part) if isinstance(part, Iterator) else part)
-        # A class with a __getstate__ of its own chooses what is pickled.
-        chooses = getattr(type(thing), "__getstate__", None) is not _PICKLES_ALL
-        if chooses and hasattr(thing, "__dict__"):
-            attributes = vars(thing).items()
+        # A class with a __getstate__ of its own may leave attributes out.
+        has_own_state = getattr(type(thing), "__getstate__", None) is not _PICKLES_ALL
+        if has_own_state and hasattr(thing, "__dict__"):
             is_model = type(thing).__module__.startswith("sentencepiece")
-            hidden = _SENTENCEPIECE_HANDLES if is_model else ()
-            self.add({key: value for key, value in attributes if key not in hidden})
+            handles = _SENTENCEPIECE_HANDLES if is_model else ()
+            self.add({key: value for key, value in vars(thing).items() if key not in handles})
 
 
 _SENTENCEPIECE_HANDLES = ("this", "_processor")
