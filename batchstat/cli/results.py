@@ -23,7 +23,7 @@ from batchstat.simulation.compare.compare import simulate
 from batchstat.storage.result_files import (
     LENGTHS_FILE,
     PROFILE_FILE,
-    outdated,
+    outdated_files,
     plot_file,
     profile_version,
 )
@@ -81,7 +81,7 @@ def store(found: FoundProfile, result: CommandResult, output: Output) -> Collect
         if found.version and found.version != profile_version(folder):
             files = profile_files(profile, output)
         files |= result_files
-        write_files(folder, files, remove=outdated(folder, files))
+        write_files(folder, files, remove=outdated_files(folder, files))
     return files
 
 
@@ -112,7 +112,7 @@ def publish_profile(inputs: Inputs, profile: Profile, output: Output) -> None:
     """Write a profile and show it: its lengths, the padding of usual batches, what to run next."""
     files = profile_files(profile, output)
     with only_writer(output.output):
-        write_files(output.output, files, remove=outdated(output.output, files))
+        write_files(output.output, files, remove=outdated_files(output.output, files))
     command = command_line(inputs, "compare", batch_size=USUAL_BATCH_SIZE)
     padding = None
     if not output.as_json or output.html is not None:  # only screens and pages show it

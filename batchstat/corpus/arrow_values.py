@@ -1,7 +1,7 @@
 """Decode the values of Arrow columns in any encoding, and estimate how much memory that takes."""
 
 import json
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
 import numpy as np
@@ -76,24 +76,27 @@ def _json_parser(dtype: pa.DataType) -> Callable[[Any], Any] | None:
     Returns None if the type, at any depth of lists and structs, has no field of JSON text.
     """
     if getattr(dtype, "extension_name", "") == "arrow.json":
-        return _parsed
+        return _parse_text
     if is_list(dtype):
         parse_item = _json_parser(dtype.value_type)
-        # `x and …` leaves null in the list as None.
-        return None if parse_item is None else lambda items: [x and parse_item(x) for x in items]
+        if parse_item is None:
+            return None
+        return lambda items: [None if item is None else parse_item(item) for item in items]
     if not pa.types.is_struct(dtype):
         return None
     parsers = {field.name: parse for field in dtype if (parse := _json_parser(field.type))}
-    if not parsers:
-        return None
-    # A copy of the struct, in which only the fields with JSON are replaced.
-    return lambda value: (
-        value
-        | {name: parse(value[name]) for name, parse in parsers.items() if value[name] is not None}
-    )
+
+    def parse_struct(struct: dict[str, Any]) -> dict[str, Any]:
+        parsed = dict(struct)  # only the fields with JSON are replaced in this copy
+        for name, parse in parsers.items():
+            if struct[name] is not None:
+                parsed[name] = parse(struct[name])
+        return parsed
+
+    return parse_struct if parsers else None
 
 
-def _parsed(text: str) -> Any:
+def _parse_text(text: str) -> Any:
     """Return the value of JSON text; the text itself if it is not valid JSON."""
     try:
         return json.loads(text)
@@ -104,8 +107,9 @@ def _parsed(text: str) -> Any:
 def decoded_bytes(values: pa.Array) -> Ints:
     """Estimate how many bytes each value would take once it is decoded, without decoding it.
 
-    A damaged or hostile file of a few bytes can stand for gigabytes, as a dictionary, runs and
-    views can refer to the same long value again and again. Readers divide such a column first.
+    A file of a few bytes can stand for gigabytes, as a dictionary, runs and views can refer to the
+    same long value again and again. So readers ask for these bytes first, and then decode a column
+    in parts.
 
     Args:
         values: (n,) values whose buffers are consistent.
@@ -117,33 +121,41 @@ def decoded_bytes(values: pa.Array) -> Ints:
     if isinstance(dtype, pa.BaseExtensionType):
         return decoded_bytes(values.storage)
     if pa.types.is_dictionary(dtype):
-        # One size for each entry of the dictionary, and a 0 at the end, to which null refers.
-        entry_sizes = np.append(decoded_bytes(values.dictionary), 0)
-        sizes_by_index: Ints = entry_sizes[filled(values.indices, len(values.dictionary))]
-        return sizes_by_index
+        # The bytes of each entry of the dictionary, and at the end a 0, to which null is made to
+        # refer.
+        entry_bytes = np.append(decoded_bytes(values.dictionary), 0)
+        entry_of_each = as_integers(values.indices, null_as=len(values.dictionary))
+        bytes_by_entry: Ints = entry_bytes[entry_of_each]
+        return bytes_by_entry
     if pa.types.is_run_end_encoded(dtype):
-        sizes_by_run: Ints = decoded_bytes(values.values)[_run_of_each(values)]
-        return sizes_by_run
+        bytes_by_run: Ints = decoded_bytes(values.values)[_run_of_each(values)]
+        return bytes_by_run
     if _is_any(dtype, "string_view", "binary_view"):
         return _view_bytes(values)
     if _is_any(dtype, "string", "large_string", "binary", "large_binary"):
         import pyarrow.compute as pc
 
-        return filled(pc.binary_length(values), 0)
-    # Its own bytes, and those of each field: `flatten` returns an array of each.
+        return as_integers(pc.binary_length(values), null_as=0)
+    # Any other value has a fixed size, to which the bytes of its fields or elements are added.
+    own_bytes = np.full(len(values), _OTHER_BYTES, dtype=np.int64)
     if pa.types.is_struct(dtype):
-        return sum((decoded_bytes(field) for field in values.flatten()), _own_bytes(values))
-    if pa.types.is_map(dtype) or is_list(dtype):
-        first, counts, element_bytes = _list_spans(values)
-        # bytes_before[i]: the bytes of all elements before element i.
-        bytes_before = offsets_from_sizes(element_bytes)
-        bytes_of_elements: Ints = bytes_before[first + counts] - bytes_before[first]
-        return _own_bytes(values) + bytes_of_elements
-    # Numbers, times and other values of a fixed size.
-    return _own_bytes(values)
+        # `flatten` returns an array for each field.
+        return sum(map(decoded_bytes, values.flatten()), own_bytes)
+    if not (pa.types.is_map(dtype) or is_list(dtype)):
+        return own_bytes
+    # An element of a map is a key and its value.
+    if pa.types.is_map(dtype):
+        element_bytes: Ints = decoded_bytes(values.keys) + decoded_bytes(values.items)
+    else:
+        element_bytes = decoded_bytes(values.values)
+    # bytes_before[i]: the bytes of all elements before element i, of whatever list.
+    bytes_before = offsets_from_sizes(element_bytes)
+    begins, ends = _element_ranges(values)
+    bytes_of_elements: Ints = bytes_before[ends] - bytes_before[begins]
+    return own_bytes + bytes_of_elements
 
 
-def ranges(sizes: Ints, most_bytes: int, most_values: int) -> Iterator[tuple[int, int]]:
+def ranges_within(sizes: Ints, most_bytes: int, most_values: int) -> Iterator[tuple[int, int]]:
     """Divide consecutive values into ranges of at most so many bytes and values.
 
     Yields the start of each range and its stop, one past its end: for sizes [3, 4, 9] and 8 bytes,
@@ -154,15 +166,24 @@ def ranges(sizes: Ints, most_bytes: int, most_values: int) -> Iterator[tuple[int
         most_bytes: limit for the bytes of a range.
         most_values: limit for the values of a range.
     """
-    ends = np.cumsum(sizes)
+    bytes_before = offsets_from_sizes(sizes)  # (n + 1,) bytes of all values before each
     start = 0
-    while start < len(ends):
-        bytes_before = ends[start - 1] if start else 0
-        # The first value with which the range would be too large.
-        stop = int(np.searchsorted(ends, bytes_before + most_bytes, side="right"))
+    while start < len(sizes):
+        # The last stop up to which the bytes of the range are within the limit.
+        limit = bytes_before[start] + most_bytes
+        stop = int(np.searchsorted(bytes_before, limit, side="right")) - 1
+        # At least one value, even if it is too large.
         stop = min(max(stop, start + 1), start + most_values)
-        yield start, min(stop, len(ends))
+        yield start, stop
         start = stop
+
+
+def record_ranges(
+    columns: Iterable[pa.Array], records: int, most_bytes: int, most_records: int
+) -> Iterator[tuple[int, int]]:
+    """Divide records into ranges like `ranges_within`, by their decoded bytes in all `columns`."""
+    sizes = sum(map(decoded_bytes, columns), np.zeros(records, dtype=np.int64))
+    return ranges_within(sizes, most_bytes, most_records)
 
 
 def _run_of_each(values: pa.Array) -> Ints:
@@ -173,56 +194,44 @@ def _run_of_each(values: pa.Array) -> Ints:
     return np.searchsorted(as_numpy(values.run_ends), positions, side="right").astype(np.int64)
 
 
-def _own_bytes(values: pa.Array) -> Ints:
-    """Return (n,) the bytes that each value takes beside its elements and its text."""
-    return np.full(len(values), _OTHER_BYTES, dtype=np.int64)
-
-
-def filled(numbers: pa.Array, missing: int) -> Ints:
-    """Return (n,) whole numbers as a NumPy array in which `missing` stands for nulls."""
+def as_integers(numbers: pa.Array, *, null_as: int) -> Ints:
+    """Return (n,) whole numbers as a NumPy array of int64, in which null becomes `null_as`."""
     import pyarrow.compute as pc
 
-    whole = numbers.cast(pa.int64())
-    return as_numpy(pc.fill_null(whole, missing) if whole.null_count else whole)
+    integers = numbers.cast(pa.int64())
+    return as_numpy(pc.fill_null(integers, null_as) if integers.null_count else integers)
 
 
 def _view_bytes(values: pa.Array) -> Ints:
     """Return (n,) bytes of the text that each view refers to."""
-    views = values.buffers()[1]  # the first buffer says which values are null
+    _validity, views, *_texts = values.buffers()
     # Without values, there may be no such buffer.
     if views is None or len(values) == 0:
         return np.zeros(len(values), dtype=np.int64)
-    # A view has 16 bytes, of which the first 4 are the length: every fourth 32-bit number.
-    lengths = np.frombuffer(views, dtype="<i4")[::4][values.offset : values.offset + len(values)]
+    # A view is four 32-bit numbers, of which the first is the length of its text.
+    lengths = np.frombuffer(views, dtype="<i4")[::4]
+    # A slice shares the buffer of its whole array.
+    lengths = lengths[values.offset : values.offset + len(values)]
     return np.where(as_numpy(values.is_null()), 0, lengths).astype(np.int64)
 
 
-def _list_spans(values: pa.Array) -> tuple[Ints, Ints, Ints]:
-    """Return where lists or maps have their elements.
+def _element_ranges(values: pa.Array) -> tuple[Ints, Ints]:
+    """Return where each list or map has its elements in the array of all elements.
 
     Returns:
-        (n,) index of the first element of each list; (n,) number of its elements; (n_elements,)
-        decoded bytes of each element.
+        (n,) index of its first element, and (n,) one past the index of its last.
     """
     dtype = values.type
-    # An element of a map is a key and its value.
-    if pa.types.is_map(dtype):
-        element_bytes: Ints = decoded_bytes(values.keys) + decoded_bytes(values.items)
-    else:
-        element_bytes = decoded_bytes(values.values)
     # Lists of a fixed size store no offsets; the elements of a slice are those of the whole array.
     if pa.types.is_fixed_size_list(dtype):
-        return (
-            (np.arange(len(values)) + values.offset) * dtype.list_size,
-            np.full(len(values), dtype.list_size),
-            element_bytes,
-        )
+        begins: Ints = (np.arange(len(values)) + values.offset) * dtype.list_size
+        return begins, begins + dtype.list_size
     offsets: Ints = as_numpy(values.offsets).astype(np.int64)
     # List views may overlap and be in any order, so they store a size beside each offset.
     if _is_any(dtype, "list_view", "large_list_view"):
-        return offsets, as_numpy(values.sizes).astype(np.int64), element_bytes
-    # Other lists follow each other: n + 1 offsets, of which each is also the end of a list.
-    return offsets[:-1], np.diff(offsets), element_bytes
+        return offsets, offsets + as_numpy(values.sizes).astype(np.int64)
+    # Other lists follow each other: n + 1 offsets, as each list ends where the next one begins.
+    return offsets[:-1], offsets[1:]
 
 
 def holds_text(dtype: pa.DataType) -> bool:

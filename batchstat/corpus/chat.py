@@ -33,7 +33,7 @@ _SHAREGPT_ROLES = {
 _OPENAI_NAMES = {"from": "role", "value": "content"}
 
 
-WRITTEN = "written_role"
+WRITTEN_ROLE = "written_role"
 """Key under which a message keeps the role that ShareGPT's format gave it, unless this was human,
 gpt or system."""
 
@@ -73,7 +73,7 @@ NO_INPUTS = TemplateInputs()
 """The inputs of a chat that has only messages."""
 
 
-def as_chat(value: object, written_in: str | None = None) -> list[Message]:
+def as_chat(value: object, kept_format: str | None = None) -> list[Message]:
     """Return a chat as a list of messages with `role` and `content`.
 
     Two formats are known. OpenAI's messages have `role` and `content`, which may be a list of text
@@ -82,9 +82,9 @@ def as_chat(value: object, written_in: str | None = None) -> list[Message]:
 
     Args:
         value: the chat, as parsed from its file.
-        written_in: None to recognize the format of each message and to translate roles to OpenAI's.
-            Or one of `CHAT_FORMATS`: then messages keep their roles, contents and further fields as
-            they are written, and only the keys `from` and `value` are renamed.
+        kept_format: None to recognize the format of each message, and translate it to OpenAI's. Or
+            one of `CHAT_FORMATS`, in which the chat is: then messages keep their roles, contents
+            and further fields as they are written, and only `from` and `value` are renamed.
 
     Raises:
         ChatError: another format, no messages, an unknown role, neither content nor a tool call.
@@ -93,13 +93,12 @@ def as_chat(value: object, written_in: str | None = None) -> list[Message]:
         raise ChatError("not a list of messages")
     if not value:
         raise ChatError("no messages")
-    numbered = [(f"message {number}", message) for number, message in enumerate(value)]
-    if written_in is None:
-        return [_message(message, shown_as) for shown_as, message in numbered]
-    if written_in == "sharegpt":
+    if kept_format is None:
+        return [_translated(message, f"message {i}") for i, message in enumerate(value)]
+    if kept_format == "sharegpt":
         # Only the first message is checked, as by TRL's `is_conversational_from_value`.
-        _require(("from", "value"), value[0], "message 0")
-    return [_as_written(message, shown_as, written_in) for shown_as, message in numbered]
+        _require_keys(("from", "value"), value[0], "message 0")
+    return [_as_written(message, f"message {i}", kept_format) for i, message in enumerate(value)]
 
 
 def inputs_from_tools(tools: object) -> TemplateInputs:
@@ -109,7 +108,7 @@ def inputs_from_tools(tools: object) -> TemplateInputs:
         tools: value of the chat's tools column: a list of objects, or its JSON text; None if there
             are no tools.
     """
-    tools = _parsed(tools)
+    tools = _parsed_tools(tools)
     # Files write a chat without tools in several ways.
     if tools is None or tools in ("", [], {}):
         return NO_INPUTS
@@ -119,30 +118,31 @@ def inputs_from_tools(tools: object) -> TemplateInputs:
 def inputs_as_written(tools: object, settings: object) -> TemplateInputs:
     """Return what a template gets beside the messages of a chat that is handed on as it is written.
 
-    Unlike in `inputs_from_tools`, an empty list of tools is handed on, as TRL does. If something
-    cannot be handed on, `wrong` of the result says what.
+    Unlike in `inputs_from_tools`, an empty list of tools is handed on, as TRL does. If tools or
+    settings cannot be handed on, nothing is, and the field `wrong` says why.
 
     Args:
         tools: value of the chat's tools column: a list of objects, or its JSON text; None if there
             are no tools.
         settings: value of its `SETTINGS_COLUMN`: an object with further names for the template.
     """
-    tools = _parsed(tools)
+    tools = _parsed_tools(tools)
     if not isinstance(settings, dict):
-        wrong = f"{SETTINGS_COLUMN!r} is {short(settings)} where an object is expected"
-    elif not_for_template := sorted(_NOT_SETTINGS & set(settings)):
-        wrong = (
-            f"{SETTINGS_COLUMN!r} has {not_for_template[0]!r}, which is for apply_chat_template, "
-            "not for the template, and is not read: remove it"
+        message = f"{SETTINGS_COLUMN!r} is {short(settings)} where an object is expected"
+        return TemplateInputs(wrong=message)
+    not_for_template = sorted(_NOT_SETTINGS & set(settings))
+    if not_for_template:
+        return TemplateInputs(
+            wrong=f"{SETTINGS_COLUMN!r} has {not_for_template[0]!r}, which is for "
+            "apply_chat_template, not for the template, and is not read: remove it"
         )
-    elif tools is None or _are_tools(tools):
+    if tools is None or _are_tools(tools):
         return TemplateInputs(tools, settings=settings)
-    else:
-        wrong = f"{TOOLS_COLUMN!r} is {short(tools)} where a list of objects is expected"
-    return TemplateInputs(wrong=wrong)
+    message = f"{TOOLS_COLUMN!r} is {short(tools)} where a list of objects is expected"
+    return TemplateInputs(wrong=message)
 
 
-def _parsed(tools: object) -> object:
+def _parsed_tools(tools: object) -> object:
     """Return tools that are JSON text as its value; all others, and invalid JSON, as they are."""
     if isinstance(tools, str):
         with suppress(ValueError, RecursionError):
@@ -154,7 +154,7 @@ def _are_tools(tools: object) -> TypeGuard[list[Tool]]:
     return isinstance(tools, list) and all(isinstance(tool, dict) for tool in tools)
 
 
-def _require(keys: tuple[str, ...], message: object, shown_as: str) -> None:
+def _require_keys(keys: tuple[str, ...], message: object, shown_as: str) -> None:
     """Raise ChatError unless a message is an object that has all keys."""
     if not isinstance(message, dict):
         raise ChatError(f"{shown_as} is not an object")
@@ -162,21 +162,24 @@ def _require(keys: tuple[str, ...], message: object, shown_as: str) -> None:
         raise ChatError(f"{shown_as} has no {' and '.join(keys)} (has: {', '.join(message)})")
 
 
-def _as_written(message: Any, shown_as: str, written_in: str) -> Message:
+def _as_written(message: Any, shown_as: str, kept_format: str) -> Message:
     """Return a message as it is written, with `from` and `value` of ShareGPT renamed to `role` and
     `content`. Errors call the message `shown_as`, such as `message 3`.
     """
-    fields = message  # if this is no object, `_require` raises below
-    if written_in == "sharegpt" and isinstance(message, dict):
-        renamed = {_OPENAI_NAMES[key]: message[key] for key in message.keys() & _OPENAI_NAMES}
-        fields = {key: message[key] for key in message if key not in _OPENAI_NAMES} | renamed
-    _require(("role",), fields, shown_as)
+    fields = message
+    # What is no object is left to `_require_keys`, which raises.
+    if kept_format == "sharegpt" and isinstance(message, dict):
+        fields = {key: value for key, value in message.items() if key not in _OPENAI_NAMES}
+        for key, openai_name in _OPENAI_NAMES.items():
+            if key in message:
+                fields[openai_name] = message[key]
+    _require_keys(("role",), fields, shown_as)
     if not isinstance(fields["role"], str):
         raise ChatError(f"{shown_as} has the role {short(fields['role'])}, which is not text")
     return dict(fields)
 
 
-def _message(message: object, shown_as: str) -> Message:
+def _translated(message: object, shown_as: str) -> Message:
     """Return a message of either format with a role of OpenAI's and its content as one text.
 
     Errors call the message `shown_as`, such as `message 3`.
@@ -188,13 +191,11 @@ def _message(message: object, shown_as: str) -> Message:
     # ShareGPT's format.
     if "from" in fields and "role" not in fields:
         role = fields.pop("from")
-        content = fields.pop("value", None)
-        # Several roles become OpenAI's `assistant`: checks of trainers need the written one,
-        # unless it is one of the usual three.
-        written = {} if role in ("human", "gpt", "system") else {WRITTEN: role}
-        if isinstance(role, str):
-            role = _SHAREGPT_ROLES.get(role, role)
-        fields = {"role": role, "content": content, **fields, **written}
+        openai_role = _SHAREGPT_ROLES.get(role, role) if isinstance(role, str) else role
+        fields = {"role": openai_role, "content": fields.pop("value", None), **fields}
+        # Checks of trainers need to know which role an `assistant` had, if not the usual one.
+        if role not in ("human", "gpt", "system"):
+            fields[WRITTEN_ROLE] = role
     role = fields.get("role")
     if role not in ROLES:
         known = f"known: {', '.join(ROLES)}"
@@ -202,14 +203,14 @@ def _message(message: object, shown_as: str) -> Message:
         if isinstance(role, str) and role in _SHAREGPT_ROLES:
             known += f"; with from and value as keys, {role} is {_SHAREGPT_ROLES[role]}"
         raise ChatError(f"{shown_as} has the unknown role {role!r} ({known})")
-    content = _text(fields.get("content"), shown_as)
+    content = _joined_text(fields.get("content"), shown_as)
     # A message that only calls a tool has no content.
     if content is None and not (fields.get("tool_calls") or fields.get("function_call")):
         raise ChatError(f"{shown_as} has no content")
     return {**fields, "content": content}
 
 
-def _text(content: object, shown_as: str) -> str | None:
+def _joined_text(content: object, shown_as: str) -> str | None:
     """Return the content of a message as one text, with OpenAI's list of text parts joined; None
     stays None.
     """

@@ -47,30 +47,30 @@ class Chunk:
     """Consecutive records of one file; the first chunk starts with its first record.
 
     Attributes:
-        columns: the values of each column that is read, (size,) each.
+        values: the values of each column that is read, (size,) each.
+        columns: what each of these columns is read for.
         position: bytes of the file on disk that are read so far.
-        read: what each column is read for.
         lines: (size,) line on which each record starts; None in files without lines.
-        counted: whether the content is a number of tokens, regardless of the options.
+        holds_lengths: whether the content is a number of tokens, whatever the options say.
         bad: by their index in the chunk, records that cannot be read or are `BLANK`; their values
-            in `columns` are meaningless.
-        before: function that returns how many lines of the file, or records where it has no lines,
-            precede the split that is read. It may have to read them, and is called for messages
-            only. The default, `int`, returns 0.
+            are meaningless.
+        count_before: function that returns how many lines of the file, or records where it has no
+            lines, precede the split that is read. It may have to read them, and is called for
+            messages only. The default, `int`, returns 0.
         label_seen: whether any record of the file so far has the label; None if no record could be
             read.
     """
 
-    columns: Mapping[str, Column]
+    values: Mapping[str, Column]
+    columns: Columns
     position: int
-    read: Columns
     lines: Sequence[int] | None = None
-    counted: bool = False
+    holds_lengths: bool = False
     bad: Mapping[int, BadRecord] = field(default_factory=dict)
-    before: Callable[[], int] = int
+    count_before: Callable[[], int] = int
     label_seen: bool | None = True
 
     @property
     def size(self) -> int:
         """Number of records."""
-        return len(next(iter(self.columns.values())))
+        return len(next(iter(self.values.values())))

@@ -5,16 +5,15 @@ from contextlib import suppress
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from batchstat.corpus.arrow_values import (
+    as_integers,
     as_objects,
     can_label,
     decoded,
     decoded_type,
-    filled,
     holds_text,
     is_list,
     kind_of,
@@ -31,6 +30,7 @@ from batchstat.corpus.chat import (
 from batchstat.corpus.chunk import Chunk, Column
 from batchstat.corpus.content import LONGEST, Texts
 from batchstat.errors import InputError
+from batchstat.lengths.arrays import Ints
 from batchstat.lengths.labels import label_text
 from batchstat.storage.arrow_numbers import as_numpy
 
@@ -43,8 +43,8 @@ _LABEL_LISTS = pa.large_list(pa.large_string())
 class ChunkContent:
     """Checked values of one chunk.
 
-    Each method reads one column. A record whose value is wrong is added to `bad`, and gets an empty
-    or zero value in what the method returns.
+    Each method reads one column of the chunk, which has `size` records. A record whose value is
+    wrong is added to `bad`, and gets an empty or zero value in what the method returns.
 
     Attributes:
         bad: by their index in the chunk, records that cannot be read, as far as columns were read.
@@ -56,7 +56,7 @@ class ChunkContent:
         self.bad = dict(chunk.bad)
         self._chunk, self.locate = chunk, locate
 
-    def text(self, column: str) -> pa.LargeStringArray:
+    def texts(self, column: str) -> pa.LargeStringArray:
         """Return (size,) a column as texts; a record without a text is bad, and has an empty one.
 
         Raises:
@@ -75,11 +75,12 @@ class ChunkContent:
             return pc.fill_null(texts_or_nulls, "") if values.null_count else texts_or_nulls
         # A list as parsed from JSON, whose values may each be of another type.
         texts: list[Any] = list(values)
-        # Values are looked at one by one only if not all of them are texts, which is rare.
-        for i, value in enumerate(texts if set(map(type, texts)) != {str} else ()):
-            if not isinstance(value, str):
-                self.reject(i, f"{column!r} is {kind_of(value)} where text is expected")
-                texts[i] = ""
+        # Nearly always all values are texts, which this finds out faster than the loop would.
+        if set(map(type, texts)) != {str}:
+            for i, value in enumerate(values):
+                if not isinstance(value, str):
+                    self.reject(i, f"{column!r} is {kind_of(value)} where text is expected")
+                    texts[i] = ""
         return self._as_arrow(texts)
 
     def holds_lists(self, column: str) -> bool:
@@ -90,28 +91,30 @@ class ChunkContent:
         values = self.values(column)
         if isinstance(values, pa.Array):
             return is_list(values.type)
-        return isinstance(next((value for value in values if value is not None), None), list)
+        first = next((value for value in values if value is not None), None)
+        return isinstance(first, list)
 
-    def chats(self, column: str, written_in: str | None) -> list[list[Message]]:
+    def chats(self, column: str, kept_format: str | None) -> list[list[Message]]:
         """Return (size,) a column as chats: lists of messages, as `as_chat` makes them.
 
         A record that is bad, or whose chat cannot be read or is too long, has an empty list.
 
         Args:
             column: its name.
-            written_in: the format of chats that keep their roles; see `as_chat`.
+            kept_format: the format of chats that are handed on as they are written, else None; see
+                `as_chat`.
         """
-        chats: list[list[Message]] = []
+        chats: list[list[Message]] = [[] for _ in range(self._chunk.size)]
         for i, value in enumerate(self._objects(column)):
-            chats.append([])  # stays empty if the record is bad, or was before
+            if i in self.bad:
+                continue
             try:
-                chat = as_chat(value, written_in) if i not in self.bad else []
+                chat = as_chat(value, kept_format)
             except ChatError as error:
                 self.reject(i, f"{column!r}: {error}", reason="chat")
-            else:
-                # A chat that is too long is marked as bad here.
-                if self._is_short(i, _text_bytes(chat)):
-                    chats[i] = chat
+                continue
+            if not self._reject_long(i, _text_bytes(chat)):
+                chats[i] = chat
         return chats
 
     def template_inputs(self, *, as_written: bool) -> list[TemplateInputs]:
@@ -122,7 +125,7 @@ class ChunkContent:
                 only tools.
         """
         # Without a column of tools or settings, no chat has any.
-        size, columns = self._chunk.size, self._chunk.read
+        size, columns = self._chunk.size, self._chunk.columns
         tools = [None] * size if columns.tools is None else self._objects(columns.tools)
         if not as_written:
             return [*map(inputs_from_tools, tools)]
@@ -131,11 +134,11 @@ class ChunkContent:
 
     def _objects(self, column: str) -> list[Any]:
         """Return (size,) the values of a column that may be objects."""
-        values = self._chunk.columns[column]
+        values = self._chunk.values[column]
         return as_objects(values) if isinstance(values, pa.Array) else values
 
-    def token_lists(self, column: str) -> npt.NDArray[np.int64]:
-        """Return (size,) the length of each list of token ids in a column."""
+    def token_counts(self, column: str) -> Ints:
+        """Return (size,) how many token ids each list of a column has; 0 for a bad record."""
         values = self.values(column)
         if isinstance(values, pa.Array) and is_list(values.type):
             id_type = decoded_type(values.type.value_type)
@@ -146,7 +149,7 @@ class ChunkContent:
                     "ids are expected"
                 )
             self.reject_nulls(values, column, "a list of token ids")
-            return filled(pc.list_value_length(values), 0).astype(np.int64, copy=False)
+            return as_integers(pc.list_value_length(values), null_as=0)
         # Lists as parsed from JSON, or an Arrow column without lists, whose records are all bad.
         counts = np.zeros(self._chunk.size, dtype=np.int64)
         for i, value in enumerate(_as_list(values)):
@@ -166,27 +169,27 @@ class ChunkContent:
         """
         for i in _positions_of_nulls(lists):
             self.reject(i, f"{column!r} is null where {expected} is expected")
-        # For each element of all lists, whether it is null, and the record whose list holds it.
+        # The elements of all lists, end to end, and for each element the record that it is of.
         elements = decoded(pc.list_flatten(lists))
-        records_with_nulls = pc.list_parent_indices(lists).filter(elements.is_null())
-        for i in pc.unique(records_with_nulls).to_pylist():
+        record_of_each = pc.list_parent_indices(lists)
+        for i in pc.unique(record_of_each.filter(elements.is_null())).to_pylist():
             self.reject(i, f"{column!r} contains null where a number is expected")
 
-    def lengths(self, column: str) -> npt.NDArray[np.int64]:
+    def whole_numbers(self, column: str) -> Ints:
         """Return (size,) the whole numbers of a column, which must be from 0 to `LONGEST`.
 
-        A record with anything else is bad, and has the length 0.
+        A record with anything else is bad, and gets 0.
         """
         values: Any = self.values(column)
-        is_whole = isinstance(values, pa.Array) and pa.types.is_integer(values.type)
-        # The usual column is checked as an array; any other one value by value, below.
-        if is_whole and values.null_count == 0:
+        is_integer_array = isinstance(values, pa.Array) and pa.types.is_integer(values.type)
+        # The usual column is checked all at once; any other one value by value, below.
+        if is_integer_array and values.null_count == 0:
             numbers = as_numpy(values)
             outside = (numbers < 0) | (numbers > LONGEST)
             for i in np.flatnonzero(outside).tolist():
                 self.reject(i, f"{column!r} is {numbers[i]}: must be between 0 and {LONGEST:,}")
             return np.where(outside, 0, numbers).astype(np.int64)
-        counts = np.zeros(self._chunk.size, dtype=np.int64)
+        checked = np.zeros(self._chunk.size, dtype=np.int64)
         for i, number in enumerate(_as_list(values)):
             # In .csv and .tsv files every value is text; int() raises for more than 4,300 digits.
             if isinstance(number, str) and number.isdecimal() and len(number) <= _MOST_DIGITS:
@@ -196,8 +199,8 @@ class ChunkContent:
             elif not 0 <= number <= LONGEST:
                 self.reject(i, f"{column!r} is {number}: must be between 0 and {LONGEST:,}")
             else:
-                counts[i] = number
-        return counts
+                checked[i] = number
+        return checked
 
     def labels(self, column: str) -> pa.Array:
         """Return (size,) labels as large_string; null for a record without a label.
@@ -218,9 +221,9 @@ class ChunkContent:
             if not is_list(values.type):
                 return _label_texts(values)
             values = _label_lists(values)
-        # Texts and nulls alone need no conversion.
-        if not set(map(type, values)) - {str, type(None)}:
-            # This fails if a label contains half a surrogate pair: the code below finds the record.
+        # From here on, `values` is a list of Python's. Texts and nulls alone need no conversion.
+        if set(map(type, values)) <= {str, type(None)}:
+            # Raised for half a surrogate pair in a label: below, `_label` finds the record.
             with suppress(UnicodeEncodeError):
                 return pa.array(values, pa.large_string())
         labels = [self._label(i, value, column) for i, value in enumerate(values)]
@@ -237,11 +240,11 @@ class ChunkContent:
         """
         try:
             if not isinstance(value, list):
-                return _as_label(value)
-            # Keys of a dictionary: without duplicates, in the order of the list.
-            labels = dict.fromkeys(map(_as_label, value))
-            return [label for label in labels if label is not None] or None
-        except TypeError:
+                return _class_name(value)
+            # A dictionary has no duplicates, and keeps the order of the list.
+            distinct = dict.fromkeys(map(_class_name, value))
+            return [label for label in distinct if label is not None] or None
+        except TypeError:  # an object, or a list in the list
             self.reject(i, f"label {column!r} is {kind_of(value)}")
         except UnicodeEncodeError:
             self.reject(i, f"label {column!r} contains half a surrogate pair", reason="not_utf8")
@@ -249,7 +252,7 @@ class ChunkContent:
 
     def values(self, column: str) -> Column:
         """Return (size,) the values of a column; if it is Arrow's, as `decoded` returns them."""
-        values = self._chunk.columns[column]
+        values = self._chunk.values[column]
         return decoded(values) if isinstance(values, pa.Array) else values
 
     def without_long(self, texts: Texts) -> Texts:
@@ -257,16 +260,14 @@ class ChunkContent:
         sizes = texts.sizes()
         if not (sizes > MOST_TEXT_BYTES).any():
             return texts
-        is_short = pa.array([self._is_short(i, int(size)) for i, size in enumerate(sizes)])
-        return type(texts)(*(pc.if_else(is_short, side, "") for side in texts.sides))
+        is_long = pa.array([self._reject_long(i, int(size)) for i, size in enumerate(sizes)])
+        return type(texts)(*(pc.if_else(is_long, "", side) for side in texts.sides))
 
-    def _is_short(self, i: int, size: int) -> bool:
-        """Return whether the text of record `i`, of `size` bytes, is within the limit; else mark it
-        as bad.
-        """
+    def _reject_long(self, i: int, size: int) -> bool:
+        """Return whether the text of record `i` has too many bytes, `size`; if so, it is bad."""
         if size > MOST_TEXT_BYTES:
             self.reject(i, too_long("text", size), reason="too_long")
-        return size <= MOST_TEXT_BYTES
+        return size > MOST_TEXT_BYTES
 
     def reject(self, i: int, message: str, reason: str = "wrong_type") -> None:
         """Mark record `i` as bad. If it is bad already, the first reason stays."""
@@ -311,13 +312,13 @@ def _label_texts(values: pa.Array) -> pa.Array:
 def _label_lists(values: pa.Array) -> list[list[str | None] | None]:
     """Return the texts of labels in lists, as Python's lists; None for a record without a list."""
     texts = _label_texts(decoded(pc.list_flatten(values))).to_pylist()
-    sizes = pc.list_value_length(values).to_pylist()
-    # The list of record i ends at ends[i] of all texts; a null list has none of them.
-    ends = np.cumsum([size or 0 for size in sizes]).tolist()
-    return [
-        None if size is None else texts[end - size : end]
-        for size, end in zip(sizes, ends, strict=True)
-    ]
+    # The texts of all lists follow each other in `texts`; a null list has none of them.
+    lists: list[list[str | None] | None] = []
+    first = 0
+    for size in pc.list_value_length(values).to_pylist():
+        lists.append(None if size is None else texts[first : first + size])
+        first += size or 0
+    return lists
 
 
 def _positions_of_nulls(values: pa.Array) -> list[int]:
@@ -330,7 +331,7 @@ def _as_list(values: Column) -> list[Any]:
     return objects
 
 
-def _as_label(value: object) -> str | None:
+def _class_name(value: object) -> str | None:
     """Return a value as the name of a class; None for a missing one. Raise TypeError for an object
     or a list, UnicodeEncodeError for half a surrogate pair.
     """

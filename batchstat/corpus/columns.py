@@ -35,19 +35,21 @@ def choose_columns(
     for option_name in SINGLE_COLUMNS:
         column = getattr(options, option_name)
         if column is not None:
-            _require(path, column, names, f"--{option_name.replace('_', '-')}")
+            _require_once(path, column, names, f"--{option_name.replace('_', '-')}")
     for column in options.text_column:
-        _require(path, column, names, "--text-column")
-    # `CorpusOptions` has made sure that only one kind of content is named.
-    single = options.messages_column or options.tokens_column or options.length_column
-    content = (single,) if single else options.text_column
+        _require_once(path, column, names, "--text-column")
+    # `CorpusOptions` has made sure that at most one kind of content is named.
+    one_column = options.messages_column or options.tokens_column or options.length_column
+    content = (one_column,) if one_column else options.text_column
     if options.prompt_column and options.completion_column:
         content = (options.prompt_column, options.completion_column)
+    if not content:
+        content = (_find_text_column(path, names, texts, options),)
     # Tools and template settings have fixed names; they are read where the file has such a column.
     has_tools = options.may_hold_chats and TOOLS_COLUMN in names
     has_settings = options.chats_as_written and SETTINGS_COLUMN in names
     return Columns(
-        content=content or (_find_text(path, names, texts, options),),
+        content=content,
         label=options.label_column,
         tools=TOOLS_COLUMN if has_tools else None,
         settings=SETTINGS_COLUMN if has_settings else None,
@@ -55,7 +57,7 @@ def choose_columns(
     )
 
 
-def _find_text(
+def _find_text_column(
     path: str, names: Sequence[str], texts: Sequence[str], options: CorpusOptions
 ) -> str:
     """Return the text column of a file for which no option names one.
@@ -65,16 +67,17 @@ def _find_text(
     """
     other_columns = (options.label_column, options.trained_column)
     candidates = [name for name in dict.fromkeys(texts) if name not in other_columns]
-    usual_names = [name for name in candidates if name.lower() in TEXT_NAMES]
     # Columns with chats hold lists, and so are not among `texts`.
     chats = [name for name in names if name in CHAT_NAMES and name not in texts]
-    # Beside a chat, a lone text column with an unusual name may be an id or a source.
-    chosen = candidates if len(candidates) == 1 and not chats else usual_names
+    # A lone text column may have any name, except beside a chat, where it may be an id or a source.
+    if len(candidates) != 1 or chats:
+        candidates = [name for name in candidates if name.lower() in TEXT_NAMES]
     # `prompt` is a usual name of texts, but beside `completion` it is only half of the sample.
     has_completions = set(COMPLETION_NAMES) <= set(names)
-    if len(chosen) == 1 and not has_completions:
-        _require(path, chosen[0], names, "--text-column")  # raises if the column appears twice
-        return chosen[0]
+    if len(candidates) == 1 and not has_completions:
+        # Raises if the column appears twice.
+        _require_once(path, candidates[0], names, "--text-column")
+        return candidates[0]
     # The option that fits the columns of the file: for chats, for token ids, or for pairs.
     remedy = f"--messages-column {chats[0]}" if chats else "--text-column NAME"
     if not texts and _TOKENS_NAME in names:
@@ -87,7 +90,7 @@ def _find_text(
     )
 
 
-def _require(path: str, column: str, names: Sequence[str], flag: str) -> None:
+def _require_once(path: str, column: str, names: Sequence[str], flag: str) -> None:
     """Raise InputError unless the column is among the names of the file, and only once.
 
     The message suggests what to pass for `flag`, the option that named the column.
@@ -99,10 +102,10 @@ def _require(path: str, column: str, names: Sequence[str], flag: str) -> None:
         # Suggest a column of a similar name, or the only column there is.
         suggestions = get_close_matches(column, names, n=1, cutoff=0.5) or names
         example = suggestions[0] if len(suggestions) == 1 else "NAME"
-        # Other tools take two columns in one flag, `a,b`: here the flag is given twice.
-        pair = [name.strip() for name in column.split(",")]
-        if len(pair) == 2 and set(pair) <= set(names):
-            example = f" {flag} ".join(pair)
+        # Other tools take two columns in one flag, `a,b`: here it is `a --text-column b`.
+        both = [name.strip() for name in column.split(",")]
+        if len(both) == 2 and set(both) <= set(names):
+            example = f"{both[0]} {flag} {both[1]}"
         raise ColumnError(
             f"column {column!r} not in {path} (has: {_listed(names)}): pass {flag} {example}"
             f"{_first_row_hint(path, names)}",

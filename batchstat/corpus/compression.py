@@ -61,7 +61,6 @@ class _Streams(InputStream):
             EOFError: the file ends within a stream.
         """
         while True:
-            data = b""
             # The stream has ended: another one begins at the first byte that is not padding.
             if self._decompressor.eof:
                 data = self._decompressor.unused_data.lstrip(self._padding)
@@ -70,11 +69,12 @@ class _Streams(InputStream):
                 if not data:
                     return b""
                 self._decompressor = self._new_decompressor()
-            # The stream goes on. A decompressor that needs no input has some left from before.
             elif self._decompressor.needs_input:
                 data = self._raw.read(_COMPRESSED_BYTES)
                 if not data:
                     raise EOFError
+            else:
+                data = b""  # more output comes from the input that the decompressor still holds
             unpacked: bytes = self._decompressor.decompress(data, size)
             # Some input yields no output yet, such as headers: no bytes would mean the end.
             if unpacked:

@@ -5,10 +5,9 @@ from dataclasses import dataclass, fields
 from typing import Any, Self
 
 import numpy as np
-import numpy.typing as npt
 import pyarrow as pa
 
-from batchstat.corpus.arrow_values import ranges
+from batchstat.corpus.arrow_values import ranges_within
 from batchstat.corpus.chat import Message, TemplateInputs
 from batchstat.lengths.arrays import Ints
 from batchstat.storage.arrow_numbers import as_arrow, as_numpy
@@ -47,7 +46,7 @@ class Texts:
 
         A text that is too large by itself is a range of its own.
         """
-        return ranges(self.sizes(), most_bytes, most_texts)
+        return ranges_within(self.sizes(), most_bytes, most_texts)
 
     def slice(self, first: int, stop: int) -> Self:
         """Return the texts from `first` to before `stop`."""
@@ -146,7 +145,7 @@ class CompletionChats(Chats):
 class PrecountedLengths:
     """(n,) lengths that the corpus has itself, so that no text is tokenized."""
 
-    lengths: npt.NDArray[np.int64]
+    lengths: Ints
 
     def select(self, samples: Ints) -> "PrecountedLengths":
         """Return the lengths at these positions."""

@@ -45,10 +45,13 @@ def without_duplicates(paths: list[Path]) -> list[Path]:
 
     `**` follows links to folders, even to one that holds the link, and finds a file again below it.
     """
+    # Each folder is resolved once, however many files it has.
     real_folders = {folder: folder.resolve() for folder in {path.parent for path in paths}}
-    # The last path of a file in the dictionary stays, so the shortest one comes last.
-    longest_first = sorted(paths, key=lambda path: len(path.parts), reverse=True)
-    return list({(real_folders[path.parent], path.name): path for path in longest_first}.values())
+    path_of_file: dict[tuple[Path, str], Path] = {}
+    # Longest first, so that a shorter path of the same file takes the place of a longer one.
+    for path in sorted(paths, key=lambda path: len(path.parts), reverse=True):
+        path_of_file[real_folders[path.parent], path.name] = path
+    return list(path_of_file.values())
 
 
 def saved_dataset_files(folder: Path, shown: str) -> list[str]:
@@ -111,12 +114,11 @@ def data_files(
     """
     files = sorted(path for path in paths if not is_result(path, is_there))
     corpus_files = [path for path in files if is_pattern or ending(path) in ENDINGS]
+    if not files and is_pattern:
+        raise InputError(f"no files match {shown}")
     if not corpus_files:
-        raise InputError(
-            f"no files match {shown}"
-            if is_pattern
-            else f"no data files in {shown} (known: {', '.join(ENDINGS)})"
-        )
+        raise InputError(f"no data files in {shown} (known: {', '.join(ENDINGS)})")
+    # Only of a folder: all files that match a pattern are wanted.
     if len(corpus_files) < len(files):
         skipped = [path.name for path in files if ending(path) not in ENDINGS]
         more = f" and {len(skipped) - 3:,} more" if len(skipped) > 3 else ""

@@ -8,7 +8,7 @@ from typing import BinaryIO
 import pyarrow as pa
 
 from batchstat.corpus.compression import is_compressed
-from batchstat.corpus.opening import HEAD_BYTES, as_source_errors, line_end
+from batchstat.corpus.opening import HEAD_BYTES, as_source_errors, next_line
 from batchstat.corpus.sources import Source
 from batchstat.corpus.splits import SPLIT_BYTES, Split
 from batchstat.storage.addresses import as_os_errors
@@ -31,10 +31,10 @@ def digest_of(source: Source) -> str:
     Raises:
         OSError: it cannot be read.
     """
-    split = Split(source)
+    whole = Split(source)
     with as_os_errors(source.path):
-        size = split.location.stat().st_size or 0
-    return joined_digest([_digest(split, first, stop) for first, stop in _spans(size)])
+        size = whole.location.stat().st_size or 0  # a storage may say None where it is unknown
+    return joined_digest([_digest(whole, first, stop) for first, stop in _spans(0, size)])
 
 
 def joined_digest(digests: Sequence[str]) -> str:
@@ -44,15 +44,15 @@ def joined_digest(digests: Sequence[str]) -> str:
     return f"sha256:{hashlib.sha256(''.join(digests).encode()).hexdigest()}"
 
 
-def _spans(stop: int, first: int = 0) -> Iterator[tuple[int, int]]:
+def _spans(first: int, stop: int) -> Iterator[tuple[int, int]]:
     """Divide the bytes from `first` to before `stop` into spans of `SPLIT_BYTES`.
 
-    If `stop` is 0, the size of the file is unknown: one span to its end, wherever this is.
+    If `stop` is 0, the size of the file is unknown: the one span has the whole file, of any size.
     """
     if stop == 0:
         yield 0, sys.maxsize
         return
-    # At least one span, which is empty if `first` is the end of the file.
+    # If there are no bytes, one empty span: `range` must not be empty.
     for span_start in range(first, max(stop, first + 1), SPLIT_BYTES):
         yield span_start, min(span_start + SPLIT_BYTES, stop)
 
@@ -61,8 +61,8 @@ def _digest(split: Split, first: int, stop: int) -> str:
     """Return the SHA-256 of the bytes from `first` to before `stop` of the source of a split."""
     with as_os_errors(split.source.path), split.location.open("rb") as file:
         digest, missing_bytes = _hash_span(file, first, stop)
-    # A file of this machine that became shorter is noticed when it is opened to be read; of a size
-    # that is not known (0), nothing is missing.
+    # Only at an address: a file of this machine that became shorter is noticed when it is opened to
+    # be read. A file of unknown size (0) may end anywhere.
     if missing_bytes and split.source.bytes and is_remote(split.source.path):
         raise OSError(f"it ends before the {split.source.bytes:,} bytes that its storage says")
     return digest
@@ -77,11 +77,11 @@ def _hash_span(file: BinaryIO, first: int, stop: int) -> tuple[str, int]:
     digest = hashlib.sha256()
     if file.tell() != first:  # remote files may not be seekable; they start at 0 anyway
         file.seek(first)
-    missing = stop - first
-    while missing > 0 and (data := file.read(min(missing, _HASHED_BYTES))):
+    bytes_left = stop - first
+    while bytes_left > 0 and (data := file.read(min(bytes_left, _HASHED_BYTES))):
         digest.update(data)
-        missing -= len(data)
-    return digest.hexdigest(), missing
+        bytes_left -= len(data)
+    return digest.hexdigest(), bytes_left
 
 
 def content_digests(split: Split) -> tuple[tuple[str, ...], str]:
@@ -90,48 +90,52 @@ def content_digests(split: Split) -> tuple[tuple[str, ...], str]:
     If a later run finds the same digests, it uses the counts of the earlier one.
 
     Returns:
-        The SHA-256 of each `SPLIT_BYTES` of the split; and one digest of what it depends on outside
-        of them, which is empty for a whole source.
+        The SHA-256 of each `SPLIT_BYTES` of the split; and one digest of the bytes outside of the
+        split that its counts depend on, which is empty for a whole source.
 
     Raises:
         SourceError: it cannot be read.
     """
     with as_source_errors(split.source):
-        digests = tuple(_digest(split, *span) for span in _spans(split.end, first=split.first))
+        spans = _spans(split.first, split.end)
+        digests = tuple(_digest(split, first, stop) for first, stop in spans)
         if split.is_whole:
             return digests, ""
         with split.location.open("rb") as file:
-            digests_outside = [_hash_span(file, *span)[0] for span in _spans_outside(file, split)]
-        return digests, hashlib.sha256("".join(digests_outside).encode()).hexdigest()
+            hashed = [_hash_span(file, first, stop) for first, stop in _spans_outside(file, split)]
+        digests_outside = "".join(digest for digest, _missing in hashed)
+        return digests, hashlib.sha256(digests_outside.encode()).hexdigest()
 
 
 def _spans_outside(file: BinaryIO, split: Split) -> Iterator[tuple[int, int]]:
     """Yield the bytes outside a split that its counts depend on, as spans from first to stop.
 
     A split ends where the last line, row group or number that begins in it ends; and its columns
-    are named at the head of the file, or in its footer.
+    are named at the start of the file, or in its footer.
     """
     size, stop = split.source.bytes, split.end
-    # 16 bytes are enough for the magic of every compression.
+    # 16 bytes are enough to recognize every compression.
     if is_compressed(file.read(16)):
-        # All of a compressed file is counted in its first split; the later ones are empty.
+        # The first split has the whole file, so for this one it ends at `size`. The others are
+        # empty: nothing else matters to them.
         yield stop, (size if split.first == 0 else stop)
     elif split.source.format == "parquet":
-        # The file ends with the size of its footer, which in a damaged file may be any number, and
-        # the magic.
+        # The footer, whose length stands behind it; a damaged file may have any number there.
         file.seek(max(size - _PARQUET_END, 0))
         footer_bytes = int.from_bytes(file.read(_PARQUET_END)[:4], "little")
         yield max(size - _PARQUET_END - footer_bytes, 0), size
+        # The rest of the last row group.
         yield stop, max(stop, _end_of_groups(split))
     elif split.source.format == "npy":
-        # The header says the type of the numbers; the last one may end after the split.
+        # The header, which says the type of the numbers, and the rest of the last number.
         yield 0, HEAD_BYTES
         yield stop, stop + _NUMBER_BYTES
     else:
-        # The head names the columns; the byte before the split tells whether a line begins there.
-        yield 0, line_end(file, HEAD_BYTES)
+        # The lines that name the columns; the byte that tells whether a line begins with the split;
+        # and the rest of the last line.
+        yield 0, next_line(file, HEAD_BYTES)
         yield max(split.first - 1, 0), split.first
-        yield stop, line_end(file, stop)
+        yield stop, next_line(file, stop)
 
 
 def _end_of_groups(split: Split) -> int:

@@ -5,10 +5,9 @@ from collections.abc import Callable, Generator, Iterator
 from dataclasses import replace
 from typing import Any
 
-import numpy as np
 import pyarrow as pa
 
-from batchstat.corpus.arrow_values import decoded, decoded_bytes, holds_text, ranges
+from batchstat.corpus.arrow_values import decoded, holds_text, record_ranges
 from batchstat.corpus.chunk import Chunk, Column, Columns
 from batchstat.corpus.columns import choose_columns
 from batchstat.corpus.formats.columnar import as_chunks, columns_of
@@ -58,17 +57,17 @@ class TableReader(CorpusReader):
         digest, size = hashlib.sha256(), 0
         reading = self.begin(Source(path=self._name, bytes=0, digest="", format="arrow"))
 
-        def hashed_chunks() -> Iterator[Chunk]:
-            """Yield the chunks as they are, and add their values to `digest` and `size`."""
+        def hash_chunks() -> Iterator[Chunk]:
+            """Yield the chunks of the table, and add their values to `digest` and `size`."""
             nonlocal size
             for chunk in self._read(self._name, self._table, self.options):
-                for values in chunk.columns.values():
+                for values in chunk.values.values():
                     data = _as_bytes(values)
                     digest.update(data)
                     size += len(data)
                 yield chunk
 
-        yield from self.samples(reading, hashed_chunks())
+        yield from self.samples(reading, hash_chunks())
         # Size and digest are known only now, after the last chunk.
         reading.source = replace(reading.source, bytes=size, digest=f"sha256:{digest.hexdigest()}")
 
@@ -108,13 +107,13 @@ def _tables_of(dataset: Any) -> Iterator[pa.Table]:
     # The function is called for one record at a time, as it may pad those that it gets together.
     for first in range(0, len(dataset), _CHUNK_RECORDS):
         rows = (dataset[i] for i in range(first, min(first + _CHUNK_RECORDS, len(dataset))))
-        plain_rows = [
+        rows_of_lists = [
             # Tensors and arrays have `tolist`, and become lists.
             {key: cell.tolist() if hasattr(cell, "tolist") else cell for key, cell in row.items()}
             for row in rows
         ]
         try:
-            yield pa.Table.from_pylist(plain_rows)
+            yield pa.Table.from_pylist(rows_of_lists)
         except (pa.ArrowException, OverflowError) as error:
             raise InputError(
                 f"what the transform of the Dataset makes is not read ({short(str(error))}): pass "
@@ -124,26 +123,25 @@ def _tables_of(dataset: Any) -> Iterator[pa.Table]:
 
 def _chunks_of_frame(name: str, frame: Any, options: CorpusOptions) -> Iterator[Chunk]:
     """Yield the requested columns of a pandas DataFrame; messages call it `name`."""
+    # Columns are taken by position, as their names in the frame need not be texts.
     names = list(map(str, frame.columns))
-    texts = [
-        column
-        for i, column in enumerate(names)
+    text_names = []
+    for i, column in enumerate(names):
         # "O" is the kind of Python objects, and of pandas' own types of text too.
-        if frame.dtypes.iloc[i].kind == "O" and any(isinstance(v, str) for v in frame.iloc[:, i])
-    ]
-    columns = choose_columns(name, names, texts, options)
+        is_object = frame.dtypes.iloc[i].kind == "O"
+        if is_object and any(isinstance(value, str) for value in frame.iloc[:, i]):
+            text_names.append(column)
+    columns = choose_columns(name, names, text_names, options)
     for first in range(0, len(frame), _CHUNK_RECORDS):
         part = frame.iloc[first : first + _CHUNK_RECORDS]
-        # By position, as names of columns need not be texts.
         values_of = {column: _values(part.iloc[:, names.index(column)]) for column in columns.all}
-        arrays = (values for values in values_of.values() if isinstance(values, pa.Array))
-        # (len(part),) decoded bytes of each record; those of Python's objects are not known.
-        sizes = sum(map(decoded_bytes, arrays), np.zeros(len(part), dtype=np.int64))
+        # Only Arrow's values can be too large: Python's objects are in memory already.
+        arrays = [values for values in values_of.values() if isinstance(values, pa.Array)]
         # Rows of `part` from `start` to before `stop`, within both limits.
-        for start, stop in ranges(sizes, CHUNK_BYTES, _CHUNK_RECORDS):
+        for start, stop in record_ranges(arrays, len(part), CHUNK_BYTES, _CHUNK_RECORDS):
             slices = {column: values[start:stop] for column, values in values_of.items()}
             # A table has no bytes on disk: the position, for progress, counts records.
-            yield Chunk(columns=slices, position=first + stop, read=columns)
+            yield Chunk(slices, columns, position=first + stop)
 
 
 def _values(series: Any) -> Column:

@@ -10,7 +10,7 @@ import numpy as np
 import pyarrow as pa
 
 from batchstat.corpus.bad_records import MOST_RECORD_BYTES, BadRecord, Location, as_error, too_long
-from batchstat.corpus.opening import OpenSource, line_end
+from batchstat.corpus.opening import OpenSource, next_line
 from batchstat.errors import InputError
 
 BLOCK_BYTES = 8 << 20
@@ -38,17 +38,16 @@ class LongLine:
     quotes: int
 
     @classmethod
-    def of(cls, pieces: Sequence[bytes], before: "LongLine | None" = None) -> "LongLine":
-        """Summarize a line from its consecutive pieces.
+    def summarize(cls, pieces: Sequence[bytes], so_far: "LongLine | None") -> "LongLine":
+        """Summarize a line of which more has been read.
 
         Args:
             pieces: the next pieces of the line.
-            before: summary of the pieces before these; None if these are the first.
+            so_far: summary of the line before these pieces; None if they are the first.
         """
+        so_far = so_far or cls(head=pieces[0][:_PROBE_BYTES], size=0, quotes=0)
         size, quotes = sum(map(len, pieces)), sum(piece.count(b'"') for piece in pieces)
-        if before is None:
-            return cls(pieces[0][:_PROBE_BYTES], size, quotes)
-        return cls(before.head, before.size + size, before.quotes + quotes)
+        return cls(so_far.head, so_far.size + size, so_far.quotes + quotes)
 
 
 RawLines: TypeAlias = list[str | LongLine]
@@ -115,9 +114,9 @@ def read_raw_lines(opened: OpenSource, *, skip: bool) -> Iterator[RawLines]:
         except UnicodeDecodeError as error:
             if not skip:
                 # The lines before the bad one come first: they may hold an earlier bad record.
-                start = block.data.rfind(b"\n", 0, error.start) + 1
-                yield from _lines_at_once(block.data[:start].decode())
-                line_number = block.first + block.data.count(b"\n", 0, start)
+                lines_before = block.data[: block.data.rfind(b"\n", 0, error.start) + 1]
+                yield from _lines_at_once(lines_before.decode())
+                line_number = block.first + lines_before.count(b"\n")
                 message = not_utf8(block.offset + error.start, block.data[error.start])
                 location = Location(opened.path, line_number, "line", opened.lines_before)
                 raise as_error(location, message) from None
@@ -158,9 +157,9 @@ def _blocks(opened: OpenSource) -> Iterator[_Block]:
     """
     # Of the next block: the number of its first line, and where it begins in the file.
     first_line, offset = 1, 0
-    # A line belongs to the split it begins in: a later split starts after the line before it.
-    if begin := opened.split.first:
-        offset = opened.stream.seek(line_end(opened.stream, begin))
+    # A later split starts at the first line that begins in it.
+    if opened.split.first:
+        offset = opened.stream.seek(next_line(opened.stream, opened.split.first))
     for data in _cut_after_lines(opened, offset):
         if offset == 0 and _is_utf16(data.head if isinstance(data, LongLine) else data):
             # Much of such a file would be valid UTF-8, and read as text full of NULs.
@@ -183,10 +182,11 @@ def _is_utf16(data: bytes) -> bool:
     """Return whether the start of a file is UTF-16: it has a byte-order mark of UTF-16, or about
     every other byte is NUL, as in UTF-16 of Latin letters.
     """
-    even, odd = data[:_PROBE_BYTES:2], data[1:_PROBE_BYTES:2]
-    fewer, more = sorted([even.count(0), odd.count(0)])
-    # No NUL on one side, and on the other more than 2, and more than three quarters.
-    return data.startswith(_UTF16) or (fewer == 0 and more > max(2, 3 * len(even) // 4))
+    even_bytes, odd_bytes = data[:_PROBE_BYTES:2], data[1:_PROBE_BYTES:2]
+    fewer_nuls, more_nuls = sorted([even_bytes.count(0), odd_bytes.count(0)])
+    # More than 2 as well, so that a few NULs in a short text do not count.
+    is_latin = fewer_nuls == 0 and more_nuls > max(2, 3 * len(even_bytes) // 4)
+    return is_latin or data.startswith(_UTF16)
 
 
 def _bytes_of_split(opened: OpenSource, position: int) -> Iterator[bytes]:
@@ -199,16 +199,16 @@ def _bytes_of_split(opened: OpenSource, position: int) -> Iterator[bytes]:
         while data := opened.stream.read(BLOCK_BYTES):
             yield data
         return
-    # This stays true if no line begins in the split, as one that began before covers all of it.
-    line_has_ended = True
+    # If no line begins in the split, as one that began before covers all of it, `position` is not
+    # before `stop`: then there is no last line that could go on.
+    data = b"\n"
     while position < stop and (data := opened.stream.read(min(BLOCK_BYTES, stop - position))):
         position += len(data)
         yield data
-        line_has_ended = data.endswith(b"\n")
-    # The file may also end before the split, if it became shorter.
-    if position != stop or line_has_ended:
+    # The last line ended with the split, or the file ends before it, as it became shorter.
+    if position != stop or data.endswith(b"\n"):
         return
-    # The rest of the last line.
+    # The rest of the last line, after the split.
     while data := opened.stream.read(_PROBE_BYTES):
         end = data.find(b"\n") + 1
         yield data[: end or len(data)]
@@ -222,32 +222,25 @@ def _cut_after_lines(opened: OpenSource, position: int) -> Iterator[bytes | Long
     A line of more than `MOST_RECORD_BYTES` is passed over, without holding it in memory: its
     summary is yielded instead.
     """
-    # The line that has not ended yet: its bytes so far and their number, or, once it is too long,
-    # only its summary.
+    # The line that has not ended yet: its bytes so far, or, once it is too long, its summary.
     held: list[bytes] = []
-    held_bytes = 0
     long: LongLine | None = None
     for data in _bytes_of_split(opened, position):
-        # `end`: the position after the first line end, 0 if there is none.
-        end = data.find(b"\n") + 1
-        piece = data[: end or len(data)]
-        # The unfinished line is too long, or becomes so with this piece: its summary is extended by
-        # what is held and the piece, and nothing is held any more. It may end in this piece. No
-        # other line of `data` can be too long, as `data` is far below the limit.
-        if long is not None or held_bytes + len(piece) > MOST_RECORD_BYTES:
-            long, held, held_bytes = LongLine.of([*held, piece], long), [], 0
-            if not end:
+        first_end = data.find(b"\n") + 1  # position after the first line end; 0 if there is none
+        piece = data[: first_end or len(data)]  # more of that line, up to its end if it is here
+        if long is not None or sum(map(len, held)) + len(piece) > MOST_RECORD_BYTES:
+            long, held = LongLine.summarize([*held, piece], long), []
+            if not first_end:
                 continue
             yield long
-            long, data = None, data[end:]
-        # `end`: the position after the last line end.
-        end = data.rfind(b"\n") + 1
-        if end:
-            yield b"".join([*held, data[:end]])
-            held, held_bytes = [], 0
-        if end < len(data):
-            held.append(data[end:])
-            held_bytes += len(data) - end
+            # No other line of `data` is too long, as `data` is far below the limit.
+            long, data = None, data[first_end:]
+        last_end = data.rfind(b"\n") + 1
+        if last_end:
+            yield b"".join([*held, data[:last_end]])
+            held = []
+        if last_end < len(data):
+            held.append(data[last_end:])
     # The last line of a file may lack its end.
     if long is not None:
         yield long

@@ -183,7 +183,7 @@ class OpenSource:
 
         For the first split it is `int`, which returns 0.
         """
-        return cache(partial(lines_before, self.split)) if self.split.first else int
+        return cache(partial(count_lines_before, self.split)) if self.split.first else int
 
     def source(self, listed: Source) -> Source:
         """Return the source with its size and digest, after all samples are read.
@@ -221,15 +221,16 @@ def open_source(split: Split, standard_input: Rereadable | None = None) -> Itera
         # `content`: an ETag at an address, the time of change on this machine.
         size, content, *_ = state_before
         # What the listing did not say (0 or empty) is not compared.
-        if (source.bytes or size, source.etag or content) != (size, content):
+        if source.bytes not in (0, size) or source.etag not in ("", content):
             raise SourceError(f"{source.shown} changed since it was listed: run again")
         with _buffered(path, source) as file:
             unpacked = _unpacked(source, file)
             # A compressed file whose name did not say so was divided into splits, but can only be
             # read from its start: the first split becomes the whole file, the others are empty.
-            if unpacked is not file and not split.is_whole:
-                first, stop = (source.bytes, source.bytes) if split.first else (0, None)
-                split = replace(split, first=first, stop=stop)
+            if unpacked is not file and split.first == 0:
+                split = replace(split, stop=None)
+            elif unpacked is not file:
+                split = replace(split, first=source.bytes, stop=source.bytes)
             yield OpenSource(split, unpacked, file)
             if state_before != state_of(path):
                 raise SourceError(f"{source.shown} changed while it was being read: run again")
@@ -249,27 +250,28 @@ def as_source_errors(source: Source) -> Iterator[None]:
     except FileNotFoundError:
         raise SourceError(f"{shown} no longer exists") from None
     except Exception as error:
+        is_os_error = isinstance(error, OSError)
         # pyarrow raises an OSError for data that end early: only its words tell it from others.
-        is_cut = isinstance(error, OSError) and any(words in str(error) for words in _CUT_SHORT)
+        is_cut = is_os_error and any(words in str(error) for words in _CUT_SHORT)
         if is_cut or isinstance(error, EOFError):
             raise SourceError(f"{shown} is cut short: the compressed data ends early") from None
         # bz2 and pyarrow's zstd raise an OSError for damaged data, but without the number that one
-        # of the operating system has; one of a remote file system may lack the number, too.
-        is_damage = isinstance(error, OSError) and error.errno is None and is_local
+        # of the operating system has. Errors of a remote file system may lack the number, too.
+        is_damage = is_local and isinstance(error, OSError) and error.errno is None
         if is_damage or isinstance(error, DAMAGE):
             raise SourceError(f"{shown} is damaged: {error}") from None
-        if is_local and not isinstance(error, OSError):
+        if is_local and not is_os_error:
             raise
         # A remote file system may raise anything.
         raise SourceError(f"{shown} cannot be read: {one_line(error)}") from None
 
 
-def line_end(file: BinaryIO, at: int) -> int:
-    """Return where the line that holds the byte before `at` ends: the start of the next line.
+def next_line(file: BinaryIO, at: int) -> int:
+    """Return where the first line begins that does not begin before byte `at` of a file.
 
-    This is `at` itself if a line begins there, and the end of the file if no line ends after it.
+    This is `at` itself if a line begins there, and the end of the file if no line begins after it.
     """
-    # From the byte before: if it is a line end, the next line begins at `at`.
+    # The byte before tells whether a line begins at `at`: then it is a line end.
     position = file.seek(max(at - 1, 0))
     while data := file.read(_PROBE_BYTES):
         end = data.find(b"\n") + 1
@@ -279,16 +281,17 @@ def line_end(file: BinaryIO, at: int) -> int:
     return position
 
 
-def lines_before(split: Split) -> int:
+def count_lines_before(split: Split) -> int:
     """Return how many lines of a file begin before its split does; this reads the file up to it."""
     with split.location.open("rb") as file:
-        # A line begins at byte 0, and after each line end; a line end in the byte just before the
-        # split is not counted, as it begins a line of the split.
-        line_ends, bytes_left = 0, split.first - 1
+        lines = 1  # the one that begins at byte 0
+        # A line end begins another line; one in the last byte before the split begins a line of
+        # the split.
+        bytes_left = split.first - 1
         while bytes_left > 0 and (data := file.read(min(bytes_left, 1 << 20))):
-            line_ends += data.count(b"\n")
+            lines += data.count(b"\n")
             bytes_left -= len(data)
-        return line_ends + 1
+        return lines
 
 
 def _buffered(path: Path, source: Source) -> "io.BufferedReader[Any]":

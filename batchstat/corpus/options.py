@@ -1,8 +1,8 @@
 """`CorpusOptions`: how a corpus is read."""
 
 from collections.abc import Iterable
-from dataclasses import dataclass, fields
-from typing import Any, Literal, TypedDict
+from dataclasses import dataclass
+from typing import Any, Literal, TypedDict, get_args
 
 from batchstat.corpus.chat import CHAT_FORMATS
 from batchstat.errors import OptionError
@@ -174,54 +174,13 @@ class CorpusOptions:
                 "a column name is empty: name one, or read the file without a header, where "
                 "columns are numbered from 0"
             )
-        self._check_contents()
+        _check_contents(self)
         if not self.header:
             for column in self.named_columns:
                 if not column.isdecimal():
                     raise OptionError(
                         f"column {column!r}: without a header, name columns by number, from 0"
                     )
-
-    def _check_contents(self) -> None:
-        """Raise OptionError for columns and options that contradict each other."""
-        if (self.prompt_column is None) != (self.completion_column is None):
-            raise OptionError("prompt_column and completion_column belong together: pass both")
-        content_options = [name for name in _CONTENT_COLUMNS if getattr(self, name)]
-        # By option: what has to be set for it to mean anything, and the words for that.
-        needs = {
-            "assistant_only_loss": (self.messages_column, "chats: pass messages_column"),
-            "turn_ends": (self.assistant_only_loss, "assistants' turns: pass assistant_only_loss"),
-            "chat_format": (self.may_hold_chats, "chats: pass messages_column"),
-            "tokenize_apart": (
-                self.completion_column,
-                "prompts and completions: pass their columns",
-            ),
-        }
-        for name, (needed_option, purpose) in needs.items():
-            if getattr(self, name) and not needed_option:
-                raise OptionError(f"{name} is for {purpose}")
-        if self.tokenize_apart and self.append:
-            raise OptionError("tokenize_apart and append are mutually exclusive: pass only one")
-        # Only one option may name the content, and only one may say which tokens carry loss:
-        # trained_column, or one of these.
-        loss_names = ("completion_column", "assistant_only_loss")
-        exclusive = content_options
-        if self.trained_column and (given := [name for name in loss_names if getattr(self, name)]):
-            exclusive = [*given, "trained_column"]
-        if len(exclusive) > 1:
-            raise OptionError(
-                f"{exclusive[0]} and {exclusive[1]} are mutually exclusive: pass only one"
-            )
-        if len(self.text_column) > 2:
-            raise OptionError(
-                f"text_column is given {len(self.text_column)} times: pass one, or two for pairs"
-            )
-        _check_characters("append", self.append)
-        # One option names the content here, as it is not the default of text.
-        if self.content not in ("text", "completion") and self.append:
-            raise OptionError(f"append is for texts, not with {content_options[0]}")
-        if self.content != "text" and (self.strip or self.min_chars):
-            raise OptionError(f"strip and min_chars are for texts, not with {content_options[0]}")
 
     @property
     def content(self) -> Content:
@@ -259,6 +218,45 @@ class CorpusOptions:
         return (*self.text_column, *(column for column in single if column is not None))
 
 
+def _check_contents(options: CorpusOptions) -> None:
+    """Raise OptionError for columns and options that contradict each other."""
+    if (options.prompt_column is None) != (options.completion_column is None):
+        raise OptionError("prompt_column and completion_column belong together: pass both")
+    messages, completion = options.messages_column, options.completion_column
+    # By option: what else has to be set for it to mean anything, and the words for that.
+    needs = {
+        "assistant_only_loss": (messages, "chats: pass messages_column"),
+        "turn_ends": (options.assistant_only_loss, "assistants' turns: pass assistant_only_loss"),
+        "chat_format": (options.may_hold_chats, "chats: pass messages_column"),
+        "tokenize_apart": (completion, "prompts and completions: pass their columns"),
+    }
+    for name, (needed_option, purpose) in needs.items():
+        if getattr(options, name) and not needed_option:
+            raise OptionError(f"{name} is for {purpose}")
+    if options.tokenize_apart and options.append:
+        raise OptionError("tokenize_apart and append are mutually exclusive: pass only one")
+    content_columns = [f"{kind}_column" for kind in get_args(Content)]
+    named_contents = [name for name in content_columns if getattr(options, name)]
+    loss_options = ("completion_column", "assistant_only_loss")
+    named_losses = [name for name in loss_options if getattr(options, name)]
+    # Only one option may name the content, and beside trained_column no other may name the loss.
+    rivals = named_contents
+    if options.trained_column and named_losses:
+        rivals = [*named_losses, "trained_column"]
+    if len(rivals) > 1:
+        raise OptionError(f"{rivals[0]} and {rivals[1]} are mutually exclusive: pass only one")
+    if len(options.text_column) > 2:
+        raise OptionError(
+            f"text_column is given {len(options.text_column)} times: pass one, or two for pairs"
+        )
+    _check_characters("append", options.append)
+    # Where the content is not text, it is because one option names it.
+    if options.content not in ("text", "completion") and options.append:
+        raise OptionError(f"append is for texts, not with {named_contents[0]}")
+    if options.content != "text" and (options.strip or options.min_chars):
+        raise OptionError(f"strip and min_chars are for texts, not with {named_contents[0]}")
+
+
 def _check_characters(name: str, text: str) -> None:
     """Raise OptionError for half a surrogate pair, into which Python turns bytes of a command line
     that it cannot decode.
@@ -271,17 +269,5 @@ def _check_characters(name: str, text: str) -> None:
         ) from None
 
 
-SINGLE_COLUMNS = tuple(
-    field.name
-    for field in fields(CorpusOptions)
-    if field.name.endswith("_column") and field.name != "text_column"
-)
+SINGLE_COLUMNS = tuple(name for name in ReadingOptions.__annotations__ if name.endswith("_column"))
 """Options that name one column."""
-
-_CONTENT_COLUMNS = (
-    "text_column",
-    "completion_column",
-    "messages_column",
-    "tokens_column",
-    "length_column",
-)

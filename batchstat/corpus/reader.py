@@ -210,13 +210,14 @@ class CorpusReader:
             if chunk.label_seen is not None:
                 reading.label_seen = chunk.label_seen
             first = reading.records
-            locations = Locations(reading.source.shown, chunk.lines, first, chunk.before)
+            locations = Locations(reading.source.shown, chunk.lines, first, chunk.count_before)
             block, bad = self._block(reading, chunk, locations, bytes_before + chunk.position)
             if bad and not reading.bad_records.skip:
-                # Only the samples before the first bad record: counting them may find a bad one
-                # among them, and the error has to name the first of all.
+                # Only the samples before the first bad record. Whoever counts them may find a bad
+                # one among them, which then is the first that an error has to name.
                 block = block.select(np.flatnonzero(block.records < first + min(bad)))
             yield block
+            # Without `skip`, the first of these raises.
             for i in sorted(bad):
                 reading.bad_records.raise_or_count(locations(i), bad[i])
             reading.records += chunk.size
@@ -231,24 +232,24 @@ class CorpusReader:
         values = ChunkContent(chunk, locations)
         # Each of these reads a column, and adds the records that it finds wrong to `values.bad`.
         content = _content_of(values, chunk, self.options)
-        columns = chunk.read
+        columns = chunk.columns
         labels = values.labels(columns.label) if columns.label else None
         trained = read_trained(values, columns.trained) if columns.trained else None
         is_sample = np.ones(chunk.size, dtype=bool)
         is_sample[list(values.bad)] = False
-        # A blank record is skipped without being an error.
+        # Blank records are among `values.bad`, but are skipped without being an error.
         bad = {i: record for i, record in values.bad.items() if record is not BLANK}
         reading.blank += len(values.bad) - len(bad)
         if isinstance(content, Texts):
-            content, is_sample = self._filtered(reading, content, is_sample)
+            content, is_sample = self._prepare_texts(reading, content, is_sample)
         records = locations.first + np.arange(chunk.size)
         block = Block(reading, records, content, labels, trained, position, locations)
         return block.select(np.flatnonzero(is_sample)), bad
 
-    def _filtered(self, reading: Reading, texts: Texts, is_good: Mask) -> tuple[Texts, Mask]:
+    def _prepare_texts(self, reading: Reading, texts: Texts, is_good: Mask) -> tuple[Texts, Mask]:
         """Apply the options `strip`, `min_chars` and `append` to texts, or to pairs of texts.
 
-        Blank and short ones are counted in `reading`.
+        Blank and short ones are no samples, and are counted in `reading`.
 
         Args:
             reading: state of the split.
@@ -258,29 +259,28 @@ class CorpusReader:
         Returns:
             (n,) the texts as they are counted, and (n,) whether each is a sample.
         """
-        sides = texts.sides
-        trimmed = [pc.utf8_trim_whitespace(side) for side in sides]
-        # A pair is blank only if both of its texts are.
-        is_filled = np.any([as_numpy(pc.binary_length(side)) != 0 for side in trimmed], axis=0)
-        if self.options.append:  # a blank text becomes a sample of what is appended
-            is_filled = np.ones_like(is_filled)
-        reading.blank += int(np.count_nonzero(is_good & ~is_filled))
-        is_sample = is_good & is_filled
+        sides = texts.sides  # one array of texts, or two for pairs
+        stripped = [pc.utf8_trim_whitespace(side) for side in sides]
+        # A pair is blank only if both of its texts are. No text is blank once one is appended.
+        has_text = np.any([as_numpy(pc.binary_length(side)) != 0 for side in stripped], axis=0)
+        is_blank = is_good & ~has_text & (not self.options.append)
+        reading.blank += int(np.count_nonzero(is_blank))
+        is_sample = is_good & ~is_blank
         if self.options.strip:
-            sides = trimmed
+            sides = stripped
         if self.options.min_chars:
             chars = sum(as_numpy(pc.utf8_length(side)) for side in sides)
             is_long_enough = chars >= self.options.min_chars
             reading.short += int(np.count_nonzero(is_sample & ~is_long_enough))
             is_sample &= is_long_enough
         if self.options.append:
-            # Of a pair, the second text is the one that gets it.
-            # Joining takes the separator, here none, as its last argument.
-            last, ending = sides[-1], pa.scalar(self.options.append, pa.large_string())
-            appended = pc.binary_join_element_wise(last, ending, pa.scalar("", pa.large_string()))
+            *first, last = sides  # of a pair, the second text gets it
+            # The ending, and the separator, here none, which joining takes as its last argument.
+            ending, separator = pa.array([self.options.append, ""], pa.large_string())
+            appended = pc.binary_join_element_wise(last, ending, separator)
             if not self.options.always_append:
                 appended = pc.if_else(pc.ends_with(last, self.options.append), last, appended)
-            sides = [*sides[:-1], appended]
+            sides = [*first, appended]
         return type(texts)(*sides), is_sample
 
 
@@ -290,12 +290,11 @@ def _content_of(values: ChunkContent, chunk: Chunk, options: CorpusOptions) -> C
     Raises:
         InputError: a column of another type.
     """
-    columns = chunk.read.content
+    columns = chunk.columns.content
     if options.content == "messages":
         kind_of_chats = AssistantChats if options.assistant_only_loss else Chats
-        messages = values.chats(columns[0], options.chat_format)
-        inputs = values.template_inputs(as_written=options.chats_as_written)
-        return kind_of_chats(messages, inputs)
+        chats = values.chats(columns[0], options.chat_format)
+        return kind_of_chats(chats, values.template_inputs(as_written=options.chats_as_written))
     # Prompts and completions may be texts, or lists of messages.
     if options.content == "completion" and values.holds_lists(columns[0]):
         if options.tokenize_apart:
@@ -304,20 +303,21 @@ def _content_of(values: ChunkContent, chunk: Chunk, options: CorpusOptions) -> C
                 "remove --tokenize-apart"
             )
         prompts, completions = (values.chats(column, options.chat_format) for column in columns)
-        messages = [prompt + rest for prompt, rest in zip(prompts, completions, strict=True)]
+        # A prompt and its completion are lists of messages: together they are the chat.
+        chats = [prompt + after for prompt, after in zip(prompts, completions, strict=True)]
         inputs = values.template_inputs(as_written=options.chats_as_written)
-        return CompletionChats(messages, inputs, list(map(len, prompts)))
+        return CompletionChats(chats, inputs, prompts=list(map(len, prompts)))
     if options.content == "tokens":
-        return PrecountedLengths(values.token_lists(columns[0]))
+        return PrecountedLengths(values.token_counts(columns[0]))
     # .npy files hold lengths, without an option that says so.
-    if options.content == "length" or chunk.counted:
-        return PrecountedLengths(values.lengths(columns[0]))
-    kind: type[Texts] = Texts
+    if options.content == "length" or chunk.holds_lengths:
+        return PrecountedLengths(values.whole_numbers(columns[0]))
+    kind_of_texts: type[Texts] = Texts
     if options.content == "completion":
-        kind = Instructions if options.tokenize_apart else Completions
+        kind_of_texts = Instructions if options.tokenize_apart else Completions
         if options.chats_as_written:
             # TRL hands tools and settings on beside a pair of texts, too, and fails if it cannot.
             for i, inputs_of_record in enumerate(values.template_inputs(as_written=True)):
                 if inputs_of_record.wrong:
                     values.reject(i, inputs_of_record.wrong)
-    return values.without_long(kind(*map(values.text, columns)))
+    return values.without_long(kind_of_texts(*map(values.texts, columns)))

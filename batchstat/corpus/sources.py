@@ -99,6 +99,7 @@ def find_sources(
         raise OptionError("a path of the corpus is empty: name a file, or . for this folder")
     if [os.fspath(path) for path in paths].count(STANDARD_INPUT) > 1:
         raise OptionError("standard input (-) can be read only once")
+    # Each source, and whether it is known to be empty.
     pairs = [pair for path in paths for pair in _sources_at(path, input_format, on_warning)]
     for source, is_empty in pairs:
         if is_empty and not allow_empty:
@@ -112,17 +113,18 @@ def _with_numbers(sources: Iterable[Source]) -> Iterator[Source]:
     Addresses are shown without their query, which may be a secret: two that differ in it alone look
     the same. The second one is shown with (2).
     """
-    full_by_shown: dict[str, list[str]] = {}
+    # By what is shown of an address: all different addresses of which this is shown.
+    shown_alike: dict[str, list[str]] = {}
     for source in sources:
         path = source.path
         # Only an `Address` has something that is not shown.
-        if not isinstance(path, Address):
-            yield source
-            continue
-        alike = full_by_shown.setdefault(path, [])
-        if path.full not in alike:
-            alike.append(path.full)
-        yield replace(source, path=Address(path.full, alike.index(path.full) + 1))
+        if isinstance(path, Address):
+            addresses = shown_alike.setdefault(path, [])
+            if path.full not in addresses:
+                addresses.append(path.full)
+            number = addresses.index(path.full) + 1
+            source = replace(source, path=Address(path.full, number))
+        yield source
 
 
 def _sources_at(
@@ -160,7 +162,7 @@ def _at_address(
         storage, path = url_to_fs(full)
         storage.invalidate_cache()  # of earlier listings in this process
         is_pattern = _is_pattern(storage, path)
-        # By the name of each file or folder: what the storage says of it.
+        # What the storage says of each file or folder, by its name.
         if is_pattern:
             listing = storage.glob(path, detail=True)
         elif storage.isdir(path):
@@ -171,8 +173,9 @@ def _at_address(
         # A single file is read whatever its name is.
         if list(files) == [path]:
             names = [path]
-        elif not is_pattern and (saved := saved_dataset_files(location, address)):
-            names = [f"{path.rstrip('/')}/{name}" for name in saved]
+        # A folder of the datasets library says itself which of its files are data.
+        elif not is_pattern and (saved_names := saved_dataset_files(location, address)):
+            names = [f"{path.rstrip('/')}/{name}" for name in saved_names]
         else:
             folder = None if is_pattern else path
             names = _data_files_in_listing(files, storage, folder, address, on_warning)
@@ -225,13 +228,12 @@ def _data_files_in_listing(
         on_warning: called with a message if files are skipped.
     """
     name_of: dict[PurePath, str] = {PurePosixPath(name): name for name in files}
-    # The files, and all folders above them.
-    listed = {parent for path in name_of for parent in path.parents}.union(name_of)
+    folders = {parent for path in name_of for parent in path.parents}
 
     # Results of batchstat are recognized by files beside them, which a pattern need not match: the
     # storage is asked for those that are not in the listing.
-    def is_there(wanted: PurePath) -> bool:
-        return wanted in listed or bool(storage.exists(str(wanted)))
+    def is_there(path: PurePath) -> bool:
+        return path in name_of or path in folders or bool(storage.exists(str(path)))
 
     def is_visible(path: PurePath) -> bool:
         # A pattern says itself which folders are meant: only the name of the file may be hidden.
@@ -256,8 +258,8 @@ def _on_disk(path: Path, on_warning: Callable[[str], object]) -> Iterable[Path]:
     shown = path.as_posix()
     is_folder = path.is_dir()
     if is_folder:
-        if saved := saved_dataset_files(path, shown):
-            return [path / name for name in saved]
+        if saved_names := saved_dataset_files(path, shown):
+            return [path / name for name in saved_names]
         files: Iterable[Path] = visible_files(path)
     # A file may have brackets in its name; a name without a file fails where it is opened.
     elif path.exists() or not glob.has_magic(str(path)):
@@ -318,7 +320,7 @@ def _not_on_disk(path: Path) -> str:
     # `Path` makes one slash of two: s3:/bucket. A drive of Windows has only one letter.
     if re.match(r"[A-Za-z][\w+.-]+:", name):
         return f"{name}: an address has :// after its scheme, as in s3://bucket/key"
-    # Names on the Hub have two parts and no ending: owner/dataset.
+    # Anything but owner/dataset, two parts without an ending, is no name on the Hub.
     if path.suffix or len(path.parts) != 2 or path.is_absolute() or path.parent.exists():
         return name
     return (

@@ -84,9 +84,11 @@ def _is_divisible(source: Source, options: CorpusOptions) -> bool:
     """Return whether the records of a source can be found from any of its bytes on."""
     if source.is_compressed_by_name:
         return False
-    # A quoted field may span several lines, so that a line need not begin a record. By default
-    # (None), fields of .csv may be quoted, and those of .tsv may not.
-    quoted = {"csv": options.quote is not False, "tsv": bool(options.quote)}
-    # Where a record of JSON or Arrow begins is only known by reading from the start of the file:
-    # these formats are in neither of the two lists.
-    return source.format in ("txt", "jsonl", "parquet", "npy") or quoted.get(source.format) is False
+    # A quoted field may span several lines, so that a line need not begin a record.
+    if source.format == "csv":
+        return options.quote is False  # by default, None, fields may be quoted
+    if source.format == "tsv":
+        return not options.quote  # by default, they may not
+    # Where a record of any other format, JSON or Arrow, begins is only known by reading from the
+    # start of the file.
+    return source.format in ("txt", "jsonl", "parquet", "npy")

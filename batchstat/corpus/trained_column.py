@@ -7,7 +7,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from batchstat.corpus.arrow_values import decoded, decoded_type, filled, is_list, kind_of
+from batchstat.corpus.arrow_values import as_integers, decoded, decoded_type, is_list, kind_of
 from batchstat.corpus.chunk_content import ChunkContent
 from batchstat.errors import InputError
 from batchstat.lengths.arrays import Ints, offsets_from_sizes
@@ -39,18 +39,18 @@ class TrainedColumn:
         return TrainedColumn(self.numbers[samples], tokens)
 
     def misfits(self, lengths: Ints) -> dict[int, str]:
-        """Return the samples that the column does not fit, with a message each.
+        """Return the samples that the column does not fit, by their index, with a message each.
 
         Args:
             lengths: (n,) tokens of each sample.
         """
         # A number of trained tokens may be at most the length; a list has a value for each token.
         if self.tokens is None:
-            is_wrong, message = self.numbers > lengths, "{:,} trained tokens in a sample of {:,}"
+            is_misfit, message = self.numbers > lengths, "{:,} trained tokens in a sample of {:,}"
         else:
-            is_wrong, message = self.numbers != lengths, "{:,} values for a sample of {:,} tokens"
-        misfits = np.flatnonzero(is_wrong).tolist()
-        return {i: message.format(int(self.numbers[i]), int(lengths[i])) for i in misfits}
+            is_misfit, message = self.numbers != lengths, "{:,} values for a sample of {:,} tokens"
+        indices = np.flatnonzero(is_misfit).tolist()
+        return {i: message.format(int(self.numbers[i]), int(lengths[i])) for i in indices}
 
     def ranges(self, lengths: Ints) -> TokenRanges:
         """Return which tokens of each sample are trained; no sample may be one of `misfits`.
@@ -80,9 +80,9 @@ def read_trained(content: ChunkContent, column: str) -> TrainedColumn:
         numbers, sizes = _flatten_json_lists(content, values, column)
     # Numbers of trained tokens.
     else:
-        return TrainedColumn(content.lengths(column), None)
+        return TrainedColumn(content.whole_numbers(column), None)
     offsets = offsets_from_sizes(sizes)
-    mask = _carries_loss(content, numbers, offsets, column)
+    mask = _mask_of_trained(content, numbers, offsets, column)
     return TrainedColumn(sizes, TokenRanges.of_mask(mask, offsets))
 
 
@@ -99,8 +99,8 @@ def _flatten_arrow_lists(content: ChunkContent, lists: pa.Array, column: str) ->
         )
     content.reject_nulls(lists, column, _EXPECTED)
     return (
-        filled(decoded(pc.list_flatten(lists)), 0),
-        filled(pc.list_value_length(lists), 0).astype(np.int64, copy=False),
+        as_integers(decoded(pc.list_flatten(lists)), null_as=0),
+        as_integers(pc.list_value_length(lists), null_as=0),
     )
 
 
@@ -113,9 +113,10 @@ def _flatten_json_lists(content: ChunkContent, values: list[Any], column: str) -
     for i, value in enumerate(values):
         if not isinstance(value, list):
             content.reject(i, f"{column!r} is {kind_of(value)} where a list is expected")
-        elif wrong_types := set(map(type, value)) - {int, bool}:
-            shown = kind_of(next(element for element in value if type(element) in wrong_types))
-            content.reject(i, f"{column!r} contains {shown} where a whole number is expected")
+        elif not set(map(type, value)) <= {int, bool}:
+            wrong = next(element for element in value if type(element) not in (int, bool))
+            message = f"{column!r} contains {kind_of(wrong)} where a whole number is expected"
+            content.reject(i, message)
         else:
             try:
                 lists[i] = np.array(value, dtype=np.int64)
@@ -124,7 +125,7 @@ def _flatten_json_lists(content: ChunkContent, values: list[Any], column: str) -
     return np.concatenate(lists), np.array(list(map(len, lists)), dtype=np.int64)
 
 
-def _carries_loss(content: ChunkContent, numbers: Ints, offsets: Ints, column: str) -> Any:
+def _mask_of_trained(content: ChunkContent, numbers: Ints, offsets: Ints, column: str) -> Any:
     """Decide which tokens carry loss from the values of their lists, laid end to end.
 
     A list with no value but 0 and 1 is a mask. Any other has labels, of which a negative one other
@@ -139,16 +140,14 @@ def _carries_loss(content: ChunkContent, numbers: Ints, offsets: Ints, column: s
     Returns:
         (n_values,) whether each token carries loss.
     """
-    sizes = np.diff(offsets)
     for position in np.flatnonzero((numbers < 0) & (numbers != NOT_TRAINED)).tolist():
         # The list that holds this position: the last one that begins at or before it.
         i = int(np.searchsorted(offsets, position, side="right")) - 1
         content.reject(i, f"{column!r} contains {numbers[position]}: labels are token ids or -100")
-    is_mask = np.zeros(len(sizes), dtype=bool)
-    # Of lists with values only: `reduceat` has no result for an empty one.
-    begins = offsets[:-1][sizes > 0]
-    if len(begins):
-        lowest, highest = np.minimum.reduceat(numbers, begins), np.maximum.reduceat(numbers, begins)
-        is_mask[sizes > 0] = (lowest >= 0) & (highest <= 1)
-    # Repeated: for each value, whether its list is a mask.
-    return np.where(np.repeat(is_mask, sizes), numbers == 1, numbers != NOT_TRAINED)
+    # How many values that are neither 0 nor 1 precede each value, and all of them at the end.
+    others_before = offsets_from_sizes((numbers != 0) & (numbers != 1))
+    # (n,) whether a list has as many before its end as before its begin: none of its own.
+    is_mask = others_before[offsets[1:]] == others_before[offsets[:-1]]
+    # Repeated for each value of a list.
+    is_in_mask = np.repeat(is_mask, np.diff(offsets))
+    return np.where(is_in_mask, numbers == 1, numbers != NOT_TRAINED)

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from batchstat.corpus.chat import WRITTEN, Message
+from batchstat.corpus.chat import WRITTEN_ROLE, Message
 from batchstat.corpus.content import Chats
 from batchstat.corpus.options import CorpusOptions
 from batchstat.corpus.sources import Source
@@ -109,8 +109,8 @@ def _takes_turns(chat: list[Message]) -> bool:
     """Return whether user and assistant alternate, after an optional system message, and the
     assistant has the last word.
     """
-    # A role that the file names by another word (`WRITTEN`), such as function_call, breaks turns.
-    roles = ["" if WRITTEN in message else message["role"] for message in chat]
+    # A role that the file names by another word, such as function_call, breaks turns.
+    roles = ["" if WRITTEN_ROLE in message else message["role"] for message in chat]
     turns = roles[1:] if roles[0] == "system" else roles
     expected = [_TURNS[i % 2] for i in range(len(turns))]
     return bool(turns) and len(turns) % 2 == 0 and turns == expected
@@ -126,6 +126,6 @@ def _has_tools(chat: list[Message]) -> bool:
     return any(
         message["role"] in ("tool", "function", "ipython")  # ipython: Llama 3
         or message.get("tool_calls")
-        or message.get(WRITTEN) == "function_call"  # ShareGPT
+        or message.get(WRITTEN_ROLE) == "function_call"  # ShareGPT
         for message in chat
     )

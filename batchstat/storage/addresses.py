@@ -47,10 +47,11 @@ def as_path(address: str | os.PathLike[str]) -> Path:
         InputError: an address that is invalid or was shortened, for which no file system is
             installed, or that chains several.
     """
-    # Not an address as text. A path (it has `open`) stays as it is, also one that this function
-    # returned for an address.
+    # A path stays as it is, also one that this function returned for an address.
+    if hasattr(address, "open"):
+        return cast(Path, address)
     if not isinstance(address, str) or not is_remote(address):
-        return cast(Path, address) if hasattr(address, "open") else _on_disk(address)
+        return _on_disk(address)
     full, shown = full_address(address), as_shown(address)
     _check_address(full, shown)
     try:
@@ -60,6 +61,7 @@ def as_path(address: str | os.PathLike[str]) -> Path:
 
         # upath warns, with a line of its own source, about file systems that it knows nothing of.
         warnings.filterwarnings("ignore", message="UPath .* filesystem not explicitly implemented")
+        # A `HiddenPath` shows itself without what may be secret.
         path: Any = UPath(full) if shown == full else HiddenPath(full)
         # upath makes the file system when it is first asked for, and raises only then.
         _ = path.fs
@@ -102,7 +104,7 @@ def _check_address(full: str, shown: str) -> None:
         full: the address as the user wrote it.
         shown: what messages may show of it.
     """
-    # The user copied it from a screen or a report, where it has … for a query.
+    # The user copied it from a screen or a report, where … stands for a query.
     if is_shortened(full):
         raise InputError(
             f"{full} was shortened when it was shown or stored, which leaves out what may be a "
@@ -122,8 +124,8 @@ def _check_address(full: str, shown: str) -> None:
             f"{shown} chains several addresses ({_CHAIN}), of which only some would be read: "
             "decompress or copy the files, and pass where they are"
         )
-    # Such a character cuts a user, password or query in two, for file systems or for what keeps
-    # them out of messages.
+    # Only of an address with a user or query, which is not shown. Such a character would end it too
+    # early, so that the rest of a secret is shown, or the file system reads another address.
     if shown != full and (re.search(r"[\s'\"<>]", full) or has_cut_user(full)):
         raise InputError(
             f"{shown} contains a character that its user, password or query cannot: write a space "
@@ -190,7 +192,7 @@ def try_writing(folder: Path) -> None:
 
     Raises whatever the file system raises.
     """
-    # Where fsspec moves a file into place, it takes such a name for a pattern.
+    # fsspec takes such a name for a pattern where it moves a file into place.
     if is_remote(folder) and glob.has_magic(str(folder)):
         raise InputError(f"{folder} is a pattern: an address to write to cannot contain *, ? or [")
     folder.mkdir(parents=True, exist_ok=True)

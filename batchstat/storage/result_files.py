@@ -2,6 +2,7 @@
 
 import json
 from collections.abc import Callable, Mapping
+from itertools import chain
 from pathlib import Path, PurePath
 
 from batchstat.storage.addresses import state_of
@@ -67,7 +68,7 @@ def is_result(path: PurePath, is_there: Callable[[PurePath], bool]) -> bool:
     if not in_subfolder and path.name not in _NAMES:
         return False
     folder = path.parent.parent if in_subfolder else path.parent
-    # Of a shard, and of a profile.
+    # What only a folder with the results of a shard, or only one with a profile, has together.
     pairs = ("shard.json", "splits"), (LENGTHS_FILE, PROFILE_FILE)
     return any(is_there(folder / one) and is_there(folder / other) for one, other in pairs)
 
@@ -86,20 +87,24 @@ def profile_version(folder: Path) -> str:
         return ""
 
 
-def outdated(folder: Path, files: Mapping[str, object]) -> set[str]:
-    """Return which files of earlier runs have to be removed from a folder when `files` are written.
+def outdated_files(folder: Path, files: Mapping[str, object]) -> set[str]:
+    """Return the names of the earlier results that have to go when `files` are written to a folder.
 
-    These are the earlier files of the same command, such as plots that are not drawn this time. If
-    `files` have another profile than the folder, they are the files of every command.
+    These are results of the same command that it does not write again, such as plots that are not
+    drawn this time. If the profile changes, results of all commands go, as they are about the old.
+
+    Args:
+        folder: the results folder.
+        files: what is written, by the names of the files.
     """
-    # None for a command that writes other results, such as `compare`.
+    # None for a command that writes no profile, such as `compare`.
     new_profile = files.get(PROFILE_FILE)
     if isinstance(new_profile, bytes) and not _has_content(folder / PROFILE_FILE, new_profile):
         main_files = list(WRITTEN_TOGETHER)
     else:
         main_files = [name for name in WRITTEN_TOGETHER if name in files]
-    # `WRITTEN_TOGETHER` has, by the main file of each command, all files of its results.
-    return {name for main_file in main_files for name in WRITTEN_TOGETHER[main_file]} - set(files)
+    # All files that those commands may have written, but for those that are written now.
+    return set(chain.from_iterable(WRITTEN_TOGETHER[name] for name in main_files)) - set(files)
 
 
 def _has_content(path: Path, new: bytes) -> bool:

@@ -114,7 +114,7 @@ def _lock_folder(folder: Path, created: list[Path], remedy: str) -> int | None:
         # Windows has no fcntl, and a folder that may not be read cannot be opened.
         except (ImportError, OSError):
             return None
-        # This closes the descriptor on every way out but the one that returns it (`pop_all`).
+        # The descriptor is closed on every way out, except where `pop_all` cancels this.
         with ExitStack() as closing:
             closing.callback(os.close, lock)
             try:
@@ -157,7 +157,7 @@ def write_files(
     Args:
         folder: the results folder.
         files: by their names, the content of the files, or a function that writes it.
-        remove: names of earlier files that are deleted; see `outdated`.
+        remove: names of earlier files that are deleted; see `outdated_files`.
         remedy: end of the message if the folder cannot be written.
 
     Raises:
@@ -169,7 +169,7 @@ def write_files(
     created: list[Path] = []
     with _refused(folder, remedy), ExitStack() as stack:
         stack.callback(_remove_empty, created)
-        # The main file comes first, as a key that appears again keeps its place.
+        # The main file comes first: a key that appears again keeps its first place.
         for name, content in {main_file: files[main_file], **files}.items():
             path = folder / name
             if path.is_dir():
@@ -177,12 +177,13 @@ def write_files(
             created += _make_folder(path.parent, remedy)
             temporary[path] = stack.enter_context(temporary_beside(path))
             _write_temporary(temporary[path], content, path)
-        first, *others = temporary
+        main_path, *other_paths = temporary
+        removed_paths = [folder / name for name in remove]
         with _undisturbed():
-            for path in (*(folder / name for name in remove), *others):
+            # Not the main file: moving the new one to its place replaces it in one step.
+            for path in (*removed_paths, *other_paths):
                 _remove(path)
-            # Moving replaces an earlier main file in one step: it was not deleted above.
-            for path in (first, *others):
+            for path in (main_path, *other_paths):
                 move(temporary[path], path)
 
 

@@ -199,22 +199,21 @@ def decoded(annotation: Any, value: object, name: str = "") -> Any:
         if value is None and NoneType in arguments:
             return None
         # Of several scalar types, the value's own. If it is none of them, the first one refuses it.
-        kinds = tuple(argument for argument in arguments if argument is not NoneType)
-        return decoded(type(value) if type(value) in kinds else kinds[0], value, name)
+        members = [argument for argument in arguments if argument is not NoneType]
+        return decoded(type(value) if type(value) in members else members[0], value, name)
     if origin is tuple:
-        values = _require(isinstance(value, list), value, name, "a list")
-        # `kinds`: the type of each value. tuple[int, ...] has one for any number of values,
-        # tuple[int, str] one for each.
-        kinds = arguments[:1] * len(values) if arguments[-1] is ... else arguments
-        _require(len(values) == len(kinds), value, name, f"a list of {len(kinds)}")
-        pairs = enumerate(zip(kinds, values, strict=True))
-        return tuple(decoded(item_kind, item, f"{name}[{i}]") for i, (item_kind, item) in pairs)
+        items = _require(isinstance(value, list), value, name, "a list")
+        # tuple[int, ...] has one type for any number of items, tuple[int, str] one for each item.
+        item_types = arguments[:1] * len(items) if arguments[-1] is ... else arguments
+        _require(len(items) == len(item_types), value, name, f"a list of {len(item_types)}")
+        pairs = enumerate(zip(item_types, items, strict=True))
+        return tuple(decoded(item_type, item, f"{name}[{i}]") for i, (item_type, item) in pairs)
     if origin is not None and issubclass(origin, Mapping):
-        key_kind, value_kind = arguments
-        items = _require(isinstance(value, Mapping), value, name, "an object").items()
+        key_type, item_type = arguments
+        json_object = _require(isinstance(value, Mapping), value, name, "an object")
         return {
-            _as_key(key_kind, key, name): decoded(value_kind, item, f"{name}.{key}")
-            for key, item in items
+            _as_key(key_type, key, name): decoded(item_type, item, f"{name}.{key}")
+            for key, item in json_object.items()
         }
     return _as_scalar(annotation, value, name)
 

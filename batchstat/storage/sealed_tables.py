@@ -83,11 +83,10 @@ def opened_table(
         if metadata is None:
             raise ValueError("it has no batchstat metadata")
         record = unseal(parse(metadata), schema)
-        # All columns that are required, and the optional ones that it has.
-        if arrow_schema.names != [
-            name for name in columns if name in arrow_schema.names or name not in optional
-        ]:
-            raise ValueError(f"its columns are {', '.join(arrow_schema.names)[:200]}")
+        names = arrow_schema.names
+        # In this order: all columns that are required, and the optional ones that the file has.
+        if names != [name for name in columns if name in names or name not in optional]:
+            raise ValueError(f"its columns are {', '.join(names)[:200]}")
         for field in arrow_schema:
             if str(field.type) not in columns[field.name]:
                 expected = " or ".join(columns[field.name])
@@ -99,7 +98,7 @@ def opened_table(
             raise ValueError(
                 f"it has {parquet.metadata.num_rows:,} rows but was written with {rows:,}"
             )
-        yield SealedTable(record, rows, tuple(arrow_schema.names), parquet)
+        yield SealedTable(record, rows, tuple(names), parquet)
 
 
 def numbers_in(block: pa.Table, name: str) -> Ints:

@@ -111,7 +111,7 @@ def test_csv_is_the_same_however_many_lines_are_parsed_together(
         patch.setattr(lines, "MOST_LINES", most)
         patch.setattr(delimited, "MOST_LINES", most)
         assert outcome(path, on_error) == whole
-        patch.setattr(delimited._RecordLines, "all_short", lambda _: [])
+        patch.setattr(delimited._RecordLines, "left_if_short", lambda _: [])
         assert outcome(path, on_error) == whole
 
 

@@ -26,7 +26,7 @@ from batchstat.storage import results
 from batchstat.storage.result_files import (
     PLOT_FORMATS,
     WRITTEN_TOGETHER,
-    outdated,
+    outdated_files,
     plot_file,
 )
 from batchstat.storage.results import only_writer, write_files
@@ -67,7 +67,9 @@ def files(folder: Path) -> set[str]:
 
 def put(folder: Path, names: dict[str, bytes], remove: set[str] | None = None) -> None:
     with only_writer(folder):
-        write_files(folder, names, remove=outdated(folder, names) if remove is None else remove)
+        write_files(
+            folder, names, remove=outdated_files(folder, names) if remove is None else remove
+        )
 
 
 def stale(folder: Path) -> set[str]:
@@ -215,7 +217,7 @@ def test_a_killed_run_leaves_nothing_that_the_next_does_not_clear(tmp_path):
         "new = dict.fromkeys(('profile.json', 'lengths.parquet', 'compare.json'), b'new')\n"
         "folder = Path(sys.argv[1])\n"
         "with results.only_writer(folder):\n"
-        "    results.write_files(folder, new, remove=result_files.outdated(folder, new))\n"
+        "    results.write_files(folder, new, remove=result_files.outdated_files(folder, new))\n"
     )
     for steps in (0, 14, 15):
         folder = tmp_path / f"after {steps}"

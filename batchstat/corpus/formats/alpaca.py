@@ -23,9 +23,7 @@ MESSAGES = "messages"
 PROMPT, COMPLETION = "prompt", "completion"
 """The columns that hold the prompts and the answers."""
 
-_ASKED = ("instruction", "input")
-_ANSWERED = "output"
-_LINES = (".jsonl", ".ndjson")
+_KEYS = ("instruction", "input", "output")
 
 _TASK = "Below is an instruction that describes a task"
 _CONTEXT = ", paired with an input that provides further context"
@@ -41,44 +39,44 @@ def read_alpaca(opened: OpenSource, options: CorpusOptions) -> Iterator[Chunk]:
         InputError: as in `read_json` and `read_jsonl`.
     """
     # Anywhere in the name, as the ending of a compressed file may follow.
-    has_lines = any(ending in opened.path.lower() for ending in _LINES)
+    has_lines = any(ending in opened.path.lower() for ending in (".jsonl", ".ndjson"))
     read = read_jsonl if has_lines else read_json
-    # Pairs need `instruction` and `output`; chats only `output`, as their question may be the
-    # input alone.
     if options.completion_column:
-        convert = partial(_with_columns, required=(_ASKED[0], _ANSWERED), make=_instruction)
+        required = ("instruction", "output")
+        convert = partial(_with_columns, required=required, make_columns=_prompt_columns)
+    # The question of a chat may be the instruction or the input alone.
     else:
-        convert = partial(_with_columns, required=(_ANSWERED,), make=_chat)
+        convert = partial(_with_columns, required=("output",), make_columns=_chat_column)
     yield from read(opened, options, convert)
 
 
 def _with_columns(
-    record: object, required: tuple[str, ...], make: Callable[..., dict[str, Any]]
+    record: object, required: tuple[str, ...], make_columns: Callable[..., dict[str, Any]]
 ) -> object:
     """Return a record with the columns that are made of its Alpaca keys.
 
     Args:
         record: an object of the file, or a `BadRecord`.
         required: the Alpaca keys that must have a text; others may be missing or null.
-        make: function that makes the columns from `instruction`, `input` and `output`.
+        make_columns: function that makes the columns from `instruction`, `input` and `output`.
 
     Returns:
         The record with these columns; a `BadRecord` if a key is missing or is not text.
     """
     if not isinstance(record, dict):
         return record
-    values = {name: record.get(name) for name in (*_ASKED, _ANSWERED)}
-    # Wrong is what is neither a text nor null, and null or a missing key if the key is required.
-    for name, value in values.items():
-        if not isinstance(value, str) and (value is not None or name in required):
-            if name not in record:
-                return BadRecord("missing_column", f"column {name!r} is missing")
-            message = f"{name!r} is {kind_of(value)} where text is expected"
-            return BadRecord("wrong_type", message)
-    return {**record, **make(**values)}
+    values = {key: record.get(key) for key in _KEYS}
+    for key, value in values.items():
+        is_optional = key not in required
+        if isinstance(value, str) or (value is None and is_optional):
+            continue
+        if key not in record:
+            return BadRecord("missing_column", f"column {key!r} is missing")
+        return BadRecord("wrong_type", f"{key!r} is {kind_of(value)} where text is expected")
+    return {**record, **make_columns(**values)}
 
 
-def _chat(instruction: str | None, input: str | None, output: str) -> dict[str, Any]:  # noqa: A002
+def _chat_column(instruction: str | None, input: str | None, output: str) -> dict[str, Any]:  # noqa: A002
     """Return a column with the chat that LLaMA-Factory makes: a question and its answer.
 
     The question is the instruction, and the input below it; either may be missing.
@@ -88,7 +86,7 @@ def _chat(instruction: str | None, input: str | None, output: str) -> dict[str, 
     return {MESSAGES: chat}
 
 
-def _instruction(instruction: str, input: str | None, output: str) -> dict[str, Any]:  # noqa: A002
+def _prompt_columns(instruction: str, input: str | None, output: str) -> dict[str, Any]:  # noqa: A002
     """Return two columns: the prompt that axolotl makes in the words of Stanford Alpaca, and the
     output as its completion. Without an input, the prompt lacks that part.
     """

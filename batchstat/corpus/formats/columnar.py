@@ -4,11 +4,10 @@ import json
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
-import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from batchstat.corpus.arrow_values import decoded, decoded_bytes, decoded_type, holds_text, ranges
+from batchstat.corpus.arrow_values import decoded, decoded_type, holds_text, record_ranges
 from batchstat.corpus.bad_records import BadRecord
 from batchstat.corpus.chunk import Chunk, Columns
 from batchstat.corpus.columns import choose_columns
@@ -32,17 +31,17 @@ def read_parquet(opened: OpenSource, options: CorpusOptions) -> Iterator[Chunk]:
         columns = columns_of(opened.path, file.schema_arrow, options)
         groups = parquet.groups_in(opened.split)
         rows_of_groups = [file.metadata.row_group(i).num_rows for i in range(file.num_row_groups)]
-        records_before = sum(rows_of_groups[: groups[0]]) if groups else 0
-        # Records read so far, and those of the split by the footer.
-        records, expected = 0, sum(rows_of_groups[i] for i in groups)
+        records_before_split = sum(rows_of_groups[: groups[0]]) if groups else 0
+        claimed = sum(rows_of_groups[i] for i in groups)  # records of the split, says the footer
+        read = 0
         for batch in parquet.batches(unpacked, groups, columns.all):
+            read += len(batch)
             # pyarrow reads where it likes: the position for progress is estimated by the records.
-            position = opened.split.bytes * (records + len(batch)) // max(expected, 1)
-            yield from as_chunks(batch, columns, position, lambda: records_before)
-            records += len(batch)
+            position = opened.split.bytes * read // max(claimed, 1)
+            yield from as_chunks(batch, columns, position, lambda: records_before_split)
         # Where a footer claims too many records, pyarrow reads fewer without an error.
-        if records != expected:
-            raise pa.ArrowInvalid(f"it has {records:,} records where its footer says {expected:,}")
+        if read != claimed:
+            raise pa.ArrowInvalid(f"it has {read:,} records where its footer says {claimed:,}")
 
 
 def read_arrow(opened: OpenSource, options: CorpusOptions) -> Iterator[Chunk]:
@@ -61,7 +60,7 @@ def read_arrow(opened: OpenSource, options: CorpusOptions) -> Iterator[Chunk]:
 
 
 def as_chunks(
-    batch: pa.RecordBatch, columns: Columns, position: int, before: Callable[[], int] = int
+    batch: pa.RecordBatch, columns: Columns, position: int, count_before: Callable[[], int] = int
 ) -> Iterator[Chunk]:
     """Yield the requested columns of a record batch, in chunks of about 8 MiB once decoded.
 
@@ -71,8 +70,8 @@ def as_chunks(
         batch: consecutive records of a table or file.
         columns: the columns to read.
         position: bytes of the file that are read after the batch.
-        before: function that returns how many records precede the split of the file; the default,
-            `int`, returns 0.
+        count_before: function that returns how many records precede the split of the file; the
+            default, `int`, returns 0.
 
     Raises:
         ArrowInvalid: a column whose buffers contradict each other.
@@ -80,24 +79,27 @@ def as_chunks(
     checked = {name: _checked(batch.column(name)) for name in columns.all}
     # `_checked` returned these as bytes, as some of their texts are not UTF-8.
     not_utf8 = [name for name, values in checked.items() if values.type != batch[name].type]
-    # (len(batch),) decoded bytes of each record.
-    sizes = sum(map(decoded_bytes, checked.values()), np.zeros(len(batch), dtype=np.int64))
+    class_names = _class_names(batch.schema, columns.label)
     # Consecutive records from `start` to before `stop`, within both limits.
-    for start, stop in ranges(sizes, CHUNK_BYTES, MOST_RECORDS):
+    for start, stop in record_ranges(checked.values(), len(batch), CHUNK_BYTES, MOST_RECORDS):
         values_of = {name: values.slice(start, stop - start) for name, values in checked.items()}
-        # The datasets library stores a class as a number, and the names of all classes in the
-        # metadata of the schema: the numbers are replaced by the names.
-        if class_names := _class_names(batch.schema, columns.label):
-            # `str` is for mypy: without a label column there are no class names.
-            numbers = decoded(values_of[str(columns.label)])
-            # Numbers without a name, such as -1, become null.
-            has_name = pc.and_(pc.greater_equal(numbers, 0), pc.less(numbers, len(class_names)))
-            indices = pc.if_else(has_name, numbers, None)
-            values_of[str(columns.label)] = pa.array(class_names, pa.large_string()).take(indices)
+        if columns.label and class_names:
+            values_of[columns.label] = _named_classes(values_of[columns.label], class_names)
         bad: dict[int, BadRecord] = {}
         for name in not_utf8:
             values_of[name] = _texts_of_bytes(decoded(values_of[name]), name, bad)
-        yield Chunk(columns=values_of, position=position, read=columns, bad=bad, before=before)
+        yield Chunk(values_of, columns, position, bad=bad, count_before=count_before)
+
+
+def _named_classes(labels: pa.Array, class_names: list[str]) -> pa.Array:
+    """Return for each label, which is the number of a class, the name of the class.
+
+    A number without a name, such as -1, becomes null.
+    """
+    numbers = decoded(labels)
+    has_name = pc.and_(pc.greater_equal(numbers, 0), pc.less(numbers, len(class_names)))
+    indices = pc.if_else(has_name, numbers, None)
+    return pa.array(class_names, pa.large_string()).take(indices)
 
 
 def _checked(values: pa.Array) -> pa.Array:
@@ -125,15 +127,17 @@ def _checked(values: pa.Array) -> pa.Array:
 
 
 def _class_names(schema: pa.Schema, label: str | None) -> list[str]:
-    """Return the names that the datasets library stores for the numbers of a `ClassLabel` column.
+    """Return the names of all classes, in the order of the numbers that stand for them in a column.
 
-    Returns no names if it stored none, or if the column does not hold numbers.
+    The datasets library stores a class as a number, and the names in the metadata of the schema.
+    Returns no names for a column without numbers or without such metadata.
     """
     try:
         metadata = json.loads((schema.metadata or {})[b"huggingface"])
         names = metadata["info"]["features"][label]["names"]
-        "".join(names).encode()  # raises for half a surrogate pair, which JSON can escape
-    # Without such metadata or column, or with metadata of any other shape.
+        # Raises UnicodeEncodeError, a ValueError, for half a surrogate pair, which JSON can escape.
+        "".join(names).encode()
+    # The metadata are missing, do not have this column, or have another shape.
     except (KeyError, TypeError, ValueError, RecursionError):
         return []
     has_numbers = pa.types.is_integer(decoded_type(schema.field(label).type))

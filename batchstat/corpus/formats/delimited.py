@@ -55,32 +55,29 @@ def _read_delimited(
             closed, which leaves no records.
     """
     if quoted:
-        records = _quoted(opened, delimiter, skip=options.on_error == "skip")
+        records = _quoted_records(opened, delimiter, skip=options.on_error == "skip")
     else:
-        records = _unquoted(opened, delimiter)
-    # A later split (its first byte is not 0) finds the columns at the start of the file. Files with
-    # quotes have no later splits.
-    head: Iterator[_Records] | None = None
-    if opened.split.first:
-        head = _unquoted(opened.head(), delimiter)
+        records = _unquoted_records(opened, delimiter)
+    # A later split finds the columns at the start of the file. Files with quotes are not split.
+    is_later_split = opened.split.first > 0
+    start = _unquoted_records(opened.head(), delimiter) if is_later_split else records
     # Names of the columns; empty until a record shows how many there are.
     names: list[str] = []
     if options.header:
-        names, records_below = _header(opened.path, head or records)
-        # A later split has no header among its own records.
-        records = records if head else records_below
-    # As many columns as the first record of the file with fields has.
-    elif head:
-        names = next(filter(None, map(_numbers_as_names, head)), [])
-    # The names twice: those of all columns, and of those with text, which here are all.
+        names, records_below = _take_header(opened.path, start)
+        if not is_later_split:
+            records = records_below
+    elif is_later_split:
+        names = next(filter(None, map(_numbers_as_names, start)), [])
+    # The names twice: those of all columns, and those of columns with text, which here are all.
     columns = choose_columns(opened.path, names, names, options) if names else None
-    for part in records:
+    for batch in records:
         # Without a header, the first record with fields shows the number of columns. Until then all
         # records are blank or bad, and have one empty column.
         if columns is None:
-            names = _numbers_as_names(part)
+            names = _numbers_as_names(batch)
             columns = choose_columns(opened.path, names, names, options) if names else None
-        yield _chunk(opened, part, names or [""], columns or _NO_COLUMNS)
+        yield _chunk(opened, batch, names or [""], columns or _NO_COLUMNS)
 
 
 @dataclass(frozen=True)
@@ -92,14 +89,14 @@ class _Records:
 
 
 def _numbers_as_names(records: _Records) -> list[str]:
-    """Return the column numbers as names, "0", "1" and so on: as many as the first record has
-    fields. Returns no names if all records are blank or bad.
+    """Return the column numbers as names, "0", "1" and so on: as many as the first record that is
+    neither blank nor bad has fields. Returns no names if there is no such record.
     """
     widths = (len(row) for row in records.rows if row and not isinstance(row, BadRecord))
     return [str(number) for number in range(next(widths, 0))]
 
 
-def _header(path: str, records: Iterator[_Records]) -> tuple[list[str], Iterator[_Records]]:
+def _take_header(path: str, records: Iterator[_Records]) -> tuple[list[str], Iterator[_Records]]:
     """Take the header, the first record that is not blank, from the records of a file.
 
     Returns:
@@ -108,69 +105,72 @@ def _header(path: str, records: Iterator[_Records]) -> tuple[list[str], Iterator
     Raises:
         InputError: the header is a bad record.
     """
-    for part in records:
-        for below, (line, fields) in enumerate(zip(part.lines, part.rows, strict=True), 1):
+    for batch in records:
+        for i, (line, fields) in enumerate(zip(batch.lines, batch.rows, strict=True)):
             if isinstance(fields, BadRecord):
                 raise InputError(
                     f"{path}, line {line}: cannot parse the header: fix it or pass --no-header"
                 )
             if fields:
-                # The rest of this part, unless it is empty, and the parts that follow.
-                rest = _Records(part.lines[below:], part.rows[below:])
-                return list(fields), chain([rest] if rest.rows else [], records)
+                # The records of this batch below the header, if any, and the batches that follow.
+                below = _Records(batch.lines[i + 1 :], batch.rows[i + 1 :])
+                return list(fields), chain([below] if below.rows else [], records)
     return [], records
 
 
-def _chunk(opened: OpenSource, part: _Records, names: list[str], columns: Columns) -> Chunk:
+def _chunk(opened: OpenSource, batch: _Records, names: list[str], columns: Columns) -> Chunk:
     """Return records as a chunk of the columns that are read; `names` are all columns of the file.
 
     A record that is blank, bad, or has another number of fields is bad in the chunk.
     """
-    width = len(names)
-    rows: Sequence[Any] = part.rows
+    rows: list[Any] = list(batch.rows)
     bad: dict[int, BadRecord] = {}
-    # Most parts have only complete rows: this finds out faster than looking at each row below. A
-    # bad record counts as -1 fields.
-    if {len(row) if type(row) is list else -1 for row in rows} != {width}:
-        # A row of empty fields takes the place of an incomplete one, so that columns are complete.
-        rows = [row if type(row) is list and len(row) == width else [""] * width for row in rows]
-        for i, row in enumerate(part.rows):
+    # (n,) fields of each record; -1 for a bad one.
+    widths = [len(row) if type(row) is list else -1 for row in rows]
+    # Nearly always all rows are complete, which this finds out faster than the loop would.
+    if set(widths) != {len(names)}:
+        for i, (row, width) in enumerate(zip(batch.rows, widths, strict=True)):
+            if width == len(names):
+                continue
+            rows[i] = [""] * len(names)  # takes the place of the incomplete row
             if isinstance(row, BadRecord):
                 bad[i] = row
             elif not row:
                 bad[i] = BLANK
-            elif len(row) != width:
+            else:
                 bad[i] = BadRecord(
                     "wrong_fields",
-                    f"the number of fields is {len(row)}, not {width}: quote fields that contain a "
-                    "separator, or fix the line",
+                    f"the number of fields is {width}, not {len(names)}: quote fields that contain "
+                    "a separator, or fix the line",
                 )
     # Only chats have tools and settings, and no cell holds a chat.
     columns = replace(columns, tools=None, settings=None)
-    picks = {name: itemgetter(names.index(name)) for name in columns.all}
+    cell_getters = {name: itemgetter(names.index(name)) for name in columns.all}
     return Chunk(
-        columns={name: list(map(pick, rows)) for name, pick in picks.items()},
+        values={name: list(map(get_cell, rows)) for name, get_cell in cell_getters.items()},
+        columns=columns,
         position=opened.position,
-        read=columns,
-        lines=part.lines,
+        lines=batch.lines,
         bad=bad,
-        before=opened.lines_before,
+        count_before=opened.lines_before,
     )
 
 
-def _unquoted(opened: OpenSource, delimiter: str) -> Iterator[_Records]:
+def _unquoted_records(opened: OpenSource, delimiter: str) -> Iterator[_Records]:
     """Yield the records of a file without quotes, in which each line is a record."""
     for lines in read_lines(opened):
         for first in range(0, len(lines.texts), MOST_LINES):
             texts = lines.texts.slice(first, MOST_LINES).to_pylist()
             rows: list[Record] = [text.split(delimiter) if text else [] for text in texts]
-            # The bad lines among these; i is the index in the block, i - first the one in `rows`.
-            for i in (i for i in lines.bad if first <= i < first + len(rows)):
-                rows[i - first] = lines.bad[i]
-            yield _Records(list(lines.numbers[first : first + len(rows)]), rows)
+            stop = first + len(rows)
+            # `lines.bad` has all bad lines of the block, by their index in it.
+            for i, bad in lines.bad.items():
+                if first <= i < stop:
+                    rows[i - first] = bad
+            yield _Records(list(lines.numbers[first:stop]), rows)
 
 
-def _quoted(opened: OpenSource, delimiter: str, *, skip: bool) -> Iterator[_Records]:
+def _quoted_records(opened: OpenSource, delimiter: str, *, skip: bool) -> Iterator[_Records]:
     """Yield the records of a file in which fields may be quoted, and span several lines.
 
     Many lines are taken at once and parsed together, which is fast. From the first record on that
@@ -181,49 +181,50 @@ def _quoted(opened: OpenSource, delimiter: str, *, skip: bool) -> Iterator[_Reco
     csv.field_size_limit(min(sys.maxsize, 2**31 - 1))
     lines = _RecordLines(read_raw_lines(opened, skip=skip))
     while lines.fill():
-        part = _parse_together(lines, delimiter)
+        batch = _parse_together(lines, delimiter)
         try:
-            for line, fields in _parse_each(opened.path, lines, delimiter):
-                part.lines.append(line)
-                part.rows.append(fields)
+            for line, fields in _parse_singly(opened.path, lines, delimiter):
+                batch.lines.append(line)
+                batch.rows.append(fields)
         # A quote is never closed. The records before it come first: one of them may be bad.
         except InputError:
-            if part.rows:
-                yield part
+            if batch.rows:
+                yield batch
             raise
-        yield part
+        yield batch
 
 
 def _parse_together(lines: "_RecordLines", delimiter: str) -> _Records:
-    """Parse those lines that were taken from the file and not read yet, up to the first error.
+    """Parse the lines that are left of those taken from the file, up to the first bad record or one
+    that goes on after them.
 
     The lines of the records that are returned then count as read. There may be no such records.
     """
-    first_line, rows = lines.read + 1, list[Record]()
-    # How many of the lines were read before each record, and after the last one.
-    lines_before = [0]
-    reader = csv.reader(lines.all_short(), delimiter=delimiter, strict=True)
+    lines_read_before, rows = lines.lines_read, list[Record]()
+    # How many of these lines the records up to each one have, from the 0 before the first.
+    line_counts = [0]
+    reader = csv.reader(lines.left_if_short(), delimiter=delimiter, strict=True)
     with suppress(csv.Error):
         for fields in reader:
             rows.append(fields)
-            lines_before.append(reader.line_num)
-    # The last count has no record after it: so many lines belong to complete records.
-    lines.skip(lines_before.pop())
-    return _Records([first_line + count for count in lines_before], rows)
+            line_counts.append(reader.line_num)
+    lines.mark_read(line_counts.pop())
+    # The counts that are left are those before each record, of which the line after is the first.
+    return _Records([lines_read_before + count + 1 for count in line_counts], rows)
 
 
-def _parse_each(path: str, lines: "_RecordLines", delimiter: str) -> Iterator[tuple[int, Record]]:
+def _parse_singly(path: str, lines: "_RecordLines", delimiter: str) -> Iterator[tuple[int, Record]]:
     """Yield each record that begins in the lines that are left, with the line on which it starts.
 
-    The last one may end in lines that are taken after these.
+    The last one may end in lines that are taken from the file for it.
 
     Raises:
         InputError: a quote that is never closed.
     """
     reader = csv.reader(lines, delimiter=delimiter, strict=True)
-    # Until more lines had to be taken: the next records are parsed together again.
     times_filled = lines.times_filled
-    while lines.times_filled == times_filled and lines.are_left:
+    # Once more lines were taken, the caller parses the next records together again.
+    while lines.are_left and lines.times_filled == times_filled:
         line = lines.begin_record()
         try:
             fields: Record = next(reader)
@@ -258,17 +259,17 @@ class _RecordLines:
     quote is closed, without holding it in memory; then `_LongRecordError` is raised.
 
     Attributes:
-        read: number of lines read or skipped so far.
+        lines_read: number of lines read or skipped so far.
         times_filled: how many times lines were taken from the file.
     """
 
     def __init__(self, lines: Iterator[RawLines]) -> None:
-        self._lines = lines
+        self._lines_of_file = lines
         self._taken: RawLines = []
         # Lines before this position of `_taken` are read.
         self._at = 0
-        # `_size` and `_quotes`: bytes and quotes of the current record so far.
-        self.read = self.times_filled = self._size = self._quotes = 0
+        # `_record_bytes` and `_quotes`: bytes and quotes of the current record so far.
+        self.lines_read = self.times_filled = self._record_bytes = self._quotes = 0
 
     @property
     def are_left(self) -> bool:
@@ -282,28 +283,28 @@ class _RecordLines:
             InputError: the next line cannot be read.
         """
         if not self.are_left:
-            self._taken, self._at = next(self._lines, []), 0
+            self._taken, self._at = next(self._lines_of_file, []), 0
             self.times_filled += 1
         return self.are_left
 
-    def all_short(self) -> list[str]:
-        """Return all lines that are left; no lines if one of their records may be too long."""
-        rest = self._taken[self._at :]
-        lines = [line for line in rest if isinstance(line, str)]
-        chars = sum(map(len, lines))
-        # Neither a line that is too long by itself, nor too much text in all of them together.
-        is_short = len(lines) == len(rest) and chars * _MOST_BYTES_OF_CHAR <= MOST_RECORD_BYTES
-        return lines if is_short else []
+    def left_if_short(self) -> list[str]:
+        """Return all lines that are left, or no lines if one of their records may be too long."""
+        left = self._taken[self._at :]
+        lines = [line for line in left if isinstance(line, str)]
+        has_long_line = len(lines) < len(left)
+        # All lines together may be a single record.
+        most_bytes = sum(map(len, lines)) * _MOST_BYTES_OF_CHAR
+        return [] if has_long_line or most_bytes > MOST_RECORD_BYTES else lines
 
-    def skip(self, lines: int) -> None:
+    def mark_read(self, count: int) -> None:
         """Count so many of the lines that are left as read."""
-        self._at += lines
-        self.read += lines
+        self._at += count
+        self.lines_read += count
 
     def begin_record(self) -> int:
-        """Count size and quotes from 0 again; return the number of the record's first line."""
-        self._size = self._quotes = 0
-        return self.read + 1
+        """Count bytes and quotes from 0 again; return the number of the record's first line."""
+        self._record_bytes = self._quotes = 0
+        return self.lines_read + 1
 
     def __iter__(self) -> Iterator[str]:
         return self
@@ -315,31 +316,32 @@ class _RecordLines:
             _LongRecordError: the record is too long; the lines up to its end are read.
             csv.Error: the file ends within a record that is too long.
         """
-        line = self._next()
-        if self._size <= MOST_RECORD_BYTES and isinstance(line, str):
+        line = self._read_line()
+        if self._record_bytes <= MOST_RECORD_BYTES and isinstance(line, str):
             return line
-        # The record is too long. It ends with the line in which the number of its quotes is even:
-        # a quote within a field is doubled.
+        # The record is too long. A line ends it if all quotes are closed there: their number is
+        # even, as a quote within a field is doubled.
         while self._quotes % 2:
             try:
-                self._next()
+                self._read_line()
             except StopIteration:
                 # The words of `csv` for a quote that is never closed.
                 raise csv.Error("unexpected end of data") from None
-        raise _LongRecordError(self._size)
+        raise _LongRecordError(self._record_bytes)
 
-    def _next(self) -> str | LongLine:
+    def _read_line(self) -> str | LongLine:
         """Return the next line, and add its bytes and quotes to those of the current record."""
         if not self.fill():
             raise StopIteration
         line = self._taken[self._at]
-        self.skip(1)
+        self.mark_read(1)
         if isinstance(line, LongLine):
-            self._size += line.size
+            self._record_bytes += line.size
             self._quotes += line.quotes
         else:
             # ASCII has as many bytes as characters. Elsewhere, a lone surrogate stands for a byte
             # that is not UTF-8; see `read_raw_lines`.
-            self._size += len(line if line.isascii() else line.encode(errors="surrogateescape"))
+            data = line if line.isascii() else line.encode(errors="surrogateescape")
+            self._record_bytes += len(data)
             self._quotes += line.count('"')
         return line

@@ -15,8 +15,8 @@ import pyarrow as pa
 from batchstat.errors import SourceError
 
 _FILE_MAGIC = b"ARROW1"
-_FILE_START, _FILE_END = 8, 10
-"""Bytes before the stream of a file, and after its footer."""
+_BYTES_BEFORE_STREAM, _BYTES_AFTER_FOOTER = 8, 10
+"""In a file: those of the magic and zeros; and those of the footer's size and the magic."""
 _CONTINUATION = b"\xff\xff\xff\xff"
 _DICTIONARY, _BATCH = 2, 3
 """Kinds of messages in Arrow's Message.fbs."""
@@ -38,17 +38,18 @@ def open_batches(file: BinaryIO, path: str) -> tuple[pa.Schema, Iterator[pa.Reco
     file.seek(0)
     is_file = file.read(len(_FILE_MAGIC)) == _FILE_MAGIC
     size = file.seek(0, io.SEEK_END)
-    # Streams have no footer, which would say how many batches there are.
-    batch_count, stop = None, size
-    # A file is a stream between a magic and a footer. After the footer come its size, in 4 bytes,
-    # and the magic again. `stop` is then where the footer begins.
+    # A file is a stream between a magic and a footer, which says how many batches there are. After
+    # the footer come its size, in 4 bytes, and the magic again.
     if is_file:
         file.seek(0)
         batch_count = pa.ipc.open_file(file).num_record_batches
-        file.seek(size - _FILE_END)
-        stop = size - _FILE_END - int.from_bytes(file.read(4), "little")
-    file.seek(_FILE_START if is_file else 0)
-    streams = _Streams(file, stop, path, batch_count)
+        file.seek(size - _BYTES_AFTER_FOOTER)
+        footer_bytes = int.from_bytes(file.read(4), "little")
+        file.seek(_BYTES_BEFORE_STREAM)
+        streams = _Streams(file, size - _BYTES_AFTER_FOOTER - footer_bytes, path, batch_count)
+    else:
+        file.seek(0)
+        streams = _Streams(file, stop=size, path=path, batch_count=None)
     return streams.schema, streams.batches()
 
 
@@ -88,10 +89,10 @@ class _Streams(io.RawIOBase):
         """
         count = 0
         while self._reader is not None:
-            while self._has_batch():
+            while self._check_next_batch():
                 try:
                     yield self._reader.read_next_batch()
-                # pyarrow sees the end of the stream where `_has_batch` saw a batch.
+                # pyarrow sees the end of the stream where `_check_next_batch` saw a batch.
                 except StopIteration:
                     raise self._damage("a record batch is missing") from None
                 count += 1
@@ -110,9 +111,8 @@ class _Streams(io.RawIOBase):
         begin = self._file.tell()
         if begin == self._stop:
             return None
-        # With a footer, there is only one stream.
+        # A file with a footer has only one stream, which zeros may pad up to the footer.
         if self._batch_count is not None:
-            # Zeros may pad the stream of a file up to its footer.
             if self.read().strip(b"\0"):
                 raise self._damage(f"something follows the end of its stream at byte {begin:,}")
             return None
@@ -130,23 +130,24 @@ class _Streams(io.RawIOBase):
             )
         return reader
 
-    def _has_batch(self) -> bool:
-        """Look ahead whether a record batch follows in this stream, and check it for pyarrow.
+    def _check_next_batch(self) -> bool:
+        """Check the messages up to the next record batch of this stream, before pyarrow reads them.
 
-        If so, the file is back at the message it was at, from which pyarrow reads dictionaries and
-        the batch. If not, the file is after the end of the stream.
+        Returns whether there is another batch. If so, the file is back where it was, as pyarrow
+        reads the same messages. If not, the file is after the end of the stream.
 
         Raises:
             SourceError: a message is damaged, cut short, or claims to decompress to too much.
         """
         begin = self._file.tell()
         try:
-            while (message := self._message()) is not None:
-                # More than 1 GiB, and 200 times its size: pyarrow would allocate what it claims.
-                if message.unpacked > max(_MOST_UNPACKED, _MOST_RATIO * message.body):
+            while (message := self._read_message()) is not None:
+                # pyarrow would allocate what the message claims.
+                most_bytes = max(_MOST_UNPACKED, _MOST_RATIO * message.body_bytes)
+                if message.unpacked_bytes > most_bytes:
                     raise self._damage(
-                        f"a record batch of {message.body:,} bytes claims to decompress to "
-                        f"{message.unpacked:,}: write smaller batches"
+                        f"a record batch of {message.body_bytes:,} bytes claims to decompress to "
+                        f"{message.unpacked_bytes:,}: write smaller batches"
                     )
                 if message.kind == _BATCH:
                     self._file.seek(begin)
@@ -157,7 +158,7 @@ class _Streams(io.RawIOBase):
             raise self._damage(f"the message at byte {begin:,} cannot be read") from None
         return False
 
-    def _message(self) -> "_Message | None":
+    def _read_message(self) -> "_Message | None":
         """Parse the message that begins here; return None at the end of the stream.
 
         A message has a mark, the size of its metadata, the metadata, and a body. Where the size is
@@ -176,7 +177,7 @@ class _Streams(io.RawIOBase):
             return None
         metadata = self.read(metadata_bytes)
         body_begin = self._file.tell()
-        message = _Message.parsed(metadata, body_begin, self._file)
+        message = _Message.parse(metadata, body_begin, self._file)
         if len(metadata) < metadata_bytes or message.end > self._stop:
             raise self._damage("it is cut short: its last message is incomplete")
         return message
@@ -191,47 +192,46 @@ class _Message:
 
     Attributes:
         kind: `_DICTIONARY`, `_BATCH`, or another one without buffers.
-        body: bytes of its body.
-        unpacked: bytes of the body's buffers once they are decompressed; 0 if the body is not
+        body_bytes: bytes of its body.
+        unpacked_bytes: bytes of the body's buffers once they are decompressed; 0 if the body is not
             compressed.
         end: where the message ends in the file.
     """
 
     kind: int
-    body: int
-    unpacked: int
+    body_bytes: int
+    unpacked_bytes: int
     end: int
 
     @classmethod
-    def parsed(cls, metadata: bytes, begin: int, file: BinaryIO) -> "_Message":
-        """Parse a message from its flatbuffer; its body begins at byte `begin` of the file.
+    def parse(cls, metadata: bytes, body_begin: int, file: BinaryIO) -> "_Message":
+        """Parse a message from its flatbuffer; its body begins at byte `body_begin` of the file.
 
         Raises:
             struct.error, ValueError: it cannot be read.
         """
-        # Numbers of fields are those of Arrow's Message.fbs and Schema.fbs. A flatbuffer begins
-        # with the position of its outermost table.
+        # The comments name fields by their numbers in Arrow's Message.fbs and Schema.fbs.
+        # A flatbuffer begins with the position of its outermost table.
         message = _Table(metadata, struct.unpack_from("<I", metadata, 0)[0])
         # Message: header type 1, header 2, body length 3.
-        kind, body = message.number(1, "<B"), message.number(3, "<q")
-        if body < 0:
+        kind, body_bytes = message.number(1, "<B"), message.number(3, "<q")
+        if body_bytes < 0:
             raise ValueError
-        unpacked = 0
+        unpacked_bytes = 0
         if kind in (_DICTIONARY, _BATCH):
+            header = message.table(2)
             # DictionaryBatch: its values, field 1, are a RecordBatch.
-            batch = message.table(2)
-            batch = batch.table(1) if kind == _DICTIONARY else batch
+            batch = header.table(1) if kind == _DICTIONARY else header
             # RecordBatch: buffers 2, each an offset in the body and a length; compression 3.
-            if batch.field(3):
-                for offset, length in batch.structs(2, "<qq"):
-                    # A compressed buffer begins with its decompressed size, in 8 bytes. An empty
-                    # one has no size.
-                    if length >= _SIZE_BYTES:
-                        file.seek(begin + offset)
-                        claimed = struct.unpack("<q", file.read(_SIZE_BYTES))[0]
-                        # -1 says that the buffer is stored as it is.
-                        unpacked += length if claimed < 0 else claimed
-        return cls(kind, body, unpacked, begin + body)
+            is_compressed = batch.field(3) != 0
+            for offset, length in batch.structs(2, "<qq") if is_compressed else ():
+                # A compressed buffer begins with its decompressed size; an empty one has none.
+                if length >= _SIZE_BYTES:
+                    file.seek(body_begin + offset)
+                    claimed = struct.unpack("<q", file.read(_SIZE_BYTES))[0]
+                    # -1 says that the buffer is stored as it is.
+                    unpacked_bytes += length if claimed < 0 else claimed
+        return cls(kind, body_bytes, unpacked_bytes, end=body_begin + body_bytes)
 
 
 @dataclass(frozen=True)

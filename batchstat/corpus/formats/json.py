@@ -24,7 +24,7 @@ _PIECE_BYTES = 1 << 18
 """Bytes of the file that are read at once."""
 Element: TypeAlias = tuple[object, int]
 """An element of the array, and how many characters it has."""
-_STRUCTURE = re.compile(r'[\\"{}\[\],]')
+_OUTSIDE_STRING, _IN_STRING = re.compile(r'["{}\[\],]'), re.compile(r'[\\"]')
 """The characters that say where a value of JSON ends."""
 
 
@@ -46,7 +46,8 @@ def read_json(
     """
     collector = RecordCollector(opened, options)
     elements = _elements(opened)
-    # `_records_of_chunk` takes the elements after the first from this same iterator.
+    # Each round makes a chunk: of the element that is taken here, and of those that
+    # `_records_of_chunk` then takes from the same iterator.
     for first in elements:
         yield from collector.chunks(map(convert, _records_of_chunk(chain([first], elements))))
 
@@ -55,8 +56,9 @@ def _records_of_chunk(elements: Iterable[Element]) -> Iterator[object]:
     """Yield records until they make a chunk; one that is too long becomes a `BadRecord`."""
     chars = 0
     for value, size in elements:
-        is_too_long = size > MOST_RECORD_BYTES
-        yield BadRecord("too_long", too_long("record", size)) if is_too_long else value
+        if size > MOST_RECORD_BYTES:
+            value = BadRecord("too_long", too_long("record", size))
+        yield value
         chars += size + _RECORD_CHARS  # a parsed object takes memory beside its text
         if chars >= _CHUNK_CHARS:
             return
@@ -71,15 +73,11 @@ def _elements(opened: OpenSource) -> Iterator[Element]:
     """
     decoder = json.JSONDecoder(object_pairs_hook=unique_keys)
     pieces = _decoded(opened)
-    # What was read of the file and is not parsed yet: text[at:]. `number` is the next element's.
-    text, number = next(pieces, ""), 0
+    # What was read of the file and is not parsed yet is text[at:].
+    text = next(pieces, "")
     chars_before = 0  # characters of the file before `text`
-    # RFC 8259 lets a reader pass over a byte-order mark.
-    at = _skip_space(text, int(text.startswith("\ufeff")))
-    if text[at : at + 1] != "[":
-        remedy = ": pass --input-format jsonl for lines" if text[at : at + 1] == "{" else ""
-        raise InputError(f"{opened.path} is not a JSON array of objects{remedy}")
-    at += 1
+    number = 0  # of the next element
+    at = _after_bracket(opened.path, text)
     after_comma = False
     while True:
         at = _skip_space(text, at)
@@ -89,41 +87,49 @@ def _elements(opened: OpenSource) -> Iterator[Element]:
         try:
             element, end = decoder.raw_decode(text, at)
             end = _skip_space(text, end)
+            size = end - at
             # A number may go on in the next piece: it ends where something else begins.
             if text[end : end + 1] not in (",", "]"):
                 raise json.JSONDecodeError("Expecting ',' or ']'", text, end)
-        # The element goes on in the next piece, is too long, or is malformed.
         except (ValueError, RecursionError) as error:
-            is_cut = _may_go_on(error, text)
-            if is_cut and len(text) - at > MOST_RECORD_BYTES:
-                rest, end, size = _skip_element(text, at, pieces)
-                if end < len(rest):
-                    yield None, size
-                    number += 1
-                    # `rest` starts `end` characters before the end of the element.
-                    chars_before += at + size - end
-                    after_comma = rest[end] == ","
-                    text, at = rest, end + after_comma
-                    continue
-                # The file ends within the element: nothing is left to read, which fails below.
-                text, at = "", 0
-            # The text so far is doubled, so that an element of any size is parsed only a few times.
-            # No more text: the file ends within the element, or the element is malformed.
-            more_text = _more_text(pieces, len(text) - at) if is_cut else ""
+            is_too_long = len(text) - at > MOST_RECORD_BYTES
+            more_text = ""
+            if _may_be_cut(error, text):
+                if is_too_long:
+                    more_text, end, size = _skip_element(text, at, pieces)
+                else:
+                    # Doubled, so that an element of any size is parsed only a few times.
+                    more_text = _more_text(pieces, len(text) - at)
+            # The element is malformed, or the file ends within it.
             if not more_text:
                 location = Location(opened.path, number)
                 reason = reason_of(error, "character", chars_before)
                 raise InputError(f"{location}: malformed JSON: {reason}") from None
-            chars_before += at
-            text, at = text[at:] + more_text, 0
-            continue
-        yield element, end - at
+            if not is_too_long:
+                chars_before += at
+                text, at = text[at:] + more_text, 0
+                continue
+            # The element was skipped, and more_text[:end] is its end.
+            element = None
+            chars_before += at + size - end
+            text = more_text
+        yield element, size
         number += 1
         after_comma = text[end] == ","
         at = end + after_comma  # past the comma, if there is one
     # `at` is the closing bracket of the array.
-    if text[at + 1 :].strip() or any(piece.strip() for piece in pieces):
+    if text[at + 1 :].strip() or any(map(str.strip, pieces)):
         raise InputError(f"{opened.path}: something follows the end of the array: use one per file")
+
+
+def _after_bracket(path: str, text: str) -> int:
+    """Return the position after the bracket that opens an array, with which a file must begin."""
+    # RFC 8259 lets a reader pass over a byte-order mark.
+    at = _skip_space(text, int(text.startswith("\ufeff")))
+    if text[at : at + 1] != "[":
+        remedy = ": pass --input-format jsonl for lines" if text[at : at + 1] == "{" else ""
+        raise InputError(f"{path} is not a JSON array of objects{remedy}")
+    return at + 1
 
 
 def _skip_element(text: str, at: int, pieces: Iterator[str]) -> tuple[str, int, int]:
@@ -135,45 +141,41 @@ def _skip_element(text: str, at: int, pieces: Iterator[str]) -> tuple[str, int, 
         The piece in which the element ends; the position there of the comma or bracket after it;
         and the characters of the element. If the file ends within it, the piece is empty.
     """
-    # `size`: characters of the element before `text`; in the first round, where `at` is its start,
-    # 0. `depth`: how many brackets and braces are open. `ignored_to`: marks before this position of
-    # `text` do not count, as a backslash escapes them.
-    size, depth, in_string, ignored_to = 0, 0, False, at
-    while True:
-        for match in _STRUCTURE.finditer(text, at):
-            i, mark = match.start(), match[0]
-            if i < ignored_to:
-                continue
-            if in_string:
-                in_string = mark != '"'
-                # A backslash escapes the next character, which may be a quote.
-                ignored_to = i + 2 if mark == "\\" else i
-            elif mark == '"':
-                in_string = True
-            # What follows the element in the array.
-            elif depth == 0 and mark in ",]}":
-                return text, i, size + i - at
-            # A bracket or brace. Commas inside of the element do not matter.
-            elif mark != "," and mark != "\\":
-                depth += 1 if mark in "{[" else -1
-        size += len(text) - at
-        # The escaped character may be the first one of the next piece.
-        ignored_to -= len(text)
-        at = 0
-        text = next(pieces, "")
-        if not text:
-            return "", 0, size
+    size = -at  # characters of the element before `text`; so `size + i` are those before text[i]
+    depth, in_string = 0, False  # `depth`: how many brackets and braces are open
+    while text:
+        match = (_IN_STRING if in_string else _OUTSIDE_STRING).search(text, at)
+        if match is None:
+            size += len(text)
+            # The escaped character after a backslash may be the first one of the next piece.
+            at = max(at - len(text), 0)
+            text = next(pieces, "")
+            continue
+        mark, at = match[0], match.end()
+        if mark == '"':
+            in_string = not in_string
+        elif mark == "\\":
+            at += 1  # it escapes the next character, which may be a quote
+        # What follows the element in the array.
+        elif depth == 0 and mark in ",]}":
+            return text, match.start(), size + match.start()
+        # A bracket or brace. Commas inside of the element do not matter.
+        elif mark != ",":
+            depth += 1 if mark in "{[" else -1
+    return "", 0, size
 
 
-def _may_go_on(error: Exception, text: str) -> bool:
-    """Return whether an error may only say that the text read so far ends within an element."""
+def _may_be_cut(error: Exception, text: str) -> bool:
+    """Return whether an element may have failed to parse because the text read so far ends in it.
+
+    If so, it may parse once more of the file is read.
+    """
     if not isinstance(error, json.JSONDecodeError):
         return False
-    # Of a string or an escape that is cut; reported where it begins, maybe far from the end.
-    unfinished = ("Unterminated string", "Invalid \\")
-    # Half a literal (true, null) or number at the end of the text is an error where it begins: 16
-    # characters are more than any literal has.
-    return error.msg.startswith(unfinished) or error.pos > len(text) - 16
+    # A string or an escape that is cut: the error is where it begins, maybe far from the end.
+    is_cut_string = error.msg.startswith(("Unterminated string", "Invalid \\"))
+    # Anything else that is cut, such as half of `true`, has less than 16 characters.
+    return is_cut_string or error.pos > len(text) - 16
 
 
 def _decoded(opened: OpenSource) -> Iterator[str]:

@@ -25,8 +25,8 @@ class RecordCollector:
 
     def __init__(self, opened: OpenSource, options: CorpusOptions) -> None:
         self._opened, self._options = opened, options
-        # The columns that each record must have: a label may be missing.
-        self._named = [name for name in options.named_columns if name != options.label_column]
+        # The columns that options name, and that each record must have: not a label.
+        self._must_have = [name for name in options.named_columns if name != options.label_column]
         self._columns: Columns | None = None  # None until a record has chosen them
         self._label_seen = False
         # Records of the current chunk, {} for a bad one; and the bad ones by their position.
@@ -45,34 +45,33 @@ class RecordCollector:
             records: values as parsed from JSON, or a `BadRecord` for one that cannot be parsed.
             lines: line on which each record starts; None in files without lines.
         """
-        # `rest`: the records after the one that chose the columns; all, if they were chosen before.
-        iterator, rest = iter(records), list[object]()
+        iterator, later_records = iter(records), list[object]()
         error = None
         try:
-            # One by one until the columns are chosen; the rest can then be checked together.
+            # Records are added one by one until one has chosen the columns.
             for record in iterator:
                 self._add(record)
                 if self._columns is not None:
                     break
-            # If this raises, `rest` has the records before the error.
-            rest.extend(iterator)
+            # The later ones are checked together. If this raises, those before the error are here.
+            later_records.extend(iterator)
         except InputError as raised:
             error = raised
-        if not self._add_complete(rest):
-            for record in rest:
+        if not self._add_all_if_complete(later_records):
+            for record in later_records:
                 self._add(record)
         yield self._chunk(lines)
         if error is not None:
             raise error
 
-    def _add_complete(self, records: list[Any]) -> bool:
+    def _add_all_if_complete(self, records: list[Any]) -> bool:
         """Add records together, which is fast, if all are objects that have the required columns.
 
-        Returns whether they were added: if one of them is bad, none is.
+        Returns whether they were added: if one of them lacks a column, none is.
         """
         if self._columns is None or set(map(type, records)) != {dict}:
             return False
-        # This looks up the required columns in all records, in C, and keeps nothing of them.
+        # All records are asked for the required columns, in C: a deque of length 0 keeps nothing.
         try:
             deque(map(itemgetter(*self._columns.required), records), maxlen=0)
         except KeyError:
@@ -91,49 +90,52 @@ class RecordCollector:
         elif not isinstance(record, dict):
             message = f"{kind_of(record)} where an object is expected"
             self._bad[i] = BadRecord("wrong_type", message)
-        elif missing := self._missing(record):
-            self._bad[i] = BadRecord("missing_column", missing)
+        elif message := self._missing_column(record):
+            self._bad[i] = BadRecord("missing_column", message)
         else:
             good_record = record
         self._records.append(good_record)
 
-    def _missing(self, record: dict[str, object]) -> str:
+    def _missing_column(self, record: dict[str, object]) -> str:
         """Return the message for a record that lacks a required column; empty if it has all.
 
-        It may choose the columns, if this is the first record.
+        Before that, the record chooses the columns if none did yet, and it can.
         """
         self._label_seen = self._label_seen or self._options.label_column in record
-        self.decide(record)
-        # No columns are chosen yet if this record lacks a named one, or is empty. The message about
-        # an empty record, where no column is named, says that `text` is missing.
-        required = self._columns.required if self._columns else self._named or ["text"]
+        self.choose_columns_by(record)
+        # It could not if it lacks a named column, or is empty. Where no column is named, the
+        # message about an empty record says that `text` is missing.
+        required = self._columns.required if self._columns else self._must_have or ["text"]
         missing = [column for column in required if column not in record]
         if not missing:
             return ""
         has = ", ".join(list(record)[:20]) or "nothing"
         return f"column {missing[0]!r} is missing (has: {has})"
 
-    def decide(self, record: object) -> bool:
-        """Choose the columns by this record, unless they are chosen or it cannot decide them.
+    def choose_columns_by(self, record: object) -> bool:
+        """Choose by this record which columns are read, unless an earlier one did or it cannot.
 
-        Returns whether they are chosen.
+        Returns whether the columns are chosen.
 
         Raises:
             InputError: the record lacks a column that an option names, or the text column is
                 ambiguous.
         """
         if self._columns is None and isinstance(record, dict) and record:
-            # A named column that the first record lacks is a mistake in the option: `_choose`
-            # raises it. If bad records are skipped, this may be one, and a later record decides.
-            is_lacking = any(column not in record for column in self._named)
+            # A named column that the first record lacks is a mistake in the option, for which
+            # `_columns_by` raises. If bad records are skipped, the record may be the mistake: then
+            # a later one chooses.
+            is_lacking = any(column not in record for column in self._must_have)
             if not (is_lacking and self._options.on_error == "skip"):
-                self._columns = self._choose(record)
+                self._columns = self._columns_by(record)
         return self._columns is not None
 
-    def _choose(self, record: dict[str, object]) -> Columns:
-        """Return the columns that are read of all records, by the first one."""
+    def _columns_by(self, record: dict[str, object]) -> Columns:
+        """Return which columns are read of all records, by what the first one has."""
+        names, label = list(record), self._options.label_column
         # The label column is read even if this record has no label; others may have one.
-        names = list(dict.fromkeys([*record, *filter(None, [self._options.label_column])]))
+        if label and label not in record:
+            names.append(label)
         # null may stand for a text: the column is one of texts.
         texts = [name for name, value in record.items() if value is None or isinstance(value, str)]
         # Where no value is a text, a column such as `text` is read all the same: the record is bad.
@@ -154,29 +156,29 @@ class RecordCollector:
         if columns.settings and not any(columns.settings in record for record in self._records):
             columns = replace(columns, settings=None)
         chunk = Chunk(
-            columns={name: [record.get(name) for record in self._records] for name in columns.all},
+            values={name: [record.get(name) for record in self._records] for name in columns.all},
+            columns=columns,
             position=self._opened.position,
-            read=columns,
             lines=lines,
             bad=self._bad,
-            before=self._opened.lines_before,
+            count_before=self._opened.lines_before,
             label_seen=None if self._columns is None else self._label_seen,
         )
         self._records, self._bad = [], {}
         return chunk
 
 
-def reason_of(error: Exception, unit: str = "column", before: int = 1) -> str:
+def reason_of(error: Exception, unit: str = "column", first: int = 1) -> str:
     """Return why JSON cannot be parsed, and where.
 
     Args:
         error: what the parser raised.
-        unit: what the position counts, as the message names it.
-        before: number of these that precede the parsed text; 1 counts columns from 1.
+        unit: what the message calls the position: `column` of a line, or `character` of a file.
+        first: position of the first character of the parsed text.
     """
     if isinstance(error, RecursionError):
         return "nested too deeply"
     if isinstance(error, json.JSONDecodeError):
         # Some of Python's messages end in "at".
-        return f"{error.msg.removesuffix(' at')} at {unit} {before + error.pos}"
+        return f"{error.msg.removesuffix(' at')} at {unit} {first + error.pos}"
     return str(error)

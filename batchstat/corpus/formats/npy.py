@@ -33,33 +33,37 @@ def read_npy(opened: OpenSource, options: CorpusOptions) -> Iterator[Chunk]:
                     f"{opened.path} has {dtype} of shape {shape} where whole numbers in one "
                     "dimension are expected"
                 )
-            begin, itemsize = file.tell(), dtype.itemsize
-            array_end = begin + shape[0] * itemsize
-            split = opened.split
-            # The bytes of the file from which, and up to which, the split reads the array.
-            edges = (split.first, array_end if split.stop is None else min(split.stop, array_end))
-            # The indices of the numbers that begin in the split: from `first` to before `stop`. An
-            # edge inside of a number is rounded up to the next one; one in the header counts as 0.
-            first, stop = (max(-(-(edge - begin) // itemsize), 0) for edge in edges)
-            file.seek(array_end)
+            array_begin, split = file.tell(), opened.split
+
+            def first_number_from(position: int) -> int:
+                """Return the index of the first number that begins at or after a byte of the file,
+                or how many there are if none does.
+                """
+                rounded_up = (position - array_begin + dtype.itemsize - 1) // dtype.itemsize
+                return min(max(rounded_up, 0), shape[0])
+
+            # The numbers that begin in the split: from index `first` to before `stop`.
+            first = first_number_from(split.first)
+            stop = shape[0] if split.stop is None else first_number_from(split.stop)
+            file.seek(array_begin + shape[0] * dtype.itemsize)
             # np.load would ignore more data, such as a second array.
             if file.read(1):
                 raise ValueError("something follows its array")
-            file.seek(begin + first * itemsize)
+            file.seek(array_begin + first * dtype.itemsize)
             for chunk_first in range(first, stop, _MOST_RECORDS):
-                wanted_bytes = min(_MOST_RECORDS, stop - chunk_first) * itemsize
+                wanted_bytes = min(_MOST_RECORDS, stop - chunk_first) * dtype.itemsize
                 data = file.read(wanted_bytes)
                 if len(data) < wanted_bytes:
                     raise ValueError("it is cut short")
-                # In the byte order of this machine, which Arrow needs.
+                # Arrow needs the byte order of this machine.
                 numbers = np.frombuffer(data, dtype).astype(dtype.newbyteorder("="))
                 # The position is limited: a compressed file has more bytes here than on disk.
                 yield Chunk(
-                    columns={"length": pa.array(numbers)},
+                    values={"length": pa.array(numbers)},
+                    columns=Columns(("length",)),
                     position=min(file.tell() - split.first, opened.size),
-                    read=Columns(("length",)),
-                    counted=True,
-                    before=lambda: first,
+                    holds_lengths=True,
+                    count_before=lambda: first,
                 )
     except (ValueError, EOFError) as error:
         raise SourceError(f"{opened.path} is not a readable .npy file: {error}") from None

@@ -72,25 +72,24 @@ class CheckedParquet:
             columns: names of the columns that are read.
         """
         meta = self.file.metadata
-        # Decoded bytes of all row groups of the file.
-        total: int = sum(meta.row_group(i).total_byte_size for i in range(meta.num_row_groups))
-        # Records that take `CHUNK_BYTES` by the average size of a record in the file.
-        usual_size = max(1, min(MOST_RECORDS, CHUNK_BYTES * int(meta.num_rows) // max(total, 1)))
+        file_bytes: int = sum(meta.row_group(i).total_byte_size for i in range(meta.num_row_groups))
+        # How many records take `CHUNK_BYTES`, by the average of the file.
+        usual = max(1, min(MOST_RECORDS, CHUNK_BYTES * int(meta.num_rows) // max(file_bytes, 1)))
         # By row group: how many of its records are read at once.
-        sizes = {i: min(usual_size, _safe_records(self.chunks[i], file, columns)) for i in groups}
-        # `size`: the records read at once. Consecutive row groups with the same size go together.
-        for size, same_size in groupby(groups, sizes.__getitem__):
+        at_once = {i: min(usual, _safe_records(self.chunks[i], file, columns)) for i in groups}
+        # Consecutive row groups of which as many records are read at once go together.
+        for records, same_groups in groupby(groups, key=at_once.__getitem__):
             # Batches that are not yielded yet, and how many bytes may be added to them.
-            held: list[pa.RecordBatch] = []
-            room = CHUNK_BYTES
-            for batch in self.file.iter_batches(size, list(same_size), columns=list(columns)):
-                held.append(batch)
-                room -= batch.nbytes
-                # A batch of the usual size is large enough; smaller ones are gathered.
-                if size == usual_size or room <= 0:
-                    yield from _combine(held)
-                    held, room = [], CHUNK_BYTES
-            yield from _combine(held)
+            gathered: list[pa.RecordBatch] = []
+            bytes_left = CHUNK_BYTES
+            for batch in self.file.iter_batches(records, list(same_groups), columns=list(columns)):
+                gathered.append(batch)
+                bytes_left -= batch.nbytes
+                # A batch of the usual records is large enough; smaller ones are gathered.
+                if records == usual or bytes_left <= 0:
+                    yield from _combine(gathered)
+                    gathered, bytes_left = [], CHUNK_BYTES
+            yield from _combine(gathered)
 
 
 def open_parquet(file: BinaryIO, path: str) -> CheckedParquet:
@@ -104,12 +103,12 @@ def open_parquet(file: BinaryIO, path: str) -> CheckedParquet:
     size = file.seek(0, io.SEEK_END)
     file.seek(max(size - _END_BYTES, 0))
     end = file.read(_END_BYTES)  # the size of the footer, in 4 bytes, and the magic
-    # An encrypted footer has a magic of its own. A plain one may describe encrypted columns: then
-    # a signature follows it, and counts as part of the footer.
+    # An encrypted footer has a magic of its own, and pyarrow must not open the file.
     is_encrypted = end.endswith(_ENCRYPTED_MAGIC)
     if not is_encrypted:
         parquet = pq.ParquetFile(file)
         footer_bytes = int.from_bytes(end[:4], "little")
+        # A plain footer may describe encrypted columns: then its bytes include a signature.
         is_encrypted = footer_bytes - parquet.metadata.serialized_size == _SIGNATURE_BYTES
     if is_encrypted:
         raise InputError(f"{path} is encrypted, at least in part: write it without encryption")
@@ -122,13 +121,14 @@ def open_parquet(file: BinaryIO, path: str) -> CheckedParquet:
     if len(checked.chunks) != parquet.num_row_groups:
         raise pa.ArrowInvalid("its footer is damaged (its row groups differ)")
     schema = parquet.schema
-    paths = [schema.column(i).path for i in range(len(schema.names))]
-    if any([chunk.path for chunk in chunks] != paths for chunks in checked.chunks):
-        # pyarrow takes columns by their order, and would read one column's pages as another's.
-        raise pa.ArrowInvalid("its footer is damaged (its columns are not those of its schema)")
-    ends = (checked.span(i)[1] for i in range(parquet.num_row_groups))
+    column_paths = [schema.column(i).path for i in range(len(schema.names))]
+    # pyarrow takes columns by their order, and would read one column's pages as another's.
+    for chunks_of_group in checked.chunks:
+        if [chunk.path for chunk in chunks_of_group] != column_paths:
+            raise pa.ArrowInvalid("its footer is damaged (its columns are not those of its schema)")
+    group_ends = [checked.span(i)[1] for i in range(parquet.num_row_groups)]
     # Without row groups, only the magic precedes the footer.
-    data_end = max(ends, default=len(_MAGIC))
+    data_end = max(group_ends, default=len(_MAGIC))
     if data_end > footer_begin:
         raise pa.ArrowInvalid("its footer is damaged (a column would end after its data)")
     # Of files that were joined by `cat`, pyarrow would read only the last. The magic at the end of
@@ -157,21 +157,20 @@ def _safe_records(chunks: Sequence[ColumnChunk], file: BinaryIO, columns: Sequen
         file: the file.
         columns: names of the columns that are read.
     """
-    # Limit for the bytes of a single value.
-    longest = 1
+    most_bytes = 1  # that a single value can have
     for chunk in chunks:
         # The path of a field of a struct or list goes on after the name of the column.
-        is_wanted = any(chunk.path == name or chunk.path.startswith(f"{name}.") for name in columns)
+        is_read = any(f"{chunk.path}.".startswith(f"{name}.") for name in columns)
         # Values of the other types have a fixed size of a few bytes.
-        if not (chunk.is_binary and is_wanted):
+        if not (is_read and chunk.is_binary):
             continue
-        # A value from the dictionary may be all of it.
-        longest = max(longest, _dictionary_bytes(file, chunk.begin))
-        # With DELTA_BYTE_ARRAY, a value may be all of the one before it and some bytes more: it
-        # has at most all bytes of the column chunk.
+        # A value may be the whole dictionary.
+        most_bytes = max(most_bytes, _dictionary_bytes(file, chunk.begin))
+        # With DELTA_BYTE_ARRAY, a value may be the one before it and some bytes more: in the end
+        # all bytes of the column chunk.
         if chunk.repeats:
-            longest = max(longest, chunk.decompressed)
-    return max(1, _DECODED_BYTES // longest)
+            most_bytes = max(most_bytes, chunk.decompressed)
+    return max(1, _DECODED_BYTES // most_bytes)
 
 
 def _dictionary_bytes(file: BinaryIO, begin: int) -> int:

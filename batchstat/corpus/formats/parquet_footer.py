@@ -50,18 +50,18 @@ def column_chunks(footer: bytes) -> list[list[ColumnChunk]]:
     try:
         # Fields are known by their ids in parquet.thrift. FileMetaData: 3 number of records, 4 row
         # groups. RowGroup: 1 column chunks, 3 number of records. ColumnChunk: 3 metadata.
-        meta = Decoder(footer).struct()
-        groups = [[_column_chunk(column[3]) for column in group[1]] for group in meta[4]]
-        records_of_groups = [_checked_size(group[3]) for group in meta[4]]
-        if sum(records_of_groups) != meta[3]:
+        file_metadata = Decoder(footer).struct()
+        records_of_file, row_groups = file_metadata[3], file_metadata[4]
+        groups = [[_column_chunk(column[3]) for column in group[1]] for group in row_groups]
+        records_of_groups = [_checked_size(group[3]) for group in row_groups]
+        if sum(records_of_groups) != records_of_file:
             raise ValueError(
                 f"its footer is damaged (row groups of {sum(records_of_groups):,} records in a "
-                f"file of {meta[3]:,})"
+                f"file of {records_of_file:,})"
             )
-        # Each record has at least one value in each column: null and an empty list count as one. A
-        # row group without columns is not checked.
         for chunks, records in zip(groups, records_of_groups, strict=True):
-            if records > min((chunk.values for chunk in chunks), default=records):
+            # A record has at least one value in each column: null and an empty list count as one.
+            if any(chunk.values < records for chunk in chunks):
                 raise ValueError(
                     f"its footer is damaged (a column has fewer than {records:,} values)"
                 )
@@ -71,24 +71,23 @@ def column_chunks(footer: bytes) -> list[list[ColumnChunk]]:
         raise ValueError(f"its footer is damaged ({type(error).__name__})") from None
 
 
-def _column_chunk(meta: dict[int, Any]) -> ColumnChunk:
-    """Return a column chunk from the fields of its ColumnMetaData, by their ids in parquet.thrift.
+def _column_chunk(metadata: dict[int, Any]) -> ColumnChunk:
+    """Return a column chunk from its ColumnMetaData, whose fields have their ids in parquet.thrift.
 
     These are 1 type, 2 encodings, 3 path, 5 number of values, 6 decompressed bytes, 7 bytes, 9
     where the data pages begin, 11 where the page of the dictionary begins.
     """
-    # Where the data begin, and the dictionary, which comes before the data; 0 without a dictionary.
-    offsets = [meta.get(field, 0) for field in (9, 11)]
-    for number in (*offsets, meta[5], meta[6], meta[7]):
+    data_begin, dictionary_begin = metadata.get(9, 0), metadata.get(11, 0)  # 0: there is none
+    for number in (data_begin, dictionary_begin, metadata[5], metadata[6], metadata[7]):
         _checked_size(number)
     return ColumnChunk(
-        path=b".".join(meta[3]).decode(errors="replace"),
-        is_binary=meta[1] == _BYTE_ARRAY,
-        repeats=_DELTA_BYTE_ARRAY in meta[2],
-        begin=min(filter(None, offsets), default=0),
-        bytes=meta[7],
-        decompressed=meta[6],
-        values=meta[5],
+        path=b".".join(metadata[3]).decode(errors="replace"),
+        is_binary=metadata[1] == _BYTE_ARRAY,
+        repeats=_DELTA_BYTE_ARRAY in metadata[2],
+        begin=min(filter(None, (data_begin, dictionary_begin)), default=0),
+        bytes=metadata[7],
+        decompressed=metadata[6],
+        values=metadata[5],
     )
 
 
@@ -126,15 +125,16 @@ class Decoder:
         fields: dict[int, Any] = {}
         field_id = 0
         while head := self._byte():  # 0 ends the struct
+            difference, kind = head >> 4, head & 15
             # A difference of 0 says that the id itself follows.
-            field_id = field_id + (head >> 4) if head >> 4 else self._zigzag()
-            kind = head & 15
-            # The kind of a boolean field is its value.
-            fields[field_id] = kind == _TRUE if kind in (_TRUE, _FALSE) else self._value(kind)
+            field_id = field_id + difference if difference else self._zigzag()
+            # A boolean field has no value beside its kind.
+            is_boolean = kind in (_TRUE, _FALSE)
+            fields[field_id] = kind == _TRUE if is_boolean else self._value(kind)
         return fields
 
     def _value(self, kind: int) -> Any:
-        """Return the next value, of this kind."""
+        """Return the next value, which is of this kind."""
         if kind in (_I16, _I32, _I64):
             return self._zigzag()
         if kind == _BINARY:
@@ -149,9 +149,10 @@ class Decoder:
         if kind == _DOUBLE:
             return self._take(_DOUBLE_BYTES)  # its bytes, as no double is used
         if kind == _MAP:
-            # The size, and unless it is 0 a byte: in its upper 4 bits the kind of all keys, in its
-            # lower 4 the kind of all values.
-            kinds = self._byte() if (size := self._varint()) else 0
+            # The size, and a byte unless it is 0. Upper 4 bits: the kind of all keys. Lower 4 bits:
+            # the kind of all values.
+            size = self._varint()
+            kinds = self._byte() if size else 0
             return [(self._value(kinds >> 4), self._value(kinds & 15)) for _ in range(size)]
         # A boolean inside of a list or map is a byte.
         if kind in (_TRUE, _FALSE, _BYTE):

@@ -21,20 +21,20 @@ def read_text(opened: OpenSource, options: CorpusOptions) -> Iterator[Chunk]:
             "pass its real --input-format, or do not name a column"
         )
     for lines in read_lines(opened):
-        # `hashing` is None unless this is standard input, which has no name to tell its format by.
-        # Plain text is a guess there, and the wrong one for what begins like JSON; a text may begin
-        # with `[`, such as [INST].
-        is_guess = opened.hashing is not None and options.input_format is None
-        if is_guess and lines.first == 1 and lines.texts[0].as_py().startswith(("{", "[{")):
+        # Standard input has no name to tell its format by: plain text is a guess, and the wrong one
+        # for what begins like JSON. `[` alone does not, as a text may begin with [INST].
+        is_guess = opened.split.source.is_standard_input and options.input_format is None
+        is_start = lines.first == 1
+        if is_guess and is_start and lines.texts[0].as_py().startswith(("{", "[{")):
             raise InputError(
                 "standard input looks like JSON: pass --input-format jsonl or json, or txt if "
                 "every line is a text"
             )
         yield Chunk(
-            columns={"": lines.texts},
+            values={"": lines.texts},
+            columns=Columns(("",)),
             position=opened.position,
-            read=Columns(("",)),
             lines=lines.numbers,
             bad=lines.bad,
-            before=opened.lines_before,
+            count_before=opened.lines_before,
         )
