@@ -69,7 +69,8 @@ def corpus_words(profile: "Profile", chat_template: str | None = None) -> list[s
     sources, options = profile.corpus.sources, profile.corpus.options
     paths = [source.path for source in sources]
     is_chats = options.content in ("messages", "completion")
-    if not 0 < len(paths) <= _MOST_NAMED or "-" in paths or (is_chats and chat_template is None):
+    is_named = 0 < len(paths) <= _MOST_NAMED and "-" not in paths  # "-" is standard input
+    if not is_named or (is_chats and chat_template is None):
         return []
     options_given = {
         # `flags` repeats the flag for each item of a list, such as for two text columns.
@@ -104,14 +105,13 @@ def configuration_toml(
     """
     header = [f"[{table}]"] if table else []
     settings = [toml_line(key, value) for key, value in values.items()]
+    # An address that is shown without its secrets gets a comment that says so.
     settings = [line + COMPLETE if is_shortened(line) else line for line in settings]
-    limit_lines = [f"[{table}.limits]" if table else "[limits]"]
-    assignments = [f"{name} = {limit}" for name, limit, _ in limits]
-    width = max(map(len, assignments), default=0)
-    notes = [measured for _, _, measured in limits]
-    lines = zip(assignments, notes, strict=True)
-    limit_lines += [f"{assignment:<{width}}  # {note}" for assignment, note in lines]
-    return "\n".join([*header, *settings, "", *limit_lines]) + "\n"
+    limits_header = f"[{table}.limits]" if table else "[limits]"
+    assignments = [(f"{name} = {limit}", measured) for name, limit, measured in limits]
+    width = max((len(assignment) for assignment, _ in assignments), default=0)
+    limit_lines = [f"{assignment:<{width}}  # {measured}" for assignment, measured in assignments]
+    return "\n".join([*header, *settings, "", limits_header, *limit_lines]) + "\n"
 
 
 def toml_line(key: str, value: Any) -> str:

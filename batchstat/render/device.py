@@ -42,24 +42,25 @@ def money(cost: float) -> str:
     return f"{cost:,.2f}" if cost >= 1 else f"{cost:#.2g}"
 
 
-def time_of(row: OnDevice) -> str:
+def time_of(epoch: OnDevice) -> str:
     """Return the time of an epoch; empty where it is not known."""
-    return "" if row.seconds is None else _sign(row) + duration(row.seconds)
+    return "" if epoch.seconds is None else _extrapolated_sign(epoch) + duration(epoch.seconds)
 
 
-def cost_of(row: OnDevice) -> str:
+def cost_of(epoch: OnDevice) -> str:
     """Return the cost of an epoch; empty where it is not known."""
-    return "" if row.cost is None else _sign(row) + money(row.cost)
+    return "" if epoch.cost is None else _extrapolated_sign(epoch) + money(epoch.cost)
 
 
-def peak_of(row: OnDevice, peak_bytes: int | None) -> str:
-    """Return the memory at the peak, with a sign before it where that does not fit; empty where it
-    is not known.
+def peak_of(epoch: OnDevice, peak_bytes: int | None) -> str:
+    """Return the memory that the largest batch of an epoch needs; empty where it is not known. A
+    sign before it says that it does not fit, another one that the number is extrapolated.
     """
     if peak_bytes is None:
         return ""
-    # `fits_memory` is None where that is not known.
-    return (TOO_LARGE if row.fits_memory is False else "") + _sign(row) + gib(peak_bytes)
+    # `fits_memory` is None where that is not known, which is no reason for the sign.
+    too_large_sign = TOO_LARGE if epoch.fits_memory is False else ""
+    return too_large_sign + _extrapolated_sign(epoch) + gib(peak_bytes)
 
 
 def device_columns(
@@ -72,13 +73,14 @@ def device_columns(
     columns: dict[str, Callable[[StrategyResult], str]] = {}
     if device is None:
         return columns
-    time, memory = margin(device.time_residual), margin(device.memory_residual)
+    # Headings end in how far their numbers may be off, such as "time ±2.1%".
+    time_margin, memory_margin = margin(device.time_residual), margin(device.memory_residual)
     if any(row.on_device.seconds is not None for row in rows):
-        columns["time" + time] = lambda row: time_of(row.on_device)
+        columns["time" + time_margin] = lambda row: time_of(row.on_device)
     if any(row.counts.peak_bytes is not None for row in rows):
-        columns["peak" + memory] = lambda row: peak_of(row.on_device, row.counts.peak_bytes)
+        columns["peak" + memory_margin] = lambda row: peak_of(row.on_device, row.counts.peak_bytes)
     if any(row.on_device.cost is not None for row in rows):
-        columns["cost" + time] = lambda row: cost_of(row.on_device)
+        columns["cost" + time_margin] = lambda row: cost_of(row.on_device)
     return columns
 
 
@@ -89,8 +91,8 @@ def margin(residual: float | None) -> str:
     return "" if residual is None else f" ±{100 * residual:.1f}%"
 
 
-def _sign(row: OnDevice) -> str:
-    return EXTRAPOLATED if row.is_extrapolated else ""
+def _extrapolated_sign(epoch: OnDevice) -> str:
+    return EXTRAPOLATED if epoch.is_extrapolated else ""
 
 
 def report_facts(report: Mapping[str, Any]) -> dict[str, str]:
@@ -100,20 +102,21 @@ def report_facts(report: Mapping[str, Any]) -> dict[str, str]:
     Args:
         report: the content of check.json.
     """
-    calibration, numbers, basis = report["calibration"], report["strategy"], report["basis"]
+    calibration, strategy, basis = report["calibration"], report["strategy"], report["basis"]
     if calibration is None:
         return {}
-    epoch = OnDevice(**{name: numbers[name] for name in ("seconds", "cost", "is_extrapolated")})
-    time_off, memory_off = (margin(calibration[f"{name}_residual"]) for name in ("time", "memory"))
-    # Each number with what follows it. One that is not known is empty, and left out.
-    texts = (
-        (time_of(epoch), time_off),
-        (peak_of(epoch, numbers["peak_bytes"]), f"{memory_off} at the peak"),
-        (cost_of(epoch), f"{time_off} is the cost"),
+    epoch = OnDevice(**{key: strategy[key] for key in ("seconds", "cost", "is_extrapolated")})
+    time_margin = margin(calibration["time_residual"])
+    memory_margin = margin(calibration["memory_residual"])
+    # Each number, and what is written behind it. A number that is not known is empty.
+    numbers = (
+        (time_of(epoch), time_margin),
+        (peak_of(epoch, strategy["peak_bytes"]), f"{memory_margin} at the peak"),
+        (cost_of(epoch), f"{time_margin} is the cost"),
     )
-    shown = ", ".join(text + ending for text, ending in texts if text)
+    epoch_text = ", ".join(number + ending for number, ending in numbers if number)
     widest = round_up(basis["max_length"], basis["pad_to_multiple_of"])
-    return {**device_facts(calibration, widest), "epoch": shown}
+    return {**device_facts(calibration, widest), "epoch": epoch_text}
 
 
 def device_facts(calibration: Mapping[str, Any], widest: int) -> dict[str, str]:
@@ -123,27 +126,29 @@ def device_facts(calibration: Mapping[str, Any], widest: int) -> dict[str, str]:
         calibration: the calibration, as in the report.
         widest: tokens of the widest row that a batch may have.
     """
-    words = {"device": _device(calibration)}
-    # None if it is not known what fits, 0 if not even the weights and the optimizer do.
-    if (fitting := calibration["tokens_that_fit"]) is not None:
-        words["fits"] = f"tokens_per_batch up to {fitting:,}"
-        if not fitting:
-            words["fits"] = "no batch, whatever its size"
-        elif fitting < widest:
-            words["fits"] = f"at most {fitting:,} tokens, not even one row of {widest:,}"
-    return words
+    facts = {"device": _device_line(calibration)}
+    most_tokens = calibration["tokens_that_fit"]
+    if most_tokens is None:  # it is not known what fits
+        return facts
+    if most_tokens == 0:  # not even the weights and the optimizer fit
+        facts["fits"] = "no batch, whatever its size"
+    elif most_tokens < widest:
+        facts["fits"] = f"at most {most_tokens:,} tokens, not even one row of {widest:,}"
+    else:
+        facts["fits"] = f"tokens_per_batch up to {most_tokens:,}"
+    return facts
 
 
-def _device(calibration: Mapping[str, Any]) -> str:
+def _device_line(calibration: Mapping[str, Any]) -> str:
     """Return the line on a calibrated device: its file, the device, the model, how it was trained,
     and whether the numbers are estimates.
     """
-    mixed = " mixed precision" if calibration["mixed_precision"] else ""
-    dtype = [] if calibration["dtype"] is None else [calibration["dtype"] + mixed]
-    parts = [calibration["device"], *dtype, calibration["model"]]
+    precision = " mixed precision" if calibration["mixed_precision"] else ""
+    dtypes = [] if calibration["dtype"] is None else [calibration["dtype"] + precision]
+    parts = [calibration["device"], *dtypes, calibration["model"]]
     parts += ["gradient checkpointing"] if calibration["gradient_checkpointing"] else []
     file = f"{one_line(calibration['file'].rsplit('/', 1)[-1])}: " if calibration["file"] else ""
-    text = file + ", ".join(one_line(each) for each in parts)
+    text = file + ", ".join(map(one_line, parts))
     if calibration["is_estimate"]:
         return f"{text}; an estimate of memory, nothing was measured"
     text += "; its measurement was interrupted" if not calibration["is_complete"] else ""

@@ -154,19 +154,19 @@ def explain_all(words: Sequence[str]) -> list[Entry]:
     Raises:
         OptionError: nothing has one of the names.
     """
-    found_entries: list[Entry] = []
-    start = 0
+    meanings: list[Entry] = []
+    # The name that is looked up is the words from `start` to before `end`.
+    start, end = 0, len(words)
     while start < len(words):
-        for end in range(len(words), start, -1):
-            try:
-                found_entries += explain(" ".join(words[start:end]))
-                break
-            except OptionError:
-                # Not even the single word is a name.
-                if end == start + 1:
-                    raise
-        start = end
-    return found_entries
+        try:
+            meanings += explain(" ".join(words[start:end]))
+        except OptionError:
+            if end == start + 1:  # not even the single word is a name
+                raise
+            end -= 1  # one word less
+        else:
+            start, end = end, len(words)  # the next name begins behind this one
+    return meanings
 
 
 def explain(name: str) -> list[Entry]:
@@ -178,8 +178,8 @@ def explain(name: str) -> list[Entry]:
     # Headings have the number in them: `over 3 seeds`, `in 10 epochs`.
     name = re.sub(r"^(over|after|in) \d+\b", r"\1", name)
     # A heading of a screen may differ from the key that it shows.
-    target = _plain(COLUMNS.get(name.lower(), name))
-    matches = [entry for entry in entries() if _plain(entry.name) == target]
+    target = _normalized(COLUMNS.get(name.lower(), name))
+    matches = [entry for entry in entries() if _normalized(entry.name) == target]
     if not matches:
         known = {entry.name for entry in entries()} | set(COLUMNS)
         suggestion = did_you_mean(name, sorted(known)) or "run batchstat explain for all names"
@@ -198,10 +198,11 @@ def entries() -> Iterator[Entry]:
         yield Entry(name, "rule for bucket edges", _prose(rule))
     yield from _parameters_and_settings()
     text = f"{_prose(CostModel)}\n\nBuilt in: {', '.join(KNOWN_MODELS)}."
-    yield Entry("model", "estimate", text, tuple(_fields_told(CostModel).items()))
-    for name, text in _fields_told(CostModel).items():
-        # Those that results have too are yielded below, as their keys.
-        if name not in parts(Model).keys:
+    model_keys = _sentences_of_fields(CostModel)
+    yield Entry("model", "estimate", text, tuple(model_keys.items()))
+    keys_in_results = parts(Model).keys  # which `_keys` yields
+    for name, text in model_keys.items():
+        if name not in keys_in_results:
             yield Entry(name, "key of a model", text)
     for name, model in KNOWN_MODELS.items():
         yield Entry(name, "model", f"The shape of {model.source}: {model.shape}.")
@@ -214,6 +215,7 @@ def _parameters_and_settings() -> Iterator[Entry]:
     """Yield the parameters of strategies, the settings and the options, then the values that each
     of them may have, such as `shuffled` of `order`.
     """
+    # By the name of a parameter: its values with what each means. `cost` is of find_buckets.
     values_of = {"cost": COSTS}
     for name, (owners, option) in parameters().items():
         facts = tuple(option.values.items())
@@ -236,19 +238,20 @@ def _parameters_and_settings() -> Iterator[Entry]:
 
 def parameters() -> dict[str, tuple[list[str], Option]]:
     """Return the parameters of strategies and samplers that are no shared settings: by name, the
-    strategies and samplers that have the parameter, and its declaration.
+    strategies and samplers that have the parameter, and the declaration of the first of them.
     """
     kinds: dict[str, type[DataclassInstance]] = {**STRATEGIES, **SAMPLERS}
-    fields_of = {owner: {field.name for field in fields(kind)} for owner, kind in kinds.items()}
     declarations: dict[str, Option] = {}
     for kind in kinds.values():
-        # A field with the value of a shared setting is no option of its class. Where several have
-        # a parameter of the same name, the first one's declaration stays.
+        # `options_of` leaves out a field that takes the value of a shared setting. Of two equal
+        # names in a union of dicts, the right one stays: the declaration that came first.
         declarations = options_of(kind) | declarations
-    return {
-        name: ([owner for owner, names in fields_of.items() if name in names], declared)
-        for name, declared in declarations.items()
-    }
+    owners_of: dict[str, list[str]] = {name: [] for name in declarations}
+    for owner, kind in kinds.items():
+        for field in fields(kind):
+            if field.name in owners_of:
+                owners_of[field.name].append(owner)
+    return {name: (owners_of[name], declared) for name, declared in declarations.items()}
 
 
 def _keys() -> Iterator[Entry]:
@@ -258,7 +261,7 @@ def _keys() -> Iterator[Entry]:
     keys_seen = set()
     for file in ("profile", "compare", "buckets", "balance", "check"):
         yield Entry(f"{file}.json", "file", schema(file)["description"])
-        for path, text in _described(schema(file)):
+        for path, text in _described_keys(schema(file)):
             # Named by the end of its path, such as padding_ratio for strategies[].padding_ratio.
             entry = Entry(path.rpartition(".")[2].removesuffix("[]"), f"{file}.json {path}", text)
             if (entry.name, text) not in keys_seen:
@@ -266,7 +269,7 @@ def _keys() -> Iterator[Entry]:
                 yield entry
 
 
-def _plain(name: str) -> str:
+def _normalized(name: str) -> str:
     return re.sub(r"[\s_-]+", " ", name.strip().lower())
 
 
@@ -277,7 +280,7 @@ def _prose(documented: Any) -> str:
     return "\n\n".join(t for t in texts if not t.startswith(("Attributes:", "Args:", "Raises:")))
 
 
-def _fields_told(record: "type[DataclassInstance]") -> dict[str, str]:
+def _sentences_of_fields(record: "type[DataclassInstance]") -> dict[str, str]:
     return {field.name: field.metadata["told"].replace("`", "") for field in fields(record)}
 
 
@@ -304,15 +307,15 @@ def _default(field: "Field[Any]") -> str:
     return str(value).lower() if isinstance(value, bool) else str(value)
 
 
-def _described(part: Mapping[str, Any], path: str = "") -> Iterator[tuple[str, str]]:
+def _described_keys(part: Mapping[str, Any], path: str = "") -> Iterator[tuple[str, str]]:
     """Yield the keys of a JSON Schema that have a description, each with its path, such as
     `strategies[].padding_ratio`.
     """
     if path and "description" in part:
         yield path, part["description"]
     for name, property_schema in part.get("properties", {}).items():
-        yield from _described(property_schema, f"{path}.{name}" if path else name)
+        yield from _described_keys(property_schema, f"{path}.{name}" if path else name)
     if "items" in part:
-        yield from _described(part["items"], f"{path}[]")
+        yield from _described_keys(part["items"], f"{path}[]")
     for alternative in part.get("anyOf", ()):
-        yield from _described(alternative, path)
+        yield from _described_keys(alternative, path)

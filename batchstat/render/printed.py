@@ -15,9 +15,9 @@ from batchstat.words import printable, short
 
 _WIDTH = 100
 """Characters of a line where the output does not go to a terminal."""
-_KEPT = ("seed", "gradient_accumulation_steps", "distribute", "remainder", "drop_last")
+_SETTINGS_TO_PASS = ("seed", "gradient_accumulation_steps", "distribute", "remainder", "drop_last")
 """Settings that the line to paste passes on to the sampler where they are not at their defaults."""
-_SIZES = ("tokens_per_batch", "batch_size", "pad_to_multiple_of")
+_PARAMETERS_TO_STATE = ("tokens_per_batch", "batch_size", "pad_to_multiple_of")
 """Parameters that the line to paste states where the strategy does not state them itself."""
 _RANK = "rank=trainer.args.process_index, world_size=trainer.args.world_size"
 _IMPORT = "from batchstat.training.integrations.huggingface import with_batches"
@@ -81,10 +81,10 @@ def line_of(report: Preflight, change: Change) -> str:
     if not observed.is_indexed or refusal("trainer", request):
         return ""
     settings = non_defaults(request.settings, Settings)
-    arguments = {name: settings[name] for name in _KEPT if name in settings}
+    arguments = {name: settings[name] for name in _SETTINGS_TO_PASS if name in settings}
     arguments |= {
         name: change.row.params[name]
-        for name in _SIZES
+        for name in _PARAMETERS_TO_STATE
         # None: the strategy has no such parameter. 1: the default, at which nothing is stated.
         if not request.sets(name) and change.row.params.get(name) not in (None, 1)
     }

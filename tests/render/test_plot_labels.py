@@ -5,7 +5,7 @@ from itertools import combinations
 import hypothesis.strategies as st
 from hypothesis import given
 
-from batchstat.render.plots.labels import Box, apart, place_labels, spread
+from batchstat.render.plots.labels import Box, place_labels, which_have_room, without_overlaps
 
 places = st.lists(st.floats(0, 1), min_size=1, max_size=12)
 ROOM = Box(0, 0, 600, 300)
@@ -13,7 +13,7 @@ ROOM = Box(0, 0, 600, 300)
 
 @given(places)
 def test_kept_labels_on_a_line_are_apart_and_the_first_is_kept(middles):
-    kept = apart(middles, 0.1)
+    kept = which_have_room(middles, 0.1)
     chosen = [middle for middle, keep in zip(middles, kept, strict=True) if keep]
     assert kept[0]
     assert all(abs(a - b) >= 0.1 for a, b in combinations(chosen, 2))
@@ -24,7 +24,7 @@ def test_kept_labels_on_a_line_are_apart_and_the_first_is_kept(middles):
 @given(places, st.lists(st.sampled_from([0.05, 0.1]), min_size=12, max_size=12))
 def test_labels_beside_lines_keep_their_order(middles, heights):
     heights = heights[: len(middles)]
-    found = spread(middles, heights)
+    found = without_overlaps(middles, heights)
     assert all(after <= before for before, after in zip(middles, found, strict=True))
     for i, j in combinations(range(len(middles)), 2):
         assert abs(found[i] - found[j]) >= (heights[i] + heights[j]) / 2 - 1e-9

@@ -28,27 +28,28 @@ def _annotations(level: str, checks: Sequence[Check]) -> Iterator[str]:
     """Yield the annotations of a level, `error` or `warning`. If there are more than GitHub shows,
     the last one says how many are left out.
     """
-    messages: list[tuple[str, str]] = []
+    messages: list[tuple[str, str]] = []  # title and text of each annotation
     for check in checks:
-        name = f"{check.name}: " if len(checks) > 1 else ""
+        prefix = f"{check.name}: " if len(checks) > 1 else ""
         if check.error is not None and level == "error":
-            messages.append((f"{name}no answer", check.error))
+            messages.append((f"{prefix}no answer", check.error))
         for failure in verdicts.failures(check):
             if failure.is_error == (level == "error"):
                 details = f"set in: {failure.set_in}\nremedy: {failure.remedy}"
-                messages.append((f"{name}{failure.name}", f"{failure.sentence}\n{details}"))
-    # The last of `_MOST` is needed to say how many are left out.
+                messages.append((f"{prefix}{failure.name}", f"{failure.sentence}\n{details}"))
+    # Where some are left out, the last of the `_MOST` annotations says how many.
     shown_messages = messages if len(messages) <= _MOST else messages[: _MOST - 1]
     for title, message in shown_messages:
-        yield f"::{level} title={_property(f'batchstat: {title}')}::{_data(message)}"
+        escaped_title = _escaped_title(f"batchstat: {title}")
+        yield f"::{level} title={escaped_title}::{_escaped(message)}"
     if left_out := len(messages) - len(shown_messages):
         yield f"::{level} title=batchstat::and {left_out} more: see the job's summary"
 
 
-def _data(text: str) -> str:
+def _escaped(text: str) -> str:
     escaped = text.replace("%", "%25").replace("\r", "%0D").replace("\n", "%0A")
     return escaped.replace("##[", "##%5B")  # runners take ##[ for a command, and do not unescape
 
 
-def _property(text: str) -> str:
-    return _data(text).replace(":", "%3A").replace(",", "%2C")
+def _escaped_title(text: str) -> str:
+    return _escaped(text).replace(":", "%3A").replace(",", "%2C")

@@ -18,11 +18,12 @@ def check_junit(checks: Sequence[Check]) -> str:
     """
     root = ET.Element("testsuites", {"name": "batchstat", **_totals(checks)})
     for check in checks:
-        suite = ET.SubElement(root, "testsuite", {"name": _plain(check.name), **_totals([check])})
+        attributes = {"name": _xml_text(check.name), **_totals([check])}
+        suite = ET.SubElement(root, "testsuite", attributes)
         if check.error is not None:
             # A check without an answer has no limits to show, so it gets a case of its own.
             case = _case(suite, check, "answer")
-            ET.SubElement(case, "error", {"message": _plain(check.error), "type": "InputError"})
+            ET.SubElement(case, "error", {"message": _xml_text(check.error), "type": "InputError"})
         for outcome in check.outcomes:
             case = _case(suite, check, outcome.limit.name)
             if outcome.kept:
@@ -30,27 +31,27 @@ def check_junit(checks: Sequence[Check]) -> str:
             failure = verdicts.failure(outcome)
             details = f"set in: {failure.set_in}\nremedy: {failure.remedy}\n"
             if failure.is_error:
-                message = {"message": _plain(failure.sentence), "type": "limit"}
-                ET.SubElement(case, "failure", message).text = _plain_lines(details)
+                message = {"message": _xml_text(failure.sentence), "type": "limit"}
+                ET.SubElement(case, "failure", message).text = _xml_lines(details)
             else:
                 # JUnit has no warnings: the case passes, with the message as its output.
                 text = f"warning: {failure.sentence}\n{details}"
-                ET.SubElement(case, "system-out").text = _plain_lines(text)
+                ET.SubElement(case, "system-out").text = _xml_lines(text)
     ET.indent(root)
-    # `join` puts its text between the two parts: the declaration with double quotes, which
-    # ElementTree writes with single ones, and the line end after the last tag.
-    return ET.tostring(root, encoding="unicode", xml_declaration=False).join(
-        ('<?xml version="1.0" encoding="UTF-8"?>\n', "\n")
-    )
+    # ElementTree would write the declaration with single quotes.
+    elements = ET.tostring(root, encoding="unicode", xml_declaration=False)
+    return f'<?xml version="1.0" encoding="UTF-8"?>\n{elements}\n'
 
 
 def _case(suite: ET.Element, check: Check, name: str) -> ET.Element:
-    attributes = {"classname": _plain(f"batchstat.{check.name}"), "name": _plain(name)}
+    attributes = {"classname": _xml_text(f"batchstat.{check.name}"), "name": _xml_text(name)}
     return ET.SubElement(suite, "testcase", {**attributes, "time": "0"})
 
 
 def _totals(checks: Sequence[Check]) -> dict[str, str]:
-    """Return the counts that a suite and the root of the file have as attributes."""
+    """Return the attributes of a suite, or of the root of the file, that count its test cases. A
+    check without an answer is one test case: an error.
+    """
     statuses = [outcome.status for check in checks for outcome in check.outcomes]
     errors = sum(check.error is not None for check in checks)
     return {
@@ -61,9 +62,9 @@ def _totals(checks: Sequence[Check]) -> dict[str, str]:
     }
 
 
-def _plain(text: str) -> str:
+def _xml_text(text: str) -> str:
     return _NO_XML.sub(lambda match: ascii(match[0])[1:-1], printable(text))
 
 
-def _plain_lines(text: str) -> str:
-    return "".join(f"{_plain(line)}\n" for line in text.splitlines())
+def _xml_lines(text: str) -> str:
+    return "".join(f"{_xml_text(line)}\n" for line in text.splitlines())

@@ -24,7 +24,7 @@ def check_markdown(checks: Sequence[Check]) -> str:
             lines.append(f"**No answer:** {escaped(check.error)}")
             continue
         device_facts = (f"{word}: {text}" for word, text in verdicts.device(check).items())
-        facts = [verdicts.title(check), verdicts.basis(check), *device_facts]
+        facts = [verdicts.corpus_of(check), verdicts.basis(check), *device_facts]
         lines += ["<br>\n".join(map(escaped, facts)), ""]
         columns, *rows = verdicts.rows(check)
         # The second line aligns the columns: the names to the left, all others to the right.

@@ -53,8 +53,10 @@ def failure(outcome: Outcome) -> Failure:
     )
 
 
-def title(check: Check) -> str:
-    """Return the corpus of a check, or only the check's name if there is no report."""
+def corpus_of(check: Check) -> str:
+    """Return the line on a check's corpus: its files, tokenizer and size. Without a report these
+    are not known, and the line is the check's name.
+    """
     if check.report is None:
         return one_line(check.name)
     corpus, tokenizer = check.report["corpus"], check.report["tokenizer"]
@@ -91,9 +93,9 @@ def rows(check: Check) -> list[tuple[str, ...]]:
     baseline_columns = ("before", "difference") if has_baseline else ()
     table = [("limit", "value", "allowed", *baseline_columns, "outcome")]
     for outcome in check.outcomes:
-        value, allowed = _allowed(outcome)
-        since = _since_baseline(outcome) if has_baseline else ()
-        table.append((one_line(outcome.limit.name), value, allowed, *since, outcome.status))
+        baseline_cells = _baseline_cells(outcome) if has_baseline else ()
+        cells = (one_line(outcome.limit.name), *_value_cells(outcome), *baseline_cells)
+        table.append((*cells, outcome.status))
     return table
 
 
@@ -126,19 +128,19 @@ def _sentence(outcome: Outcome) -> str:
     """
     limit = outcome.limit
     name = _LABELS.get(limit.path, one_line(limit.path))
-    over = _excess_text(outcome.over, outcome)
+    excess = _excess_text(outcome)
     # The limit is on the change since a baseline (`before`), and not on the value itself.
     if limit.is_difference:
         assert outcome.before is not None
         # Two numbers are shown with as many digits as it takes to tell them apart.
         before, value = shown_apart(outcome.before, outcome.value, limit.kind)
         verb = "rose" if limit.bound == "max-increase" else "fell"
-        _, allowed = _change(outcome)
+        _, allowed_change = _change_and_allowed(outcome)
         change = f"{name} {verb} from {before} to {value}"
-        return f"{change}, which is {over} over the limit of {allowed}"
+        return f"{change}, which is {excess} over the limit of {allowed_change}"
     value, threshold = shown_apart(outcome.value, limit.threshold, limit.kind)
     side = "under" if limit.bound == "min" else "over"
-    return f"{name} is {value}, which is {over} {side} the limit of {threshold}"
+    return f"{name} is {value}, which is {excess} {side} the limit of {threshold}"
 
 
 def _remedy(outcome: Outcome) -> str:
@@ -153,11 +155,12 @@ def _remedy(outcome: Outcome) -> str:
         direction = "raises" if outcome.limit.bound == "min" else "lowers"
         advice = "if the corpus was meant to change, set a new limit"
         return f"nothing that was tried {direction} it: {advice}"
+    # The value with the change, with as many digits as it takes to tell it from the limit.
     value, _ = shown_apart(remedy.value, outcome.limit.threshold, outcome.limit.kind)
     text = f"{printable(remedy.change)} gives {value}"
     if remedy.costs:
         text += f", with {', '.join(one_line(cost) for cost in remedy.costs)}"
-    if remedy.then:
+    if remedy.then:  # what to do after the change
         text += f"; then {printable(remedy.then)}"
     # With other settings, the numbers of the baseline are no longer those to compare with.
     if outcome.before is not None and remedy.settings:
@@ -166,23 +169,23 @@ def _remedy(outcome: Outcome) -> str:
     return text if remedy.keeps else f"no change that was tried keeps the limit; {text}"
 
 
-def _allowed(outcome: Outcome) -> tuple[str, str]:
-    """Return the value of a limit and what is allowed, such as "41.20%" and "≤ 40.00%"; of a limit
-    on the change since a baseline, "41.20%" and "+0.50 pp".
+def _value_cells(outcome: Outcome) -> tuple[str, str]:
+    """Return the value and what the limit allows, such as "41.20%" and "≤ 40.00%". Of a limit on
+    the change since a baseline, the second is the allowed change, such as "+0.50 pp".
     """
     limit = outcome.limit
     if limit.is_difference:
         sign = "+" if limit.bound == "max-increase" else "-"
         assert outcome.before is not None
         value, _ = shown_apart(outcome.value, outcome.before, limit.kind)
-        _, allowed = _change(outcome)
-        return value, f"{sign}{allowed}"
+        _, allowed_change = _change_and_allowed(outcome)
+        return value, f"{sign}{allowed_change}"
     # Both with as many digits as it takes to tell them apart, such as 40.004% and 40.000%.
     value, threshold = shown_apart(outcome.value, limit.threshold, limit.kind)
     return value, f"{'≥' if limit.bound == 'min' else '≤'} {threshold}"
 
 
-def _since_baseline(outcome: Outcome) -> tuple[str, str]:
+def _baseline_cells(outcome: Outcome) -> tuple[str, str]:
     """Return the value in the baseline and the difference from it, such as "40.00%" and "+1.20 pp";
     both empty for a limit without a baseline.
     """
@@ -191,13 +194,13 @@ def _since_baseline(outcome: Outcome) -> tuple[str, str]:
         return "", ""
     sign = "+" if value > before else "-" if value < before else ""
     before_text, _ = shown_apart(before, value, outcome.limit.kind)
-    change, _ = _change(outcome)
+    change, _ = _change_and_allowed(outcome)
     return before_text, f"{sign}{change}"
 
 
-def _change(outcome: Outcome) -> tuple[str, str]:
-    """Return how much the value differs from the baseline, without a sign, and how much the limit
-    allows: both with enough digits to tell them apart.
+def _change_and_allowed(outcome: Outcome) -> tuple[str, str]:
+    """Return how much the value differs from the baseline, and how much it may: both without a
+    sign, with as many digits as it takes to tell them apart.
     """
     limit = outcome.limit
     assert outcome.before is not None
@@ -205,19 +208,18 @@ def _change(outcome: Outcome) -> tuple[str, str]:
     change = float(abs(exact(outcome.value) - exact(outcome.before)))
     if limit.kind == "count":
         change = int(change)
-    # A limit on the value itself allows no difference: the same one is shown twice.
+    # A limit on the value itself sets no allowed change: there is nothing to tell the change from.
     allowed = limit.threshold if limit.is_difference else change
     return shown_apart(change, allowed, limit.kind, difference=True)
 
 
-def _excess_text(excess: Number, outcome: Outcome) -> str:
-    """Return how far a value is beyond its limit, with as many digits as needed to see that it is
+def _excess_text(outcome: Outcome) -> str:
+    """Return how far the value is beyond its limit, with as many digits as needed to see that it is
     not 0.
     """
     kind = outcome.limit.kind
-    if kind == "count":
-        # Counts are whole numbers, but their excess was computed as a float.
-        excess = int(excess)
+    # Counts are whole numbers, but `over` is a float.
+    excess: Number = int(outcome.over) if kind == "count" else outcome.over
     # One digit more each time, until one that is not 0 is shown.
     for digits in range(2, _MOST_DIGITS):
         shown_text = shown(excess, kind, difference=True, digits=digits)

@@ -96,17 +96,17 @@ def _table(part: RenderableType | Block) -> Table:
         case Table():
             return part
         case Fitting():
-            # The widest: tables of a page scroll.
+            # The first form is the widest. A page needs no narrower one: its tables scroll.
             return _table(part.forms[0])
         case Rows():
-            cells = (tuple(map(_plain, row)) for row in part.rows)
+            cells = (tuple(map(_cell_text, row)) for row in part.rows)
             rows = tuple(zip(part.standings, cells, strict=True))
-            columns = tuple(map(_plain, part.columns))
+            columns = tuple(map(_cell_text, part.columns))
             return Table(caption="", columns=columns, rows=rows, note=part.note)
         case RichTable():
-            columns = tuple(_plain(column.header) for column in part.columns)
+            columns = tuple(_cell_text(column.header) for column in part.columns)
             # rich keeps cells by column, and pages have them by row.
-            by_column = (map(_plain, column.cells) for column in part.columns)
+            by_column = (map(_cell_text, column.cells) for column in part.columns)
             return table_of(columns, zip(*by_column, strict=True))
     raise TypeError(f"a page has no block for {type(part).__name__}")
 
@@ -118,6 +118,6 @@ def table_of(
     return Table(caption, columns, tuple(("", cells) for cells in rows), note)
 
 
-def _plain(cell: RenderableType) -> str:
+def _cell_text(cell: RenderableType) -> str:
     """Return a heading or a cell on one line."""
     return " ".join((cell.plain if isinstance(cell, Text) else str(cell)).split())

@@ -28,10 +28,8 @@ def check_page(checks: Sequence[Check], document: dict[str, Any]) -> str:
     # One check needs no overview: its section has everything.
     blocks = (result, _overview(checks)) if len(checks) > 1 else (result,)
     sections = [Section("result", "Result", blocks)]
-    sections += [
-        Section(f"check-{i}", one_line(check.name), tuple(_check(check)))
-        for i, check in enumerate(checks, start=1)
-    ]
+    for i, check in enumerate(checks, start=1):
+        sections.append(Section(f"check-{i}", one_line(check.name), tuple(_check(check))))
     other_checks = len(checks) - 1
     # The report of the only check; None with several, or where that one has no answer.
     single_report = None if other_checks else checks[0].report
@@ -65,7 +63,7 @@ def _check(check: Check) -> Iterator[Block]:
     if check.error is not None:
         yield Line("no answer", check.error)
         return
-    yield from (Line("corpus", verdicts.title(check)), Line("basis", verdicts.basis(check)))
+    yield from (Line("corpus", verdicts.corpus_of(check)), Line("basis", verdicts.basis(check)))
     yield from (Line(word, text) for word, text in verdicts.device(check).items())
     columns, *rows = verdicts.rows(check)
     # The last cell of a row is the limit's status.

@@ -54,55 +54,53 @@ def _shortened(value: Any, path: str, missing: dict[str, int]) -> Any:
     """Return a value of a document, shortened with all that it holds. Where entries are left out,
     `missing` gets their number under the value's `path`, such as `strategies.classes`.
     """
+    if isinstance(value, str) and len(value) > _MOST_CHARACTERS:
+        return f"{value[:_MOST_CHARACTERS]}…"
+    if not isinstance(value, dict | list):
+        return value
+    if len(value) > MOST_ENTRIES:
+        missing[path] = len(value) - MOST_ENTRIES
     if isinstance(value, dict):
-        if len(value) > MOST_ENTRIES:
-            missing[path] = len(value) - MOST_ENTRIES
         return {
             key: _shortened(item, f"{path}.{key}" if path else key, missing)
             for key, item in islice(value.items(), MOST_ENTRIES)
         }
-    if isinstance(value, str) and len(value) > _MOST_CHARACTERS:
-        return f"{value[:_MOST_CHARACTERS]}…"
-    if not isinstance(value, list):
-        return value
-    if len(value) > MOST_ENTRIES:
-        missing[path] = len(value) - MOST_ENTRIES
-        value = _largest(value)
-    return [_shortened(item, path, missing) for item in value]
+    return [_shortened(item, path, missing) for item in _entries_to_keep(value)]
 
 
-def _largest(entries: list[Any]) -> list[Any]:
-    """Return `MOST_ENTRIES` of the entries: of classes those with the most samples, in their given
-    order; of anything else the first ones.
+def _entries_to_keep(entries: list[Any]) -> list[Any]:
+    """Return at most `MOST_ENTRIES` entries of a list: of classes those with the most samples, in
+    the order of the list; of anything else the first ones.
     """
-    # All entries are alike. Those that are not objects have no keys.
-    keys = entries[0] if isinstance(entries[0], dict) else ()
-    # The number of samples of a class, a key that only classes have: in a balance document it is
-    # `before`, in others `count`.
+    # All entries of a list have the same keys. Classes have their number of samples under one of
+    # these two: `before` in a balance document, `count` in others.
+    keys = entries[0] if entries and isinstance(entries[0], dict) else ()
     size_key = next((key for key in ("before", "count") if key in keys), None)
-    if size_key is None:
+    if size_key is None or len(entries) <= MOST_ENTRIES:
         return entries[:MOST_ENTRIES]
-    # Stable, so that lists of the same classes keep the same ones where sizes are equal.
-    indices = sorted(range(len(entries)), key=lambda i: -entries[i][size_key])[:MOST_ENTRIES]
-    return [entries[i] for i in sorted(indices)]
+    # Sorting is stable, so that lists of the same classes keep the same ones where sizes are equal.
+    largest_first = sorted(range(len(entries)), key=lambda i: -entries[i][size_key])
+    return [entries[i] for i in sorted(largest_first[:MOST_ENTRIES])]
 
 
 def histogram(stats: LengthStats) -> dict[str, Any]:
     """Encode the lengths of a corpus for the page's script: the distinct lengths in ascending
     order, as differences to the one before, and how often each occurs.
 
-    `data` holds bytes in planes, since these compress better than whole numbers: byte 0 of all
-    differences, then byte 1 of all, and so on, then those of the counts. It is compressed by zlib
-    and in base64. `values` and `counts` say how many bytes, at most 8, a number of either has.
+    Returns:
+        `data`: bytes in planes, since these compress better than whole numbers: byte 0 of all
+        differences, then byte 1 of all, and so on, then those of the counts; compressed by zlib,
+        in base64. `values` and `counts`: how many bytes, at most 8, a difference and a count have.
     """
     columns = {"values": np.diff(stats.values, prepend=0), "counts": stats.counts}
     planes, bytes_per_number = [], {}
-    for name, column in columns.items():
-        # As many bytes as the largest number needs (its bits / 8, rounded up); 1 if it is 0, or if
-        # there is no number.
-        bytes_per_number[name] = max(1, -(-int(column.max(initial=0)).bit_length() // 8))
+    for name, numbers in columns.items():
+        # As many bytes as the largest number needs; 1 if it is 0, or if there is no number.
+        bits = int(numbers.max(initial=0)).bit_length()
+        bytes_per_number[name] = max(1, (bits + 7) // 8)
         # An array of shape (n, 8): the bytes of each number, the lowest first.
-        number_bytes = column.astype("<u8").view(np.uint8).reshape(-1, 8)
+        number_bytes = numbers.astype("<u8").view(np.uint8).reshape(-1, 8)
+        # A plane is one column of it: the same byte of all numbers.
         planes += [number_bytes[:, plane].tobytes() for plane in range(bytes_per_number[name])]
     data = base64.b64encode(zlib.compress(b"".join(planes), 9)).decode("ascii")
     return {**bytes_per_number, "data": data}
@@ -169,13 +167,15 @@ class Page:
         """Return the HTML file: the template, filled with text, tables, scripts and the data of
         charts.
         """
-        document, missing = shortened(self.document)
+        document, entries_missing = shortened(self.document)
         data = {"document": document}
         if self.profile is not None:
             data["profile"], _ = shortened(self.profile)
-        # Without exact lengths, the page draws the histogram of the document.
-        if self.lengths is not None and is_small(encoded := histogram(self.lengths)):
-            data["lengths"] = encoded
+        if self.lengths is not None:
+            exact_lengths = histogram(self.lengths)
+            # Without exact lengths, the page draws the coarser histogram of the document.
+            if is_small(exact_lengths):
+                data["lengths"] = exact_lengths
         if self.what_if is not None:
             data["what-if"] = dict(self.what_if.data)
         styles, scripts = "".join(map(asset, STYLES)), [asset(name) for name in SCRIPTS]
@@ -183,11 +183,11 @@ class Page:
         return template.render(
             page=self,
             data={name: script_json(value) for name, value in data.items()},
-            missing=_missing(missing),
+            missing=_missing_sentence(entries_missing),
             styles=styles,
             scripts=scripts,
             policy=_policy(styles, scripts),
-            # It stands in an HTML comment, which `-->` would end.
+            # The notice stands in an HTML comment, which `-->` would end.
             notice=asset(NOTICE).replace("--", "-\u200b-"),
             version=__version__,
         )
@@ -227,14 +227,16 @@ def _digest(text: str) -> str:
     return f"'sha256-{base64.b64encode(digest).decode('ascii')}'"
 
 
-def _missing(missing: Mapping[str, int]) -> str:
-    """Return a sentence on what the page leaves out of the document; empty if it has everything."""
+def _missing_sentence(missing: Mapping[str, int]) -> str:
+    """Return a sentence on what the page leaves out of the document; empty if it has everything.
+    `missing` has the number of entries that a list lacks, by the path of the list.
+    """
     if not missing:
         return ""
     # Only the first four are named, so that this stays a sentence.
     lists = ", ".join(f"{path} {count:,}" for path, count in list(missing.items())[:4])
-    more_lists = counted(len(missing) - 4, "more list") if len(missing) > 4 else ""
+    more_lists = f" and {counted(len(missing) - 4, 'more list')}" if len(missing) > 4 else ""
     return (
         f"Lists in this page have {MOST_ENTRIES} entries at most, those of classes the largest. "
-        f"Left out: {lists}{f' and {more_lists}' if more_lists else ''}."
+        f"Left out: {lists}{more_lists}."
     )

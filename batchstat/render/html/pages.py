@@ -207,9 +207,8 @@ def _corpus_sections(profile: Profile) -> Iterator[Section]:
     yield Section("lengths", "Lengths", blocks(*lengths))
     if profile.trained is not None:
         line = Line("trained", profile_screen.trained_line(profile))
-        yield Section(
-            "trained", "Trained tokens", blocks(line, profile_screen.trained_table(profile))
-        )
+        trained = blocks(line, profile_screen.trained_table(profile))
+        yield Section("trained", "Trained tokens", trained)
     if profile.labels is not None:
         chart = Chart("classes", "Samples of each class")
         classes = blocks(chart, *profile_screen.class_notes(profile), _classes(profile))
@@ -252,14 +251,11 @@ def _first_batches(row: StrategyResult) -> Folded:
     rows = []
     if row.first_batches is not None:
         table = BatchTable.of([row.first_batches])
-        # Of each batch: its rows, its width and its real tokens. Its total tokens are rows x width.
-        columns = (table.rows, table.widths, table.tokens)
-        numbers = zip(*(column[:MOST_BATCHES].tolist() for column in columns), strict=True)
-        rows = [
+        widths, real_tokens = table.widths.tolist(), table.tokens.tolist()
+        for i, row_count in enumerate(table.rows[:MOST_BATCHES].tolist()):
             # The 1 keeps a batch without tokens from a division by 0.
-            (f"{i:,}", f"{n:,}", f"{width:,}", percent(1 - tokens / max(n * width, 1)))
-            for i, (n, width, tokens) in enumerate(numbers)
-        ]
+            padding = 1 - real_tokens[i] / max(row_count * widths[i], 1)
+            rows.append((f"{i:,}", f"{row_count:,}", f"{widths[i]:,}", percent(padding)))
     title = f"First batches of {row.label} as a table"
     return Folded(title, (table_of(("batch", "rows", "width", "padding"), rows),))
 

@@ -37,8 +37,9 @@ def to_html(result: Result, profile: Profile | None = None) -> str:
             return profile_page(result, padding=None, next_command="batchstat compare")
         case Comparison():
             basis = result.basis
-            words = [] if profile is None else corpus_words(profile)
-            panel = what_if(result, nearby(result), words, replaced={})
+            corpus_arguments = [] if profile is None else corpus_words(profile)
+            # `nearby` simulates the panel's rows: other batch sizes and numbers of ranks.
+            panel = what_if(result, nearby(result), corpus_arguments, replaced={})
             return comparison_page(
                 result,
                 profile,
@@ -47,7 +48,7 @@ def to_html(result: Result, profile: Profile | None = None) -> str:
                 panel,
             )
         case BalanceReport():
-            # One strategy batches the samples of all samplers.
+            # The samples of all samplers are batched by the same strategy.
             basis, strategy = result.basis, result.samplers[0].row.label
             return balance_page(
                 result, profile, lambda sampler: _command(basis, strategy, sampler=sampler)

@@ -36,7 +36,7 @@ class WhatIf:
 
 
 def what_if(
-    comparison: Comparison, nearby: Nearby, words: Sequence[str], replaced: Mapping[str, Any]
+    comparison: Comparison, nearby: Nearby, last_words: Sequence[str], replaced: Mapping[str, Any]
 ) -> WhatIf:
     """Return the what-if panel of a comparison: a table of rows with other sizes and other numbers
     of ranks, and for the page's script the choices that lead to each row, with its command.
@@ -44,18 +44,18 @@ def what_if(
     Args:
         comparison: the report.
         nearby: the rows near those of the report.
-        words: those that end a command: the corpus, the results folder.
+        last_words: what a command ends in: the corpus, the results folder.
         replaced: what a command has in place of what the report says, by the names of flags: the
             file of the current setup, the name of the model.
     """
     # A configuration file where a reader pastes the command would change the rows, so each command
     # ends in --no-config, once.
-    ending = [*(word for word in words if word != "--no-config"), "--no-config"]
-    shared = {**_shared(comparison, nearby), **replaced}
+    ending = [*(word for word in last_words if word != "--no-config"), "--no-config"]
+    shared_flags = {**_shared_flags(comparison, nearby), **replaced}
     choices = []
     # `row.of` is a row of the report, `row.result` the same strategy with another size or ranks.
     for row in nearby.rows:
-        values = {"strategy": row.result.label, **shared, "world_size": row.world_size}
+        values = {"strategy": row.result.label, **shared_flags, "world_size": row.world_size}
         command = line_to_paste(["batchstat", "compare", *flags(values), *ending])
         choices.append(
             {
@@ -67,8 +67,8 @@ def what_if(
         )
     # The panel opens with the row of the report's best strategy, else with the first row.
     best = (comparison.best.label, comparison.basis.world_size)
-    labels = [(row.result.label, row.world_size) for row in nearby.rows]
-    first_choice = labels.index(best) if best in labels else 0
+    panel_rows = [(row.result.label, row.world_size) for row in nearby.rows]
+    first_choice = panel_rows.index(best) if best in panel_rows else 0
     return WhatIf(
         notes=tuple(_notes(comparison, nearby)),
         table=_table(comparison, nearby),
@@ -78,15 +78,14 @@ def what_if(
 
 def _size(row: NearbyRow) -> str:
     """Return the batch size or budget of a row, to choose it by."""
-    # The strategy has neither.
-    if row.size is None:
+    if row.size is None:  # the strategy has neither
         return "its own"
     # The name of the size, such as batch_size, and its value in the report.
-    key, own_size = row.of.size
-    return f"{key} {row.size:,}{' (now)' if row.size == own_size else ''}"
+    key, size_in_report = row.of.size
+    return f"{key} {row.size:,}{' (now)' if row.size == size_in_report else ''}"
 
 
-def _shared(comparison: Comparison, nearby: Nearby) -> dict[str, Any]:
+def _shared_flags(comparison: Comparison, nearby: Nearby) -> dict[str, Any]:
     """Return the flags that the commands of all rows share, as values by name: the settings that
     are not at their defaults, the current setup, the model, the calibration, and how much of the
     corpus is drawn.
@@ -94,10 +93,11 @@ def _shared(comparison: Comparison, nearby: Nearby) -> dict[str, Any]:
     basis, model, device = comparison.basis, comparison.model, comparison.device
     current = comparison.current.request
     settings = non_defaults(basis, Settings)
-    # A batch size that equals what the budget gives needs no flag if nobody gave one, or if the
-    # current setup states it. As a flag, it would also replace the usual batch sizes of frameworks.
-    size_follows = basis.batch_size == max(1, basis.tokens_per_batch // basis.widest)
-    if size_follows and (basis.given_batch_size is None or current.sets("batch_size")):
+    # As a flag, the batch size would also replace the usual batch sizes of frameworks. So it is
+    # left out where it is what the budget gives, and nobody gave it or the current setup states it.
+    size_by_budget = max(1, basis.tokens_per_batch // basis.widest)
+    is_stated_elsewhere = basis.given_batch_size is None or current.sets("batch_size")
+    if basis.batch_size == size_by_budget and is_stated_elsewhere:
         del settings["batch_size"]
     return {
         "current": current.spec,

@@ -4,13 +4,14 @@ import textwrap
 from collections.abc import Sequence
 from typing import Any
 
+import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.ticker import FixedLocator, FuncFormatter, MaxNLocator, NullLocator
 
 from batchstat.documents.balance import ClassDraw
 from batchstat.render.plots import style
-from batchstat.render.plots.labels import spread
+from batchstat.render.plots.labels import without_overlaps
 from batchstat.render.plots.style import Picture
 from batchstat.render.plots.subtitles import subtitle
 from batchstat.render.screens.balance_details import by_size
@@ -32,13 +33,13 @@ _WIDE = 8
 
 def balance_plots(report: BalanceReport) -> dict[str, Picture]:
     """Return the plots `balance` and `coverage`."""
-    largest_first = by_size(report)
-    # `by_size` has indices of classes, the largest class first. `places` has the same index of a
-    # class by its place on the y axis.
-    places = {place: largest_first[i] for place, i in style.row_places(len(largest_first)).items()}
-    height = 1.75 + 0.3 * (max(places) + 1)  # in inches: title and axis, and each row
+    largest_first = by_size(report)  # indices of the classes, the largest class first
+    # By y on the y axis: the index of the class that is shown there.
+    rows_shown = style.row_places(len(largest_first))
+    class_at = {y: largest_first[row] for y, row in rows_shown.items()}
+    height = 1.75 + 0.3 * (max(class_at) + 1)  # in inches: title and axis, and each row
     return {
-        "balance": Picture(lambda figure: _balance(figure, report, places), height),
+        "balance": Picture(lambda figure: _balance(figure, report, class_at), height),
         "coverage": Picture(lambda figure: _coverage(figure, report), 4.2),
     }
 
@@ -50,19 +51,20 @@ def _seen(each: ClassDraw) -> float:
     return each.after / each.before
 
 
-def _together(report: BalanceReport) -> dict[int, list[str]]:
+def _merged_dots(report: BalanceReport) -> dict[int, list[str]]:
     """Merge samplers that draw every class equally often: their dots would cover each other.
 
     Returns:
-        By the index of the first such sampler, which is drawn, the names of all that it stands for.
+        The names of samplers that share their dots, by the index of the first of them.
     """
-    # By how often each class is drawn: the index of the first sampler that draws it so.
-    sampler_of: dict[tuple[int, ...], int] = {}
-    names: dict[int, list[str]] = {}
+    # By the number of draws of each class: the index of the first sampler with these.
+    first_with: dict[tuple[int, ...], int] = {}
+    names_of: dict[int, list[str]] = {}
     for i, row in enumerate(report.samplers):
-        sampler = sampler_of.setdefault(tuple(drawn.after for drawn in row.classes), i)
-        names.setdefault(sampler, []).append(one_line(row.spec, 32))
-    return names
+        draws = tuple(drawn.after for drawn in row.classes)
+        first = first_with.setdefault(draws, i)
+        names_of.setdefault(first, []).append(one_line(row.spec, 32))
+    return names_of
 
 
 def _title(report: BalanceReport) -> str:
@@ -79,28 +81,27 @@ def _title(report: BalanceReport) -> str:
     return f"{one_line(row.spec, 32)} balances the classes: {ends[0]} per epoch, {ends[1]}"
 
 
-def _balance(figure: Figure, report: BalanceReport, places: dict[float, int]) -> None:
+def _balance(figure: Figure, report: BalanceReport, class_at: dict[float, int]) -> None:
     """Draw the classes as rows and a dot for each sampler in each of them: how often the samples of
-    the class are seen per epoch. `places` has the index of a class by its place on the y axis.
+    the class are seen per epoch. `class_at` has the index of a class by its y.
     """
-    words = counted(report.samples, "sample"), "1x: each sample once per epoch"
-    style.titled(figure, _title(report), subtitle(report.corpus, report.tokenizer, *words))
+    facts = counted(report.samples, "sample"), "1x: each sample once per epoch"
+    style.titled(figure, _title(report), subtitle(report.corpus, report.tokenizer, *facts))
     axes = figure.subplots()
     classes = report.samplers[0].classes  # the same classes for every sampler
     all_factors = [_seen(drawn) for row in report.samplers for drawn in row.classes]
     # On a log axis, a class that is never seen is drawn at the left end.
     left_end = _factor_axis(axes, all_factors)
-    for place, i in places.items():  # a line from the leftmost dot of a row to its last
+    for y, i in class_at.items():  # a line from the leftmost dot of a row to its last
         factors = [max(_seen(row.classes[i]), left_end) for row in report.samplers]
-        axes.plot([min(factors), max(factors)], [place, place], color=style.PALE_GREY, zorder=1)
+        axes.plot([min(factors), max(factors)], [y, y], color=style.PALE_GREY, zorder=1)
     axes.axvline(1, color=style.PALE_GREY, linewidth=0.8, zorder=0)  # each sample once per epoch
-    # Samplers by their index in the report.
-    names_of = _together(report)
+    names_of = _merged_dots(report)  # by the index of a sampler
     for sampler, names in names_of.items():
         row = report.samplers[sampler]
         axes.plot(
-            [max(_seen(row.classes[i]), left_end) for i in places.values()],
-            list(places),
+            [max(_seen(row.classes[i]), left_end) for i in class_at.values()],
+            list(class_at),
             linestyle="none",
             marker=_MARKERS[sampler % len(_MARKERS)],
             label=", ".join(names),
@@ -109,12 +110,12 @@ def _balance(figure: Figure, report: BalanceReport, places: dict[float, int]) ->
             **_look(row, sampler),
         )
     labels = {
-        place: f"{class_name(classes[i].label, 24)} ({classes[i].before:,})"
-        for place, i in places.items()
+        y: f"{class_name(classes[i].label, 24)} ({classes[i].before:,})"
+        for y, i in class_at.items()
     }
     style.row_axis(axes, labels)
-    # `row_places` leaves this row free where it leaves out classes.
-    if hidden := len(classes) - len(places):
+    # Where classes are left out, the row `style.LARGEST` is free for a note on them.
+    if hidden := len(classes) - len(class_at):
         # x from 0 to 1 across the chart, y by places.
         look: dict[str, Any] = {"transform": axes.get_yaxis_transform(), "fontstyle": "italic"}
         style.note(axes, 0.01, style.LARGEST, f"{hidden:,} more classes", **look)
@@ -156,27 +157,28 @@ def _factor_axis(axes: Axes, factors: Sequence[float]) -> float:
         axes.xaxis.set_major_formatter(FuncFormatter(style.times))
         return 0.0
     axes.set_xscale("log")
-    has_never = len(positive) < len(factors)
-    # The left end. More space on the left of the least factor if "never" is written there.
-    floor = min(least, 1) / (2.5 if has_never else 1.15)
-    axes.set_xlim(floor, most * 1.15)
+    has_zero = len(positive) < len(factors)
+    # More space to the left of the least factor if "never" is written there.
+    left_end = min(least, 1) / (2.5 if has_zero else 1.15)
+    axes.set_xlim(left_end, most * 1.15)
     # No tick may stand so near to the left end that its label covers "never".
-    lowest_tick = 1.8 * floor if has_never else floor
-    # 1, 2 and 5 times each power of ten.
-    candidates = [mantissa * 10.0**exponent for exponent in range(-7, 8) for mantissa in (1, 2, 5)]
+    lowest_tick = 1.8 * left_end if has_zero else left_end
+    powers = [10.0**exponent for exponent in range(-7, 8)]
+    candidates = [factor * power for power in powers for factor in (1, 2, 5)]
     ticks = [candidate for candidate in candidates if lowest_tick < candidate <= most * 1.1]
-    # Many ticks: only the powers of ten, whose first digit is 1.
-    if len(ticks) > 10:
-        ticks = [tick for tick in ticks if f"{tick:.0e}"[0] == "1"]
-    axes.xaxis.set_major_locator(FixedLocator([floor, *ticks] if has_never else ticks))
-    axes.xaxis.set_major_formatter(
-        FuncFormatter(lambda value, _: "never" if has_never and value == floor else f"{value:g}x")
-    )
+    if len(ticks) > 10:  # too many: only the powers of ten
+        ticks = [tick for tick in ticks if tick in powers]
+    axes.xaxis.set_major_locator(FixedLocator([left_end, *ticks] if has_zero else ticks))
+
+    def label(tick: float, _: object) -> str:
+        return "never" if has_zero and tick == left_end else f"{tick:g}x"
+
+    axes.xaxis.set_major_formatter(FuncFormatter(label))
     axes.xaxis.set_minor_locator(NullLocator())
-    return floor
+    return left_end
 
 
-def _shares(row: SamplerResult) -> tuple[float, ...]:
+def _coverages(row: SamplerResult) -> tuple[float, ...]:
     """Return the coverage after each epoch: the share of the corpus that a sampler has shown at
     least once by then.
     """
@@ -184,44 +186,39 @@ def _shares(row: SamplerResult) -> tuple[float, ...]:
 
 
 def _coverage_title(report: BalanceReport) -> str:
-    """Return the title of the coverage: when every sampler has seen all samples, or how much of the
-    corpus the slowest one shows.
+    """Return the title of the coverage: after how many epochs every sampler has shown the whole
+    corpus; or, if one has not, how much of it the sampler that shows the least has.
     """
     epochs = counted(report.epochs, "epoch")
     slowest = min(report.samplers, key=lambda row: row.coverage_after)
     if slowest.coverage_after == 1:
-        # Of each sampler, the first epoch after which it has seen all; epochs count from 1.
-        last_epoch = max(_shares(row).index(1.0) for row in report.samplers) + 1
-        return f"Every sampler has seen the whole corpus after {counted(last_epoch, 'epoch')}"
-    seen = percent(slowest.coverage_after)
+        # `index` finds the first epoch after which the coverage of a sampler is 1, counted from 0.
+        epochs_needed = max(_coverages(row).index(1.0) for row in report.samplers) + 1
+        return f"Every sampler has seen the whole corpus after {counted(epochs_needed, 'epoch')}"
+    share = percent(slowest.coverage_after)
     verb = "shows" if report.epochs == 1 else "show"
-    words = f"{epochs} of {one_line(slowest.spec, 32)} {verb} {seen} of the corpus"
-    # The recommended sampler, to compare with.
-    best = report.recommended
-    if best is None or best is slowest:
-        return words
-    return f"{words}, of {one_line(best.spec, 32)} {percent(best.coverage_after)}"
+    text = f"{epochs} of {one_line(slowest.spec, 32)} {verb} {share} of the corpus"
+    # The recommended sampler is named too, to compare with.
+    recommended = report.recommended
+    if recommended is None or recommended is slowest:
+        return text
+    return f"{text}, of {one_line(recommended.spec, 32)} {percent(recommended.coverage_after)}"
 
 
-def _coinciding(report: BalanceReport) -> dict[int, list[str]]:
+def _merged_lines(report: BalanceReport) -> dict[int, list[str]]:
     """Merge samplers whose coverage is about the same after every epoch: their lines would cover
     each other.
 
     Returns:
-        By the index of the first such sampler, which is drawn, the names of all that it stands for.
+        The names of samplers that share a line, by the index of the first of them.
     """
-    # By the index of a sampler whose line is drawn: the names that it has.
-    lines: dict[int, list[str]] = {}
-    shares = [_shares(row) for row in report.samplers]
+    names_of: dict[int, list[str]] = {}
+    coverages = np.array([_coverages(row) for row in report.samplers])  # (n_samplers, n_epochs)
     for i, row in enumerate(report.samplers):
-        matching = (
-            line
-            for line in lines
-            if max(abs(a - b) for a, b in zip(shares[i], shares[line], strict=True)) < _SAME_LINE
-        )
-        # Without such a line, the sampler has one of its own.
-        lines.setdefault(next(matching, i), []).append(one_line(row.spec, 28))
-    return lines
+        near = [j for j in names_of if abs(coverages[i] - coverages[j]).max() < _SAME_LINE]
+        # A sampler without an earlier line near its own starts a new one.
+        names_of.setdefault(near[0] if near else i, []).append(one_line(row.spec, 28))
+    return names_of
 
 
 def _coverage(figure: Figure, report: BalanceReport) -> None:
@@ -231,16 +228,16 @@ def _coverage(figure: Figure, report: BalanceReport) -> None:
     facts = subtitle(report.corpus, report.tokenizer, counted(report.samples, "sample"))
     style.titled(figure, _coverage_title(report), facts)
     axes = figure.subplots()
-    lines = _coinciding(report)  # samplers by their index in the report
+    names_of = _merged_lines(report)  # by the index of a sampler
     # Labels of at most 30 characters a line, and their heights as shares of the y axis.
     texts = [
-        textwrap.fill(", ".join(names), 30, break_on_hyphens=False) for names in lines.values()
+        textwrap.fill(", ".join(names), 30, break_on_hyphens=False) for names in names_of.values()
     ]
     heights = [_LABEL_HEIGHT * (text.count("\n") + 1) for text in texts]
-    coverages = [_shares(report.samplers[sampler]) for sampler in lines]
+    coverages = [_coverages(report.samplers[sampler]) for sampler in names_of]
     # Each label belongs at the end of its line, and is moved where another would cover it.
-    label_ys = spread([coverage[-1] for coverage in coverages], heights)
-    for sampler, coverage, text, label_y in zip(lines, coverages, texts, label_ys, strict=True):
+    label_ys = without_overlaps([coverage[-1] for coverage in coverages], heights)
+    for sampler, coverage, text, label_y in zip(names_of, coverages, texts, label_ys, strict=True):
         colour = style.SERIES[sampler % len(style.SERIES)]
         axes.plot(
             range(1, report.epochs + 1),

@@ -12,9 +12,8 @@ from matplotlib.ticker import FuncFormatter, MaxNLocator
 
 from batchstat.lengths.exact import sums
 from batchstat.planning.plan import BatchPlan
-from batchstat.render.plots import style
+from batchstat.render.plots import style, subtitles
 from batchstat.render.plots.style import Picture
-from batchstat.render.plots.subtitles import compared, marked
 from batchstat.render.text import one_line, percent
 from batchstat.simulation.compare.comparison import Comparison
 from batchstat.simulation.results import StrategyResult
@@ -48,20 +47,18 @@ def batches_picture(comparison: Comparison) -> Picture:
     """Return the plot with a panel for each of a few strategies, the current setup first. A panel
     shows the strategy's first batches.
     """
-    panels = [
-        Panel(
-            f"{marked(comparison, row, 60)}: {percent(row.counts.padding_ratio)} padding",
-            row.first_batches,
-        )
-        for row in _drawn(comparison)
-        if row.first_batches is not None  # the current setup may have none to draw
-    ]
-    # Height in inches: title and legend, and each panel.
-    title, height = _result(comparison), 1.15 + 1.35 * len(panels)
-    return Picture(lambda figure: draw_batches(figure, panels, title, compared(comparison)), height)
+    panels = []
+    for row in _rows_to_draw(comparison):
+        if row.first_batches is not None:  # the current setup may have none to draw
+            name = subtitles.name_with_marks(comparison, row, 60)
+            panel_title = f"{name}: {percent(row.counts.padding_ratio)} padding"
+            panels.append(Panel(panel_title, row.first_batches))
+    title, subtitle = _title(comparison), subtitles.of_comparison(comparison)
+    height = 1.15 + 1.35 * len(panels)  # in inches: title and legend, and each panel
+    return Picture(lambda figure: draw_batches(figure, panels, title, subtitle), height)
 
 
-def _result(comparison: Comparison) -> str:
+def _title(comparison: Comparison) -> str:
     """Return the title of the plot: the padding of the current setup and of the best strategy."""
     current, best = comparison.current, comparison.best
     if current.counts.padding_tokens == 0:
@@ -73,7 +70,7 @@ def _result(comparison: Comparison) -> str:
     return f"{words}, {percent(best.counts.padding_ratio)} of {one_line(best.label, 40)}"
 
 
-def _drawn(comparison: Comparison) -> list[StrategyResult]:
+def _rows_to_draw(comparison: Comparison) -> list[StrategyResult]:
     """Choose the strategies to draw: the current setup, the recommended ones and one that packs.
     Where these are fewer than `_MOST_PANELS`, other strategies fill the remaining panels.
     """
@@ -86,13 +83,13 @@ def _drawn(comparison: Comparison) -> list[StrategyResult]:
     candidates = (comparison.current, comparison.best, *advised, *packing[:1], *others)
     rows: list[StrategyResult] = []
     for row in candidates:
-        if row not in rows and _fits(row, comparison.current):
+        if row not in rows and _fits_the_scale(row, comparison.current):
             rows.append(row)
     # The current setup stays first, also where it packs; other strategies that pack come last.
-    return sorted(rows[:_MOST_PANELS], key=lambda row: row is not rows[0] and row.packs_rows)
+    return rows[:1] + sorted(rows[1:_MOST_PANELS], key=lambda row: row.packs_rows)
 
 
-def _fits(row: StrategyResult, current: StrategyResult) -> bool:
+def _fits_the_scale(row: StrategyResult, current: StrategyResult) -> bool:
     """Return whether the batches of `row` can be drawn on the scale of the current setup. Those of
     padding-free cannot: each is one row that holds a whole batch, far wider than `max_length`.
     """
@@ -107,10 +104,10 @@ def draw_batches(figure: Figure, panels: Sequence[Panel], title: str, subtitle: 
     """Draw the batches of each panel's strategy, the panels below each other, on the same scale."""
     style.titled(figure, title, subtitle)
     all_axes = figure.subplots(len(panels), 1, sharex=True, sharey=True, squeeze=False)[:, 0]
-    rows_shown = _extent([panel.plan for panel in panels])
+    rows_shown = _rows_per_panel([panel.plan for panel in panels])
     tallest = 1  # tokens of the widest row in any panel
     for axes, panel in zip(all_axes, panels, strict=True):
-        tallest = max(tallest, _draw(axes, panel.plan, rows_shown))
+        tallest = max(tallest, _draw_plan(axes, panel.plan, rows_shown))
         axes.set_title(panel.title, pad=4)
         # All panels show equally many rows, so an area stands for as many tokens in each of them.
         axes.set_xlim(0, rows_shown)
@@ -131,47 +128,48 @@ def draw_batches(figure: Figure, panels: Sequence[Panel], title: str, subtitle: 
 _EXPLANATION = "Each block is a batch, each column one of its rows, padded to the longest."
 
 
-def _extent(plans: Sequence[BatchPlan]) -> int:
+def _rows_per_panel(plans: Sequence[BatchPlan]) -> int:
     """Return how many rows each panel shows side by side, so that several batches of every plan are
     seen. The first plan is the current setup's.
     """
-    # On average. `row_offsets` has one more element than there are rows. Each 1 is for a plan
-    # without batches.
+    # The mean of each plan. `row_offsets` has one more element than there are rows. Each 1 is for a
+    # plan without batches.
     rows_per_batch = [max(1, len(plan.row_offsets) - 1) / max(1, len(plan)) for plan in plans]
-    # The rows of the usual number of batches of the current setup, within limits.
-    usual = np.clip(_USUAL_BATCHES * rows_per_batch[0], _FEWEST_ROWS, _MOST_ROWS)
-    # Where batches are large: at least 3 of every strategy, and 6 of the current setup.
-    several = max(3 * size for size in rows_per_batch)
+    of_current = rows_per_batch[0]
+    # Where batches are small: many of the current setup, within limits.
+    rows_wanted = float(np.clip(_USUAL_BATCHES * of_current, _FEWEST_ROWS, _MOST_ROWS))
+    # Where batches are large: at least 6 of the current setup, and 3 of every strategy.
+    rows_wanted = max(rows_wanted, 6 * of_current, 3 * max(rows_per_batch))
     # No more rows than the longest plan has.
-    available = max(len(plan.row_offsets) - 1 for plan in plans)
-    return int(max(1, min(max(usual, several, 6 * rows_per_batch[0]), available)))
+    rows_available = max(len(plan.row_offsets) - 1 for plan in plans)
+    return int(max(1, min(rows_wanted, rows_available)))
 
 
-def _draw(axes: Axes, plan: BatchPlan, rows_shown: int) -> int:
+def _draw_plan(axes: Axes, plan: BatchPlan, rows_shown: int) -> int:
     """Draw a plan's first batches from left to right, up to `rows_shown` rows. Each row is a column
     of width 1: orange up to the width of its batch, and blue in front up to its real tokens.
     Return the height of the tallest column, in tokens.
     """
     real_per_row = sums(plan.lengths, plan.row_offsets)
     # Heights i stand between edges i and i + 1. A height of 0 is the gap before or after a batch.
-    edges, real_heights, padded_heights, tallest, left = [0.0], [0], [0], 1, 0.0
-    for i, width in enumerate(plan.widths.tolist()):
-        # The batch's rows are those from `first` to before `last`, counted over the whole plan.
-        first, last = int(plan.batch_offsets[i]), int(plan.batch_offsets[i + 1])
+    edges, real_heights, padded_heights = [0.0], [0], [0]
+    tallest, left = 1, 0.0  # `left` is where the next batch begins
+    for batch, width in enumerate(plan.widths.tolist()):
         if left >= rows_shown:  # the panel is full
             break
-        tallest = max(tallest, width)
-        edges += [left, *(left + np.arange(1, last - first + 1)).tolist()]
-        real_heights += [*real_per_row[first:last].tolist(), 0]
-        padded_heights += [*[width] * (last - first), 0]
-        left = edges[-1] + _GAP * rows_shown
+        # The batch's rows are those from `first` to before `end`, counted over the whole plan.
+        first, end = plan.batch_offsets[batch : batch + 2].tolist()
+        edges += [left + column for column in range(end - first + 1)]
+        real_heights += [*real_per_row[first:end].tolist(), 0]
+        padded_heights += [*[width] * (end - first), 0]
         if rows_shown <= _DISTINCT:
-            # The last edge is the right end of this batch, whose rows are each 1 wide.
-            _separate(axes, plan, range(first, last), left=edges[-1] - (last - first))
+            _draw_borders(axes, plan, batch, left)
+        tallest = max(tallest, width)
+        left = edges[-1] + _GAP * rows_shown
     edges.append(left)  # the end of the last gap
     # Orange first, so that blue covers it up to the real tokens.
-    for values, colour in ((padded_heights, style.ORANGE), (real_heights, style.BLUE)):
-        axes.stairs(values, edges, fill=True, color=colour, linewidth=0)
+    for heights, colour in ((padded_heights, style.ORANGE), (real_heights, style.BLUE)):
+        axes.stairs(heights, edges, fill=True, color=colour, linewidth=0)
     return tallest
 
 
@@ -179,25 +177,24 @@ _MOST_LINES = 40
 """Lines between the samples of a row: more would hide the samples."""
 
 
-def _separate(axes: Axes, plan: BatchPlan, rows: range, left: float) -> None:
+def _draw_borders(axes: Axes, plan: BatchPlan, batch: int, left: float) -> None:
     """Draw thin lines between the rows of one batch, and between the samples of each row.
 
     Args:
         axes: the panel.
         plan: the plan with the batch.
-        rows: the batch's rows, as indices into all rows of the plan.
-        left: where the first row begins on the x axis.
+        batch: its index in the plan.
+        left: where its first row begins on the x axis. Each row is 1 wide.
     """
-    # `batch_offsets` has the first row of each batch: the batch of `rows` is the last one that
-    # begins at their first row or before.
-    batch = np.searchsorted(plan.batch_offsets, rows.start, side="right") - 1
-    batch_width = int(plan.widths[batch])
+    rows = range(*plan.batch_offsets[batch : batch + 2].tolist())
+    width = int(plan.widths[batch])
     if len(rows) > 1:
         row_borders = left + np.arange(1, len(rows))
-        axes.vlines(row_borders, 0, batch_width, color="white", linewidth=0.4, zorder=3)
+        axes.vlines(row_borders, 0, width, color="white", linewidth=0.4, zorder=3)
     for i, row in enumerate(rows):
         row_lengths = plan.lengths[plan.row_offsets[row] : plan.row_offsets[row + 1]]
-        # None after the last sample, and none after samples so short that lines would hide them.
-        sample_ends = np.cumsum(row_lengths)[:-1][row_lengths[:-1] >= batch_width / _MOST_LINES]
+        # A line ends each sample but the last, unless the sample is so short that lines hide it.
+        is_drawn = row_lengths[:-1] >= width / _MOST_LINES
+        sample_ends = np.cumsum(row_lengths)[:-1][is_drawn]
         if len(sample_ends):
             axes.hlines(sample_ends, left + i, left + i + 1, color="white", linewidth=0.5, zorder=3)

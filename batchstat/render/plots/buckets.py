@@ -9,7 +9,7 @@ from matplotlib.figure import Figure
 from matplotlib.ticker import MaxNLocator
 
 from batchstat.render.plots import style
-from batchstat.render.plots.labels import apart
+from batchstat.render.plots.labels import which_have_room
 from batchstat.render.plots.profile import draw_bars, length_bins
 from batchstat.render.plots.style import Picture
 from batchstat.render.plots.subtitles import subtitle
@@ -69,8 +69,9 @@ def _histogram(axes: Axes, report: BucketReport) -> None:
     """Draw the lengths as bars, on a background with a stripe for each bucket: the more padding the
     bucket has, the darker the stripe.
     """
-    # The longest length of each bucket; the axis reaches one token above the longest of all.
-    bins, edges = length_bins(report.lengths), [bucket.edge for bucket in report.buckets]
+    bins = length_bins(report.lengths)
+    edges = [bucket.edge for bucket in report.buckets]  # the longest length of each bucket
+    # The axis holds all bars, and ends at least one token above the last edge.
     left_end, right_end = float(bins.edges[0]), float(max(bins.edges[-1], edges[-1] + 1))
     # One length alone would be an axis without width.
     if report.lengths.min == report.lengths.max:
@@ -79,18 +80,18 @@ def _histogram(axes: Axes, report: BucketReport) -> None:
     draw_bars(axes, bins, _BARS)
     # The 1 is for a bucket without samples.
     padding = [bucket.padding_tokens / max(bucket.total_tokens, 1) for bucket in report.buckets]
-    # From a padding ratio to 0 for white, and 1 for the strongest colour.
-    norm = Normalize(0, max(*padding, _DARKEST))
-    # x of the left end, then of the right end of each bucket. Edges are inclusive: a bucket ends
-    # where the next length begins.
+    # Scales a padding ratio to a number from 0, for white, to 1, for the strongest colour.
+    strength = Normalize(0, max(*padding, _DARKEST))
+    # x of the left end of the first bucket, then of the right end of each. Edges are inclusive: a
+    # bucket ends where the length after its edge begins.
     borders = [float(position(length)) for length in (left_end, *(edge + 1 for edge in edges))]
     for left, right, ratio in zip(borders[:-1], borders[1:], padding, strict=True):
-        axes.axvspan(left, right, color=_COLOURS(norm(ratio)), linewidth=0, zorder=0)
+        axes.axvspan(left, right, color=_COLOURS(strength(ratio)), linewidth=0, zorder=0)
         axes.axvline(right, color=style.INK, linewidth=0.8, label="_edge")
-    _label(axes, borders, edges, padding)
+    _labels(axes, borders, edges, padding)
 
 
-def _label(axes: Axes, borders: list[float], edges: list[int], padding: list[float]) -> None:
+def _labels(axes: Axes, borders: list[float], edges: list[int], padding: list[float]) -> None:
     """Write two lines of numbers above the chart where there is room: the padding of each bucket
     above its middle, and its edge above its right border.
 
@@ -100,22 +101,23 @@ def _label(axes: Axes, borders: list[float], edges: list[int], padding: list[flo
         edges: the longest length of each bucket.
         padding: the padding ratio of each bucket.
     """
-    border_shares = style.shares_of_axis(axes, borders)
-    middles = [(left + right) / 2 for left, right in pairwise(border_shares)]
-    # Places as shares of the chart: y above 1 is above it, x below 0 left of it.
+    # All x and y are shares of the chart: y above 1 is above it, x below 0 left of it.
+    border_xs = style.shares_of_axis(axes, borders)
+    middles = [(left + right) / 2 for left, right in pairwise(border_xs)]
     look: dict[str, Any] = {"transform": axes.transAxes, "va": "baseline"}
     for height, heading in ((1.075, "padding"), (1.02, "edge")):
         style.note(axes, -0.012, height, heading, ha="right", **look)
-    has_room = apart(middles, _LABEL_WIDTH)
+    has_room = which_have_room(middles, _LABEL_WIDTH)
     for middle, ratio, is_kept in zip(middles, padding, has_room, strict=True):
         if is_kept:
             style.note(axes, middle, 1.075, percent(ratio), ha="center", color=style.INK, **look)
-    # From the right, so that the longest length is always named: `apart` keeps the labels that come
-    # first. [:0:-1] is all borders but the first, reversed; [::-1] turns the answer back.
-    has_room = apart(border_shares[:0:-1], _LABEL_WIDTH)[::-1]
-    for share, edge, is_kept in zip(border_shares[1:], edges, has_room, strict=True):
+    right_xs = border_xs[1:]
+    # `which_have_room` keeps the labels that come first. Reversed, so that the longest length is
+    # always named; the second [::-1] brings the answers into the sequence of the edges.
+    has_room = which_have_room(right_xs[::-1], _LABEL_WIDTH)[::-1]
+    for x, edge, is_kept in zip(right_xs, edges, has_room, strict=True):
         if is_kept:
-            style.note(axes, share, 1.02, f"{edge:,}", ha="center", **look)
+            style.note(axes, x, 1.02, f"{edge:,}", ha="center", **look)
 
 
 def _numbers(axes: Axes, report: BucketReport) -> None:
@@ -124,13 +126,13 @@ def _numbers(axes: Axes, report: BucketReport) -> None:
     """
     is_linear = report.cost == "linear"  # a cost of tokens, which is shown as padding
     highest = 0.01  # an axis needs a height where nothing is padded, too
-    # By the rule that finds edges: a result for each number of buckets.
-    for rule, points in report.found.items():
+    # `found` has, for each rule that finds edges, its edges for each number of buckets.
+    for rule, results in report.found.items():
         is_optimal = rule == "optimal"
-        values = [result.padding_ratio if is_linear else result.cost for result in points]
+        values = [result.padding_ratio if is_linear else result.cost for result in results]
         highest = max([highest, *values])
         axes.plot(
-            [result.wanted for result in points],  # the number of buckets that was asked for
+            [result.wanted for result in results],  # the number of buckets that was asked for
             values,
             "o-" if is_optimal else "-",
             color=style.BLUE if is_optimal else style.PALE_GREY,
@@ -140,7 +142,7 @@ def _numbers(axes: Axes, report: BucketReport) -> None:
             label=rule,
             clip_on=False,
         )
-    # A line at the number of buckets that the report is of.
+    # A line at the number of buckets that was asked for.
     axes.axvline(report.wanted, color=style.INK, linewidth=0.8, zorder=0)
     if is_linear:
         style.percent_axis(axes.yaxis)

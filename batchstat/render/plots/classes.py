@@ -15,8 +15,8 @@ from batchstat.render.plots.subtitles import subtitle
 from batchstat.render.text import class_name, percent
 from batchstat.words import counted
 
-_DRAWN = {"whislo": 10, "q1": 250, "med": 500, "q3": 750, "whishi": 990}
-"""What a box shows, in thousandths."""
+_BOX_PERCENTILES = {"whislo": 10, "q1": 250, "med": 500, "q3": 750, "whishi": 990}
+"""The percentiles that a box shows, in thousandths, by matplotlib's names."""
 
 _BOX: dict[str, Any] = {"facecolor": style.PALE_BLUE, "edgecolor": style.BLUE}
 _WHISKER: dict[str, Any] = {"color": style.BLUE, "linewidth": 0.8}
@@ -93,16 +93,16 @@ def _boxes(axes: Axes, stats_at: dict[float, LengthStats]) -> None:
     """Draw a box of the lengths of each class: p25 to p75, with whiskers from p1 to p99.
     `stats_at` has the lengths of a class by its place on the y axis.
     """
-    low = min(each.percentile(_DRAWN["whislo"]) for each in stats_at.values())
-    high = max(each.percentile(_DRAWN["whishi"]) for each in stats_at.values())
+    low = min(stats.percentile(_BOX_PERCENTILES["whislo"]) for stats in stats_at.values())
+    high = max(stats.percentile(_BOX_PERCENTILES["whishi"]) for stats in stats_at.values())
     position = style.length_axis(axes, *_range(low, high))
+    boxes = []
+    for stats in stats_at.values():
+        lengths = {name: stats.percentile(each) for name, each in _BOX_PERCENTILES.items()}
+        lengths_and_mean = {**lengths, "mean": stats.mean}
+        boxes.append({name: float(position(x)) for name, x in lengths_and_mean.items()})
     axes.bxp(
-        # The percentiles as matplotlib names them, moved to the scale of the axis.
-        [
-            {name: float(position(each.percentile(part))) for name, part in _DRAWN.items()}
-            | {"mean": float(position(each.mean))}
-            for each in stats_at.values()
-        ],
+        boxes,
         positions=list(stats_at),
         widths=0.52,
         orientation="horizontal",

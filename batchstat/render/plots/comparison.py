@@ -7,10 +7,9 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.patches import Patch
 
-from batchstat.render.plots import style
+from batchstat.render.plots import style, subtitles
 from batchstat.render.plots.batches import batches_picture
 from batchstat.render.plots.style import Picture
-from batchstat.render.plots.subtitles import compared, estimated, marks, measure
 from batchstat.render.plots.tradeoff import draw_tradeoff, read_ahead_plots
 from batchstat.render.text import one_line, percent
 from batchstat.simulation.compare.changes import MOST_LOST
@@ -38,7 +37,7 @@ def comparison_plots(comparison: Comparison) -> dict[str, Picture]:
     }
 
 
-def spends(comparison: Comparison) -> str:
+def padding_sentence(comparison: Comparison) -> str:
     """Return the result of a comparison in a sentence: what share of its compute the current setup
     spends on padding, and what share the best strategy does.
     """
@@ -53,31 +52,31 @@ def spends(comparison: Comparison) -> str:
     return f"{start}compute on padding; {best_padding}"
 
 
-def saving(comparison: Comparison, row: StrategyResult) -> str:
+def speed_up_words(comparison: Comparison, row: StrategyResult) -> str:
     """Return how much faster or slower than the current setup a row is, in words, such as "1.32x
     faster (estimate)".
     """
     speed_up = comparison.speed_up(row)
     if 0.995 <= speed_up < 1.005:  # in two decimals 1.00x
-        return f"same {measure(comparison)}"
+        return f"same {subtitles.compared_quantity(comparison)}"
     word, factor = ("faster", speed_up) if speed_up > 1 else ("slower", 1 / speed_up)
-    # Not a ratio of the bars, which are tokens: of ranks, the slowest of each step counts.
-    return f"{factor:.2f}x {word}{estimated(comparison)}"
+    return f"{factor:.2f}x {word}{subtitles.estimate_note(comparison)}"
 
 
 def _padding(figure: Figure, comparison: Comparison, rows: list[StrategyResult]) -> None:
     """Draw a bar for each of `rows`: its real tokens, its padding and what it loses, with a band
     behind the recommended row.
     """
-    style.titled(figure, spends(comparison), compared(comparison))
+    style.titled(figure, padding_sentence(comparison), subtitles.of_comparison(comparison))
     axes = figure.subplots()
-    lengths = [_length(row) for row in rows]  # of bars, in tokens
-    # A bar that is far longer than the others is cut off, but never the current setup's, nor the
-    # shortest one.
-    axis_end = style.end_of_axis(lengths, max(_length(comparison.current), min(lengths)))
+    bar_lengths = [_bar_length(row) for row in rows]
+    # A bar that is far longer than the others is cut off at the end of the axis. The bar of the
+    # current setup never is, nor the shortest one.
+    longest_needed = max(_bar_length(comparison.current), min(bar_lengths))
+    axis_end = style.end_of_axis(bar_lengths, least=longest_needed)
     for place, row in enumerate(rows):
         _bar(axes, place, row, axis_end, strong=row in (comparison.current, comparison.best))
-        _words(axes, place, row, comparison)
+        _write_beside_bar(axes, place, row, comparison)
     # The band, if any row fits the budget.
     if comparison.changes.best is not None:
         place = rows.index(comparison.changes.best)
@@ -93,28 +92,29 @@ def _padding(figure: Figure, comparison: Comparison, rows: list[StrategyResult])
     axes.spines["left"].set_visible(False)
     style.count_axis(axes.xaxis, style.short)
     # With several ranks, speed-ups do not follow from the bars, which have the tokens of all ranks.
-    of_ranks = f"; {measure(comparison)} counts the slowest rank of each step"
+    quantity = subtitles.compared_quantity(comparison)  # time or compute
+    of_ranks = f"; {quantity} counts the slowest rank of each step"
     remark = of_ranks if comparison.basis.world_size > 1 else ""
     axes.set_xlabel(f"tokens per epoch{remark}", loc="left")
     # The legend: only parts that some bar has.
     parts = {"real tokens": style.BLUE, "padding": style.ORANGE, "lost": style.VERMILION}
     if not any(row.counts.padding_tokens for row in rows):
         del parts["padding"]
-    if not any(_loses(row) for row in rows):
+    if not any(_shows_loss(row) for row in rows):
         del parts["lost"]
     style.key(axes, handles=[Patch(color=colour, label=label) for label, colour in parts.items()])
 
 
-def _loses(row: StrategyResult) -> bool:
+def _shows_loss(row: StrategyResult) -> bool:
     """Return whether a row loses enough of the corpus to be shown: lost tokens are truncated, or of
     samples that are dropped.
     """
     return row.counts.lost_ratio >= MOST_LOST
 
 
-def _length(row: StrategyResult) -> int:
+def _bar_length(row: StrategyResult) -> int:
     """Return the length of a row's bar, in tokens: what it computes, and what it loses."""
-    return row.counts.total_tokens + (row.counts.lost_tokens if _loses(row) else 0)
+    return row.counts.total_tokens + (row.counts.lost_tokens if _shows_loss(row) else 0)
 
 
 def _bar(axes: Axes, y: int, row: StrategyResult, axis_end: float, *, strong: bool) -> None:
@@ -132,7 +132,7 @@ def _bar(axes: Axes, y: int, row: StrategyResult, axis_end: float, *, strong: bo
     if strong:
         colours = (style.BLUE, style.ORANGE, style.VERMILION)
     left = 0  # where the next part begins; at last, the length of the bar
-    parts = counts.real_tokens, counts.padding_tokens, counts.lost_tokens if _loses(row) else 0
+    parts = counts.real_tokens, counts.padding_tokens, counts.lost_tokens if _shows_loss(row) else 0
     for tokens, colour in zip(parts, colours, strict=True):
         if tokens:
             # Legends leave out a label that begins with an underscore.
@@ -147,34 +147,35 @@ def _bar(axes: Axes, y: int, row: StrategyResult, axis_end: float, *, strong: bo
         style.note(axes, 0.94 * axis_end, y, f"{style.short(left)} tokens ", **look)
 
 
-def _words(axes: Axes, place: int, row: StrategyResult, comparison: Comparison) -> None:
-    """Write a row's name to the left of its bar, and its numbers to the right."""
+def _write_beside_bar(axes: Axes, place: int, row: StrategyResult, comparison: Comparison) -> None:
+    """Write a row's name to the left of its bar, with notes below it, and to the right its padding
+    and its speed-up.
+    """
     is_best, is_current = row is comparison.changes.best, row is comparison.current
-    details = marks(comparison, row)
-    details += ["needs varlen attention"] if row.packs_rows else []
+    notes = subtitles.marks(comparison, row)
+    notes += ["needs varlen attention"] if row.packs_rows else []
     if row.counts.reducible_peak > comparison.basis.tokens_per_batch:
-        details.append("over budget")
+        notes.append("over budget")
     # A loss is written for the current row, and for rows that lose another share than it does.
     loses_as_current = row.counts.lost_ratio == comparison.current.counts.lost_ratio
-    if _loses(row) and (is_current or not loses_as_current):
-        details.append(f"{percent(row.counts.lost_ratio)} lost")
+    if _shows_loss(row) and (is_current or not loses_as_current):
+        notes.append(f"{percent(row.counts.lost_ratio)} lost")
     weight = "bold" if is_best or is_current else "normal"
     name = _wrapped(row.label)
-    # Of the name, and of the padding, which is aligned as it is.
-    name_style: dict[str, Any] = {"ha": "right", "fontweight": weight}
+    look: dict[str, Any] = {"ha": "right", "fontweight": weight}
     font_size = 8 if "\n" in name else 9
-    # With details below it, the name moves up by 5 points.
-    style.beside_row(axes, place, name, (-6, 5 if details else 0), fontsize=font_size, **name_style)
-    if details:
-        # Below the name, which may have several lines.
-        offset, colour = -6 - 5.5 * name.count("\n"), style.BLUE if is_best else style.GREY
-        text = ", ".join(details)
-        style.beside_row(axes, place, text, (-6, offset), ha="right", fontsize=7.5, color=colour)
-    # To the right of the chart, the padding ends at 90 points and the saving begins at 100.
+    up = 5 if notes else 0  # points by which the name makes room for notes below it
+    style.beside_row(axes, place, name, (-6, up), fontsize=font_size, **look)
+    if notes:
+        # Further down where the name has several lines.
+        down, colour = -6 - 5.5 * name.count("\n"), style.BLUE if is_best else style.GREY
+        text = ", ".join(notes)
+        style.beside_row(axes, place, text, (-6, down), ha="right", fontsize=7.5, color=colour)
+    # To the right of the chart, the padding ends at 90 points and the speed-up begins at 100.
     padding = f"{percent(row.counts.padding_ratio)} padding"
-    style.beside_row(axes, place, padding, (90, 0), end=1, **name_style)
+    style.beside_row(axes, place, padding, (90, 0), end=1, **look)
     if not is_current:
-        text = saving(comparison, row)
+        text = speed_up_words(comparison, row)
         style.beside_row(axes, place, text, (100, 0), end=1, ha="left", fontweight=weight)
 
 

@@ -58,22 +58,22 @@ def place_labels(
     Returns:
         The box of each label.
     """
-    marks = [Box(x - _DOT, y - _DOT, x + _DOT, y + _DOT) for x, y in dots]
-    placed: list[Box] = []
-    lines_drawn: list[Box] = []
+    dot_boxes = [Box(x - _DOT, y - _DOT, x + _DOT, y + _DOT) for x, y in dots]
+    placed: list[Box] = []  # the labels that have a place
+    lines_drawn: list[Box] = []  # points of the lines to them
 
-    def is_free(box: Box) -> bool:
-        return box.within(room) and not any(box.overlaps(mark) for mark in (*marks, *placed))
+    def is_free(label: Box) -> bool:
+        return label.within(room) and not any(map(label.overlaps, (*dot_boxes, *placed)))
 
-    def is_crossed(box: Box, dot: tuple[float, float]) -> bool:
-        """Whether the line from a dot to its label in `box` would cross something, or the label an
-        earlier line.
+    def is_crossed(label: Box, dot: tuple[float, float]) -> bool:
+        """Return whether the line from a dot to its label would cross a dot or an earlier label, or
+        an earlier line would cross the label.
         """
-        dot_box = Box(*dot, *dot)  # without width or height
         # A line begins inside its own dot, and inside dots that lie on that: they are no obstacles.
-        obstacles = [*placed, *(dot_mark for dot_mark in marks if not dot_box.overlaps(dot_mark))]
-        crosses = any(point.overlaps(mark) for point in _line(dot, box) for mark in obstacles)
-        return crosses or any(point.overlaps(box) for point in lines_drawn)
+        center = Box(*dot, *dot)
+        obstacles = [*placed, *(each for each in dot_boxes if not center.overlaps(each))]
+        crosses = any(point.overlaps(each) for point in _line(dot, label) for each in obstacles)
+        return crosses or any(point.overlaps(label) for point in lines_drawn)
 
     for (x, y), (width, height) in zip(dots, sizes, strict=True):
         candidates = [
@@ -83,7 +83,8 @@ def place_labels(
         ]
         # The nearest come first. Without a free place, the first one is taken: right of the dot.
         free = list(filter(is_free, candidates)) or candidates[:1]
-        placed.append(next((box for box in free if not is_crossed(box, (x, y))), free[0]))
+        uncrossed = (label for label in free if not is_crossed(label, (x, y)))
+        placed.append(next(uncrossed, free[0]))
         lines_drawn += _line((x, y), placed[-1])
     return placed
 
@@ -124,15 +125,17 @@ def label_dots(
     """
     # Positions in points are final only after a drawing: the constrained layout moves the axes.
     figure.draw_without_rendering()
-    points = 72 / figure.dpi  # points per pixel
-    centers = (axes.transData.transform(np.asarray(dots, dtype=np.float64)) * points).tolist()
-    room = Box(*(float(edge) * points for edge in axes.get_window_extent().extents))
+    points_per_pixel = 72 / figure.dpi
+    pixels = axes.transData.transform(np.asarray(dots, dtype=np.float64))  # (n_dots, 2): x, y
+    centers = (pixels * points_per_pixel).tolist()
+    room = Box(*(float(edge) * points_per_pixel for edge in axes.get_window_extent().extents))
     # Each text is written once to measure it, and removed.
     notes = [axes.annotate(text, dot, fontsize=9) for text, dot in zip(texts, dots, strict=True)]
-    extents = [note.get_window_extent() for note in notes]
-    # With a free point on each side.
-    sizes = [(extent.width * points + 2, extent.height * points + 2) for extent in extents]
+    sizes = []
     for note in notes:
+        extent = note.get_window_extent()
+        # With a free point on each side.
+        sizes.append((extent.width * points_per_pixel + 2, extent.height * points_per_pixel + 2))
         note.remove()
     boxes = place_labels(centers, sizes, room)
     # `dot` is in the units of the axes; (x, y) is the same place in points.
@@ -154,7 +157,7 @@ def label_dots(
         )
 
 
-def apart(places: Sequence[float], width: float) -> list[bool]:
+def which_have_room(places: Sequence[float], width: float) -> list[bool]:
     """Choose which labels on a line to keep, so that they do not overlap: a label is left out if it
     is too near to one that comes before it in `places`.
 
@@ -173,7 +176,7 @@ def apart(places: Sequence[float], width: float) -> list[bool]:
     return is_kept
 
 
-def spread(places: Sequence[float], heights: Sequence[float]) -> list[float]:
+def without_overlaps(places: Sequence[float], heights: Sequence[float]) -> list[float]:
     """Return where to write labels that belong at `places` of a y axis, so that none overlaps. From
     the highest down, each label is moved down as far as the one above it needs.
 

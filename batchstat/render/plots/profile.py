@@ -11,7 +11,7 @@ from batchstat.lengths.stats import Histogram, LengthStats, log_edges
 from batchstat.profiling.profile import Profile
 from batchstat.render.plots import style
 from batchstat.render.plots.classes import class_plots
-from batchstat.render.plots.labels import apart
+from batchstat.render.plots.labels import which_have_room
 from batchstat.render.plots.style import Picture
 from batchstat.render.plots.subtitles import subtitle
 from batchstat.render.text import percent
@@ -41,9 +41,9 @@ def length_bins(stats: LengthStats) -> Histogram:
     """
     low, high = stats.min, stats.max
     if style.is_narrow(low, high):
-        bar_width = max(1, -(-(high + 1 - low) // _BARS))  # rounded up
+        bar_width = (high - low) // _BARS + 1  # so that at most `_BARS` bars hold all lengths
         return stats.histogram(tuple(range(low, high + bar_width + 1, bar_width)))
-    # Fewer bars where lengths are short: there, edges rounded to whole lengths would be uneven.
+    # Fewer bars where p5 is short: there, edges rounded to whole lengths would be uneven.
     per_octave = 4 if stats.percentile(50) >= _EVEN_FROM else 2
     octave_edges = log_edges(low, high, per_octave=per_octave)
     # Only the bars that hold lengths: from the last edge at or below the shortest one, to the first
@@ -133,6 +133,8 @@ def _percentiles(axes: Axes, stats: LengthStats, position: Callable[..., Any]) -
     names_at: dict[int, list[str]] = {}
     for thousandths, name in _PERCENTILES:
         names_at.setdefault(stats.percentile(thousandths), []).append(name)
+    x_in_data = axes.get_xaxis_transform()  # x in tokens, y from 0 at the bottom to 1 at the top
+    dashed: dict[str, Any] = {"color": style.GREY, "linewidth": 0.9, "linestyle": (0, (4, 2))}
     # Where the last label of each line of labels ends, as a share of the axis.
     line_ends = [-1.0] * len(_PERCENTILES)  # left of the axis: no label yet
     for length, merged_names in names_at.items():
@@ -141,22 +143,18 @@ def _percentiles(axes: Axes, stats: LengthStats, position: Callable[..., Any]) -
         label = f"{', '.join(merged_names)} {length:,}"
         # A character is about 0.009 of the axis wide.
         half_width = 0.0045 * len(label)
-        left = share - half_width
         # The lowest line with room, where 0 is the lowest; without room in any, the highest.
-        level = next((i for i, end in enumerate(line_ends) if left > end), len(line_ends) - 1)
+        with_room = (level for level, end in enumerate(line_ends) if share - half_width > end)
+        level = next(with_room, len(line_ends) - 1)
         line_ends[level] = share + half_width + 0.01
+        top = 1.0 + 0.05 * level  # just below the label
         axes.plot(
-            *([x, x], [0, 1.0 + 0.05 * level]),  # from the bottom to below the label
-            transform=axes.get_xaxis_transform(),
-            color=style.GREY,
-            linewidth=0.9,
-            linestyle=(0, (4, 2)),
-            clip_on=False,
-            label="_percentile",
+            [x, x], [0, top], transform=x_in_data, clip_on=False, label="_percentile", **dashed
         )
         # Near an end of the axis, a label is aligned inwards so that it does not stick out.
-        align = "center" if 0.06 < share < 0.94 else "left" if share < 0.5 else "right"
-        look = {"transform": axes.get_xaxis_transform(), "ha": align, "va": "baseline"}
+        inwards = "left" if share < 0.5 else "right"
+        align = "center" if 0.06 < share < 0.94 else inwards
+        look = {"transform": x_in_data, "ha": align, "va": "baseline"}
         style.note(axes, x, 1.012 + 0.05 * level, label, **look)
 
 
@@ -169,41 +167,36 @@ def _candidates(axes: Axes, profile: Profile, position: Callable[..., Any]) -> N
         profile: the profile.
         position: gives the x of a length.
     """
-    chosen = profile.suggested_max_length
-    # The suggested one comes first, so it is written first, and others only where they have room.
-    candidates = sorted(profile.truncation, key=lambda each: each.max_length != chosen)
-    # Only what lies within the axis is written.
-    xs = {each: float(position(each.max_length)) for each in candidates}
+    suggested = profile.suggested_max_length
+    x_of = {each: float(position(each.max_length)) for each in profile.truncation}
+    # Only candidates within the axis are written.
     low, high = axes.get_xlim()
-    within = [each for each in candidates if low <= xs[each] <= high]
-    shares = style.shares_of_axis(axes, [xs[each] for each in within])
+    candidates = [each for each, x in x_of.items() if low <= x <= high]
+    # The suggested one first: `which_have_room` keeps it, and others only where they have room.
+    candidates.sort(key=lambda each: each.max_length != suggested)
+    places = style.shares_of_axis(axes, [x_of[each] for each in candidates])
     # Two lines of numbers, at these heights below the axis: each max_length, and what it truncates.
     _left_of(axes, -0.12, "max_length")
     _left_of(axes, -0.172, "truncated samples")
-    for each, is_kept in zip(within, apart(shares, _CANDIDATE_WIDTH), strict=True):
+    has_room = which_have_room(places, _CANDIDATE_WIDTH)
+    for each, is_kept in zip(candidates, has_room, strict=True):
         if not is_kept:
             continue
-        look = {"transform": axes.get_xaxis_transform(), "ha": "center"}
-        if each.max_length == chosen:
-            look |= {"color": style.VERMILION, "fontweight": "bold"}
-        share = percent(each.samples / len(profile), 2 if each.max_length == chosen else 1)
-        style.note(axes, xs[each], -0.12, f"{each.max_length:,}", **look)
-        style.note(axes, xs[each], -0.172, share, **look)
-    _suggest(axes, chosen, float(position(chosen)))
+        look, digits = {"transform": axes.get_xaxis_transform(), "ha": "center"}, 1
+        if each.max_length == suggested:
+            look, digits = look | {"color": style.VERMILION, "fontweight": "bold"}, 2
+        style.note(axes, x_of[each], -0.12, f"{each.max_length:,}", **look)
+        truncated = percent(each.samples / len(profile), digits)
+        style.note(axes, x_of[each], -0.172, truncated, **look)
+    _mark_suggested(axes, suggested, float(position(suggested)))
 
 
-def _suggest(axes: Axes, max_length: int, x: float) -> None:
+def _mark_suggested(axes: Axes, max_length: int, x: float) -> None:
     """Draw a line at `x` for the suggested `max_length`, with its label on the side with room."""
     # x in tokens, y from 0 at the bottom to 1 at the top.
     x_in_data = axes.get_xaxis_transform()
-    axes.plot(
-        *([x, x], [0, 0.93]),
-        transform=x_in_data,
-        color=style.VERMILION,
-        linewidth=1.6,
-        zorder=0.5,
-        label="suggested max_length",
-    )
+    look: dict[str, Any] = {"color": style.VERMILION, "linewidth": 1.6, "zorder": 0.5}
+    axes.plot([x, x], [0, 0.93], transform=x_in_data, label="suggested max_length", **look)
     # In the right part of the chart, there is more room to the left of the line.
     is_right = style.shares_of_axis(axes, [x])[0] > 0.6
     axes.annotate(

@@ -9,9 +9,8 @@ from matplotlib.lines import Line2D
 from matplotlib.patches import Patch
 
 from batchstat.lengths.arrays import Ints
-from batchstat.render.plots import style
+from batchstat.render.plots import style, subtitles
 from batchstat.render.plots.style import Picture
-from batchstat.render.plots.subtitles import compared, marked
 from batchstat.render.screens.layout import rank_idle
 from batchstat.render.text import one_line, percent
 from batchstat.simulation.compare.comparison import Comparison
@@ -36,25 +35,22 @@ def _ranks(figure: Figure, comparison: Comparison) -> None:
     # A chart for each of these; the current setup may be the best.
     current, best = comparison.current, comparison.best
     rows = [current] if best is current else [current, best]
-    idle_shares = [f"{one_line(row.label, 32)} {percent(rank_idle(row))}" for row in rows]
-    # The words "of the time" are said once, after the first share.
-    title = f"Ranks wait for the slowest: {' of the time, '.join(idle_shares)}"
-    title += "" if len(rows) > 1 else " of the time"
-    has_merged_steps = any(len(row.steps) > _MOST_POINTS for row in rows if row.steps is not None)
+    first, *second = (f"{one_line(row.label, 32)} {percent(rank_idle(row))}" for row in rows)
+    # "of the time" is said once, after the first share.
+    title = ", ".join([f"Ranks wait for the slowest: {first} of the time", *second])
     # With many steps, a point stands for several of them, and the legend says how.
+    has_merged_steps = any(len(row.steps) > _MOST_POINTS for row in rows if row.steps is not None)
     of_slowest = ", largest of each point" if has_merged_steps else ""
     of_mean = ", mean of each point" if has_merged_steps else ""
-    style.titled(figure, title, compared(comparison))
+    style.titled(figure, title, subtitles.of_comparison(comparison))
     all_axes = figure.subplots(1, len(rows), sharey=True, squeeze=False)[0]
     highest = 1  # tokens of the slowest rank in any step of both charts
     for axes, row in zip(all_axes, rows, strict=True):
         assert row.steps is not None  # a run on several ranks has them
         _steps(axes, row, row.steps)
-        axes.set_title(
-            f"{marked(comparison, row, 34)}\n{percent(rank_idle(row))} idle, distribute "
-            f"{row.distribute}",
-            fontsize=9,
-        )
+        name = subtitles.name_with_marks(comparison, row, 34)
+        idle = f"{percent(rank_idle(row))} idle, distribute {row.distribute}"
+        axes.set_title(f"{name}\n{idle}", fontsize=9)
         highest = max(highest, int(row.steps.max()))
     all_axes[0].set_ylim(0, 1.05 * highest)
     all_axes[0].set_ylabel("tokens per rank and step")

@@ -134,9 +134,10 @@ def titled(figure: Figure, title: str, subtitle: str) -> None:
         (subtitle, _SUBTITLE_SIZE, "normal", GREY),
     ):
         # Width of an average character, as a share of the font size.
-        em = 0.63 if weight == "bold" else 0.56
+        character_width = 0.63 if weight == "bold" else 0.56
         # There are 72 points in an inch, and 0.1 inches are left free at either side.
-        wrapped = textwrap.fill(text, int((width - 0.2) * 72 / size / em))
+        characters_per_line = int((width - 0.2) * 72 / size / character_width)
+        wrapped = textwrap.fill(text, characters_per_line)
         figure.text(
             # x and y as shares of the figure, and the text.
             *(0.1 / width, 1 - top / height, wrapped),
@@ -283,11 +284,13 @@ def shares_of_axis(axes: Axes, positions: Iterable[float]) -> list[float]:
 
 
 def end_of_axis(values: Iterable[float], least: float) -> float:
-    """Return the end of an axis for these values: the largest one before the first jump to more
-    than `_FAR_ABOVE` times, and `least` or more. An outlier would squeeze all other values: [1,
-    1.5, 2, 40] end at 2.
+    """Return where an axis should end so that outliers do not squeeze all other values: at the
+    largest value below the outliers, or at `least`. With a `least` of 1, [1, 1.5, 2, 40] end at 2.
+
+    A value is an outlier if it is more than `_FAR_ABOVE` times the next lower one, or above such a
+    value.
     """
-    end = least  # the largest value so far that is not far above the one before
+    end = least
     for value in sorted(values):
         if value > _FAR_ABOVE * end:
             break

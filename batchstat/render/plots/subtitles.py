@@ -15,7 +15,7 @@ def subtitle(corpus: CorpusFacts | None, tokenizer: TokenizerFacts | None, *fact
     return " · ".join([*parts, *facts])
 
 
-def compared(comparison: Comparison) -> str:
+def of_comparison(comparison: Comparison) -> str:
     """Return the subtitle of the plots of a comparison: the corpus, and the settings that all rows
     share.
     """
@@ -31,12 +31,12 @@ def compared(comparison: Comparison) -> str:
     return subtitle(comparison.corpus, comparison.tokenizer, *facts)
 
 
-def measure(comparison: Comparison) -> str:
+def compared_quantity(comparison: Comparison) -> str:
     """Return what speed-ups compare: time on a calibrated device, else compute."""
     return "time" if comparison.is_timed else "compute"
 
 
-def estimated(comparison: Comparison) -> str:
+def estimate_note(comparison: Comparison) -> str:
     """Return the note that follows a speed-up: that it is an estimate; empty if it was calculated
     from a calibrated device's times.
     """
@@ -51,7 +51,7 @@ def marks(comparison: Comparison, row: StrategyResult) -> list[str]:
     return current_mark + (["best"] if row is comparison.changes.best else [])
 
 
-def marked(comparison: Comparison, row: StrategyResult, max_characters: int) -> str:
+def name_with_marks(comparison: Comparison, row: StrategyResult, max_characters: int) -> str:
     """Return a row's name, shortened to `max_characters`, with its notes in brackets."""
     mark_words = ", ".join(marks(comparison, row))
     return one_line(row.label, max_characters) + (f" ({mark_words})" if mark_words else "")

@@ -8,10 +8,9 @@ from matplotlib.figure import Figure
 from matplotlib.ticker import FixedLocator, FuncFormatter, NullLocator
 
 from batchstat.documents.grouping import Sweep
-from batchstat.render.plots import style
-from batchstat.render.plots.labels import apart, label_dots
+from batchstat.render.plots import style, subtitles
+from batchstat.render.plots.labels import label_dots, which_have_room
 from batchstat.render.plots.style import Picture
-from batchstat.render.plots.subtitles import compared, estimated, marked, marks, measure
 from batchstat.render.text import one_line, percent
 from batchstat.simulation.compare.comparison import Comparison
 from batchstat.simulation.results import StrategyResult
@@ -26,18 +25,16 @@ def _title(comparison: Comparison) -> str:
     """Return the title of the trade-off: how much faster the best strategy is than the current
     setup, and whether its batches are as random.
     """
-    # Shortened to 36 characters. `changes.best` is None where no strategy fits the budget:
-    # `comparison.best` is then the current setup.
-    current, best = comparison.current, comparison.best
-    current_name, best_name = one_line(current.label, 36), one_line(best.label, 36)
     if comparison.changes.best is None:
         return f"No strategy fits {comparison.basis.tokens_per_batch:,} tokens per batch"
+    current, best = comparison.current, comparison.best
+    current_name, best_name = one_line(current.label, 36), one_line(best.label, 36)
+    note = subtitles.estimate_note(comparison)
     if best is current:
-        return f"No strategy here is much faster than {current_name}{estimated(comparison)}"
-    factor = f"{comparison.speed_up(best):.2f}x faster"
-    words = f"{best_name} is {factor} than {current_name}{estimated(comparison)}"
-    more_homogeneous = _homogeneity(best) - _homogeneity(current)
-    if more_homogeneous <= _ABOUT_AS_RANDOM:
+        return f"No strategy here is much faster than {current_name}{note}"
+    speed_up = f"{comparison.speed_up(best):.2f}x"
+    words = f"{best_name} is {speed_up} faster than {current_name}{note}"
+    if _homogeneity(best) - _homogeneity(current) <= _ABOUT_AS_RANDOM:
         return f"{words}, with batches about as random"
     return f"{words}, in batches of similar lengths"
 
@@ -52,7 +49,7 @@ def draw_tradeoff(figure: Figure, comparison: Comparison) -> None:
     relative to the current setup. A strategy with far more compute than the others is a triangle at
     the upper edge, and its label says how much it takes.
     """
-    style.titled(figure, _title(comparison), compared(comparison))
+    style.titled(figure, _title(comparison), subtitles.of_comparison(comparison))
     axes = figure.subplots()
     current, best = comparison.current, comparison.best
     # The labels of the best and of the current row come first, so they choose their places first.
@@ -60,26 +57,28 @@ def draw_tradeoff(figure: Figure, comparison: Comparison) -> None:
     # 1 is the current setup, 0.5 half of its compute.
     relative_compute = [1 / comparison.speed_up(row) for row in rows]
     lowest = min(relative_compute)
-    highest = style.end_of_axis(relative_compute, max(1.0, lowest))
+    # The largest below outliers, which are drawn as triangles.
+    highest = style.end_of_axis(relative_compute, least=max(1.0, lowest))
     space = max(highest - lowest, 0.2)  # the height that dots need; more where all are alike
-    # The axis ends at `highest`: triangles stand a little above it, and above all other dots.
-    heights = [min(compute, highest + 0.1 * space) for compute in relative_compute]
+    # Triangles stand a little above all other dots, however much compute they stand for.
+    ys = [min(compute, highest + 0.1 * space) for compute in relative_compute]
     labels = []
-    for row, compute, y in zip(rows, relative_compute, heights, strict=True):
+    for row, compute, y in zip(rows, relative_compute, ys, strict=True):
         # The best row and the current one are marked. If nothing fits the budget, none is the best.
-        is_best, is_marked = row is comparison.changes.best, bool(marks(comparison, row))
+        is_best, is_marked = row is comparison.changes.best, bool(subtitles.marks(comparison, row))
+        shape = "s" if row.packs_rows else "o"
+        colour = style.ORANGE if is_marked else style.GREY
         axes.plot(
             *(_homogeneity(row), y),  # x and y
-            # A square is a strategy that packs several samples into a row.
-            "^" if compute > highest else "s" if row.packs_rows else "o",
+            "^" if compute > highest else shape,
             markersize=9 if is_marked else 7,
-            color=style.BLUE if is_best else style.ORANGE if is_marked else style.GREY,
+            color=style.BLUE if is_best else colour,
             clip_on=False,
             zorder=4 if is_marked else 3,
             # Legends leave out labels that begin with an underscore.
             label=f"_{row.label}",
         )
-        name = marked(comparison, row, 36)
+        name = subtitles.name_with_marks(comparison, row, 36)
         labels.append(f"{name}: {style.times(compute)}" if compute > highest else name)
     axes.axhline(1, color=style.PALE_GREY, linewidth=0.8, zorder=0)  # the current setup
     axes.set_ylim(max(0, lowest - 0.2 * space), highest + 0.16 * space)
@@ -87,19 +86,20 @@ def draw_tradeoff(figure: Figure, comparison: Comparison) -> None:
     axes.set_xlim(min(-0.05, min(homogeneities) - 0.05), 1.05)
     axes.yaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:.2f}x"))
     axes.grid(axis="y")
-    axes.set_ylabel(f"{measure(comparison)}, relative to {one_line(comparison.current.label, 30)}")
+    quantity = subtitles.compared_quantity(comparison)  # time or compute
+    axes.set_ylabel(f"{quantity}, relative to {one_line(current.label, 30)}")
     axes.set_xlabel(HOMOGENEITY)
-    # Only then are there squares to explain. The legend's entries are empty lines with a marker.
+    # Squares are explained where there are any, by a legend of empty lines with a marker.
     if any(row.packs_rows for row in rows):
         look: dict[str, Any] = {"linestyle": "none", "color": style.GREY}
         axes.plot([], [], marker="o", label="one sample per row", **look)
         axes.plot([], [], marker="s", label="several: needs varlen attention", **look)
         style.key(axes)
-    dots = list(zip(homogeneities, heights, strict=True))
-    label_dots(figure, axes, *_named_together(dots, labels, space))
+    dots = list(zip(homogeneities, ys, strict=True))
+    label_dots(figure, axes, *_merged_dots(dots, labels, space))
 
 
-def _named_together(
+def _merged_dots(
     dots: list[tuple[float, float]], texts: list[str], space: float
 ) -> tuple[list[tuple[float, float]], list[str]]:
     """Merge dots that are too close to be told apart: the first of them stays, and its label names
@@ -113,13 +113,13 @@ def _named_together(
     Returns:
         The positions of the dots that stay, and their labels.
     """
-    far_up = 0.03 * space  # dots closer than this are not told apart
+    # Dots that are closer than both distances are merged: 1 % and 3 % of the axes.
+    across, up = 0.012, 0.03 * space
     # By the position of a dot that stays: the labels of the dots that are near it.
     names_at: dict[tuple[float, float], list[str]] = {}
-    for (x, y), text in zip(dots, texts, strict=True):
-        # The x axis is about 1.1 wide, so these distances are 1 to 3 % of either axis.
-        near = (dot for dot in names_at if abs(dot[0] - x) < 0.012 and abs(dot[1] - y) < far_up)
-        names_at.setdefault(next(near, (x, y)), []).append(text)
+    for dot, text in zip(dots, texts, strict=True):
+        near = [(x, y) for x, y in names_at if abs(x - dot[0]) < across and abs(y - dot[1]) < up]
+        names_at.setdefault(near[0] if near else dot, []).append(text)
     # Each label is broken into lines of at most 44 characters.
     return list(names_at), [
         textwrap.fill(", ".join(names), 44, break_on_hyphens=False) for names in names_at.values()
@@ -162,20 +162,19 @@ def _read_ahead(figure: Figure, comparison: Comparison, sweep: Sweep) -> None:
     """Draw the padding for each `read_ahead`, and below it the length homogeneity where there is
     one: the recommended value is a line through both.
     """
-    style.titled(figure, _sweep_title(sweep), compared(comparison))
+    style.titled(figure, _sweep_title(sweep), subtitles.of_comparison(comparison))
     read_aheads = [point.read_ahead for point in sweep.points]
-    with_homogeneity = [
-        (point.read_ahead, point.grouping.length_homogeneity)
+    padding = [point.padding_ratio for point in sweep.points]
+    homogeneity = {  # by read_ahead
+        point.read_ahead: point.grouping.length_homogeneity
         for point in sweep.points
         # A single batch has no length homogeneity.
         if point.grouping.length_homogeneity is not None
-    ]
-    ratios = [point.padding_ratio for point in sweep.points]
+    }
     # Of each panel: title, colour, x and y of its points.
-    panels = [("padding", style.ORANGE, read_aheads, ratios)]
-    if with_homogeneity:
-        some_read_aheads, homogeneity = map(list, zip(*with_homogeneity, strict=True))
-        panels.append((HOMOGENEITY, style.BLUE, some_read_aheads, homogeneity))
+    panels = [("padding", style.ORANGE, read_aheads, padding)]
+    if homogeneity:
+        panels.append((HOMOGENEITY, style.BLUE, list(homogeneity), list(homogeneity.values())))
     all_axes = figure.subplots(
         len(panels), 1, sharex=True, squeeze=False, height_ratios=(3, 2)[: len(panels)]
     )[:, 0]
@@ -185,10 +184,10 @@ def _read_ahead(figure: Figure, comparison: Comparison, sweep: Sweep) -> None:
         axes.set_title(title, color=style.GREY)
         axes.grid(axis="y")
     # An axis needs a height where nothing is padded, too.
-    all_axes[0].set_ylim(0, max(*ratios, 0.01) * 1.12)
+    all_axes[0].set_ylim(0, max(*padding, 0.01) * 1.12)
     style.percent_axis(all_axes[0].yaxis)
-    if with_homogeneity:  # below 0 if batches are more alike than random ones
-        all_axes[1].set_ylim(min(0.0, *homogeneity), 1.05)
+    if homogeneity:  # below 0 where lengths in a batch differ more than in a random one
+        all_axes[1].set_ylim(min(0.0, *homogeneity.values()), 1.05)
     _size_axis(all_axes[-1], read_aheads)
     all_axes[-1].set_xlabel("read_ahead: samples that are sorted together (log scale)")
     _mark(all_axes[0], sweep)
@@ -198,20 +197,13 @@ def _mark(axes: Axes, sweep: Sweep) -> None:
     """Mark the recommended `read_ahead` by a diamond, with a label at the top of the chart, on the
     side that has room.
     """
-    chosen = sweep.recommended
-    axes.plot(
-        *(chosen.read_ahead, chosen.padding_ratio),  # x and y
-        "D",
-        color=style.INK,
-        markersize=7,
-        clip_on=False,
-        zorder=4,
-    )
+    x, y = sweep.recommended.read_ahead, sweep.recommended.padding_ratio
+    axes.plot(x, y, "D", color=style.INK, markersize=7, clip_on=False, zorder=4)
     # In the right half of the tried values, there is more room on the left.
-    is_right = chosen.read_ahead > sweep.points[len(sweep.points) // 2].read_ahead
+    is_right = x > sweep.points[len(sweep.points) // 2].read_ahead
     axes.annotate(
-        f"recommended: {chosen.read_ahead:,}",
-        (chosen.read_ahead, axes.get_ylim()[1]),
+        f"recommended: {x:,}",
+        (x, axes.get_ylim()[1]),
         xytext=(-5 if is_right else 5, 0),
         textcoords="offset points",
         ha="right" if is_right else "left",
@@ -228,9 +220,9 @@ def _size_axis(axes: Axes, read_aheads: list[int]) -> None:
     if len(read_aheads) == 1:
         axes.set_xlim(read_aheads[0] / 2, read_aheads[0] * 2)
     axes.set_xscale("log")
-    # `apart` keeps a value that comes before the others, so the largest comes first.
+    # `which_have_room` keeps a value that comes before the others, so the largest comes first.
     largest_first = read_aheads[::-1]
-    has_room = apart(style.shares_of_axis(axes, largest_first), _TICK_WIDTH)
+    has_room = which_have_room(style.shares_of_axis(axes, largest_first), _TICK_WIDTH)
     ticks = [each for each, is_kept in zip(largest_first, has_room, strict=True) if is_kept]
     axes.xaxis.set_major_locator(FixedLocator(sorted(ticks)))
     axes.xaxis.set_major_formatter(FuncFormatter(_size))

@@ -77,21 +77,21 @@ def recipe(
     shared_values = _shared_values(framework, lengths, request, settings, origin)
     strategy, basis = request.strategy, request.settings
     # Packed samples stand end to end in one row without padding, which needs another collator.
-    flat = strategy.packs_rows
-    trained = profile.trained is not None
-    # A script that packs rows, or trains on some tokens only, trains a language model: no labels.
-    labels = None if flat or trained else profile.labels
-    # Offsets mean that samples have several labels each, which the script cannot classify by.
+    is_flat = strategy.packs_rows
+    is_trained_in_part = profile.trained is not None
+    # With classes the script trains a classifier, else a language model. Only a language model can
+    # be trained on packed rows, on a part of the tokens, or where samples have several labels each,
+    # which is where labels have offsets.
+    labels = None if is_flat or is_trained_in_part else profile.labels
     classes = labels.names if labels is not None and labels.offsets is None else None
-    # With labels the script trains a classifier, else a language model.
-    has_labels = classes is not None
+    has_classes = classes is not None
     tokenizer = BUILTIN if profile.tokenizer is None else profile.tokenizer.name
-    model = f"AutoModelFor{'SequenceClassification' if has_labels else 'CausalLM'}"
+    model = f"AutoModelFor{'SequenceClassification' if has_classes else 'CausalLM'}"
     # AutoTokenizer reads folders and names, not one file, nor the built-in tokenizer.
     is_single = tokenizer == BUILTIN or tokenizer.endswith(".json")
     tokenizer_class = "PreTrainedTokenizerFast" if is_single else "AutoTokenizer"
     imported_names = [model, "GPT2Config", tokenizer_class]
-    imported_names += ["DataCollatorWithFlattening"] if flat else []
+    imported_names += ["DataCollatorWithFlattening"] if is_flat else []
     imported_names += ["Trainer", "TrainingArguments"] if framework == "trainer" else []
     is_chat = holds_chats(profile)
     start = "python train.py" if basis.world_size == 1 else _START[framework]
@@ -105,21 +105,21 @@ def recipe(
         template_file=template if is_chat else None,
         chat=is_chat,
         completion=profile.corpus.options.content == "completion",
-        trained=trained,
+        trained=is_trained_in_part,
         # Two text columns: each sample is a pair of texts.
         pair=len(profile.corpus.options.text_column) == 2,
         truncation=f"truncation=True, max_length={basis.max_length}",
-        flat=flat,
+        flat=is_flat,
         # The class number of each label; empty for a language model.
         labels={name: i for i, name in enumerate(classes or ())},
         padding=_padding(strategy),
         # The model's positions: a row has at most max_length, a packed one the whole budget, and
         # either may be padded to the next multiple.
-        positions=max(basis.max_length, basis.tokens_per_batch if flat else 0)
+        positions=max(basis.max_length, basis.tokens_per_batch if is_flat else 0)
         + basis.pad_to_multiple_of,
         model=model,
         # The attribute of a batch that weights its loss, a mean over samples or over tokens.
-        weight="weight" if has_labels else "token_weight",
+        weight="weight" if has_classes else "token_weight",
         world_size=basis.world_size,
         gradient_accumulation_steps=basis.gradient_accumulation_steps,
     )

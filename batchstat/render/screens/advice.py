@@ -99,31 +99,30 @@ class Advisor:
         setup, and what it pads, repeats, or makes fit.
         """
         row, current = star.row, star.current
-        # `padding` is the end of the sentence: what is padded or computed, then what is repeated,
+        # The end of the sentence: the reason why the change is faster, then what it repeats less,
         # then that the current setup does not fit.
         before, after = (percent(each.counts.padding_ratio) for each in (current, row))
-        padding = f"{after} padding" + (f" instead of {before}" if before != after else "")
-        # The change computes fewer tokens although it pads a larger share of them: the tokens are
-        # the reason, and not the padding.
+        reasons = f"{after} padding" + (f" instead of {before}" if before != after else "")
+        # Where the change pads a larger share, padding is no reason: it computes fewer tokens.
         if row.counts.padding_ratio > current.counts.padding_ratio:
             computed, computed_before = row.counts.total_tokens, current.counts.total_tokens
-            padding = f"{computed:,} tokens computed instead of {computed_before:,}"
+            reasons = f"{computed:,} tokens computed instead of {computed_before:,}"
         repeated, repeated_before = row.counts.repeated_share, current.counts.repeated_share
         if repeated_before - repeated >= LEAST_SAVED:
-            padding += f", and {percent(repeated)} of the samples repeated instead of "
-            padding += percent(repeated_before)
+            reasons += f", and {percent(repeated)} of the samples repeated instead of "
+            reasons += percent(repeated_before)
         if not self.changes.current_fits:
-            padding += f"; the batches of {current.label} do not fit"
+            reasons += f"; the batches of {current.label} do not fit"
         if self.device is not None and self.device.is_timed:
             time, time_before = time_of(row.on_device), time_of(current.on_device)
             return (
                 f"An epoch with {row.label} takes {time}{margin(self.device.time_residual)} "
                 f"instead of {time_before} with {current.label}, {self.speed_up(star)} faster: "
-                f"{padding}."
+                f"{reasons}."
             )
         return (
             f"An epoch with {row.label} is an estimated {self.speed_up(star)} faster than with "
-            f"{current.label}: {padding}."
+            f"{current.label}: {reasons}."
         )
 
     @property
@@ -176,7 +175,7 @@ def _trade_off(change: Change) -> str:
     shuffling, the largest batch, losses, and attention. Only what changes is named.
     """
     row, current = change.row, change.current
-    words = [*_size(change)]
+    words = [*_steps_and_batch_size(change)]
     learning_rate = change.learning_rate
     if abs(learning_rate.square_root - 1) >= _NOTICED_FACTOR:
         square_root = f"x{learning_rate.square_root:.2f} (square root)"
@@ -193,19 +192,19 @@ def _trade_off(change: Change) -> str:
     return ", ".join(words)
 
 
-def _size(change: Change) -> Iterator[str]:
+def _steps_and_batch_size(change: Change) -> Iterator[str]:
     """Yield the parts of a trade-off on the number of steps and the samples per batch."""
     row, current = change.row, change.current
-    steps, before = row.counts.steps, current.counts.steps
+    steps, old_steps = row.counts.steps, current.counts.steps
     size = batch_size(row)
     if change.keeps is Keeps.EVERY_STEP:
         yield "the same samples in every step"
         if row.counts.max_batch_tokens <= current.counts.max_batch_tokens:
             yield "no more memory"
-    elif steps == before and size == batch_size(current):
+    elif steps == old_steps and size == batch_size(current):
         yield "the same steps and batch size"
     else:
-        yield counted(steps, "step") + ("" if steps == before else f" instead of {before:,}")
+        yield counted(steps, "step") + ("" if steps == old_steps else f" instead of {old_steps:,}")
         yield f"{size} samples per batch"
 
 

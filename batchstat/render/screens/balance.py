@@ -49,19 +49,18 @@ def sampler_table(report: BalanceReport) -> Fitting:
     """Return the table of the samplers: what each draws and computes, how much of the corpus is
     seen, and how often a sample of each class is drawn. The recommended one has a star.
     """
-    # `class_indices` are places in the list of classes, which is the same for all samplers.
-    recommended, class_indices = report.recommended, by_size(report)
+    recommended = report.recommended
     device_cells = device_columns([sampler.row for sampler in report.samplers], report.device)
     classes = report.samplers[0].classes  # the same for all samplers
-    names = [f"each {class_name(classes[i].label, 12)}" for i in class_indices]
-    # Too many classes for a column each. `by_size` has the largest first, the smallest last.
+    class_indices = by_size(report)  # of the classes that have a column: the largest first
+    class_headings = [f"each {class_name(classes[i].label, 12)}" for i in class_indices]
+    # Too many classes for a column each.
     if len(classes) > _MOST_SHOWN:
         class_indices = [class_indices[0], class_indices[-1]]
-        names = ["largest class", "smallest class"]
+        class_headings = ["largest class", "smallest class"]
     rows = Rows(
         *("  sampler", "epoch size", "compute", *device_cells),
-        *("seen", f"in {report.epochs} epochs"),
-        *names,
+        *("seen", f"in {report.epochs} epochs", *class_headings),
         "most repeats",
         note="   ".join(filter(None, (_why(recommended), *_signs(report)))),
     )

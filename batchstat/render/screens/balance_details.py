@@ -21,12 +21,12 @@ def balance_details(report: BalanceReport) -> Iterator[RenderableType]:
     """Yield the tables that `--details` adds: what samplers draw, the batches of that, the samples
     of each class, and what the ranks get.
     """
-    # One strategy batches the samples of all samplers.
+    # The samples of all samplers are batched by the same strategy.
     strategy = one_line(report.samplers[0].row.label)
-    words = "by the sampler, before truncation, batching and distribution"
+    how_drawn = "by the sampler, before truncation, batching and distribution"
     if report.basis.distribute == "independent" and report.basis.world_size > 1:
-        words = "as if all ranks shared one seed, which they do not here: see ranks"
-    yield from (Caption("drawn", words), _drawn(report), Text())
+        how_drawn = "as if all ranks shared one seed, which they do not here: see ranks"
+    yield from (Caption("drawn", how_drawn), _drawn(report), Text())
     # `none` is the sampler that draws each sample once.
     yield Caption("batches", f"by {strategy}; compute is relative to none")
     yield from (_batches(report), *_separating_samplers(report), Text())
@@ -34,8 +34,8 @@ def balance_details(report: BalanceReport) -> Iterator[RenderableType]:
     hidden_note = f"; {hidden:,} smaller ones are in balance.json" if hidden > 0 else ""
     yield from (Caption("classes", f"samples of each{hidden_note}"), _classes(report))
     if report.basis.world_size > 1:
-        words = "per rank: samples, largest class / smallest, steps; then over all ranks"
-        yield from (Text(), Caption("ranks", words))
+        columns = "per rank: samples, largest class / smallest, steps; then over all ranks"
+        yield from (Text(), Caption("ranks", columns))
         yield Rows.of(_rank_cells(_name(each), each.row.counts) for each in report.samplers)
 
 

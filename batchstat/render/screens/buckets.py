@@ -56,12 +56,12 @@ def bucket_advice(report: BucketReport, command: Callable[[str], str]) -> Iterat
     yield Line("result", _verdict(report))
     for word, row in zip(("use", "or"), report.uses, strict=False):
         yield Pasted(word, command(row.label))
-        yield Line("", _given(row, report))
+        yield Line("", _row_facts(row, report))
 
 
-def _given(row: StrategyResult, report: BucketReport) -> str:
-    """Return what the batches of a strategy with these edges give: shapes, padding, dropped
-    samples, and on a calibrated device the time of an epoch.
+def _row_facts(row: StrategyResult, report: BucketReport) -> str:
+    """Return what to know of the batches of a strategy that uses the edges: shapes, padding,
+    dropped samples, and on a calibrated device the time of an epoch and whether it fits.
     """
     counts = row.counts
     dropped = "no samples dropped"

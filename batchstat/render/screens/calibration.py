@@ -119,16 +119,17 @@ def _range(calibration: Calibration) -> Iterator[Line]:
 
 def _fitting(calibration: Calibration) -> str:
     """Return which batches fit into memory; empty where memory is not known or has no limit."""
-    # An estimate measures no batch, so it has no widest row.
-    widest = calibration.widest or _USUAL_WIDTH
     # A sentence, if the weights and the optimizer alone exceed the memory.
     if (excess := fixed_excess(calibration)) is not None:
         return excess
-    if (most_tokens := calibration.tokens_that_fit(widest)) is None:
-        if calibration.memory is None or calibration.hardware.memory is None:
-            return ""
-        # The limit would follow from the batches that ran out of memory.
-        return "every batch measured; none ran out of memory, so the limit is not known"
-    if most_tokens < widest:
+    # An estimate measures no batch, so it has no widest row.
+    widest = calibration.widest or _USUAL_WIDTH
+    most_tokens = calibration.tokens_that_fit(widest)
+    if most_tokens is not None and most_tokens >= widest:
+        return f"tokens_per_batch up to {most_tokens:,}, for rows of at most {widest:,} tokens"
+    if most_tokens is not None:
         return f"at most {most_tokens:,} tokens, not even one row of {widest:,}"
-    return f"tokens_per_batch up to {most_tokens:,}, for rows of at most {widest:,} tokens"
+    if calibration.memory is None or calibration.hardware.memory is None:
+        return ""
+    # Memory was measured, but the limit would follow from batches that ran out of it.
+    return "every batch measured; none ran out of memory, so the limit is not known"

@@ -32,7 +32,7 @@ def _check(check: Check) -> Iterator[RenderableType]:
     if check.error is not None:
         yield Line("ERROR", check.error, standing=_STANDINGS["error"])
         return
-    yield from (Line("corpus", verdicts.title(check)), Line("basis", verdicts.basis(check)))
+    yield from (Line("corpus", verdicts.corpus_of(check)), Line("basis", verdicts.basis(check)))
     yield from (Line(word, text) for word, text in verdicts.device(check).items())
     columns, *rows = verdicts.rows(check)
     limits = table(*columns)

@@ -80,12 +80,12 @@ def comparison_facts(comparison: Comparison, with_defaults: bool = True) -> Iter
     order = "in the order of the run" if comparison.run is not None else ""
     yield Line("basis", basis_line(comparison.basis, with_defaults, order))
     if comparison.subsample is not None:
-        yield Line("ESTIMATE", _sample(comparison.subsample))
+        yield Line("ESTIMATE", _estimate_line(comparison.subsample))
     if comparison.model is not None:
-        yield Line("model", _model(comparison.model))
+        yield Line("model", _model_line(comparison.model))
     yield from device_lines(comparison.device, comparison.basis)
     if comparison.basis.sampler != "none" or comparison.basis.keep_labels:
-        yield Line("sampler", _sampled(comparison))
+        yield Line("sampler", _sampler_line(comparison))
 
 
 def strategy_table(comparison: Comparison) -> Fitting:
@@ -100,13 +100,13 @@ def _rows(comparison: Comparison, *, with_words: bool) -> Rows:
     columns = strategy_columns(comparison.strategies, comparison.speed_up, comparison)
     rows = Rows("  strategy", *columns, note=_legend(comparison))
     for row in comparison.strategies:
-        # A row of which nothing is important has a blank for a sign.
+        # A row of which nothing is important has a blank for a sign, and no standing.
         sign, standing = _SIGNS.get(_most_important(row, comparison), (" ", ""))
         style = STANDINGS.get(standing, "")
         name = Text(f"{sign} {folded(row.label, _LONGEST_NAME)}", style=style)
         # A strategy with parameters in its name needs no further words, and has no room for them.
         if with_words and row.request.strategy.in_short and ":" not in row.label:
-            name.append(f"  {row.request.strategy.in_short}", "not bold dim")
+            name.append(f"  {row.request.strategy.in_short}", style="not bold dim")
         rows.add(name, *(show(row) for show in columns.values()), standing=standing)
     return rows
 
@@ -125,14 +125,16 @@ def strategy_columns(
         speed_up: returns compute of the current setup / that of a row.
         comparison: what they belong to.
     """
+    # In the sequence of the table.
     columns: dict[str, Callable[[StrategyResult], str]] = {}
     columns["padding"] = lambda row: percent(row.counts.padding_ratio)
     # Numbers that are an estimate from a part of the corpus have intervals.
     if any(row.interval for row in rows):
         columns["±"] = lambda row: f"{100 * row.interval.margin:.2f}" if row.interval else ""
-    # With several seeds, the padding over all of them. The first row that has them says how many.
-    if spread := next((row.seeds for row in rows if row.seeds), None):
-        columns[f"over {len(spread.padding_ratio.ratios)} seeds"] = lambda row: _spread(row.seeds)
+    # Rows that were simulated with several seeds have the padding over these: all equally many.
+    if over_seeds := [row.seeds for row in rows if row.seeds]:
+        seeds = len(over_seeds[0].padding_ratio.ratios)
+        columns[f"over {seeds} seeds"] = lambda row: _mean_and_deviation(row.seeds)
     columns["speed-up"] = lambda row: f"{speed_up(row):.2f}x"
     columns |= device_columns(rows, comparison.device)
     columns["steps"] = lambda row: f"{row.counts.steps:,}"
@@ -146,7 +148,7 @@ def strategy_columns(
         columns["repeated"] = lambda row: _share(row.counts.repeated_share)
     if any(row.request.settings.world_size > 1 for row in rows):
         columns["rank idle"] = lambda row: percent(rank_idle(row))
-    # Only if a trained token of some row weighs more or less than another.
+    # Only if the trained tokens of some row do not all have the weight 1.
     if {weight_range(row) for row in rows} - {"", "1.00"}:
         columns["token weight"] = weight_range
     return columns
@@ -171,7 +173,7 @@ def _share(share: float) -> str:
     return percent(share, 2) if share else ""
 
 
-def _spread(seeds: SeedSpread | None) -> str:
+def _mean_and_deviation(seeds: SeedSpread | None) -> str:
     if seeds is None:
         return ""
     return f"{percent(seeds.padding_ratio.mean, 2)} ± {100 * seeds.padding_ratio.std:.2f}"
@@ -234,13 +236,13 @@ def _more(comparison: Comparison, details: bool) -> str:
     return sentence + (f" More: {', '.join(flags)}" if flags else "")
 
 
-def _model(model: CostModel) -> str:
+def _model_line(model: CostModel) -> str:
     shape = [f"hidden {model.hidden:,}", counted(model.layers, "layer")]
     per_token = f"{model.linear:.3g} operations per token and {model.quadratic:.3g} per pair"
     return f"{', '.join(shape)}: {per_token} of tokens in a row, an estimate"
 
 
-def _sample(sample: SampleFacts) -> str:
+def _estimate_line(sample: SampleFacts) -> str:
     """Return the line on an estimate: how much of the corpus was drawn, and what the intervals
     are.
     """
@@ -251,7 +253,7 @@ def _sample(sample: SampleFacts) -> str:
     )
 
 
-def _sampled(comparison: Comparison) -> str:
+def _sampler_line(comparison: Comparison) -> str:
     counts = comparison.current.counts
     computed = f"{percent(counts.coverage)} of the corpus's {comparison.samples:,}"
     drawn = counted(counts.drawn_samples, "sample")

@@ -28,9 +28,9 @@ def trained_details(comparison: Comparison) -> Iterator[RenderableType]:
     """Yield the tables of trained tokens: how many a step has, how much each weighs in its
     gradient, and how much the tokens of each class weigh.
     """
-    has_ranks = comparison.basis.world_size > 1
-    per = "step, and per rank in one" if has_ranks else "step"
-    yield from (Caption("trained", f"tokens that carry loss per {per}"), _amounts(comparison))
+    unit = "step, and per rank in one" if comparison.basis.world_size > 1 else "step"
+    caption = Caption("trained", f"tokens that carry loss per {unit}")
+    yield from (caption, _trained_per_step(comparison))
     loss = comparison.basis.loss
     words = (
         f"of a trained token in its step's gradient under {loss}; 1 is that of a loss summed over "
@@ -39,13 +39,14 @@ def trained_details(comparison: Comparison) -> Iterator[RenderableType]:
     yield from (Text(), Caption("weight", words), _weights(comparison))
     # Only where samples have classes.
     if comparison.current.counts.sample_coverage.mixing is not None:
-        yield from (Text(), _classes(comparison))
+        yield from (Text(), _class_weights(comparison))
 
 
-def _amounts(comparison: Comparison) -> Rows:
+def _trained_per_step(comparison: Comparison) -> Rows:
     """Return the table of trained tokens per step and, of several ranks, per rank. Columns for
     untrained samples are shown only if there are any.
     """
+    # Of each row whose trained tokens are known: its label, and their counts.
     known = [(row.label, row.trained) for row in comparison.strategies if row.trained is not None]
     has_untrained = any(trained.untrained_samples for _, trained in known)
     return Rows.of(
@@ -86,33 +87,29 @@ def _weights(comparison: Comparison) -> Rows:
     return rows
 
 
-def _classes(comparison: Comparison) -> Rows:
+def _class_weights(comparison: Comparison) -> Rows:
     """Return the table of the mean weight of each class's tokens, a column for each strategy. Of
     many classes, it shows those whose weights are farthest from 1 in any strategy.
     """
-    by_row = {
-        row.label: row.trained.weights.classes or ()
-        for row in comparison.strategies
-        if row.trained is not None and row.trained.weights is not None
-    }
     # The mean weight of a class's tokens: by the name of the class, then by the label of the row.
-    by_class: dict[str | None, dict[str, float | None]] = {}
-    for label, classes in by_row.items():
-        for entry in classes:
-            by_class.setdefault(entry.label, {})[label] = entry.weight
+    weights_of: dict[str | None, dict[str, float | None]] = {}
+    labels = []  # of the rows whose weights are known
+    for row in comparison.strategies:
+        if row.trained is not None and row.trained.weights is not None:
+            labels.append(row.label)
+            for entry in row.trained.weights.classes or ():
+                weights_of.setdefault(entry.label, {})[row.label] = entry.weight
 
-    def nearness_to_one(name: str | None) -> float:
-        """Return the key by which classes are sorted: minus the distance from 1 of the weight that
-        is farthest from it, so that this class comes first; 0 where no weight is known.
-        """
-        weights = [weight for weight in by_class[name].values() if weight is not None]
-        return -max((abs(weight - 1) for weight in weights), default=0)
+    def distance_from_one(name: str | None) -> float:
+        """Return how far a class's weights are from 1, at most; 0 where none is known."""
+        known = (weight for weight in weights_of[name].values() if weight is not None)
+        return max((abs(weight - 1) for weight in known), default=0)
 
-    rows = Rows("class", *by_row)
-    shown = sorted(by_class, key=nearness_to_one)[:_MOST_CLASSES]
+    rows = Rows("class", *labels)
+    shown = sorted(weights_of, key=distance_from_one, reverse=True)[:_MOST_CLASSES]
     for name in shown:
-        rows.add(Text(class_name(name)), *(decimal(by_class[name].get(label)) for label in by_row))
-    if left_out := len(by_class) - len(shown):
+        rows.add(Text(class_name(name)), *(decimal(weights_of[name].get(each)) for each in labels))
+    if left_out := len(weights_of) - len(shown):
         rows.note = f"and {left_out:,} classes whose weights are nearer to 1"
     return rows
 
@@ -135,7 +132,7 @@ def batch_details(comparison: Comparison) -> Iterator[RenderableType]:
     yield Caption("batches", "of an epoch; fill is how much of the budget they use")
     yield _batches(comparison)
     yield Line("sorted", _sorted(comparison))
-    yield Line("least", _least(comparison))
+    yield Line("least", _fewest_batches_and_rows(comparison))
     yield from _own_settings(comparison)
     if comparison.not_shown:
         yield Line("more", f"{', '.join(comparison.not_shown)} (--all shows them)")
@@ -206,18 +203,18 @@ def _sorted(comparison: Comparison) -> str:
     )
 
 
-def _least(comparison: Comparison) -> str:
+def _fewest_batches_and_rows(comparison: Comparison) -> str:
     """Return the fewest possible batches without padding, and the fewest rows of packed samples. If
     the best strategy packs, also return how many more rows than that it has.
     """
-    best, bounds = comparison.best, comparison.bounds
-    least_batches, packed = batches(bounds.batches), counted(bounds.packed_rows, "row")
-    words = f"{least_batches} without padding · {packed} when packed"
-    counts = best.counts
-    # The bound on rows is for whole samples up to the shared `max_length`, each exactly once.
-    # Only a best strategy that packs in this way has its rows compared to it.
-    comparable = best.params.get("max_length") == comparison.basis.max_length
-    if not best.packs_rows or not comparable or counts.dropped_tokens or counts.duplicated_tokens:
+    best, bounds, counts = comparison.best, comparison.bounds, comparison.best.counts
+    fewest_batches, fewest_rows = batches(bounds.batches), counted(bounds.packed_rows, "row")
+    words = f"{fewest_batches} without padding · {fewest_rows} when packed"
+    # The bound on rows is for samples up to the shared `max_length`, each exactly once. The rows of
+    # the best strategy are compared to it only if they are made of the same samples.
+    packs_to_max_length = best.params.get("max_length") == comparison.basis.max_length
+    loses_or_repeats = counts.dropped_tokens or counts.duplicated_tokens
+    if not best.packs_rows or not packs_to_max_length or loses_or_repeats:
         return words
     excess = counts.rows / bounds.packed_rows - 1
     if excess > 0:
@@ -229,14 +226,13 @@ def _own_settings(comparison: Comparison) -> Iterator[RenderableType]:
     """Yield a line for each row that has other settings than those above the table: some strategies
     prescribe their own order.
     """
-    keys = ("order", "distribute", "remainder") if comparison.basis.world_size > 1 else ("order",)
+    names = ("order", "distribute", "remainder") if comparison.basis.world_size > 1 else ("order",)
     for row in comparison.strategies:
         own_settings, shared = row.request.settings, comparison.basis
-        # Each: the name of a setting, its value in the row, and the value that the rows share.
-        pairs = [(key, getattr(own_settings, key), getattr(shared, key)) for key in keys]
-        differing = [f"{key} {value}" for key, value, common in pairs if value != common]
+        differing = [name for name in names if getattr(own_settings, name) != getattr(shared, name)]
         if differing:
-            yield Line("but", f"{row.label} has {', '.join(differing)}")
+            values = ", ".join(f"{name} {getattr(own_settings, name)}" for name in differing)
+            yield Line("but", f"{row.label} has {values}")
 
 
 def _cost_cells(row: StrategyResult, costs: Mapping[str, float]) -> dict[str, str]:

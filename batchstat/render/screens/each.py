@@ -22,9 +22,10 @@ def each_screen(rows: Sequence[Named]) -> RenderableType:
         rows: the name, the results folder and the comparison of each corpus.
     """
     currents = {comparison.current.label for _, _, comparison in rows}
-    # row[2] is the comparison of the corpus.
-    name, folder, gains_most = max(rows, key=lambda row: row[2].speed_up(row[2].best))
-    gain = f"{gains_most.speed_up(gains_most.best):.2f}x with {gains_most.best.label}"
+    speed_ups = [comparison.speed_up(comparison.best) for _, _, comparison in rows]
+    # Of the corpus that would gain the most.
+    name, folder, comparison = rows[speed_ups.index(max(speed_ups))]
+    gain = f"{max(speed_ups):.2f}x with {comparison.best.label}"
     return Group(
         Fitting(_table(rows, with_tokenizer=True), _table(rows, with_tokenizer=False)),
         Text(),

@@ -116,10 +116,8 @@ class Rows:
     @property
     def widths(self) -> list[int]:
         """Characters of each column, with the gap after it."""
-        # A table without rows has only the heading's width here, and `max` does not take a single
-        # number: the 0 is the second.
         return [
-            max(_width(_on_lines(heading)), *(_width(cell.plain) for cell in cells), 0) + _GAP
+            max(map(_width, [_on_lines(heading), *(cell.plain for cell in cells)])) + _GAP
             for heading, *cells in zip(self.columns, *self.rows, strict=True)
         ]
 
@@ -143,14 +141,14 @@ class Rows:
             part = table(self.columns[0], *self.columns[first:end])
             part.columns[0].min_width = name_width - _GAP
             for row in self.rows:
-                part.add_row(_signed(row[0], options), *row[first:end])
+                part.add_row(_for_console(row[0], options), *row[first:end])
             yield part
             first = end
         if self.note:
-            yield _signed(Text(self.note, style="dim"), options)
+            yield _for_console(Text(self.note, style="dim"), options)
 
 
-def _signed(text: Text, options: ConsoleOptions) -> Text:
+def _for_console(text: Text, options: ConsoleOptions) -> Text:
     """Return text in which signs such as ★ are replaced where the console can show only ASCII."""
     if options.ascii_only:
         text = text.copy()
@@ -205,9 +203,9 @@ def folded(label: str, width: int) -> str:
     """
     lines, remaining = [], label
     while len(remaining) > width:
-        # After the last mark that fits. Without one, rfind gives -1, so the sum is 0 and the line
-        # is broken at its width.
-        break_at = max(remaining.rfind(mark, 0, width) for mark in ":,") + 1 or width
+        # The place of the last `:` or `,` that fits; -1 if there is none.
+        last_mark = max(remaining.rfind(mark, 0, width) for mark in ":,")
+        break_at = width if last_mark == -1 else last_mark + 1
         lines.append(remaining[:break_at])
         remaining = remaining[break_at:]
     return "\n  ".join([*lines, remaining])
@@ -235,8 +233,8 @@ def basis_line(
     basis: ResolvedSettings,
     with_defaults: bool = True,
     order: str = "",
-    overflows: bool = True,
-    cuts: bool = True,
+    with_overflow: bool = True,
+    with_max_length: bool = True,
 ) -> str:
     """Return the line on the settings that hold for a table.
 
@@ -244,13 +242,15 @@ def basis_line(
         basis: the settings.
         with_defaults: whether the main settings are shown even at their defaults.
         order: how samples are shuffled, in words, where `basis.order` does not say it.
-        overflows: whether to say what happens to samples longer than `max_length`.
-        cuts: whether to show `max_length`: not where it is only the longest sample that was seen.
+        with_overflow: whether to say what happens to samples longer than `max_length`.
+        with_max_length: whether to show `max_length`: not where it is only the longest sample that
+            was seen.
     """
     not_default = non_defaults(basis, Settings).keys()
     seed = "" if basis.order == "file" else f", seed {basis.seed}"
     epoch = f", epoch {basis.epoch}" if basis.epoch else ""
-    overflow = f" ({basis.overflow})" if overflows else ""
+    with_order = with_defaults or order or not not_default.isdisjoint({"order", "seed", "epoch"})
+    overflow = f" ({basis.overflow})" if with_overflow else ""
     accumulation = basis.gradient_accumulation_steps
     ranks = f"{basis.world_size:,} ranks, distribute {basis.distribute}"
     if basis.distribute == "balanced" and basis.balance_by != "length":
@@ -262,17 +262,14 @@ def basis_line(
         ranks += f", remainder {basis.remainder}"
     # A long list of labels would fill the line: the first 8 stand for it.
     labels = ", ".join(class_name(label) for label in basis.keep_labels[:8])
-    # Each part of the line, and whether it is shown: not if the second is False, empty or None.
-    # `max_samples` is None without a limit; the 0 in its text is then not shown.
+    # Each part of the line, and the condition under which it is shown. `max_samples` is None
+    # without a limit: then the part with the 0 is not shown.
     parts = (
         (f"at most {basis.tokens_per_batch:,} tokens per batch", True),
-        (f"max_length {basis.max_length:,}{overflow}", cuts),
+        (f"max_length {basis.max_length:,}{overflow}", with_max_length),
         (f"batch_size {basis.batch_size:,}", with_defaults),
         (f"read_ahead {basis.read_ahead:,}", with_defaults or "read_ahead" in not_default),
-        (
-            order or f"order {basis.order}{seed}{epoch}",
-            with_defaults or order or not_default & {"order", "seed", "epoch"},
-        ),
+        (order or f"order {basis.order}{seed}{epoch}", with_order),
         (ranks, with_defaults or "world_size" in not_default),
         (f"gradient_accumulation_steps {accumulation}", accumulation > 1),
         (f"loss {basis.loss}", basis.loss is not None),
@@ -282,7 +279,7 @@ def basis_line(
         (f"sampler {one_line(basis.sampler)}", "sampler" in not_default),
         (f"only {labels}", labels),
     )
-    return " · ".join(text for text, is_shown in parts if is_shown)
+    return " · ".join(text for text, condition in parts if condition)
 
 
 def device_lines(device: Device | None, basis: ResolvedSettings) -> Iterator[Line]:
@@ -290,10 +287,11 @@ def device_lines(device: Device | None, basis: ResolvedSettings) -> Iterator[Lin
     facts = calibrated(device, basis.widest)
     if facts is None:
         return
+    # A calibration measures one device alone.
+    needs_note = basis.world_size > 1 and device is not None and device.is_timed
     for word, text in device_facts(facts, basis.widest).items():
-        # A calibration measures one device alone.
-        needs_note = word == "device" and basis.world_size > 1 and device and device.is_timed
-        yield Line(word, f"{text}; {_NO_COMMUNICATION}" if needs_note else text)
+        note = f"; {_NO_COMMUNICATION}" if needs_note and word == "device" else ""
+        yield Line(word, text + note)
 
 
 def batch_size(row: StrategyResult) -> str:

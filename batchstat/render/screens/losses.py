@@ -39,9 +39,8 @@ def loss_lines(rows: Sequence[StrategyResult]) -> Iterator[Line]:
     for name, facts in facts_of.items():
         if own_facts := [fact for fact in facts if fact not in shared]:
             texts.append(f"{name}: {' · '.join(own_facts)}")
-    # Only the first line has the word. There is one word more than texts, which `zip` leaves out.
-    for word, text in zip(["losses", *[""] * len(texts)], texts, strict=False):
-        yield Line(word, text)
+    # Only the first line has the word.
+    yield from (Line("" if i else "losses", text) for i, text in enumerate(texts))
 
 
 def losses(row: StrategyResult) -> Iterator[str]:
@@ -62,11 +61,11 @@ def _dropped(row: StrategyResult) -> str:
     are never trained.
     """
     counts, dropped_again = row.counts, row.dropped_again
-    # The strategy drops the end of each of these, such as "bucket"; empty if only of the epoch.
-    per = row.request.strategy.drops_per
     dropped = f"{counts.dropped_samples:,} of {counted(counts.drawn_samples, 'sample')} dropped"
-    text = dropped + (f" per {per}" if per else "") + f", {_share(counts.dropped_ratio)}"
-    # Where no whole sample is dropped, or an epoch does not draw all of the corpus.
+    # A strategy may drop the end of each group of samples, such as of each "bucket".
+    group = row.request.strategy.drops_per
+    text = dropped + (f" per {group}" if group else "") + f", {_share(counts.dropped_ratio)}"
+    # None where no whole sample is dropped, or an epoch does not draw all of the corpus.
     if dropped_again is None:
         return text
     if dropped_again == counts.dropped_samples:

@@ -123,18 +123,21 @@ def _basis(report: Preflight) -> str:
     these samples are left out.
     """
     profile, row, observed = report.samples.profile, report.simulation.row, report.observed
-    basis = replace(row.request.settings, loss=None)  # it has a line of its own
-    longer = profile.stats.max > basis.max_length
+    basis = replace(row.request.settings, loss=None)  # the loss has a line of its own
+    has_longer = profile.stats.max > basis.max_length
     # In a recorded run, max_length is no setting but the longest sample that was seen.
-    cuts = observed is None or observed.run is None
-    text = basis_line(basis, with_defaults=False, order=_order(report), overflows=longer, cuts=cuts)
-    # The batches are simulated, by a strategy that has a name.
+    is_set = observed is None or observed.run is None
+    order = _order_words(report)
+    settings = basis_line(
+        basis, with_defaults=False, order=order, with_overflow=has_longer, with_max_length=is_set
+    )
+    # Batches that are simulated have a strategy with a name.
     if observed is None or observed.batches is None:
-        return f"{row.label} · {text}"
-    # The batches were read. Those of a loader have no strategy; those of prepared rows have the
+        return f"{row.label} · {settings}"
+    # Batches that were read: those of a loader have no strategy, those of prepared rows have the
     # trainer's.
     strategy = "" if observed.rows is None else report.setup.batching.strategy.text
-    return " · ".join(filter(None, (strategy, text, observed.padded)))
+    return " · ".join(filter(None, (strategy, settings, observed.padded)))
 
 
 def _loss(report: Preflight) -> str:
@@ -142,8 +145,7 @@ def _loss(report: Preflight) -> str:
     nothing is known of trained tokens.
     """
     row, observed = report.simulation.row, report.observed
-    # The weights of the loop's own loss are not known: say what is known of it. One whose labels
-    # are not of tokens is told below, as for any other loss.
+    # Of a loss of the loop's own, the weights are not known: what is known of it is said instead.
     if row.request.settings.loss == UNKNOWN:
         if observed is None or observed.trainer is None:
             return "the loop's own: not known"
@@ -152,12 +154,13 @@ def _loss(report: Preflight) -> str:
         if observed.has_token_labels:
             why = "the model was not given, or did not use, the number of trained tokens"
             return f"not known: {why}"
+    # Any loss may have labels that are not of tokens, such as classes.
     if observed is not None and not observed.has_token_labels:
         return "not known, since its labels are not of tokens"
     if row.trained is None or (weights := row.trained.weights) is None:
         return ""
     lowest, highest = decimal(weights.p5), decimal(weights.p95)
-    # The same as shown, with two digits.
+    # Compared as they are shown: with two digits.
     if lowest == highest == decimal(1):
         return "ok: every trained token counts the same"
     framework = CONFIGURATIONS.get(report.setup.framework)  # a loader has none
@@ -167,38 +170,36 @@ def _loss(report: Preflight) -> str:
     return f"{text}: {remedy}" if remedy else text
 
 
-def _order(report: Preflight) -> str:
+def _order_words(report: Preflight) -> str:
     """Return how samples are shuffled, in words, where the setting `order` does not say it; else an
     empty text.
     """
     request, observed = report.simulation.row.request, report.observed
     if observed is not None and observed.batches is not None:
         return "in the order of its loader"
-    # The strategy shuffles by itself, whatever `order` says; `blocks` stands for packed rows.
+    # A strategy may shuffle by itself, whatever `order` says; `blocks` stands for packed rows.
     shuffles_as = request.strategy.shuffles_as
     if shuffles_as is not None:
         shuffled = "packed rows" if shuffles_as == "blocks" else "samples"
         return f"{shuffled} shuffled, seed {request.settings.seed}"
-    # Records that do not ascend were shuffled before they were batched, by the trainer itself.
-    is_in_order = bool((np.diff(report.samples.profile.records) > 0).all())
-    return "" if is_in_order or request.settings.order != "file" else "samples shuffled"
+    # With the order `file`, records that do not ascend were shuffled before, by the trainer itself.
+    ascends = bool((np.diff(report.samples.profile.records) > 0).all())
+    return "samples shuffled" if request.settings.order == "file" and not ascends else ""
 
 
 def _dropped(report: Preflight) -> Iterator[str]:
     """Yield how many samples are not batched, by the reason."""
     for reason, number in report.samples.dropped.items():
         yield f"{number:,} dropped {reason}"
-    row = report.simulation.row
+    counts, basis = report.simulation.row.counts, report.simulation.row.request.settings
     # The row's count also has the samples lost before batching, whose reasons were given above.
-    number = row.counts.dropped_samples - report.samples.lost.dropped_samples
-    basis = row.request.settings
-    if basis.overflow == "drop":
-        longer_samples, _ = report.samples.profile.stats.above(basis.max_length)
-        if longer_samples:
-            yield f"{longer_samples:,} dropped longer than max_length"
-            number -= longer_samples
-    if number:
-        yield f"{number:,} dropped with the last batches"
+    dropped = counts.dropped_samples - report.samples.lost.dropped_samples
+    longer_samples, _ = report.samples.profile.stats.above(basis.max_length)
+    if basis.overflow == "drop" and longer_samples:
+        yield f"{longer_samples:,} dropped longer than max_length"
+        dropped -= longer_samples
+    if dropped:
+        yield f"{dropped:,} dropped with the last batches"
 
 
 def _data(report: Preflight) -> Iterator[str]:
@@ -215,8 +216,8 @@ def _data(report: Preflight) -> Iterator[str]:
         yield f"{total}, {batched:,} per epoch"
     else:
         how = "as the script tokenizes them" if observed.run is None else "recorded"
-        of_these = f", {batched:,} per epoch" if batched < len(report.profile) else ""
-        yield f"{total} {how}{of_these}"
+        per_epoch = f", {batched:,} per epoch" if batched < len(report.profile) else ""
+        yield f"{total} {how}{per_epoch}"
     yield from _dropped(report)
     if samples.held_out:
         yield f"{samples.held_out:,} held out for evaluation"

@@ -122,11 +122,12 @@ def _bar(count: int, most: int, console: Console) -> Text:
     ASCII. A count above 0 is always seen.
     """
     room = min(_LONGEST_BAR, console.width - _BESIDE_BAR)
+    shortest = 1 if count else 0
     if console.options.ascii_only:
-        return Text("#" * max(round(room * count / most), 1 if count else 0), style="cyan")
-    blocks, eighths = divmod(max(round(8 * room * count / most), 1 if count else 0), 8)
-    # Of the characters in this text, number i fills i eighths; a blank, for none, is stripped.
-    return Text("█" * blocks + " ▏▎▍▌▋▊▉"[eighths].strip(), style="cyan")
+        return Text("#" * max(round(room * count / most), shortest), style="cyan")
+    full_characters, eighths = divmod(max(round(8 * room * count / most), shortest), 8)
+    last_character = ("", *"▏▎▍▌▋▊▉")[eighths]  # filled to so many eighths
+    return Text("█" * full_characters + last_character, style="cyan")
 
 
 def _numbers(*headings: str) -> Table:
@@ -209,15 +210,16 @@ def _classes(profile: Profile, console: Console) -> list[RenderableType]:
     those in the middle share one row.
     """
     classes = profile.classes  # the largest first
-    largest_count = classes[0].count
+    most = classes[0].count
     lines = [
-        (class_name(each.label), each.count, each.tokens, _bar(each.count, largest_count, console))
+        (class_name(each.label), each.count, each.tokens, _bar(each.count, most, console))
         for each in classes
     ]
     if len(classes) > _MOST_CLASSES:
         middle = classes[_LARGEST:-_SMALLEST]
         count, tokens = sum(each.count for each in middle), sum(each.tokens for each in middle)
         name = f"({len(middle):,} classes between)"
+        # This line takes the place of those of the classes in the middle.
         lines[_LARGEST:-_SMALLEST] = [(name, count, tokens, Text())]
     # The columns without a heading are the name and the bar.
     rows = table("", "", "samples", "share", "mean length")

@@ -85,12 +85,13 @@ def bundle() -> dict[str, bytes]:
 
 def _run(command: list[str], folder: str, failure: str) -> bytes:
     """Run a command in a folder and return its output. If it fails, raise BundleError with
-    `failure` and the first sentence of its own message.
+    `failure` and the first line of its error output that is a sentence, and not only a code.
     """
     process = subprocess.run(command, cwd=folder, capture_output=True, check=False)
     if process.returncode:
         lines = process.stderr.decode(errors="replace").splitlines()
-        message = next((line for line in lines if len(line.split()) > _CODE_WORDS), "no message")
+        sentences = (line for line in lines if len(line.split()) > _CODE_WORDS)
+        message = next(sentences, "no message")
         raise BundleError(f"{failure}: {message.removeprefix('npm error ')}")
     return process.stdout
 
