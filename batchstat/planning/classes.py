@@ -83,19 +83,14 @@ class Classes:
             raise InputError("no sample has a label, so there are no classes to balance")
         n_multilabel = 0
         if offsets is not None:
-            # reduceat works from each offset to the next: on the labels of one sample.
-            n_multilabel = int(np.count_nonzero(np.add.reduceat(labels >= 0, offsets[:-1]) > 1))
-            # rank[label] is 0 for the rarest label, and the highest for no label (−1). Of a
-            # sample's labels the one with the least rank counts; of equally rare ones, the first in
-            # `names`.
-            rarest_first = np.append(np.argsort(counts, kind="stable"), -1)
-            rank = np.empty_like(rarest_first)
-            rank[rarest_first] = np.arange(len(rank))
-            labels = rarest_first[np.minimum.reduceat(rank[labels], offsets[:-1])]
-        present = np.bincount(labels + 1, minlength=len(names) + 1)[1:] > 0
-        # Number the labels that are left from 0, without gaps; −1 stays −1.
-        class_of_label = np.append(np.cumsum(present) - 1, -1)
-        class_names = tuple(name for name, used in zip(names, present, strict=True) if used)
+            # (n,) labels of each sample: reduceat adds up from each offset to the next.
+            labels_per_sample = np.add.reduceat(labels >= 0, offsets[:-1])
+            n_multilabel = int(np.count_nonzero(labels_per_sample > 1))
+            labels = _rarest_of_each(labels, counts, offsets)
+            counts = np.bincount(labels + 1, minlength=len(names) + 1)[1:]
+        # Number the labels in which a sample still counts from 0, without gaps; −1 stays −1.
+        class_of_label = np.append(np.cumsum(counts > 0) - 1, -1)
+        class_names = tuple(name for name, count in zip(names, counts, strict=True) if count)
         return cls(class_of_label[labels], class_names, n_multilabel)
 
     @classmethod
@@ -109,7 +104,7 @@ class Classes:
         Raises:
             InputError: see `of`.
         """
-        ids: dict[str, int] = {}  # the code of each text
+        code_of: dict[str, int] = {}  # of each text, in the order of their first samples
         codes: list[int] = []
         offsets = [0]
         is_multilabel = False
@@ -117,16 +112,32 @@ class Classes:
             # NumPy's masked value is an array, too, and means no label.
             if isinstance(label, _SEVERAL) and label is not np.ma.masked:
                 is_multilabel = True
-                texts = (label_text(_as_python(one)) for one in label)
-                ids_of_one = [ids.setdefault(text, len(ids)) for text in texts if text is not None]
-                # The same label twice counts once; a sample without any has the code −1.
-                codes += list(dict.fromkeys(ids_of_one)) or [-1]
+                # The same label twice counts once; None is no label.
+                texts = map(label_text, map(_as_python, label))
+                distinct_texts = dict.fromkeys(text for text in texts if text is not None)
+                codes += [code_of.setdefault(key, len(code_of)) for key in distinct_texts] or [-1]
             else:
                 text = label_text(label)
-                codes.append(-1 if text is None else ids.setdefault(text, len(ids)))
+                codes.append(-1 if text is None else code_of.setdefault(text, len(code_of)))
             offsets.append(len(codes))
-        ends = np.array(offsets) if is_multilabel else None
-        return cls.of(np.array(codes, dtype=np.int64), tuple(ids), ends, keep)
+        label_offsets = np.array(offsets) if is_multilabel else None
+        return cls.of(np.array(codes, dtype=np.int64), tuple(code_of), label_offsets, keep)
+
+
+def _rarest_of_each(labels: Ints, counts: Ints, offsets: Ints) -> Ints:
+    """Return (n,) the rarest label of each sample, of equally rare ones the lowest; −1 for none.
+
+    Args:
+        labels: (offsets[-1],) the labels of all samples, −1 for none.
+        counts: (n_labels,) how often each label occurs.
+        offsets: (n + 1,) sample i has labels[offsets[i] : offsets[i + 1]], at least one.
+    """
+    rarest_first = np.append(np.argsort(counts, kind="stable"), -1)
+    # rank[label] is 0 for the rarest one; the last element, which −1 takes, is the highest.
+    rank = np.empty_like(rarest_first)
+    rank[rarest_first] = np.arange(len(rank))
+    # Of each sample the least rank, and the label that has it.
+    return rarest_first[np.minimum.reduceat(rank[labels], offsets[:-1])]
 
 
 def _as_python(label: Any) -> Any:

@@ -17,8 +17,8 @@ def round_robin(n: int, world_size: int, remainder: str) -> Ints:
     `drop`, and [[0, 1], [2, 3], [4, −1]] with `uneven`.
 
     An incomplete last turn is filled from the start again, repeatedly if n is below `world_size`
-    (`repeat`: torch's DistributedSampler; `fill`, where batches could not be filled up), dropped
-    (`drop`), or left as it is (`uneven`; `dummy`; `spread`, which has no such turn).
+    (`repeat`, as in torch's DistributedSampler; `fill`), dropped (`drop`), or left as it is
+    (`uneven`, `dummy`; also `spread`, which makes batches that divide evenly before).
     """
     remaining = n % world_size
     if remaining == 0 or remainder == "drop":
@@ -46,12 +46,12 @@ def contiguous(n: int, world_size: int, remainder: str) -> list[Ints]:
     return [np.resize(part, size) if len(part) else np.arange(size) % n for part in parts]
 
 
-def balanced(turns: Ints, costs: Ints, rng: np.random.Generator) -> Ints:
-    """Return the same items in (n_turns, world_size), moved so that the ranks of a turn have about
-    the same cost.
+def balance_turns(turns: Ints, costs: Ints, rng: np.random.Generator) -> Ints:
+    """Move items between turns, so that the ranks of a turn have about the same cost. Returns
+    `turns`.
 
-    Within every 64 turns, items are sorted by cost and distributed in that order; then these turns
-    are shuffled, so that their order stays random. An incomplete turn stays the last.
+    Every 64 turns, the items of these are sorted by cost and distributed in that order; then the 64
+    turns are shuffled, so that their order stays random. An incomplete turn stays the last.
 
     Args:
         turns: (n_turns, world_size) items, as `round_robin` distributes them; overwritten.

@@ -67,8 +67,7 @@ class PlanInputs(NamedTuple):
             batch_size = current.strategy.batch_capacity if current.sets("batch_size") else None
             # The setup's multiple rounds only a budget that follows from the setup's batch size.
             multiple = 1 if batch_size is None else current.strategy.pad_to_multiple_of
-            # A loss is needed only for weights of tokens, and without trained tokens none are
-            # reported.
+            # The loss is only for the weights of trained tokens.
             loss = None if self.samples.trained is None else current.strategy.loss
         return settings.resolve(self.stats.max, stated_max, batch_size, loss, multiple)
 
@@ -78,10 +77,10 @@ class PlanInputs(NamedTuple):
         Raises:
             OptionError: a parameter of the strategy that no settings allow.
         """
-        # Made twice: parameters that the setup does not set come from the settings, and the batch
-        # size and the loss that nobody gave in the settings come from the setup.
+        # The first request says which batch size and loss the setup has; settings in which nobody
+        # gave these take them from it, and the setup takes all else from these settings.
         preliminary = current.request(self.resolve(settings))
-        return current.request(self.resolve(settings, preliminary))
+        return current.request(self.resolve(settings, current=preliminary))
 
 
 def resolve_inputs(

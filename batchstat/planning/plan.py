@@ -157,15 +157,15 @@ def concatenate_starts(parts: Sequence[tuple[Ints, Ints | None]]) -> Ints | None
     """
     if all(starts is None for _, starts in parts):
         return None
-    # Of samples that are not split, the first token of each is 0.
-    return np.concatenate([np.zeros_like(of) if starts is None else starts for of, starts in parts])
+    return np.concatenate([np.zeros_like(ids) if first is None else first for ids, first in parts])
 
 
 def _chain(offsets: Sequence[Ints]) -> Ints:
     """Concatenate offsets; each continues where the one before ends. [0, 2, 3] and [0, 4] give [0,
     2, 3, 7].
     """
-    shifts = np.cumsum([0] + [int(one[-1]) for one in offsets])
+    # The first begins at 0, each of the others where the one before it ends.
+    begins = np.cumsum([0] + [int(each[-1]) for each in offsets])[:-1]
     # The leading 0 of each is left out: it is the end of the one before.
-    parts = [one[1:] + shift for one, shift in zip(offsets, shifts[:-1], strict=True)]
-    return np.concatenate([np.zeros(1, dtype=np.int64), *parts])
+    shifted = [each[1:] + begin for each, begin in zip(offsets, begins, strict=True)]
+    return np.concatenate([np.zeros(1, dtype=np.int64), *shifted])

@@ -1,5 +1,6 @@
 """`RankBatches`: one rank's batches in one epoch, as arrays."""
 
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import NamedTuple
@@ -15,7 +16,7 @@ from batchstat.planning.plan import BatchPlan
 from batchstat.planning.rank_plans import (
     distribute,
     plan_shares,
-    rebatches,
+    remakes_last,
     trained_to_balance,
 )
 from batchstat.planning.shares import EpochShares
@@ -141,9 +142,8 @@ class RankBatches:
 
     @cached_property
     def step_totals(self) -> StepTotals:
-        """The samples, tokens and batches of each step over all ranks. The batches of one rank have
-        got them from those of all.
-        """
+        """The samples, tokens and batches of each step over all ranks."""
+        # These are the batches of one rank, made by `of_rank`, which knew those of all.
         if self.of_all_ranks is not None:
             return self.of_all_ranks
         entries = np.diff(self.entry_offsets)
@@ -153,9 +153,9 @@ class RankBatches:
         step_and_rank = (self.steps * self.world_size + self.ranks)[entries > 0]
         batches = np.bincount(step_and_rank, minlength=n_steps * self.world_size)
         return StepTotals(
-            np.bincount(step_of_entry, minlength=n_steps),
-            sums_at(step_of_entry, self.loss_tokens, n_steps),
-            batches.reshape(n_steps, self.world_size),
+            samples=np.bincount(step_of_entry, minlength=n_steps),
+            tokens=sums_at(step_of_entry, self.loss_tokens, n_steps),
+            batches=batches.reshape(n_steps, self.world_size),
         )
 
     def of_rank(self, rank: int) -> "RankBatches":
@@ -219,50 +219,34 @@ def plan_ranks(shares: EpochShares, request: RowRequest) -> RankBatches:
     Raises:
         NoBatchError: no batches are left.
     """
-    settings, samples = request.settings, shares.samples
+    settings, strategy = request.settings, request.strategy
     # For each share (one, or one per rank) the plans of its windows.
-    planned = [list(plans) for plans in plan_shares(request.strategy, shares, settings)]
-    trained_in = trained_to_balance(shares, settings)
-    # One table for each share, with the batches of all its windows.
-    rounds = distribute(
-        [[BatchTable.of(plans, trained_in)] for plans in planned],
-        shares,
-        settings,
-        request.strategy.turns,
-    )
-    no_units = np.empty((0, settings.world_size), dtype=np.int64)
-    # (n_turns, world_size) the unit of each rank in each turn. There may be no round, and NumPy
-    # refuses to concatenate nothing.
-    units = np.concatenate([no_units, *(one_round.units for one_round in rounds)])
-    if not (units >= 0).any():
-        raise NoBatchError()
-    plan = BatchPlan.concatenate([plan for plans in planned for plan in plans])
-    distributed = _lay_out(plan, units, keep_empty=settings.remainder == "dummy")
+    plans_of_shares = [list(plans) for plans in plan_shares(strategy, shares, settings)]
+    unit_of_rank = _distribute_plans(plans_of_shares, shares, request)
+    plan = BatchPlan.concatenate([plan for plans in plans_of_shares for plan in plans])
+    distributed = _lay_out(plan, unit_of_rank, keep_empty=settings.remainder == "dummy")
     # Batch number len(plan) is added, with no rows: that of a rank that gets an empty batch.
     offsets_with_empty = np.append(plan.batch_offsets, plan.batch_offsets[-1])
     batch_offsets, rows = gather_groups(offsets_with_empty, distributed.batches)
     row_offsets, entries = gather_groups(plan.row_offsets, rows)
-    lengths = plan.lengths[entries]
+    records, lengths = plan.samples[entries], plan.lengths[entries]
     starts = None if plan.starts is None else plan.starts[entries]
-    joins_samples = request.strategy.joins_samples
     is_predicted = None
     # The first token of each entry is predicted by the one before it, except at a row's beginning.
-    if joins_samples:
+    if strategy.joins_samples:
         is_predicted = np.ones(len(lengths), dtype=np.bool_)
         is_predicted[first_entries(row_offsets)] = False
-    trained = samples.trained_tokens(plan.samples[entries], starts, lengths, is_predicted)
-    repeats_entries = rebatches(request.strategy, settings) or request.strategy.repeats_samples
-    if shares.is_distributed and not repeats_entries:
+    if shares.is_distributed and not (remakes_last(strategy, settings) or strategy.repeats_samples):
         # Every draw is in exactly one unit: only whole units are repeated, to fill the last turn.
         repeated = np.repeat(distributed.repeated, np.diff(row_offsets[batch_offsets]))
     else:
         # Each rank planned a share, or rows were repeated within the plan: compare entry by entry.
-        repeated = _is_repeated(plan.samples[entries], starts, shares)
+        repeated = _is_repeated(records, starts, shares)
     return RankBatches(
-        records=plan.samples[entries],
+        records=records,
         starts=starts,
         lengths=lengths,
-        trained=trained,
+        trained=shares.samples.trained_tokens(records, starts, lengths, is_predicted),
         repeated=repeated,
         row_offsets=row_offsets,
         batch_offsets=batch_offsets,
@@ -271,8 +255,26 @@ def plan_ranks(shares: EpochShares, request: RowRequest) -> RankBatches:
         steps=distributed.turns // settings.gradient_accumulation_steps,
         ranks=distributed.ranks,
         world_size=settings.world_size,
-        joins_samples=joins_samples,
+        joins_samples=strategy.joins_samples,
     )
+
+
+def _distribute_plans(
+    plans_of_shares: Iterable[Sequence[BatchPlan]], shares: EpochShares, request: RowRequest
+) -> Ints:
+    """Return (n_turns, world_size) the unit of each rank in each turn, counted through the plans of
+    all shares; −1 where a rank has none. Raises NoBatchError if no rank has any.
+    """
+    trained_in = trained_to_balance(shares, request.settings)
+    # One table for each share, with the batches of all its windows.
+    tables = [[BatchTable.of(plans, trained_in)] for plans in plans_of_shares]
+    rounds = distribute(tables, shares, request.settings, request.strategy.turns)
+    # There may be no round, and NumPy refuses to concatenate nothing.
+    no_units = np.empty((0, request.settings.world_size), dtype=np.int64)
+    units = np.concatenate([no_units, *(one_round.units for one_round in rounds)])
+    if not (units >= 0).any():
+        raise NoBatchError()
+    return units
 
 
 class _Distributed(NamedTuple):
@@ -299,40 +301,44 @@ def _lay_out(plan: BatchPlan, unit_of_rank: Ints, *, keep_empty: bool) -> _Distr
         unit_of_rank: (n_turns, world_size) the unit of each rank; −1 where it has none.
         keep_empty: whether a rank without a unit gets an empty batch; else it gets nothing.
     """
-    # In place of −1: unit number n_units, which is added, with one batch, number len(plan), which
-    # is empty.
-    units = np.where(unit_of_rank < 0, len(plan.unit_offsets) - 1, unit_of_rank).ravel()
+    n_units, world_size = len(plan.unit_offsets) - 1, unit_of_rank.shape[1]
+    # (n_cells,) the unit of each pair of turn and rank, cell number turn × world_size + rank. In
+    # place of −1: unit number n_units, which is added, with one batch, number len(plan), which is
+    # empty.
+    units = np.where(unit_of_rank < 0, n_units, unit_of_rank).ravel()
     offsets, batches = gather_groups(np.append(plan.unit_offsets, len(plan) + 1), units)
-    # (n,) the place of each batch's unit in `unit_of_rank`, row by row: turn × world_size + rank.
-    cell = np.repeat(np.arange(len(units)), np.diff(offsets))
-    is_kept = (batches < len(plan)) | keep_empty
-    turn, rank = np.divmod(cell[is_kept], unit_of_rank.shape[1])
-    # A unit is repeated at all its places but the first, which `unique` returns.
+    cell_of_batch = np.repeat(np.arange(len(units)), np.diff(offsets))
+    if not keep_empty:
+        is_kept = batches < len(plan)
+        batches, cell_of_batch = batches[is_kept], cell_of_batch[is_kept]
+    # A unit is repeated in all its cells but the first, which `unique` returns.
+    _, first_cells = np.unique(units, return_index=True)
     is_repeat = np.ones(len(units), dtype=np.bool_)
-    is_repeat[np.unique(units, return_index=True)[1]] = False
-    return _Distributed(batches[is_kept], turn, rank, is_repeat[cell[is_kept]])
+    is_repeat[first_cells] = False
+    turns, ranks = np.divmod(cell_of_batch, world_size)
+    return _Distributed(batches, turns, ranks, is_repeat[cell_of_batch])
 
 
 def _is_repeated(records: Ints, starts: Ints | None, shares: EpochShares) -> npt.NDArray[np.bool_]:
-    """Return (n_entries,) whether each entry is a repetition that only evens out the ranks: the
-    sampler drew its sample twice, say, and this is its third entry. Parts of a split sample count
-    one by one.
+    """Return (n_entries,) whether each entry is a repetition that only evens out the ranks: as many
+    equal entries come before it as the epoch draws its sample. Entries are equal if they have the
+    same sample, or with parts, the same sample and first token.
     """
-    samples = shares.samples.places(records)
-    drawn_samples = shares.samples.places(shares.epoch.whole.first_parts)
+    samples = shares.samples.indices_of(records)
+    drawn_samples = shares.samples.indices_of(shares.epoch.whole.first_parts)
     times_drawn = np.bincount(drawn_samples, minlength=len(shares.samples))
     # Equal entries side by side. Both sorts are stable: those that are computed first come first.
-    # With parts, equal entries have the same sample and the same first token.
     if starts is None:
-        by_part = np.argsort(samples, kind="stable")
-        differs_from_next = np.diff(samples[by_part]) != 0
+        order = np.argsort(samples, kind="stable")
+        differs_from_next = np.diff(samples[order]) != 0
     else:
-        by_part = np.lexsort((starts, samples))
-        differs_from_next = (np.diff(samples[by_part]) != 0) | (np.diff(starts[by_part]) != 0)
-    first_of_part = np.concatenate([[0], np.flatnonzero(differs_from_next) + 1])
-    entries_of_part = np.diff([*first_of_part, len(by_part)])
-    # Position among equal entries, 0 for the first: as many were computed earlier.
-    earlier_entries = np.arange(len(by_part)) - np.repeat(first_of_part, entries_of_part)
-    repeated = np.empty(len(by_part), dtype=bool)
-    repeated[by_part] = earlier_entries >= times_drawn[samples[by_part]]
+        order = np.lexsort((starts, samples))
+        differs_from_next = (np.diff(samples[order]) != 0) | (np.diff(starts[order]) != 0)
+    # Where each group of equal entries begins, and how many entries it has.
+    group_begins = np.append(0, np.flatnonzero(differs_from_next) + 1)
+    group_sizes = np.diff(group_begins, append=len(order))
+    # The position of an entry in its group: so many equal ones come before it.
+    n_before = np.arange(len(order)) - np.repeat(group_begins, group_sizes)
+    repeated = np.empty(len(order), dtype=bool)
+    repeated[order] = n_before >= times_drawn[samples[order]]
     return repeated

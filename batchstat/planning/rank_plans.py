@@ -10,7 +10,7 @@ import numpy as np
 from batchstat.lengths.arrays import Ints, gather_groups, in_pieces, offsets_from_sizes, round_up
 from batchstat.lengths.exact import sums
 from batchstat.planning.batch_table import BatchTable
-from batchstat.planning.distribution import BALANCED_TURNS, REPEATING, balanced, round_robin
+from batchstat.planning.distribution import BALANCED_TURNS, REPEATING, balance_turns, round_robin
 from batchstat.planning.plan import BatchPlan
 from batchstat.planning.rng import distribution_rng
 from batchstat.planning.samples import Samples
@@ -32,7 +32,7 @@ def plan_shares(
         plans = plan_windows(
             strategy, share, seed=settings.seed, epoch=settings.epoch, together=TOGETHER
         )
-        yield _remake_last(plans, strategy, settings) if rebatches(strategy, settings) else plans
+        yield _remake_last(plans, strategy, settings) if remakes_last(strategy, settings) else plans
 
 
 def tabulate_shares(
@@ -45,7 +45,7 @@ def tabulate_shares(
     trained_in = trained_to_balance(shares, settings)
     # Only a plan has the samples of a batch, whose trained tokens are counted, and its rows, from
     # which the last batches are made again.
-    if trained_in is not None or rebatches(strategy, settings):
+    if trained_in is not None or remakes_last(strategy, settings):
         for plans in plan_shares(strategy, shares, settings):
             yield (BatchTable.of([plan], trained_in) for plan in plans)
         return
@@ -99,20 +99,16 @@ def distribute(
         settings: the settings.
         turns: (n_turns, world_size) the unit of each rank, where a recording has it.
     """
-    if turns is not None:  # what was recorded is a single share
-        (tables,) = planned
-        batches = BatchTable.concatenate(list(tables))
-        yield RankRound(batches, turns, np.arange(batches.n_units))
-        return
-    # One plan, whose units are distributed.
-    if shares.is_distributed:
+    # One plan, whose units are distributed here.
+    if shares.is_distributed and turns is None:
         (tables,) = planned
         yield from distribute_stream(tables, settings)
         return
-    # Each rank plans a share of its own.
-    tables_of_ranks = [BatchTable.concatenate(list(tables)) for tables in planned]
-    turns = side_by_side([table.n_units for table in tables_of_ranks])
-    batches = BatchTable.concatenate(tables_of_ranks)
+    # A recording says which rank had which unit; else each share is the plan of one rank.
+    tables_of_shares = [BatchTable.concatenate(list(tables)) for tables in planned]
+    if turns is None:
+        turns = side_by_side([table.n_units for table in tables_of_shares])
+    batches = BatchTable.concatenate(tables_of_shares)
     yield RankRound(batches, turns, np.arange(batches.n_units))
 
 
@@ -128,15 +124,17 @@ def distribute_stream(
     units_per_piece = round_up(ROUND_UNITS, world_size * turns_together)
     rng = distribution_rng(settings.seed, settings.epoch)
     n_seen, first_turn = 0, None
-    for batches in in_pieces(
+    pieces = in_pieces(
         planned, units_per_piece, lambda part: part.n_units, BatchTable.concatenate, BatchTable.take
-    ):
+    )
+    for batches in pieces:
         # Kept, since the last piece may be filled with its units.
         if first_turn is None:
             first_turn = batches.take(np.arange(min(world_size, batches.n_units)))
         epoch_numbers = np.arange(n_seen, n_seen + batches.n_units)
         n_seen += batches.n_units
-        n_missing = -batches.n_units % world_size  # 0 except in the last piece
+        # What the last turn lacks: only the last piece has a turn that is not full.
+        n_missing = -batches.n_units % world_size
         if n_missing and settings.remainder in REPEATING:
             # With fewer units than ranks, units come more than once.
             first_units = np.arange(n_missing) % n_seen
@@ -146,7 +144,7 @@ def distribute_stream(
         if settings.distribute == "balanced":
             # Trained tokens are counted only where ranks are balanced by them.
             costs = batches.total_tokens if batches.trained is None else batches.trained
-            turns = balanced(turns, batches.sum_by_unit(costs), rng)
+            turns = balance_turns(turns, batches.sum_by_unit(costs), rng)
         yield RankRound(batches, turns, epoch_numbers)
 
 
@@ -154,17 +152,16 @@ ROUND_UNITS = 1 << 16
 """About how many units `distribute_stream` holds at a time."""
 
 
-def rebatches(strategy: Strategy, settings: ResolvedSettings) -> bool:
+def remakes_last(strategy: Strategy, settings: ResolvedSettings) -> bool:
     """Return whether the last batches of an epoch are made again, so that they divide over the
     ranks: filled up, or their rows spread.
     """
     # Recorded batches stay as they were.
-    if strategy.turns is not None:
+    if strategy.turns is not None or settings.world_size == 1:
         return False
     # `fill` is accelerate's, which fills up batches of a fixed size, each of them a unit.
-    has_size = strategy.batch_capacity is not None and not strategy.varies_steps
-    fills = settings.remainder == "fill" and has_size
-    return (fills or settings.remainder == "spread") and settings.world_size > 1
+    has_fixed_size = strategy.batch_capacity is not None and not strategy.varies_steps
+    return settings.remainder == "spread" or (settings.remainder == "fill" and has_fixed_size)
 
 
 def _remake_last(
@@ -178,7 +175,7 @@ def _remake_last(
         return
     plan = BatchPlan.concatenate(windows)
     multiple, batch_size = strategy.pad_to_multiple_of, strategy.batch_capacity
-    # `fill` comes here only with a batch size (see `rebatches`): without one, this is `spread`.
+    # `remakes_last` allows `fill` only with a batch size: without one, this is `spread`.
     if settings.remainder == "spread" or batch_size is None:
         plan = spread_remainder(plan, settings.world_size, multiple)
     # accelerate with drop_last drops the batches that do not make a turn of all ranks.
@@ -186,8 +183,8 @@ def _remake_last(
         plan = plan.first_units(len(plan) - len(plan) % settings.world_size)
     else:
         plan = fill_remainder(plan, settings.world_size, batch_size, multiple)
-    # Batches that are made again are as wide as their longest row; `fixed` pads all rows to the
-    # same length, also there.
+    # The new batches are as wide as their longest row. A strategy that pads all rows to the same
+    # length (`fixed`) does so there, too.
     if strategy.row_length is not None and not strategy.packs_rows:
         width = round_up(strategy.row_length, multiple)
         plan = replace(plan, widths=np.full(len(plan), width))

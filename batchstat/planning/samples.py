@@ -64,35 +64,33 @@ class Samples:
         records: Ints,
         starts: Ints | None,
         lengths: Ints,
-        follows: npt.NDArray[np.bool_] | None = None,
+        is_predicted: npt.NDArray[np.bool_] | None = None,
     ) -> Ints | None:
         """Return (n,) how many tokens of each sample, or part of one, carry loss; None if that is
-        unknown.
-
-        The first token of each carries none, since nothing predicts it, unless `follows` says that
-        the sample before it in its row does.
+        unknown. The first token of each carries none, unless the sample before it in its row
+        predicts it.
 
         Args:
             records: (n,) record number of each.
             starts: (n,) first token of each; None for the first of its sample.
             lengths: (n,) tokens of each.
-            follows: (n,) whether its first token is predicted; None if none is.
+            is_predicted: (n,) whether its first token is predicted; None if none is.
         """
         if self.trained is None:
             return None
-        places = self.places(records)
-        # `skipped` first tokens of each do not count: 1, or 0 where its first token is predicted.
-        if starts is not None or follows is not None:
-            first_tokens = np.zeros_like(lengths) if starts is None else starts
-            skipped = 1 if follows is None else ~follows
-            return self.trained.take(places).counts(first_tokens + skipped, first_tokens + lengths)
+        indices = self.indices_of(records)
+        if starts is not None or is_predicted is not None:
+            begins = np.zeros_like(lengths) if starts is None else starts
+            # Count from the second token on; from the first one where it is predicted.
+            first_counted = begins + (1 if is_predicted is None else ~is_predicted)
+            return self.trained.take(indices).counts(first_counted, begins + lengths)
         # Samples that are not split are whole, or truncated to the longest of these lengths. So the
         # whole corpus is counted once within that limit, and every epoch looks its samples up.
-        is_cut = bool((lengths < self.lengths.take(places)).any())
+        is_cut = bool((lengths < self.lengths.take(indices)).any())
         limit = int(lengths.max()) if is_cut else MAX_INT
         if limit not in self._trained_within:
             self._trained_within[limit] = self.trained.counts(1, limit)
-        return self._trained_within[limit].take(places)
+        return self._trained_within[limit].take(indices)
 
     @cached_property
     def _trained_within(self) -> dict[int, Ints]:
@@ -101,7 +99,7 @@ class Samples:
         """
         return {}
 
-    def places(self, records: Ints) -> Ints:
+    def indices_of(self, records: Ints) -> Ints:
         """Return (n,) the index of each record among the samples. If these have the records 0, 2
         and 5, record 5 has the index 2.
         """

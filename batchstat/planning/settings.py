@@ -241,16 +241,13 @@ class Settings:
 
         given = {each.name: getattr(self, each.name) for each in fields(self)}
         max_length = self.max_length or max(1, min(stated_max or longest, longest))
-        # A row as wide as any: a budget must hold one.
+        # A row as wide as any: a budget must hold one. In the current setup it may be wider.
         widest = round_up(max_length, self.pad_to_multiple_of)
+        widest_in_setup = max(widest, round_up(max_length, current_multiple))
         given_size = current_batch_size or self.batch_size
-        # The largest batch of the given size. If it is the current setup's, its rows are rounded up
-        # as there.
-        largest = (given_size or 1) * max(widest, round_up(max_length, current_multiple))
-        # Without a batch size the usual budget, which must hold the widest row; with one, that
-        # batch.
-        default_budget = max(DEFAULT_BUDGET, widest) if given_size is None else largest
-        budget = self.tokens_per_batch or min(default_budget, MAX_INT)
+        # A batch of the given size, as wide as any; without a size the usual budget.
+        largest = given_size * widest_in_setup if given_size else max(DEFAULT_BUDGET, widest)
+        budget = self.tokens_per_batch or min(largest, MAX_INT)
         decided = {
             "max_length": max_length,
             "tokens_per_batch": budget,

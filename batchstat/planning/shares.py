@@ -133,25 +133,26 @@ def make_shares(samples: Samples, settings: ResolvedSettings) -> EpochShares:
         InputError: classes cannot be drawn as requested, or `overflow=drop` leaves no sample.
     """
     if settings.distribute == "independent":
-        return _independent(samples, settings)
+        return _draw_on_each_rank(samples, settings)
     is_one_plan = settings.distribute in FROM_ONE_PLAN
     # Every sample comes once, in an order that can be produced in pieces: nothing is held whole.
     if is_one_plan and settings.draws_all and settings.order in STREAMED:
         streamed = StreamedEpoch(samples, settings)
         check_any(streamed.count, settings.max_length)
         return EpochShares(samples, streamed, (streamed,))
-    order = settings.order if is_one_plan else "file"  # shares are put in order below
-    drawn = _ordered(draw_samples(samples, settings), order, settings)
+    # One plan is of the epoch in its order; shares are cut from the corpus and put in order then.
+    order = settings.order if is_one_plan else "file"
+    drawn = _put_in_order(draw_samples(samples, settings), order, settings)
     epoch = _epoch_of(samples, drawn, settings)
+    if is_one_plan:
+        return EpochShares(samples, epoch, (epoch,))
     if settings.distribute == "samples":
-        shares = _distributed_samples(epoch.count, settings)
-    elif settings.distribute == "chunks":
+        shares = _distribute_samples(epoch.count, settings)
+    else:  # consecutive chunks, each shuffled by itself
         shares = [
             part[make_order(len(part), settings.order, seed=settings.seed, epoch=settings.epoch)]
             for part in contiguous(epoch.count, settings.world_size, settings.remainder)
         ]
-    else:  # the batches of one plan are distributed
-        return EpochShares(samples, epoch, (epoch,))
     return EpochShares(samples, epoch, tuple(epoch.take(share) for share in shares))
 
 
@@ -172,17 +173,18 @@ def draw_samples(samples: Samples, settings: ResolvedSettings) -> Ints:
     return sampler.draw(samples.classes, seed=settings.seed, epoch=settings.epoch)
 
 
-def _ordered(drawn: Ints, order: str, settings: ResolvedSettings) -> Ints:
-    """Return the drawn samples in the order of the epoch. A sampler that draws in a sequence of its
-    own keeps it where the settings shuffle; with `file` or `blocks`, samples are sorted first.
+def _put_in_order(drawn: Ints, order: str, settings: ResolvedSettings) -> Ints:
+    """Return (n_drawn,) the drawn samples in an `order`; but where the settings shuffle, a sampler
+    that draws in a sequence of its own keeps it.
     """
     if settings.class_sampler.has_sequence:
         if settings.order in SHUFFLED:
             return drawn
+        # Into the order of the corpus, in which other samplers return them.
         drawn = np.sort(drawn)
-    places = make_order(len(drawn), order, seed=settings.seed, epoch=settings.epoch)
-    # All are drawn: `drawn` is 0 … n − 1.
-    return places if settings.draws_all else drawn[places]
+    positions = make_order(len(drawn), order, seed=settings.seed, epoch=settings.epoch)
+    # Where all are drawn, `drawn` is 0 … n − 1: nothing needs to be looked up.
+    return positions if settings.draws_all else drawn[positions]
 
 
 def _epoch_of(samples: Samples, drawn: Ints, settings: ResolvedSettings) -> InMemoryEpoch:
@@ -191,7 +193,7 @@ def _epoch_of(samples: Samples, drawn: Ints, settings: ResolvedSettings) -> InMe
     return epoch
 
 
-def _distributed_samples(n: int, settings: ResolvedSettings) -> list[Ints]:
+def _distribute_samples(n: int, settings: ResolvedSettings) -> list[Ints]:
     """Return each rank's positions in an epoch of n samples, as torch's DistributedSampler
     distributes them: rank 0 of 2 has the samples 0, 2, 4, … of the shuffled sequence.
     """
@@ -203,21 +205,22 @@ def _distributed_samples(n: int, settings: ResolvedSettings) -> list[Ints]:
     return [sequence[column[column >= 0]] for column in turns.T]
 
 
-def _independent(samples: Samples, settings: ResolvedSettings) -> EpochShares:
+def _draw_on_each_rank(samples: Samples, settings: ResolvedSettings) -> EpochShares:
     """Let each rank draw and shuffle an epoch with a seed of its own, and take every
     `world_size`-th sample of that: what training does by mistake where ranks are seeded with seed +
     rank. Ranks then share some samples, and others are on no rank.
     """
     shares = []
-    # (n,) the most times that any one rank draws each sample; the epoch has it that often.
+    # (n,) the most times that any one rank draws each sample: so often the epoch has it.
     times_drawn = np.zeros(len(samples), dtype=np.int64)
     for rank in range(settings.world_size):
-        own_settings = replace(settings, seed=(settings.seed + rank) % (MOST_SEED + 1))
-        drawn = draw_samples(samples, own_settings)
+        rank_settings = replace(settings, seed=(settings.seed + rank) % (MOST_SEED + 1))
+        drawn = draw_samples(samples, rank_settings)
         np.maximum(times_drawn, np.bincount(drawn, minlength=len(samples)), out=times_drawn)
-        epoch = _epoch_of(samples, _ordered(drawn, settings.order, own_settings), settings)
-        turns = round_robin(epoch.count, settings.world_size, settings.remainder)
-        column = turns[:, rank]
-        shares.append(epoch.take(column[column >= 0]))
-    drawn_by_any = np.repeat(np.arange(len(samples)), times_drawn)
-    return EpochShares(samples, _epoch_of(samples, drawn_by_any, settings), tuple(shares))
+        drawn_in_order = _put_in_order(drawn, settings.order, rank_settings)
+        rank_epoch = _epoch_of(samples, drawn_in_order, settings)
+        turns = round_robin(rank_epoch.count, settings.world_size, settings.remainder)
+        positions = turns[:, rank]
+        shares.append(rank_epoch.take(positions[positions >= 0]))
+    epoch = _epoch_of(samples, np.repeat(np.arange(len(samples)), times_drawn), settings)
+    return EpochShares(samples, epoch, tuple(shares))

@@ -37,19 +37,18 @@ class WindowGenerators:
     _begin: int = -1
     _states: Ints = field(default_factory=lambda: np.zeros((0, 4), dtype=np.uint64))
 
-    def after(self, first: int, window: int) -> np.random.Generator:
-        """Return the generator of a window, counted from the window `first` of the epoch."""
-        window += first
+    def of_window(self, first_window: int, index: int) -> np.random.Generator:
+        """Return the generator of the window `first_window` + `index` of the epoch."""
+        window = first_window + index
         # SeedSequence takes a larger number as several words of 32 bits.
         if max(self.seed, self.epoch, window + _AT_ONCE) >= 2**32:
             return window_rng(self.seed, self.epoch, window)
-        index = window % _AT_ONCE
-        # `_states` holds the states of the 1,024 windows from `_begin` on.
-        if window - index != self._begin:
-            self._begin = window - index
+        # `_states` holds the states of `_AT_ONCE` windows, from `_begin` on.
+        if not self._begin <= window < self._begin + len(self._states):
+            self._begin = window - window % _AT_ONCE
             windows = np.arange(self._begin, self._begin + _AT_ONCE)
             self._states = seed_states(self.seed, self.epoch, windows)
-        known_seed: Any = _Seeded(self._states[index])
+        known_seed: Any = _Seeded(self._states[window - self._begin])
         return np.random.Generator(np.random.PCG64(known_seed))
 
 
@@ -75,10 +74,11 @@ def seed_states(seed: int, epoch: int, windows: Ints) -> Ints:
     # (4, n): the entropy, with a fourth word of 0.
     pool[0], pool[1], pool[2] = seed, epoch, windows
     pool = _hash(pool, _MIX[:5])
-    # Each word is mixed into the three others. Every hash takes the next constant: 4 are used up,
-    # then 3 for each source.
+    # Each word is mixed into the three others: hashed for each of them, multiplied with it, and the
+    # upper half of the bits added to the lower one. The hash above has used up 4 constants, those
+    # for each word 3 more; a hash of m rows also needs the constant after them.
     for source in range(4):
-        targets = [i for i in range(4) if i != source]
+        targets = [word for word in range(4) if word != source]
         hashed = _hash(pool[source], _MIX[4 + 3 * source :][:4])
         mixed = pool[targets] * _LEFT - hashed * _RIGHT
         pool[targets] = mixed ^ (mixed >> _HALF)
@@ -169,7 +169,7 @@ def _windows(
     generators = WindowGenerators(seed, epoch)
     first_window = 0
     for part in samples.pieces(size * n_windows):
-        rng = partial(generators.after, first_window)
+        rng = partial(generators.of_window, first_window)
         first_window += n_windows
         last = first_window * size >= n
         yield Windows(part.lengths, size, rng, last, seed + epoch, part.starts, epoch), part

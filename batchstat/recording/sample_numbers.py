@@ -163,7 +163,7 @@ def _places(name: str, records: Ints, samples: Samples) -> Ints:
     """
     own_records = samples.records
     # A number that no sample has gets the place of another sample, or one behind the last.
-    places = samples.places(records)
+    places = samples.indices_of(records)
     missing = (records < 0) | (places >= len(own_records))
     # Where there is a sample at the place, whether it has another number.
     missing[~missing] = own_records[places[~missing]] != records[~missing]

@@ -208,20 +208,19 @@ def _check_sequence(columns: Mapping[str, Any], empty: Ints) -> None:
         empty: (n_empty,) the numbers of the batches without entries.
     """
     row, batch = columns["row"], columns["batch"]
-    # From entry to entry: 0 where the row stays, and 1 where the next one begins.
-    jumps = np.diff(row)
-    # Entries at which the number differs from that before; the first differs from −1.
+    # From each entry to the next, by how much the number of the row, and of the batch, rises.
+    row_rises, batch_rises = np.diff(row), np.diff(batch)
+    rows_follow = row[0] == 0 and ((row_rises == 0) | (row_rises == 1)).all()
+    row_is_in_one_batch = (batch_rises[row_rises == 0] == 0).all()
+    # Entries with which a batch begins: the number differs from that before, the first from −1.
     first_of_batch = np.flatnonzero(np.diff(batch, prepend=-1))
-    batch_numbers = np.concatenate([batch[first_of_batch], empty])
-    # Rows are counted from 0 without a gap, and batch numbers do not fall.
-    in_turn = row[0] == 0 and ((jumps == 0) | (jumps == 1)).all() and (np.diff(batch) >= 0).all()
     # Each batch number occurs once, with entries or among the empty ones.
-    all_batches = np.array_equal(np.sort(batch_numbers), np.arange(len(batch_numbers)))
-    # And no row is in two batches: where the row stays, the batch does.
-    if not (in_turn and all_batches and not (np.diff(batch)[jumps == 0]).any()):
+    numbers = np.sort(np.concatenate([batch[first_of_batch], empty]))
+    batches_are_all = np.array_equal(numbers, np.arange(len(numbers)))
+    if not (rows_follow and row_is_in_one_batch and batches_are_all and (batch_rises >= 0).all()):
         raise ValueError("rows are missing or reordered")
     # What the first entry of a batch has, all its entries must have.
-    entries_per_batch = np.diff(np.append(first_of_batch, len(batch)))
+    entries_per_batch = np.diff(first_of_batch, append=len(batch))
     for name in ("step", "rank", "width"):
         if (np.repeat(columns[name][first_of_batch], entries_per_batch) != columns[name]).any():
             raise ValueError(f"a batch has more than one {name}")
@@ -229,24 +228,24 @@ def _check_sequence(columns: Mapping[str, Any], empty: Ints) -> None:
     row_tokens = np.add.reduceat(columns["stop"] - columns["start"], first_of_row)
     if (row_tokens > columns["width"][first_of_row]).any():
         raise ValueError("a row has more tokens than its width")
-    # A fall between two entries of the same rank, not from one rank to the next.
+    # Entries rank by rank: between two of the same rank, the step must not fall.
     by_rank = np.argsort(columns["rank"], kind="stable")
-    step_falls = np.diff(columns["step"][by_rank]) < 0
-    if (step_falls & (np.diff(columns["rank"][by_rank]) == 0)).any():
+    is_same_rank = np.diff(columns["rank"][by_rank]) == 0
+    if (np.diff(columns["step"][by_rank])[is_same_rank] < 0).any():
         raise ValueError("the steps of a rank are not in ascending order")
 
 
 def _batches(columns: dict[str, Any], facts: _Facts) -> RankBatches:
     """Return the batches of all ranks from the columns of a file that was checked."""
     empty_batch, empty_step, empty_rank = _empty_batches(facts).T
-    # −1 stands for the number of no batch, with entries or without.
+    # Batches are counted from 0; the last one may have entries or none.
     n_batches = max(int(columns["batch"].max(initial=-1)), int(empty_batch.max(initial=-1))) + 1
     # Step, rank and width of each batch, from its entries, which all have the same. Batches without
-    # entries get theirs from the metadata; their width stays 0.
-    of_batches = {name: np.zeros(n_batches, dtype=np.int64) for name in ("step", "rank", "width")}
-    for name, values in of_batches.items():
-        values[columns["batch"]] = columns[name]
-    of_batches["step"][empty_batch], of_batches["rank"][empty_batch] = empty_step, empty_rank
+    # entries get step and rank from the metadata; their width stays 0.
+    steps, ranks, widths = np.zeros((3, n_batches), dtype=np.int64)
+    for name, of_batches in (("step", steps), ("rank", ranks), ("width", widths)):
+        of_batches[columns["batch"]] = columns[name]
+    steps[empty_batch], ranks[empty_batch] = empty_step, empty_rank
     # Entries at which the row differs from that before: the first entry of each row.
     first_of_row = np.flatnonzero(np.diff(columns["row"], prepend=-1))
     rows_of_batch = np.bincount(columns["batch"][first_of_row], minlength=n_batches)
@@ -259,9 +258,9 @@ def _batches(columns: dict[str, Any], facts: _Facts) -> RankBatches:
         repeated=columns["repeated"],
         row_offsets=np.append(first_of_row, len(lengths)),
         batch_offsets=offsets_from_sizes(rows_of_batch),
-        widths=of_batches["width"],
-        steps=of_batches["step"],
-        ranks=of_batches["rank"],
+        widths=widths,
+        steps=steps,
+        ranks=ranks,
         world_size=facts.world_size,
         joins_samples=facts.joins_samples,
     )

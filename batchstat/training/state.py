@@ -40,8 +40,9 @@ def check_rank(rank: int, world_size: int) -> None:
 
 
 def fingerprint(samples: Samples, request: RowRequest) -> dict[str, Any]:
-    """Return what the batches and their weights depend on, except for the epoch and the rank: of
-    samples and labels a digest, and all settings. A sampler resumes only where it is the same.
+    """Return what the batches and their weights depend on, except for the epoch and the rank:
+    digests of the samples, labels and trained tokens, the strategy, and the settings. A sampler
+    resumes only where all of these are the same.
     """
     settings = asdict(request.settings)
     # The position has the epoch, and the name of the loss is only for reports.

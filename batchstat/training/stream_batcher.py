@@ -96,15 +96,15 @@ class StreamBatcher:
         if given.overflow == "split" or request.strategy.needs_epoch:
             what = "overflow=split" if given.overflow == "split" else request.name
             raise OptionError(f"{what} needs a whole epoch and cannot batch a stream")
-        _require_lengths(request, given)
+        _check_longest_known(request, given)
         self._strategy = request.strategy
         # Without a window of its own, a strategy gets `read_ahead` samples, in whole batches.
         batch_size = self._strategy.batch_capacity or 1
         whole_batches = max(batch_size, given.read_ahead // batch_size * batch_size)
-        self._window = self._strategy.window_size or whole_batches
+        self._window_size = self._strategy.window_size or whole_batches
         self._fingerprint: dict[str, Any] = {
             "strategy": {"name": request.name, **request.params},
-            "window": self._window,
+            "window": self._window_size,
             **{key: getattr(self._basis, key) for key in ("max_length", "overflow", "seed")},
         }
         self._resume: Mapping[str, Any] | None = None  # where the next iterator begins, if loaded
@@ -129,52 +129,53 @@ class StreamBatcher:
         """
         epoch = self._basis.epoch
         resume, self._resume = self._resume or self._start_of(epoch), None
-        # An iterator that is started later puts another mark there.
+        # An iterator that is started later puts another mark there: then this one no longer moves
+        # the position of the batcher.
         mark = self._running = object()
-        # The window at which it begins, batches of it to skip, and samples before it.
-        number, n_skipped, n_before = resume["window"], resume["batches"], resume["samples"]
-        # The source is not asked for its state here: until it is read from, it may still report its
-        # position at the end of an epoch.
-        source = resume["source"]
-        self._restore_source(source)
+        # The window to begin with, samples before it, and batches of it that were trained on.
+        number, n_before, n_trained_on = resume["window"], resume["samples"], resume["batches"]
+        # The state of the source before the window. The source is not asked for it here: until it
+        # is read from, it may still report its position at the end of an epoch.
+        source_state = resume["source"]
+        self._restore_source(source_state)
         stream = iter(self._source)
         # A source without a state is read again up to the window.
-        if source is None and (n_read := sum(1 for _ in islice(stream, n_before))) < n_before:
+        n_read = n_before if source_state is not None else sum(1 for _ in islice(stream, n_before))
+        if n_read < n_before:
             raise InputError(
                 f"the source has {n_read:,} samples, but the state is after {n_before:,}: restart "
                 "the epoch"
             )
-        window = list(islice(stream, self._window))
-        if n_skipped and not window:
+        window = list(islice(stream, self._window_size))
+        if n_trained_on and not window:
             raise InputError(_OTHER_SOURCE)
         while window:
-            # The state of the source before the next window: where that one is resumed.
-            source_after = self._state_of_source()
+            next_source_state = self._state_of_source()
             # A short window is the last one. A full one may be, too, if nothing follows.
-            following = list(islice(stream, self._window)) if len(window) == self._window else []
+            is_full = len(window) == self._window_size
+            next_window = list(islice(stream, self._window_size)) if is_full else []
             lengths = self._lengths(window, n_before)
-            lengths_digest = digest(lengths)
-            # The window is planned again, so its lengths must be those that it had.
-            if n_skipped and lengths_digest != resume["lengths"]:
-                raise InputError(_OTHER_SOURCE)
-            at_window = self._start_of(epoch) | {
+            window_state = self._start_of(epoch) | {
                 "window": number,
                 "samples": n_before,
-                "source": source,
-                "lengths": lengths_digest,
+                "source": source_state,
+                "lengths": digest(lengths),
             }
-            rng = window_rng(self._basis.seed, epoch, number)
-            last, n_done = not following, 0  # `n_done` batches of the window are planned so far
-            for n_done, batch in enumerate(self._planned(window, lengths, rng, last=last), 1):
-                # Batches that were trained on before are planned, but not yielded.
-                if n_done > n_skipped:
-                    if self._running is mark:
-                        self._state = at_window | {"batches": n_done}
-                    yield batch
-            if n_skipped > n_done:
+            # A window that is resumed is planned again: its lengths must be those that it had.
+            if n_trained_on and window_state["lengths"] != resume["lengths"]:
                 raise InputError(_OTHER_SOURCE)
-            n_before += len(window)
-            number, n_skipped, window, source = number + 1, 0, following, source_after
+            rng = window_rng(self._basis.seed, epoch, number)
+            last, n_planned = not next_window, 0  # `n_planned` batches of the window so far
+            for n_planned, batch in enumerate(self._plan(window, lengths, rng, last=last), 1):
+                # Batches that were trained on before are planned, but not yielded.
+                if n_planned > n_trained_on:
+                    if self._running is mark:
+                        self._state = window_state | {"batches": n_planned}
+                    yield batch
+            if n_trained_on > n_planned:
+                raise InputError(_OTHER_SOURCE)
+            number, n_before, n_trained_on = number + 1, n_before + len(window), 0
+            window, source_state = next_window, next_source_state
 
     def state_dict(self) -> dict[str, Any]:
         """Return the position after the last batch of the iterator that was started last."""
@@ -200,10 +201,10 @@ class StreamBatcher:
                 "be restored: pass a source with load_state_dict"
             )
         # Every window before the position is full.
-        if state["samples"] != state["window"] * self._window:
+        if state["samples"] != state["window"] * self._window_size:
             raise OptionError(
                 f"the state is after {state['samples']:,} samples of {state['window']:,} windows "
-                f"of {self._window:,}: pass the result of state_dict()"
+                f"of {self._window_size:,}: pass the result of state_dict()"
             )
         self.set_epoch(state["epoch"])
         self._resume = {key: value for key, value in state.items() if key != "digest"}
@@ -211,13 +212,13 @@ class StreamBatcher:
         # An iterator that still runs no longer moves the position.
         self._running = None
 
-    def _planned(
+    def _plan(
         self, window: list[Any], lengths: Any, rng: np.random.Generator, *, last: bool
     ) -> Iterator[list[Any]]:
         """Yield the batches of a window, as lists of its samples."""
         positions = np.arange(len(window))
+        # The samples after `overflow`, which may truncate samples, or drop some or all of them.
         limited = make_epoch(positions, lengths, self._basis.max_length, self._basis.overflow)
-        # `overflow=drop` may leave nothing of a window.
         if limited.count == 0:
             return
         plan = self._strategy.plan(Window(limited.lengths, rng, last))
@@ -226,9 +227,10 @@ class StreamBatcher:
                 f"{self._fingerprint['strategy']['name']} splits samples here, which is not "
                 "supported for streams"
             )
-        # Entries of a batch to samples after `overflow`, and these to samples of the window.
+        # (n_entries,) the position of each entry in the window, and where each batch begins.
+        entry_positions = limited.samples[plan.samples].tolist()
         for first, end in pairwise(plan.row_offsets[plan.batch_offsets].tolist()):
-            yield [window[i] for i in limited.samples[plan.samples[first:end]].tolist()]
+            yield [window[i] for i in entry_positions[first:end]]
 
     def _lengths(self, window: list[Any], before: int) -> Any:
         """Return (n,) tokens of the samples of a window; `before` samples came earlier, for the
@@ -296,15 +298,18 @@ class StreamBatcher:
         }
 
 
-def _require_lengths(request: RowRequest, given: Settings) -> None:
-    """Raise OptionError if the strategy needs a longest sample, which a stream does not know."""
+def _check_longest_known(request: RowRequest, given: Settings) -> None:
+    """Raise OptionError if the strategy needs the length of the longest sample, which only
+    `max_length` can say of a stream.
+    """
     if given.max_length is not None:
         return
     name, strategy = request.name, request.strategy
     if strategy.row_length is not None:
         raise OptionError(f"strategy {name} needs max_length: the longest sample is not known")
-    sized = given.batch_size is not None or request.sets("batch_size")
-    if strategy.batch_capacity is not None and not sized:
+    # Nobody gives one: it would be derived from `max_length`.
+    is_derived = given.batch_size is None and not request.sets("batch_size")
+    if strategy.batch_capacity is not None and is_derived:
         raise OptionError(f"strategy {name} needs batch_size, or max_length to derive it from")
 
 

@@ -10,7 +10,7 @@ from hypothesis import given
 import batchstat
 from batchstat import BatchSampler, InputError, OptionError
 from batchstat.planning.distribution import (
-    balanced,
+    balance_turns,
     contiguous,
     round_robin,
 )
@@ -130,7 +130,7 @@ def test_parts_are_consecutive(n, world_size, remainder):
 def test_balanced_work_is_the_same_work(costs, world_size):
     for remainder in REMAINDERS:
         plain = round_robin(len(costs), world_size, remainder)
-        found = balanced(plain.copy(), np.array(costs), np.random.default_rng(0))
+        found = balance_turns(plain.copy(), np.array(costs), np.random.default_rng(0))
         assert sorted(found.ravel().tolist()) == sorted(plain.ravel().tolist())
 
         def waited(turns) -> int:
@@ -503,7 +503,7 @@ def test_only_distributed_batches_can_be_spread(distribute):
 def test_balanced_ranks_are_short_only_at_the_end(remainder):
     """A rank has no turn without work before its last one: it would not wait, but go on."""
     for n in range(1, 200, 7):
-        turns = balanced(round_robin(n, 3, remainder), np.arange(n), np.random.default_rng(n))
+        turns = balance_turns(round_robin(n, 3, remainder), np.arange(n), np.random.default_rng(n))
         assert (turns[:-1] >= 0).all()
 
 

@@ -20,7 +20,7 @@ from batchstat.parameters import MAX_INT
 from batchstat.planning import order
 from batchstat.planning import rank_plans as distributed
 from batchstat.planning.batch_table import BatchTable
-from batchstat.planning.distribution import balanced, round_robin
+from batchstat.planning.distribution import balance_turns, round_robin
 from batchstat.planning.epoch import InMemoryEpoch, make_epoch
 from batchstat.planning.order import make_order
 from batchstat.planning.plan import BatchPlan
@@ -126,7 +126,7 @@ def test_measured_in_groups(spec, data):
         turns = round_robin(batches.n_units, world_size, basis.remainder)
         if basis.distribute == "balanced":
             costs = batches.sum_by_unit(batches.total_tokens)
-            turns = balanced(turns, costs, distribution_rng(basis.seed, basis.epoch))
+            turns = balance_turns(turns, costs, distribution_rng(basis.seed, basis.epoch))
         meter = EpochMeter(RowRequest(StrategySpec.parse(spec), strategy, basis))
         meter.add(batches, turns)
         return meter.measurement(work.epoch)

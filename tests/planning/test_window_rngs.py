@@ -24,4 +24,4 @@ def test_every_window_has_the_stream_of_its_numbers(first, seed, windows):
     generators = WindowGenerators(seed, 1)
     for window in windows:
         expected = np.random.default_rng((seed, 1, first + window))
-        assert generators.after(first, window).random(3).tolist() == expected.random(3).tolist()
+        assert generators.of_window(first, window).random(3).tolist() == expected.random(3).tolist()

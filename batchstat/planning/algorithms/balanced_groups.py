@@ -25,26 +25,30 @@ def balanced_groups(numbers: Sequence[int], n_groups: int, *, equal_size: bool) 
         equal_size: whether all groups get equally many; `n_groups` must then divide n.
     """
     rising = sorted(range(len(numbers)), key=lambda i: (numbers[i], i))
-    # How many numbers each first division has, in a group each; its other groups are empty.
-    size = n_groups if equal_size else 1
-    divisions = []
-    for first in range(0, len(rising), size):
-        groups = sorted((-numbers[i], -1, [-i]) for i in rising[first : first + size])
-        divisions.append(_division(groups + [(0, 0, [])] * (n_groups - size)))
-    heapify(divisions)
-    # Joining the largest group of one to the smallest of the other evens out their differences.
-    while len(divisions) > 1:
-        (_, one), (_, other) = heappop(divisions), heappop(divisions)
-        # Of two groups, add the (negative) sums and sizes, and chain the positions.
+    # A partial division at the beginning has one number in each of so many groups; its other groups
+    # are empty.
+    n_filled = n_groups if equal_size else 1
+    heap = []
+    for first in range(0, len(rising), n_filled):
+        # A group is (sum, size, positions), all negated: an ascending sort puts the largest first.
+        groups = sorted((-numbers[i], -1, [-i]) for i in rising[first : first + n_filled])
+        heap.append(_heap_item(groups + [(0, 0, [])] * (n_groups - n_filled)))
+    heapify(heap)
+    while len(heap) > 1:
+        # The two partial divisions whose groups differ most.
+        (_, division), (_, other) = heappop(heap), heappop(heap)
+        # The largest group of one joins the smallest of the other: this evens out the sums.
+        pairs = zip(division, reversed(other), strict=True)
         joined = (
-            (a + d, b + e, c + f) for (a, b, c), (d, e, f) in zip(one, reversed(other), strict=True)
+            (sum_a + sum_b, size_a + size_b, positions_a + positions_b)
+            for (sum_a, size_a, positions_a), (sum_b, size_b, positions_b) in pairs
         )
-        heappush(divisions, _division(sorted(joined)))
-    return [sorted(-i for i in members) for _, _, members in divisions[0][1]]
+        heappush(heap, _heap_item(sorted(joined)))
+    return [sorted(-i for i in positions) for _, _, positions in heap[0][1]]
 
 
-def _division(groups: list[_Group]) -> tuple[int, list[_Group]]:
-    """Return (key, groups) of a partial division, largest group first. The heap sorts by the key,
-    the smallest − the largest sum, so that it yields the division first that differs most.
+def _heap_item(groups: list[_Group]) -> tuple[int, list[_Group]]:
+    """Return (key, groups) of a partial division, largest group first. The key is the smallest −
+    the largest sum, so that a heap yields the division first whose groups differ most.
     """
     return groups[0][0] - groups[-1][0], groups

@@ -1,12 +1,13 @@
 """Upper edges of buckets that minimise padding, or any cost that grows with the edge."""
 
+from collections import deque
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from itertools import pairwise
 
 import numpy as np
 
 from batchstat.errors import InputError, OptionError
-from batchstat.lengths.arrays import Ints, offsets_from_sizes, round_up
+from batchstat.lengths.arrays import Floats, Ints, offsets_from_sizes, round_up
 from batchstat.parameters import MAX_INT, described, one_of, whole_number
 
 Cost = Callable[[int], float]
@@ -45,24 +46,26 @@ def each_optimal_edges(
         InputError: fewer than `least` samples in all.
     """
     check_least(least, int(counts.sum()))
-    edges = values.tolist()
+    lengths = values.tolist()
     samples_before = [0, *np.cumsum(counts).tolist()]
-    costs = [cost(edge) for edge in edges]
+    costs = [cost(length) for length in lengths]
     # Element j: the least cost of the first j distinct lengths. Without a bucket, only j = 0 has
     # one.
-    least_costs: list[float] = [0, *([np.inf] * len(edges))]
-    cuts_by_bucket: list[list[int]] = []
-    for _ in range(min(buckets, len(edges))):
-        least_costs, cuts = _one_more(least_costs, samples_before, costs, least)
-        cuts_by_bucket.append(cuts)
-        # Back from the end: the last bucket begins at its cut, where the bucket before it ends.
-        upper_edges, end = [], len(edges)
-        for cuts in reversed(cuts_by_bucket):
+    least_costs: list[float] = [0, *([np.inf] * len(lengths))]
+    # For each number of buckets, and each j: the index of the length with which the last bucket of
+    # the first j lengths begins.
+    last_begins: list[list[int]] = []
+    for _ in range(min(buckets, len(lengths))):
+        least_costs, begins = _add_bucket(least_costs, samples_before, costs, least)
+        last_begins.append(begins)
+        # From the last bucket to the first: each ends where the one above it begins.
+        falling_edges, end = [], len(lengths)
+        for begins in reversed(last_begins):
             if end == 0:  # all lengths are in fewer buckets
                 break
-            upper_edges.append(edges[end - 1])
-            end = cuts[end]
-        yield tuple(reversed(upper_edges))
+            falling_edges.append(lengths[end - 1])
+            end = begins[end]
+        yield tuple(reversed(falling_edges))
 
 
 def check_least(least: int, samples: int) -> None:
@@ -73,65 +76,64 @@ def check_least(least: int, samples: int) -> None:
         )
 
 
-def _one_more(
-    best: Sequence[float], before: Sequence[int], costs: Sequence[float], least: int
+def _add_bucket(
+    best: Sequence[float], samples_before: Sequence[int], costs: Sequence[float], least: int
 ) -> tuple[list[float], list[int]]:
     """Return, for j = 0 … n_distinct, the least cost of the first j distinct lengths with one more
     bucket than `best` has, and the length index at which that last bucket begins.
 
-    A last bucket of lengths i to j − 1 costs `best[i] + x × (before[j] − before[i])`, where x is
-    the cost of its edge. For each i that is a line in x with the slope −before[i], which falls as i
-    rises; the best i is the lowest line at x. Since x rises with j, lines that have been passed
-    never return.
+    A last bucket of lengths i to j − 1 costs `best[i] + x × (samples_before[j] −
+    samples_before[i])`, where x is the cost of its edge. For each i that is a line in x, which
+    falls faster the higher i is; the best i has the lowest line at x. Since x rises with j, a line
+    that a later one has undercut is never the lowest again.
 
     Args:
         best: (n_distinct + 1,) the least cost of the first i lengths so far.
-        before: (n_distinct + 1,) samples of the first i lengths.
+        samples_before: (n_distinct + 1,) samples of the first i lengths.
         costs: (n_distinct,) cost of each length as an edge.
         least: fewest samples per bucket.
     """
     least_costs: list[float] = [0, *([np.inf] * len(costs))]
-    cuts = [0] * (len(costs) + 1)
-    # Lines that are the lowest somewhere, by their i; those before `first` have been passed.
-    hull: list[int] = []
-    first = added = 0
+    begins = [0] * (len(costs) + 1)
+    # The i of the lines that are the lowest somewhere from the current x on, in that sequence.
+    hull: deque[int] = deque()
+    i = 0
     for j in range(1, len(costs) + 1):
         # Add the lines of all i from which a bucket up to j has enough samples.
-        while added < j and before[j] - before[added] >= least:
-            if best[added] < np.inf:  # else too few samples for the buckets before
-                while len(hull) - first > 1 and _never_lowest(
-                    best, before, hull[-2], hull[-1], added
-                ):
+        while i < j and samples_before[j] - samples_before[i] >= least:
+            if best[i] < np.inf:  # else too few samples for the buckets before
+                while len(hull) > 1 and _never_lowest(best, samples_before, hull[-2], hull[-1], i):
                     hull.pop()
-                hull.append(added)
-            added += 1
+                hull.append(i)
+            i += 1
         x = costs[j - 1]
-        # Pass lines while the next one is as low at x.
-        while len(hull) - first > 1 and _at(best, before, hull[first + 1], x) <= _at(
-            best, before, hull[first], x
-        ):
-            first += 1
-        # Else the lengths up to j have too few samples: no bucket can end here.
-        if len(hull) > first:
-            cuts[j] = hull[first]
-            least_costs[j] = _at(best, before, hull[first], x) + x * before[j]
-    return least_costs, cuts
+        height = _height(best, samples_before, hull[0], x) if hull else np.inf
+        while len(hull) > 1 and (second := _height(best, samples_before, hull[1], x)) <= height:
+            hull.popleft()
+            height = second
+        # Without a line, the lengths up to j have too few samples: no bucket can end here.
+        if hull:
+            begins[j] = hull[0]
+            least_costs[j] = height + x * samples_before[j]
+    return least_costs, begins
 
 
-def _at(best: Sequence[float], before: Sequence[int], i: int, x: float) -> float:
-    """Return the height of line i at x, without what all lines share (x × before[j])."""
-    return best[i] - x * before[i]
+def _height(best: Sequence[float], samples_before: Sequence[int], i: int, x: float) -> float:
+    """Return how high line i is at x, without what all lines have in common there."""
+    return best[i] - x * samples_before[i]
 
 
 def _never_lowest(
-    best: Sequence[float], before: Sequence[int], one: int, two: int, three: int
+    best: Sequence[float], samples_before: Sequence[int], h: int, i: int, k: int
 ) -> bool:
-    """Return whether line `two` can be removed. Of three lines of falling slope, it is the lowest
-    from where it crosses `one` to where `three` crosses it; that range is empty if the second
-    crossing comes first (compared by products, without dividing).
+    """Return whether line i is nowhere below both line h and line k; of h, i and k, each falls
+    faster than the one before. It is the lowest from where it crosses h to where k crosses it:
+    nowhere, if the second crossing comes first.
     """
-    return (best[two] - best[one]) * (before[three] - before[two]) >= (best[three] - best[two]) * (
-        before[two] - before[one]
+    # Lines cross at (difference of `best`) / (difference of `samples_before`). Two such fractions
+    # are compared without dividing: a / b >= c / d where a × d >= c × b.
+    return (best[i] - best[h]) * (samples_before[k] - samples_before[i]) >= (best[k] - best[i]) * (
+        samples_before[i] - samples_before[h]
     )
 
 
@@ -149,16 +151,17 @@ _MOST_CANDIDATES = 1_000
 
 
 def find_edges(
-    rule: str, lengths: Ints, wanted: tuple[str, int | None], usual: int, multiple: int = 1
+    rule: str, lengths: Ints, buckets_set: tuple[str, int | None], usual: int, multiple: int = 1
 ) -> tuple[int, ...]:
-    """Return the edges that one of `RULES` finds for the requested number of buckets.
+    """Return the edges that one of `RULES` finds for a number of buckets.
 
     Args:
         rule: name of the rule.
         lengths: (n,) tokens per sample, n at least 1.
-        wanted: the parameter for the number of buckets, and its value; None for `usual`, or fewer
-            if there are fewer distinct lengths.
-        usual: see `wanted`.
+        buckets_set: the name of the parameter for the number of buckets, for an error message, and
+            its value; None if it is not set.
+        usual: the number of buckets where it is not set; fewer if the lengths have fewer distinct
+            widths.
         multiple: lengths are rounded up to a multiple of this many tokens.
 
     Raises:
@@ -166,30 +169,35 @@ def find_edges(
     """
     rounded = round_up(np.maximum(lengths, 1), multiple)
     values, counts = np.unique(rounded, return_counts=True)
-    name, buckets = wanted
+    name, buckets = buckets_set
     check_buckets(name, buckets, len(values))
     # `int` as the cost: a sample costs as many tokens as its edge.
     upper_edges = RULES[rule](values, counts, buckets or min(usual, len(values)), int)
     return tuple(np.unique(round_up(upper_edges, multiple)).tolist())
 
 
-def check_choice(
-    rule: str, given_edges: tuple[str, tuple[int, ...]], wanted: tuple[str, int | None]
+def check_edges(
+    rule: str, edges_set: tuple[str, tuple[int, ...]], buckets_set: tuple[str, int | None]
 ) -> None:
-    """Raise OptionError for an unknown rule, edges that are not above 0, do not rise or are too
-    large, or edges given with their number. `given_edges` and `wanted`, the number of buckets, are
-    each the name of a parameter and its value.
+    """Raise OptionError if the parameters for bucket edges are wrong, or edges are set and their
+    number, too.
+
+    Args:
+        rule: must be one of `RULES`.
+        edges_set: the name of the parameter for edges, and its value: above 0 and rising, or empty.
+        buckets_set: the name of the parameter for the number of buckets, and its value; None if it
+            is not set, as it must be where edges are.
     """
     one_of("rule", rule, RULES)
-    name, edges = given_edges
+    (edges_name, edges), (buckets_name, buckets) = edges_set, buckets_set
     if edges:
         # The last edge must not be too large; the check below is for edges that are too small.
-        whole_number(name, edges[-1], min_value=-MAX_INT)
+        whole_number(edges_name, edges[-1], min_value=-MAX_INT)
     if any(low >= high for low, high in pairwise((0, *edges))):
         written = ",".join(map(str, edges))
-        raise OptionError(f"{name}={written}: must be above 0 and strictly rising")
-    if edges and wanted[1] is not None:
-        raise OptionError(f"{name} and {wanted[0]} are mutually exclusive; give one")
+        raise OptionError(f"{edges_name}={written}: must be above 0 and strictly rising")
+    if edges and buckets is not None:
+        raise OptionError(f"{edges_name} and {buckets_name} are mutually exclusive; give one")
 
 
 def check_buckets(name: str, buckets: int | None, distinct_widths: int) -> None:
@@ -209,11 +217,12 @@ def _optimal(values: Ints, counts: Ints, buckets: int, cost: Cost) -> Ints:
 @described("Put the same number of samples in each bucket.")
 def _quantile(values: Ints, counts: Ints, buckets: int, _: Cost) -> Ints:
     samples_upto = np.cumsum(counts)
-    # The last sample of each bucket, counted from 1 in rising order: 10 samples and 4 buckets give
-    # 3, 5, 8, 10. The minus signs round up.
-    ranks = -(-int(samples_upto[-1]) * np.arange(1, buckets + 1) // buckets)
+    n = int(samples_upto[-1])
+    # The last sample of each bucket, counted from 1, shortest first: 10 samples and 4 buckets give
+    # 3, 5, 8, 10. −(−a // b) is a / b rounded up.
+    last_samples = -(-n * np.arange(1, buckets + 1) // buckets)
     # The edge is the length of that sample; the same length for two buckets leaves one edge.
-    edges: Ints = np.unique(values[np.searchsorted(samples_upto, ranks)])
+    edges: Ints = np.unique(values[np.searchsorted(samples_upto, last_samples)])
     return edges
 
 
@@ -244,23 +253,22 @@ def _geometric(values: Ints, _counts: Ints, buckets: int, _: Cost) -> Ints:
     """
 )
 def _equal_tokens(values: Ints, counts: Ints, buckets: int, _: Cost) -> Ints:
-    # Lengths, samples of each and buckets as in `Rule`; tokens_before[i] are those of shorter
-    # lengths.
+    # (n_distinct + 1,) tokens of all samples that are shorter than each distinct length.
     tokens_before = np.concatenate([[0], np.cumsum(values.astype(np.int64) * counts)])
     # Four samples of 3, three of 4 and one of 9 tokens in 3 buckets: a share is 11, the edges 4, 9.
     share = tokens_before[-1] / buckets
-    edges, taken = [], 0
-    # `taken` tokens are in the buckets so far. The next bucket ends with the sample that exceeds
-    # its share: the `n_samples`-th of those with `length`. As in lhotse, its edge is the length of
-    # the sample after that, with which another bucket begins.
-    while taken + share < tokens_before[-1]:
-        i = int(np.searchsorted(tokens_before, taken + share, side="right")) - 1
-        length = int(values[i])
-        n_samples = int((taken + share - int(tokens_before[i])) // length) + 1
-        taken = int(tokens_before[i]) + n_samples * length
-        if n_samples == counts[i]:  # the sample after that has the next length
+    edges, tokens_in_buckets = [], 0
+    while (share_end := tokens_in_buckets + share) < tokens_before[-1]:
+        # The bucket ends with the sample that exceeds its share: of those with length number i, the
+        # `n_samples`-th.
+        i = int(np.searchsorted(tokens_before, share_end, side="right")) - 1
+        length, shorter_tokens = int(values[i]), int(tokens_before[i])
+        n_samples = int((share_end - shorter_tokens) // length) + 1
+        tokens_in_buckets = shorter_tokens + n_samples * length
+        # As in lhotse, the edge is the length of the sample after that, which begins a new bucket.
+        if n_samples == counts[i]:  # it has the next length
             i += 1
-        if i == len(values):  # there is none: this bucket is the last
+        if i == len(values):  # there is no sample after that: this bucket is the last
             break
         edges.append(int(values[i]))
     return np.unique([*edges, int(values[-1])])
@@ -278,37 +286,48 @@ def _equal_tokens(values: Ints, counts: Ints, buckets: int, _: Cost) -> Ints:
     """
 )
 def _equal_cost(values: Ints, counts: Ints, buckets: int, cost: Cost) -> Ints:
-    # Lengths, samples of each and buckets as in `Rule`. Each length is an edge if there are enough
-    # buckets.
+    # Each length is an edge if there are enough buckets.
     if len(values) <= buckets:
         return values
     if buckets == 1:  # it ends at the longest length
         return values[-1:]
-    before = offsets_from_sizes(counts)
+    samples_before = offsets_from_sizes(counts)
     if len(values) > _MOST_CANDIDATES:
-        # Try evenly spaced ones; samples of the lengths between count with the next one above.
+        # Try evenly spaced lengths; samples between two of them count with the one above.
         tried = np.linspace(0, len(values) - 1, max(_MOST_CANDIDATES, buckets + 1)).astype(np.int64)
-        values, before = values[tried], np.concatenate([[0], before[tried + 1]])
+        values, samples_before = values[tried], np.append(0, samples_before[tried + 1])
     costs = np.array([cost(int(value)) for value in values], dtype=np.float64)
     last = len(values) - 1
-    rng = np.random.default_rng(0)
     # The thresholds at which each climb begins, drawn without replacement: of each row of random
     # numbers, the positions of the smallest.
-    drawn = np.argsort(rng.random((_TRIALS, last)), axis=1)[:, : buckets - 1]
-    # (climbs, buckets + 1) index of the length that ends each bucket; −1 and the last never move.
-    # All climbs side by side, a row of arrays each; every step moves one threshold of each climb.
-    ends = np.hstack(
-        [np.full((_TRIALS, 1), -1), np.sort(drawn, axis=1), np.full((_TRIALS, 1), last)]
-    )
-    climbs = np.arange(_TRIALS)
-    best, best_gap = ends[0].copy(), np.inf
+    random_numbers = np.random.default_rng(0).random((_TRIALS, last))
+    thresholds = np.sort(np.argsort(random_numbers, axis=1)[:, : buckets - 1], axis=1)
+    column = np.ones((_TRIALS, 1), dtype=np.int64)
+    ends = np.hstack([-column, thresholds, last * column])
+    edges: Ints = values[_climb(ends, samples_before, costs)[1:]]
+    return edges
+
+
+def _climb(ends: Ints, samples_before: Ints, costs: Floats) -> Ints:
+    """Move the thresholds of all climbs side by side, one of each climb in a step. Returns
+    (buckets + 1,) the row of `ends` whose buckets differed least in cost, in any step.
+
+    Args:
+        ends: (climbs, buckets + 1) index of the last length of each bucket, after a first column of
+            −1; the first and the last column never move. Overwritten.
+        samples_before: (n_lengths + 1,) samples of shorter lengths than each.
+        costs: (n_lengths,) the cost of a sample where each length is the edge.
+    """
+    climbs = np.arange(len(ends))
+    best: Ints = ends[0].copy()
+    best_gap = np.inf
     pair_before, move_before = np.zeros_like(climbs), np.zeros_like(climbs)
-    for _ in range(_STEPS_A_LENGTH * len(values)):
-        # The cost of each bucket: samples × cost of its edge; the gap is upper − lower neighbour.
-        samples_upto = before[ends + 1]
-        bucket_costs = costs[ends[:, 1:]] * (samples_upto[:, 1:] - samples_upto[:, :-1])
-        gaps = bucket_costs[:, 1:] - bucket_costs[:, :-1]
-        # Of each climb, the two neighbours that differ most; `ends[pair + 1]` is between them.
+    for _ in range(_STEPS_A_LENGTH * len(costs)):
+        # (climbs, buckets) samples × cost of the edge, and (climbs, buckets − 1) by how much each
+        # bucket costs more than the one below it.
+        bucket_costs = costs[ends[:, 1:]] * np.diff(samples_before[ends + 1], axis=1)
+        gaps = np.diff(bucket_costs, axis=1)
+        # Of each climb, the pair of neighbours that differs most; `ends[pair + 1]` is between them.
         pair = np.abs(gaps).argmax(axis=1)
         gap = gaps[climbs, pair]
         best_climb = np.abs(gap).argmin()
@@ -317,20 +336,19 @@ def _equal_cost(values: Ints, counts: Ints, buckets: int, cost: Cost) -> Ints:
         # +1 gives the lower bucket a length more where the upper one costs more, −1 one less.
         move = np.sign(gap).astype(np.int64)
         moved = ends[climbs, pair + 1] + move
-        is_between = (ends[climbs, pair] < moved) & (moved < ends[climbs, pair + 2])
+        empties_no_bucket = (ends[climbs, pair] < moved) & (moved < ends[climbs, pair + 2])
         # The same threshold just came from there: it would loop.
         goes_back = (pair == pair_before) & (move == -move_before)
-        going = (move != 0) & is_between & ~goes_back
+        goes_on = (move != 0) & empties_no_bucket & ~goes_back
         # Climbs that have ended are no longer followed.
-        if not going.all():
-            if not going.any():
+        if not goes_on.all():
+            if not goes_on.any():
                 break
-            ends, pair, move, moved = ends[going], pair[going], move[going], moved[going]
+            ends, pair, move, moved = ends[goes_on], pair[goes_on], move[goes_on], moved[goes_on]
             climbs = climbs[: len(ends)]
         ends[climbs, pair + 1] = moved
         pair_before, move_before = pair, move
-    edges: Ints = values[best[1:]]
-    return edges
+    return best
 
 
 RULES: Mapping[str, Rule] = {

@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from batchstat.lengths.arrays import Ints, offsets_from_sizes
+from batchstat.lengths.arrays import Ints, gather_groups
 from batchstat.planning.plan import BatchPlan
 
 _AT_ONCE = 2**18
@@ -103,21 +103,23 @@ def cut_by_budget(
     every `window` consecutive lengths descend and are cut by themselves; without `keep_short`, the
     last batch of all is dropped if it could hold more.
     """
+    n = len(lengths)
+    window = window or max(n, 1)
     # A memory view, since NumPy takes much longer for single elements.
-    n, end, length_at = len(lengths), 0, lengths.data
+    length_at = lengths.data
     # An empty sample counts as one token, so no batch has more samples than the budget.
     most = max_samples or max(budget, 1)
-    offsets = [0]
-    for first in range(0, n, window or max(n, 1)):
-        stop, end = min(first + (window or n), n), first
-        while end < stop:
-            # The first length is the longest; an empty sample counts as one token.
+    offsets, end = [0], 0
+    for window_begin in range(0, n, window):
+        window_end, end = min(window_begin + window, n), window_begin
+        while end < window_end:
+            # The batch begins at `end`, with its longest sample; an empty one counts as one token.
             size = budget // (length_at[end] or 1) or 1
             end += size if size < most else most
             offsets.append(end)
-        # `end` is now where the last batch would be full; it ends with the window, at `stop`.
-        offsets[-1] = stop
-    # The last batch of all is full if `end` is not past the lengths.
+        # `end` is now where the last batch would be full, perhaps beyond the window.
+        offsets[-1] = window_end
+    # The last batch of all is full if `end` is not beyond the lengths.
     return np.array(offsets if keep_short or end == n else offsets[:-1])
 
 
@@ -142,7 +144,7 @@ def one_left_out(sequence: Ints, rng: np.random.Generator, first: int = 0) -> In
     return np.delete(sequence, rng.integers(first, len(sequence)))
 
 
-def one_sample_a_row(
+def plan_single_samples(
     lengths: Ints,
     order: Ints,
     batch_offsets: Ints,
@@ -161,27 +163,20 @@ def one_sample_a_row(
             all as they are.
     """
     if sequence is None:
-        row_offsets = np.arange(int(batch_offsets[-1]) + 1)
-        order = order[: row_offsets[-1]]
+        samples = order[: int(batch_offsets[-1])]
     else:
-        first = batch_offsets[sequence]
-        sizes = batch_offsets[sequence + 1] - first
-        batch_offsets = offsets_from_sizes(sizes)
-        row_offsets = np.arange(int(batch_offsets[-1]) + 1)
-        # For each row, the position of its sample in `order`: batch k has positions from first[k]
-        # on.
-        places = np.repeat(first - batch_offsets[:-1], sizes)
-        places += row_offsets[:-1]
-        order = order.take(places)
+        # The batches in `sequence`, and the position of each of their samples in `order`.
+        batch_offsets, positions = gather_groups(batch_offsets, sequence)
+        samples = order.take(positions)
         widths = None if widths is None else widths[sequence]
-    lengths_in_order = lengths.take(order).astype(np.int64, copy=False)
+    lengths_of_rows = lengths.take(samples).astype(np.int64, copy=False)
     return BatchPlan(
-        samples=order,
-        lengths=lengths_in_order,
-        row_offsets=row_offsets,
+        samples=samples,
+        lengths=lengths_of_rows,
+        row_offsets=np.arange(len(samples) + 1),
         batch_offsets=batch_offsets,
         unit_offsets=np.arange(len(batch_offsets)),
-        widths=longest_of_each(lengths_in_order, batch_offsets) if widths is None else widths,
+        widths=longest_of_each(lengths_of_rows, batch_offsets) if widths is None else widths,
     )
 
 

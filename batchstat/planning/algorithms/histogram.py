@@ -37,7 +37,7 @@ class RowRuns:
         return cls(counts, values, np.ones_like(values), values**2)
 
     @classmethod
-    def packed(cls, stats: LengthStats, capacity: int, max_per_row: int) -> "RowRuns":
+    def of_packed_samples(cls, stats: LengthStats, capacity: int, max_per_row: int) -> "RowRuns":
         """Return rows of at most `capacity` tokens and `max_per_row` samples, packed by best fit
         decreasing.
 
@@ -46,9 +46,8 @@ class RowRuns:
         a run.
         """
         values, counts = stats.values[::-1].astype(np.int64), stats.counts[::-1]
-        packing, kinds = best_fit_of_counts(values, counts, capacity, max_per_row)
-        # `kinds` says of which length each placement is: values[kinds].
-        first_rows, end_rows = packing.row, packing.row + packing.rows
+        placements, value_indices = best_fit_of_counts(values, counts, capacity, max_per_row)
+        first_rows, end_rows = placements.row, placements.row + placements.rows
         # The rows at which any range begins or ends: from each to the next is a run.
         run_edges = np.unique(np.concatenate([first_rows, end_rows]))
         # The runs that each placement covers: from first_runs to before end_runs.
@@ -56,23 +55,25 @@ class RowRuns:
         end_runs = np.searchsorted(run_edges, end_rows)
 
         def sums_per_row(numbers: Ints) -> Ints:
-            """Return (n_runs,) the sum of `numbers` (one for each placement) over the placements
-            that cover the run.
+            """Return (n_runs,) what a row of each run has of `numbers` (n_placements,): their sum
+            over the placements that cover the run.
             """
-            # Add each number where its placement begins, subtract it where it ends, and sum up.
-            change = np.zeros(len(run_edges), dtype=np.int64)
-            np.add.at(change, first_runs, numbers)
-            np.subtract.at(change, end_runs, numbers)
-            return np.cumsum(change)[:-1]
+            # Add each number where its placement begins, subtract it where it ends, and sum up from
+            # run to run.
+            changes = np.zeros(len(run_edges), dtype=np.int64)
+            np.add.at(changes, first_runs, numbers)
+            np.subtract.at(changes, end_runs, numbers)
+            return np.cumsum(changes)[:-1]
 
-        held = sums_per_row(packing.tokens)
+        held = sums_per_row(placements.tokens)
+        # Samples of one length: the sum of their squares is their tokens × the length.
+        squares = sums_per_row(placements.tokens * values[value_indices])
         widest_first = np.argsort(-held, kind="stable")
         return cls(
             counts=np.diff(run_edges)[widest_first],
             held=held[widest_first],
-            entries=sums_per_row(packing.per_row)[widest_first],
-            # Tokens of one length × the length: the sum of their squares.
-            squares=sums_per_row(packing.tokens * values[kinds])[widest_first],
+            entries=sums_per_row(placements.per_row)[widest_first],
+            squares=squares[widest_first],
         )
 
     def cut_within(self, budget: int, multiple: int, max_samples: int | None) -> tuple[Ints, bool]:
@@ -81,24 +82,23 @@ class RowRuns:
 
         Returns the offsets of the batches in rows, and whether the last batch could hold more rows.
         """
-        # How many rows fit into a batch whose first row, its widest, is of each run. A row without
+        # (n_runs,) rows of a batch whose first row, its widest, is of each run. A row without
         # tokens counts as one token.
-        padded = np.maximum(round_up(self.held, multiple), 1)
-        sizes = np.maximum(1, budget // padded)
+        widths = np.maximum(round_up(self.held, multiple), 1)
+        sizes = np.maximum(1, budget // widths)
         # Only where rows hold one sample each is there a limit on samples: it is one on rows.
         if max_samples is not None:
             sizes = np.minimum(sizes, max_samples)
-        begins, begin = [], 0
-        for size, end in zip(sizes.tolist(), self._offsets[1:].tolist(), strict=True):
-            # Nothing is left of a run that the last batch of the run before took whole.
-            if begin < end:
-                starts = np.arange(begin, end, size)
-                begins.append(starts)
-                # The next batch begins where this one is full, perhaps past the end of the run.
-                begin = int(starts[-1]) + size
-        n = int(self._offsets[-1])
-        offsets = np.concatenate([*begins, [min(begin, n)]]) if begins else np.zeros(1, np.int64)
-        return offsets, begin > n
+        # For each run, the rows of it with which batches begin.
+        first_rows, next_row = [np.zeros(0, dtype=np.int64)], 0
+        for size, run_end in zip(sizes.tolist(), self._offsets[1:].tolist(), strict=True):
+            # A batch of the runs before may have taken this run whole.
+            if next_row < run_end:
+                first_rows.append(np.arange(next_row, run_end, size))
+                # The next batch begins where the last one is full, perhaps past the end of the run.
+                next_row = int(first_rows[-1][-1]) + size
+        n_rows = int(self._offsets[-1])
+        return np.concatenate([*first_rows, [min(next_row, n_rows)]]), next_row > n_rows
 
     def batches(
         self,
@@ -120,38 +120,37 @@ class RowRuns:
         first_runs = np.searchsorted(self._offsets, offsets[:-1], side="right") - 1
         rows = np.diff(offsets)
 
-        def of_batches(numbers: Ints) -> Ints:
-            """Return (n_batches,) the sum over the rows of each batch; run i has numbers[i] in each
-            row.
+        def batch_sums(numbers: Ints) -> Ints:
+            """Return (n_batches,) the sum over the rows of each batch, of which those of run i have
+            numbers[i] each.
             """
             # Cumulative sums may wrap around; their differences are still right.
-            return np.diff(self._before(numbers, offsets))
+            return np.diff(self._sums_before(offsets, numbers))
 
         table = BatchTable.of_whole_samples(
             rows=rows,
             widths=round_up(self.held[first_runs], multiple),
-            entries=of_batches(self.entries),
-            tokens=of_batches(self.held),
+            entries=batch_sums(self.entries),
+            tokens=batch_sums(self.held),
             # Squares may need more than 64 bits, which `add_exactly` takes care of.
-            squares=add_exactly(self.squares, of_batches, int(rows.max(initial=0))),
+            squares=add_exactly(self.squares, batch_sums, int(rows.max(initial=0))),
         )
-        sequence: Ints = np.arange(len(first_runs))
+        sequence: Ints = np.arange(len(rows))
         if shuffle is not None:
-            sequence = shuffle.permutation(len(first_runs))
+            sequence = shuffle.permutation(len(rows))
         if leave_out is not None:
             # After a shuffle the last batch is as random as any.
             sequence = sequence[:-1] if shuffle is not None else one_left_out(sequence, leave_out)
-        is_as_cut = shuffle is None and leave_out is None
-        return table if is_as_cut else table.take(sequence)
+        return table.take(sequence)
 
     @cached_property
     def _offsets(self) -> Ints:
         """(n_runs + 1,) the first row of each run, and the number of all rows."""
         return offsets_from_sizes(self.counts)
 
-    def _before(self, numbers: Ints, rows: Ints) -> Ints:
-        """Return (len(rows),) the sum of `numbers` over all rows before each of `rows`; run i has
-        numbers[i] in each of its rows.
+    def _sums_before(self, rows: Ints, numbers: Ints) -> Ints:
+        """Return (n,) the sum over all rows before each of `rows` (n,), where the rows of run i
+        have numbers[i] each.
         """
         sums_before_run = offsets_from_sizes(self.counts * numbers)
         # The run of each row; the end of all rows counts as in the last run.

@@ -51,56 +51,56 @@ class Packing(NamedTuple):
         """(n_rows,) tokens and (n_rows,) number of lengths of each row."""
         ends, size = self.row + self.rows, self.n_rows + 1
 
-        def of_rows(numbers: Ints) -> Ints:
-            """Return (n_rows,) the sum of `numbers` (one for each run) over the runs that cover a
-            row.
+        def sums_by_row(numbers: Ints) -> Ints:
+            """Return (n_rows,) the sum of `numbers` (one for each run) over the runs that a row is
+            in.
             """
-            # Add each number at its first row, subtract it after its last, and sum along the rows.
-            # `bincount` adds floating point, which is exact here: a bin has only what begins or
-            # ends at one row.
+            # Add each number at the first row of its run, subtract it after the last, and sum along
+            # the rows. `bincount` adds floating point, which is exact here: a bin has only what
+            # begins or ends at one row.
             added = np.bincount(self.row, weights=numbers, minlength=size)
             subtracted = np.bincount(ends, weights=numbers, minlength=size)
             return np.cumsum((added - subtracted).astype(np.int64))[:-1]
 
-        return of_rows(self.tokens), of_rows(self.per_row)
+        return sums_by_row(self.tokens), sums_by_row(self.per_row)
 
-    def places(self, first: Ints) -> Iterator[tuple[slice, Ints]]:
-        """Yield, a cache's size at a time, a slice of the lengths, and the place of each of these
-        in an array of all rows.
+    def places(self, row_begins: Ints) -> Iterator[tuple[slice, Ints]]:
+        """Say where each length goes when the rows are written into one array. Yields pieces of the
+        lengths that fit into the cache: the slice of the lengths, and (n_piece,) their indices in
+        the array of the rows.
 
         Args:
-            first: (n_rows,) the place of each row's first length.
+            row_begins: (n_rows,) index in that array at which each row begins.
         """
-        begins = offsets_from_sizes(self.rows * self.per_row)
+        offsets = offsets_from_sizes(self.rows * self.per_row)
         # The run with which each piece begins: a run is never divided.
-        first_runs = np.searchsorted(begins[:-1], np.arange(0, begins[-1], IN_CACHE))
-        for begin, end in pairwise(np.unique([*first_runs, len(self.row)]).tolist()):
-            row, rows, per_row, before, _ = (column[begin:end] for column in self)
-            # For each row of each run: the place of the first length that the run puts there, after
-            # those of earlier runs. `expand_ranges(…)[1]` are the numbers of the rows.
-            first_places = first.take(expand_ranges(row, rows)[1])
-            first_places += np.repeat(before, rows)
-            # begins[i] is the first length of run i. In a row, its lengths take consecutive places.
-            yield (
-                slice(int(begins[begin]), int(begins[end])),
-                expand_ranges(first_places, np.repeat(per_row, rows))[1],
-            )
+        first_runs = np.searchsorted(offsets[:-1], np.arange(0, offsets[-1], IN_CACHE))
+        for first_run, end_run in pairwise(np.unique([*first_runs, len(self.row)]).tolist()):
+            row, n_rows, per_row, before, _ = (column[first_run:end_run] for column in self)
+            # For each row of each of these runs, where its lengths begin: earlier runs have put
+            # `before` lengths there.
+            _, rows = expand_ranges(row, n_rows)
+            begins = row_begins.take(rows)
+            begins += np.repeat(before, n_rows)
+            # From there on, `per_row` lengths of the run follow one another.
+            _, places = expand_ranges(begins, np.repeat(per_row, n_rows))
+            yield slice(int(offsets[first_run]), int(offsets[end_run])), places
 
 
-class _Run(NamedTuple):
-    """Consecutive rows with the same room left.
+class _OpenRows(NamedTuple):
+    """Consecutive rows with the same room left, and with the same number of samples.
 
     Attributes:
-        row: the first row.
-        rows: number of rows.
-        room: tokens that fit into each row.
-        held: samples in each row.
+        first: the first row.
+        n_rows: number of rows.
+        room: tokens that still fit into each row.
+        samples: samples in each row.
     """
 
-    row: int
-    rows: int
+    first: int
+    n_rows: int
     room: int
-    held: int
+    samples: int
 
 
 def best_fit(lengths: Ints, capacity: int, max_per_row: int) -> Packing:
@@ -126,15 +126,15 @@ def best_fit_of_counts(
     lengths: Ints, counts: Ints, capacity: int, max_per_row: int
 ) -> tuple[Packing, Ints]:
     """Pack samples given as distinct `lengths` (n_distinct,), descending, and their `counts`, as
-    `best_fit` does. Also returns (m,) the index in `lengths` of what each run places.
+    `best_fit` does. Returns the packing, and for each of its runs (m,) the index in `lengths` of
+    the length that it places.
     """
     # An empty sample takes a token of room, or a row could hold infinitely many.
     sizes = np.maximum(lengths, 1).tolist()
-    placed = list(_best_fit(sizes, counts.tolist(), capacity, max_per_row))
-    # A column for each of the five numbers of the runs, also if there are no runs.
-    *runs, kinds = np.array(placed, dtype=np.int64).reshape(-1, 5).T
-    row, rows, per_row, before = runs
-    return Packing(row, rows, per_row, before, per_row * lengths[kinds]), kinds
+    runs = list(_best_fit(sizes, counts.tolist(), capacity, max_per_row))
+    # (m, 5), also if there are no runs; each column is one of the five arrays.
+    row, rows, per_row, before, index = np.array(runs, dtype=np.int64).reshape(-1, 5).T
+    return Packing(row, rows, per_row, before, tokens=per_row * lengths[index]), index
 
 
 def first_fit(lengths: Ints, capacity: int, max_per_row: int) -> Packing:
@@ -216,46 +216,47 @@ def _best_fit(
         The first row, the number of rows, the samples that each gets, the samples that each had
         before, and the index of the size.
     """
-    open_runs: dict[int, deque[_Run]] = {}
-    rooms: list[int] = []  # that open rows have, rising
+    # By their room; of those with the same room, the ones at the front are filled first.
+    queues: dict[int, deque[_OpenRows]] = {}
+    rooms: list[int] = []  # the keys of `queues`, rising
     n_rows = 0
 
-    def put(run: _Run, *, back: bool = True) -> None:
-        """Keep rows that have room for later samples, as the last of the rows with the same room,
-        or as the first.
-        """
-        if run.rows == 0 or run.held == max_per_row or run.room == 0:
+    def keep_open(group: _OpenRows, *, at_front: bool) -> None:
+        """Queue rows for later samples among those with the same room, unless they are full."""
+        if group.n_rows == 0 or group.samples == max_per_row or group.room == 0:
             return
-        if run.room not in open_runs:
-            open_runs[run.room] = deque()
-            insort(rooms, run.room)
-        # Of rows with the same room, the one at the front is filled first.
-        queue = open_runs[run.room]
-        (queue.append if back else queue.appendleft)(run)
+        if group.room not in queues:
+            queues[group.room] = deque()
+            insort(rooms, group.room)
+        queue = queues[group.room]
+        (queue.appendleft if at_front else queue.append)(group)
 
-    for kind, (size, count) in enumerate(zip(sizes, counts, strict=True)):
+    for index, (size, count) in enumerate(zip(sizes, counts, strict=True)):
+        # `count` samples of this size are not placed yet. Each pass places some, in rows with the
+        # same room and number of samples: in `rows` rows from `first` on.
         while count:
-            fitting = bisect_left(rooms, size)
-            if fitting < len(rooms):
+            smallest = bisect_left(rooms, size)
+            if smallest < len(rooms):
                 # The smallest room that is enough: the fullest rows.
-                room = rooms[fitting]
-                first, rows, _, held = open_runs[room].popleft()
-                if not open_runs[room]:
-                    del open_runs[room], rooms[fitting]
+                room = rooms[smallest]
+                first, rows, _, before = queues[room].popleft()
+                if not queues[room]:
+                    del queues[room], rooms[smallest]
             else:
                 # None has room: as many new rows as the samples of this size need. One above the
                 # capacity fills a row.
-                room, held = max(capacity, size), 0
+                room, before = max(capacity, size), 0
                 first, rows = n_rows, -(-count // min(max(capacity // size, 1), max_per_row))
                 n_rows += rows
-            # `full` rows get `per_row` samples, as many as fit; one more row gets what is left.
-            per_row = min(room // size, max_per_row - held)
-            full = min(rows, count // per_row)
-            left = count - full * per_row if full < rows else 0
-            for n, taken in ((full, per_row), (1 if left else 0, left)):
+            # The first rows get as many samples as fit, `most`; one more row gets what is left.
+            most = min(room // size, max_per_row - before)
+            full_rows = min(rows, count // most)
+            left = count - full_rows * most if full_rows < rows else 0
+            for n, per_row in ((full_rows, most), (1 if left else 0, left)):
                 if n:
-                    yield first, n, taken, held, kind
-                    put(_Run(first, n, room - taken * size, held + taken))
-                    first, rows, count = first + n, rows - n, count - n * taken
-            # Rows that got nothing stay the first of their room.
-            put(_Run(first, rows, room, held), back=False)
+                    yield first, n, per_row, before, index
+                    filled = _OpenRows(first, n, room - per_row * size, before + per_row)
+                    keep_open(filled, at_front=False)
+                    first, rows, count = first + n, rows - n, count - n * per_row
+            # Rows that got nothing are still the next of their room.
+            keep_open(_OpenRows(first, rows, room, before), at_front=True)

@@ -6,7 +6,7 @@ from typing import ClassVar
 import numpy as np
 
 from batchstat.parameters import described, parameter
-from batchstat.planning.algorithms.bucket_edges import check_choice, find_edges
+from batchstat.planning.algorithms.bucket_edges import check_edges, find_edges
 from batchstat.planning.algorithms.cutting import cut_every
 from batchstat.planning.plan import BatchPlan, Window
 from batchstat.planning.strategies.base import Strategy
@@ -43,18 +43,15 @@ class Asym(Strategy):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        check_choice(self.rule, ("thresholds", self.thresholds), ("groups", self.groups))
+        check_edges(self.rule, ("thresholds", self.thresholds), ("groups", self.groups))
 
     def plan(self, window: Window) -> BatchPlan:
         """Cut the samples into steps of `batch_size`, and each step into batches by group of
         length; a step is a unit.
         """
+        groups_set, multiple = ("groups", self.groups), self.pad_to_multiple_of
         thresholds = self.thresholds or find_edges(
-            self.rule,
-            window.lengths,
-            ("groups", self.groups),
-            _USUAL_GROUPS,
-            self.pad_to_multiple_of,
+            self.rule, window.lengths, groups_set, _USUAL_GROUPS, multiple
         )
         n = len(window.lengths)
         steps = cut_every(n, self.batch_size, keep_short=self.keeps_short(window))

@@ -108,13 +108,13 @@ class Axolotl(PackedRows, PacksDocuments):
         """
         # `begins` is not needed: axolotl splits samples before it packs them, and a part counts
         # wherever it begins.
-        multiple, max_per_row = self.document_multiple, self.max_samples_per_row
-        # Sequentially, all samples are one group, and only tokens limit a row. `row_length` holds
-        # whole multiples already, which `pack` does not change.
-        if self.sequential:
-            return pack(lengths, self.row_length, "next-fit", MAX_INT, (0,), multiple)
-        firsts = range(0, len(lengths), self.read_ahead)
-        return pack(lengths, self.row_length, "first-fit", max_per_row, firsts, multiple)
+        # Sequentially, all samples are one group, and only tokens limit a row.
+        method, group_size, most = "next-fit", MAX_INT, MAX_INT
+        if not self.sequential:
+            method, group_size, most = "first-fit", self.read_ahead, self.max_samples_per_row
+        firsts, multiple = range(0, len(lengths), group_size), self.document_multiple
+        # `row_length` holds whole multiples already, which `pack` does not change.
+        return pack(lengths, self.row_length, method, most=most, firsts=firsts, multiple=multiple)
 
     def divide_rows(self, n_rows: int, window: Window) -> tuple[Ints, Ints]:  # noqa: ARG002
         """Return the rows of all batches end to end, and (n_batches + 1,) the offsets of the
@@ -131,37 +131,33 @@ class Axolotl(PackedRows, PacksDocuments):
         Raises:
             InputError: a sample is longer than `max_length`.
         """
-        # `torch_seed` is the seed + the epoch.
-        run_seed = window.torch_seed - window.epoch
-        order, max_batches = self._order(window.lengths, run_seed, window.torch_seed)
+        order, max_batches = self._order_and_max_batches(window)
         starts = None if window.starts is None else window.starts[order]
         plan = super().plan(replace(window, lengths=window.lengths[order], starts=starts))
         # Positions in the shuffled order become positions in the window again.
         plan = replace(plan, samples=order[plan.samples])
         return plan.first_units(min(len(plan), max_batches))  # each unit is a batch
 
-    def _order(self, lengths: Ints, run_seed: int, epoch_seed: int) -> tuple[Ints, int]:
-        """Return (n,) the samples in sequence, and the number of batches after which an epoch ends:
-        axolotl packs the samples in several random orders and takes the fewest batches of any.
-
-        Args:
-            lengths: (n,) tokens of the samples.
-            run_seed: the seed of the training, from which each order that is counted draws a seed
-                of its own, as a RandomSampler without a generator does.
-            epoch_seed: the seed of this epoch's order.
+    def _order_and_max_batches(self, window: Window) -> tuple[Ints, int]:
+        """Return (n,) the order of the samples, and the number of batches after which an epoch
+        ends: before training, axolotl packs the samples in several random orders, and takes the
+        fewest batches of any.
         """
-        if self.curriculum:  # one order, which cannot have fewer batches than it has
-            return np.arange(len(lengths)), MAX_INT
+        n = len(window.lengths)
+        if self.curriculum:  # samples keep their order, and no batch of it is left out
+            return np.arange(n), MAX_INT
         n_counts = 1 if self.world_size >= _RANKS_THAT_COUNT_ONCE else _COUNTS
-        # MultipackBatchSampler.__len__ packs once before it counts: the first order is not used.
-        _, *seeds = torch_seeds(1 + n_counts, run_seed)
-        counted_orders = [torch_permutation(len(lengths), seed) for seed in seeds]
-        max_batches = min(self._count(lengths[order]) for order in counted_orders)
-        if self.world_size > 1:  # the batches that were counted last are those of every epoch
+        # Each order that is counted has a seed of its own, drawn as by a RandomSampler without a
+        # generator: from the seed of the training, which is `torch_seed` − the epoch.
+        # MultipackBatchSampler.__len__ packs once before it counts: the first seed is not used.
+        _, *seeds = torch_seeds(1 + n_counts, window.torch_seed - window.epoch)
+        counted_orders = [torch_permutation(n, seed) for seed in seeds]
+        max_batches = min(self._count_batches(window.lengths[order]) for order in counted_orders)
+        if self.world_size > 1:  # every epoch has the order that was counted last
             return counted_orders[-1], max_batches
-        return torch_permutation(len(lengths), epoch_seed), max_batches
+        return torch_permutation(n, window.torch_seed), max_batches
 
-    def _count(self, lengths: Ints) -> int:
+    def _count_batches(self, lengths: Ints) -> int:
         """Return the number of batches that samples of these `lengths`, in this sequence, are
         packed into.
         """

@@ -42,26 +42,24 @@ class Fairseq(Strategy):
         """
         order = np.argsort(window.lengths, kind="stable")
         padded = round_up(window.lengths[order], self.pad_to_multiple_of)
-        offsets = np.array(self._cuts(padded))
-        multiple = self.required_batch_size_multiple
-        # Samples of the last batch, if there is one, beyond a multiple of the required size.
-        n_above_multiple = len(offsets) > 1 and (offsets[-1] - offsets[-2]) % multiple
-        if window.last and (n_above_multiple or self._has_room(offsets, padded)):
-            offsets = offsets[:-1]
+        offsets = np.array(self._batch_offsets(padded))
+        if window.last and len(offsets) > 1:
+            last_size = int(offsets[-1] - offsets[-2])
+            is_multiple = last_size % self.required_batch_size_multiple == 0
+            # The last sample is the longest.
+            if not is_multiple or self._drops_last(last_size, int(padded[-1])):
+                offsets = offsets[:-1]
         return self.batch_rows(window, order, offsets)
 
-    def _has_room(self, offsets: Ints, padded: Ints) -> bool:
-        """Return whether `drop_last` drops the last batch, because another
-        `required_batch_size_multiple` samples would fit into it.
+    def _drops_last(self, size: int, width: int) -> bool:
+        """Return whether `drop_last` drops a last batch of `size` samples, padded to `width`:
+        another `required_batch_size_multiple` samples would fit into it.
         """
-        if not self.drop_last or len(offsets) < 2:  # or no batch
-            return False
-        size = int(offsets[-1] - offsets[-2])
-        # The last sample is the longest; an empty one counts as one token.
-        room = min(self.tokens_per_batch // max(int(padded[-1]), 1), self.max_samples or MAX_INT)
-        return size + self.required_batch_size_multiple <= room
+        # An empty sample counts as one token.
+        most = min(self.tokens_per_batch // max(width, 1), self.max_samples or MAX_INT)
+        return self.drop_last and size + self.required_batch_size_multiple <= most
 
-    def _cuts(self, padded: Ints) -> list[int]:
+    def _batch_offsets(self, padded: Ints) -> list[int]:
         """Return the offsets of batches of ascending lengths, as fairseq's batch_by_size cuts them.
 
         The open batch grows sample by sample. Its settled part has an allowed size (below the
@@ -74,17 +72,18 @@ class Fairseq(Strategy):
         """
         max_samples, multiple = self.max_samples or MAX_INT, self.required_batch_size_multiple
         offsets = [0]
-        settled = 0
-        for i, longest in enumerate(padded.tolist()):
-            size = i + 1 - offsets[-1]
-            if size * longest > self.tokens_per_batch or size > max_samples:
-                offsets.append(settled)
-                # The waiting samples and this one exceed the budget, too: they are a batch without
-                # it.
-                if (i + 1 - settled) * longest > self.tokens_per_batch:
+        settled_end = 0
+        for i, width in enumerate(padded.tolist()):
+            size = i + 1 - offsets[-1]  # of the open batch with this sample
+            if size * width > self.tokens_per_batch or size > max_samples:
+                offsets.append(settled_end)
+                # The waiting samples with this one would exceed the budget, too: they are a batch
+                # without it.
+                if (i + 1 - settled_end) * width > self.tokens_per_batch:
                     offsets.append(i)
-                settled = i + 1
+                settled_end = i + 1
             elif size < multiple or size % multiple == 0:
-                settled = i + 1
-        # The settled part and what waits at the end are batches; equal offsets are one.
-        return list(dict.fromkeys([*offsets, settled, len(padded)]))
+                settled_end = i + 1
+        # At the end, the settled part is a batch, and so are the samples that wait. Where there are
+        # none, offsets are equal, and count once.
+        return list(dict.fromkeys([*offsets, settled_end, len(padded)]))

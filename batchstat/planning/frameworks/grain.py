@@ -63,22 +63,23 @@ class Grain(PackedRows):
         """
         # Of each sample: its row, and how many samples the row held before it.
         row, before = np.zeros((2, len(lengths)), dtype=np.int64)
-        end = n_rows = 0
+        end = n_emitted = 0
         while end < len(lengths):
             first = end
-            row_of_each, held_before = self._fill_rows(lengths[first:])
-            end += len(row_of_each)
-            # Rows that got a sample; the others are not emitted.
-            new_places = np.arange(row_of_each.max() + 1)
+            open_row, held_before = self._fill_rows(lengths[first:])
+            end += len(open_row)
+            # Open rows that got a sample, in the sequence in which they are emitted; the others
+            # have the highest numbers, and are not emitted.
+            emitted = np.arange(open_row.max() + 1)
             # grain seeds each shuffle with its seed + the number of rows before.
             if self.shuffle_bins:
-                rng = np.random.default_rng(self.packing_seed + n_rows)
-                # permuted[k] is the row that comes k-th; argsort says where each row comes.
-                new_places = np.argsort(rng.permuted(new_places))
-            row[first:end], before[first:end] = n_rows + new_places[row_of_each], held_before
-            n_rows += len(new_places)
+                emitted = np.random.default_rng(self.packing_seed + n_emitted).permuted(emitted)
+            # argsort says where in that sequence each row comes.
+            row[first:end] = n_emitted + np.argsort(emitted)[open_row]
+            before[first:end] = held_before
+            n_emitted += len(emitted)
         ones = np.ones(len(lengths), dtype=np.int64)
-        # Each item of this packing is one sample in one row; several items have the same row.
+        # Each sample is a run of its own: one length in one row.
         packing = Packing(row=row, rows=ones, per_row=ones, before=before, tokens=lengths)
         return PackedSamples(np.arange(len(lengths)), lengths, starts=None, packing=packing)
 

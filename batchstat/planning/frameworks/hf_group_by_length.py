@@ -54,9 +54,9 @@ class HfGroupByLength(Strategy):
         """
         n = len(window.lengths)
         step_size = self.batch_size * self.gradient_accumulation_steps
-        # In steps; `group_size` below is in samples.
-        usual_group = min(n // (step_size * _LEAST_GROUPS), _MOST_GROUPED)
-        group_size = min((self.group or max(usual_group, 1)) * step_size, max(n, 1))
+        steps_per_group = self.group or min(n // (step_size * _LEAST_GROUPS), _MOST_GROUPED)
+        # In samples; a group is at least a step, and at most the epoch.
+        group_size = min(max(steps_per_group, 1) * step_size, max(n, 1))
         # By group, and longest first within it.
         order = np.lexsort((-window.lengths, np.arange(n) // group_size))
         # The first of a group is its longest: the longest of all is one of these.

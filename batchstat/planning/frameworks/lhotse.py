@@ -9,7 +9,7 @@ import numpy as np
 
 from batchstat.lengths.arrays import offsets_from_sizes, round_up
 from batchstat.parameters import MAX_INT, described, parameter
-from batchstat.planning.algorithms.bucket_edges import above_last_edge, check_choice, find_edges
+from batchstat.planning.algorithms.bucket_edges import above_last_edge, check_edges, find_edges
 from batchstat.planning.plan import BatchPlan, Window
 from batchstat.planning.strategies.base import Strategy
 
@@ -54,7 +54,7 @@ class Lhotse(Strategy):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        check_choice(self.rule, ("boundaries", self.boundaries), ("buckets", self.buckets))
+        check_edges(self.rule, ("boundaries", self.boundaries), ("buckets", self.buckets))
 
     def plan(self, window: Window) -> BatchPlan:
         """Let the samples into a buffer in sequence, and draw batches from its buckets.
@@ -75,11 +75,9 @@ class Lhotse(Strategy):
         # Edges that were found are of the first samples: longer ones come into the last bucket.
         bucket_of = np.minimum(np.searchsorted(edges, window.lengths), len(edges) - 1)
         padded = round_up(window.lengths, self.pad_to_multiple_of)
-        buffer = _Buffer(self, padded.tolist(), bucket_of.tolist(), len(edges), window)
-        batches = buffer.batches()
-        sizes = [len(batch) for batch in batches]
+        batches = _Buffer(self, padded.tolist(), bucket_of.tolist(), len(edges), window).batches()
         order = np.fromiter((i for batch in batches for i in batch), dtype=np.int64)
-        offsets = offsets_from_sizes(np.array(sizes, dtype=np.int64))
+        offsets = offsets_from_sizes(np.array([*map(len, batches)], dtype=np.int64))
         return self.batch_rows(window, order, offsets)
 
 
@@ -88,36 +86,36 @@ class _Buffer:
 
     Attributes:
         lengths: (n,) padded tokens of all samples of the epoch.
-        bucket: (n,) bucket of each.
+        bucket_of: (n,) bucket of each.
         keeps_short: whether short batches at the end are kept.
-        draws: random numbers in [0, 1).
-        most: samples that a batch may have.
+        random_numbers: random numbers in [0, 1).
+        max_samples: the most samples in a batch.
         waiting: for each bucket, the samples in the buffer.
-        held: for each bucket, how many of these have each length.
+        length_counts: for each bucket, how many of these have each length.
         longest: for each bucket, the longest of these lengths.
-        arrived: how many samples have come into the buffer so far.
+        n_arrived: how many samples have come into the buffer so far.
     """
 
     def __init__(
         self,
         settings: Lhotse,
         lengths: list[int],
-        bucket: list[int],
-        buckets: int,
+        bucket_of: list[int],
+        n_buckets: int,
         window: Window,
     ) -> None:
         self.settings = settings
         self.lengths = lengths
-        self.bucket = bucket
+        self.bucket_of = bucket_of
         self.keeps_short = settings.keeps_short(window)
-        self.draws = _random_numbers(window.rng)
-        self.most = settings.max_samples or MAX_INT
+        self.random_numbers = _random_numbers(window.rng)
+        self.max_samples = settings.max_samples or MAX_INT
         # Random samples are taken from the end of a list, the oldest from the front of a queue.
         container = list if settings.shuffle else deque
-        self.waiting: list[list[int] | deque[int]] = [container() for _ in range(buckets)]
-        self.held: list[Counter[int]] = [Counter() for _ in range(buckets)]
-        self.longest = [0] * buckets
-        self.arrived = 0
+        self.waiting: list[list[int] | deque[int]] = [container() for _ in range(n_buckets)]
+        self.length_counts: list[Counter[int]] = [Counter() for _ in range(n_buckets)]
+        self.longest = [0] * n_buckets
+        self.n_arrived = 0
 
     def batches(self) -> list[list[int]]:
         """Return the samples of each batch, in the order in which they are drawn; the buffer is
@@ -133,28 +131,28 @@ class _Buffer:
 
     def _fill(self, n_samples: int) -> None:
         """Let the next `n_samples` samples into the buffer, or all that are left."""
-        end = min(self.arrived + n_samples, len(self.lengths))
-        for i in range(self.arrived, end):
-            bucket = self.bucket[i]
+        end = min(self.n_arrived + n_samples, len(self.lengths))
+        for i in range(self.n_arrived, end):
+            bucket = self.bucket_of[i]
             length = self.lengths[i]
             self.waiting[bucket].append(i)
-            self.held[bucket][length] += 1
+            self.length_counts[bucket][length] += 1
             self.longest[bucket] = max(self.longest[bucket], length)
-        self.arrived = end
+        self.n_arrived = end
 
     def _is_full(self, samples: int, longest: int) -> bool:
         """Return whether a batch, or a bucket, of so many samples is full: one more sample as long
         as its longest would exceed the budget, or the samples reach their limit.
         """
         exceeds_budget = (samples + 1) * longest > self.settings.tokens_per_batch
-        return exceeds_budget or samples >= self.most
+        return exceeds_budget or samples >= self.max_samples
 
     def _next_bucket(self) -> int | None:
         """Return the bucket nearest to a random one that can fill a batch, the lower one of two
         that are as near. At the end, where short batches are kept, the nearest that has samples;
         None if there is none.
         """
-        random_bucket = int(next(self.draws) * len(self.waiting))
+        random_bucket = int(next(self.random_numbers) * len(self.waiting))
         outward = sorted(range(len(self.waiting)), key=lambda k: (abs(k - random_bucket), k))
         for k in outward:
             if self.waiting[k] and self._is_full(len(self.waiting[k]), self.longest[k]):
@@ -163,12 +161,12 @@ class _Buffer:
             return next((k for k in outward if self.waiting[k]), None)
         return None
 
-    def _take(self, k: int) -> list[int]:
-        """Draw samples of bucket `k` until the batch is full or the bucket is empty."""
-        counts = self.held[k]
+    def _take(self, bucket: int) -> list[int]:
+        """Draw samples of bucket `bucket` until the batch is full or the bucket is empty."""
+        counts = self.length_counts[bucket]
         batch: list[int] = []
         longest = 0
-        for i in self._draw(self.waiting[k]):
+        for i in self._draw(self.waiting[bucket]):
             length = self.lengths[i]
             batch.append(i)
             longest = max(longest, length)
@@ -178,8 +176,8 @@ class _Buffer:
             if self._is_full(len(batch), longest):
                 break
         # All of the longest were taken: find the next.
-        if self.longest[k] not in counts:
-            self.longest[k] = max(counts, default=0)
+        if self.longest[bucket] not in counts:
+            self.longest[bucket] = max(counts, default=0)
         return batch
 
     def _draw(self, waiting: "list[int] | deque[int]") -> Iterator[int]:
@@ -188,7 +186,7 @@ class _Buffer:
             if isinstance(waiting, deque):
                 yield waiting.popleft()
                 continue
-            drawn = int(next(self.draws) * len(waiting))
+            drawn = int(next(self.random_numbers) * len(waiting))
             # To the end, where removing an item moves no other.
             waiting[drawn], waiting[-1] = waiting[-1], waiting[drawn]
             yield waiting.pop()

@@ -17,8 +17,8 @@ from batchstat.planning.strategies.base import NOT_PACKED, Strategy
 from batchstat.planning.strategies.packed import (
     PackedSamples,
     group_starts,
-    pack,
     pack_groups,
+    wrap,
 )
 
 PACKING: Mapping[str, str] = {
@@ -116,20 +116,21 @@ class LlamaFactory(ShuffledRows):
         its own groups.
         """
         firsts = group_starts(begins, self.read_ahead, self.preprocessing_num_workers)
-        pack_group = self._blocks if self.cuts_samples else self._knapsacks
+        pack_group = self._cut_blocks if self.cuts_samples else self._fill_knapsacks
         return pack_groups(lengths, firsts, pack_group)
 
-    def _blocks(self, lengths: Ints) -> PackedSamples:
-        """Return the whole rows of samples that are laid end to end; what is left after the last
-        whole row is dropped.
+    def _cut_blocks(self, lengths: Ints) -> PackedSamples:
+        """Lay a group of samples end to end and cut rows of `max_length` from them. The tokens
+        after the last whole row are dropped.
         """
         begins = np.cumsum(lengths, dtype=np.int64) - lengths
+        # Tokens of all whole rows.
         n_tokens = int(lengths.sum()) // self.max_length * self.max_length
         # Samples that begin in the whole rows; the last of them is cut where these rows end.
         kept_lengths = np.minimum(lengths, n_tokens - begins)[begins < n_tokens]
-        return pack(kept_lengths, self.max_length, "wrapped", most=MAX_INT, firsts=[0])
+        return wrap(kept_lengths, self.max_length)
 
-    def _knapsacks(self, lengths: Ints) -> PackedSamples:
+    def _fill_knapsacks(self, lengths: Ints) -> PackedSamples:
         """Pack a group of samples, longest first, each into the first row that has room.
 
         Filling one row after the other, each with the longest that fits, is first fit decreasing.
@@ -140,5 +141,5 @@ class LlamaFactory(ShuffledRows):
         falling = lengths[order]
         # With packing, LLaMA-Factory's DataArguments makes cutoff_len one less; the row is padded
         # to the whole.
-        rows = first_fit(falling, max(self.max_length - 1, 1), MAX_INT)
-        return PackedSamples(order, falling, starts=None, packing=rows)
+        packing = first_fit(falling, max(self.max_length - 1, 1), max_per_row=MAX_INT)
+        return PackedSamples(order, falling, starts=None, packing=packing)

@@ -90,6 +90,7 @@ class LlmFoundry(Strategy):
             lengths = lengths[: len(lengths) - len(lengths) % at_once]
         most_waiting = self.max_leftover_bins_to_keep
         batches = list(self._batches(lengths.tolist(), at_once, most_waiting, self.num_workers))
+        # The samples of each row, of all batches; then all of them as flat arrays.
         rows = [samples for batch in batches for _tokens, samples in batch]
         samples = np.array([i for row in rows for i in row], dtype=np.int64)
         row_offsets = offsets_from_sizes(np.array([*map(len, rows)], dtype=np.int64))
@@ -108,34 +109,35 @@ class LlmFoundry(Strategy):
         if self.packing_ratio is not None:
             return int(self.batch_size * self.packing_ratio) if self.packing_ratio != 1 else None
         # Up to 100 tokens, no ratio that auto tries is above 1.
-        return self._profile_ratio(lengths) if self.max_length > 100 else None
+        return self._auto_samples_at_once(lengths) if self.max_length > 100 else None
 
-    def _profile_ratio(self, lengths: Ints) -> int | None:
-        """Return how many samples are packed into a batch under packing_ratio: auto. It is the
-        largest number tried up to which no token is left out; None if that is no more than the
-        batch size.
+    def _auto_samples_at_once(self, lengths: Ints) -> int | None:
+        """Return how many samples are packed at a time under packing_ratio: auto. Rising numbers
+        are tried on the first samples, and the last one is taken with which no row still waits at
+        the end; None if that is the batch size, with which nothing is packed.
 
         Source: auto_packing_ratio and profile_packing of llmfoundry/data/packing.py: 20 ratios up
         to max_length / 100, with one decimal, on the samples of 100 batches of the largest; rows
         that wait are not limited.
         """
         ratios = np.round(10 * np.linspace(1, self.max_length / 100, 20)) / 10
-        counts = list(dict.fromkeys(int(ratio * self.batch_size) for ratio in ratios))
-        profiled = lengths[: 100 * counts[-1]].tolist()
+        numbers = list(dict.fromkeys(int(ratio * self.batch_size) for ratio in ratios))
+        first_lengths = lengths[: 100 * numbers[-1]].tolist()
         best = self.batch_size
-        for count in counts:
-            # Samples left over are not packed where they are too few to fill the rows of a batch.
-            n_left = len(profiled) % count
-            packed = profiled[: len(profiled) - n_left] if n_left < self.batch_size else profiled
+        for at_once in numbers:
+            # The last samples are not packed where they are too few to fill the rows of a batch.
+            n_left = len(first_lengths) % at_once
+            n_packed = len(first_lengths) - (n_left if n_left < self.batch_size else 0)
+            packed = first_lengths[:n_packed]
             try:
-                batches = self._batches(packed, count, max_waiting=None, workers=1)
-                tokens_in_rows = sum(tokens for batch in batches for tokens, _ in batch)
+                batches = self._batches(packed, at_once, max_waiting=None, workers=1)
+                tokens_in_batches = sum(tokens for batch in batches for tokens, _ in batch)
             except InputError:  # rows wait in such numbers that nobody could train on them
                 break
-            # Rows still wait, so that tokens are missing from the batches: the ratio is too high.
-            if not packed or tokens_in_rows < sum(packed):
+            # Tokens that are in no batch are in rows that still wait: the ratio is too high.
+            if not packed or tokens_in_batches < sum(packed):
                 break
-            best = count
+            best = at_once
         return None if best == self.batch_size else best
 
     def _batches(
@@ -182,11 +184,11 @@ def _fill_rows(rows: list[_Row], samples: Sequence[_Row], wanted: int, capacity:
     rows = list(rows)
     n_left = len(samples)
     for tokens, sample in sorted(samples, key=lambda each: each[0], reverse=True):
-        i = None
-        # Else each sample that is left is needed as a row of its own.
-        if n_left > wanted - len(rows):
-            i = next((i for i, (held, _) in enumerate(rows) if held + tokens <= capacity), None)
-        held, members = (0, []) if i is None else rows.pop(i)
+        with_room = (i for i, (held, _) in enumerate(rows) if held + tokens <= capacity)
+        # Where so few are left, each is needed as a row of its own.
+        is_needed = n_left <= wanted - len(rows)
+        first_with_room = None if is_needed else next(with_room, None)
+        held, members = (0, []) if first_with_room is None else rows.pop(first_with_room)
         rows.append((held + tokens, members + sample))
         n_left -= 1
     return sorted(rows, key=lambda row: row[0], reverse=True)

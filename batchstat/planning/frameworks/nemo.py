@@ -64,27 +64,25 @@ class Nemo(PackedRows):
         src/megatron/bridge/data/packing/algorithms.py.
         """
         rng = np.random.RandomState(self.packing_seed)
-        sequence = np.sort(lengths)
+        entry_lengths = np.sort(lengths)
         if self.packing_algorithm == "first_fit_shuffle":
-            rng.shuffle(sequence)
+            rng.shuffle(entry_lengths)
         else:
-            sequence = sequence[::-1]
-        rows = first_fit(sequence, self.max_length, MAX_INT)
-        # Entries by their length, and of equal lengths row by row. In Megatron-Bridge, the
-        # samples of a length are in random sequence, and each entry takes the last that is left.
-        by_place = np.lexsort((rows.before, rows.row))
-        by_length = by_place[np.argsort(sequence[by_place], kind="stable")]
-        # Samples by their lengths.
-        ascending = np.argsort(lengths, kind="stable")
-        samples = np.empty_like(ascending)
+            entry_lengths = entry_lengths[::-1]
+        packing = first_fit(entry_lengths, self.max_length, max_per_row=MAX_INT)
+        # Entries row by row, then sorted by their lengths: those of a length stay row by row.
+        entries = np.lexsort((packing.before, packing.row))
+        entries = entries[np.argsort(entry_lengths[entries], kind="stable")]
+        samples_by_length = np.argsort(lengths, kind="stable")
+        sample_of_entry = np.empty_like(entries)
         end = 0
-        # `count` samples of each length, ascending.
+        # For each distinct length, ascending, how many entries and samples have it.
         for count in distinct(lengths)[1].tolist():
             begin, end = end, end + count
-            # From `begin` to `end`, entries and samples have the same length; [::-1] takes the last
-            # sample first.
-            samples[by_length[begin:end]] = ascending[begin:end][rng.permutation(count)][::-1]
-        return PackedSamples(samples, sequence, starts=None, packing=rows)
+            # In Megatron-Bridge, each entry takes the last that is left of these samples.
+            shuffled = samples_by_length[begin:end][rng.permutation(count)]
+            sample_of_entry[entries[begin:end]] = shuffled[::-1]
+        return PackedSamples(sample_of_entry, entry_lengths, starts=None, packing=packing)
 
     def divide_rows(self, n_rows: int, window: Window) -> tuple[Ints, Ints]:
         """Return the rows in random sequence, one per batch."""

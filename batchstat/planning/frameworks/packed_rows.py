@@ -79,15 +79,15 @@ class PackedRows(Strategy):
         samples, lengths, starts, packing = self.pack_rows(
             window.lengths, _begins(window.lengths, window.starts)
         )
-        # Where each packed row begins, if all rows are laid end to end: `totals[1]` counts the
-        # entries of each.
-        packed_offsets = offsets_from_sizes(packing.totals[1])
-        entry_at = np.empty(len(samples), dtype=np.int64)  # by its place in the packed rows
-        for run, places in packing.places(packed_offsets[:-1]):
-            entry_at[places] = np.arange(run.start, run.stop)
+        # The packed rows laid end to end: (n_rows + 1,) where each begins, and the entry at each
+        # place.
+        _, row_sizes = packing.totals
+        packed_offsets = offsets_from_sizes(row_sizes)
+        entry_at = np.empty(len(samples), dtype=np.int64)
+        for piece, places in packing.places(packed_offsets[:-1]):
+            entry_at[places] = np.arange(piece.start, piece.stop)
+        # The same of the rows in the sequence of the batches, in which a row may come twice.
         rows, batch_offsets = self.divide_rows(packing.n_rows, window)
-        # The rows in the sequence of the batches: their places among the packed rows, and the
-        # entries there.
         row_offsets, places = gather_groups(packed_offsets, rows)
         entries = entry_at[places]
         entry_lengths = lengths[entries].astype(np.int64)
@@ -95,15 +95,16 @@ class PackedRows(Strategy):
         if self.lays_rows_end_to_end:
             row_offsets, batch_offsets = row_offsets[batch_offsets], np.arange(len(batch_offsets))
         tokens = sums(round_up(entry_lengths, self.sample_multiple), row_offsets)
-        # The widest row of each batch. Without rows there is no batch, and reduceat would fail.
-        widths = np.maximum.reduceat(tokens, batch_offsets[:-1]) if len(tokens) else tokens
+        # The tokens of the fullest row of each batch. Without rows there is no batch, and reduceat
+        # would fail.
+        widest = np.maximum.reduceat(tokens, batch_offsets[:-1]) if len(tokens) else tokens
         return BatchPlan(
             samples=samples[entries],
             lengths=entry_lengths,
             row_offsets=row_offsets,
             batch_offsets=batch_offsets,
             unit_offsets=np.arange(len(batch_offsets)),
-            widths=round_up(self.batch_widths(widths), self.pad_to_multiple_of),
+            widths=round_up(self.batch_widths(widest), self.pad_to_multiple_of),
             starts=None if starts is None else starts[entries],
             document_multiple=self.sample_multiple,
         )

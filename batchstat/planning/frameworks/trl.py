@@ -88,19 +88,20 @@ class Trl(ShuffledRows, PacksDocuments):
         """Return the rows of one group of `read_ahead` samples after the other; each process has
         its own groups.
         """
-        multiple = self.document_multiple
+        method, most = self.packing, MAX_INT
+        firsts = group_starts(begins, self.read_ahead, self.dataset_num_proc)
         # One sample per row: `next-fit` with at most 1, of all samples as one group.
         if self.packing == "padding-free":
-            return pack(lengths, self.max_length, "next-fit", most=1, firsts=[0], multiple=multiple)
-        firsts = group_starts(begins, self.read_ahead, self.dataset_num_proc)
-        return pack(lengths, self.max_length, self.packing, MAX_INT, firsts, multiple)
+            method, most, firsts = "next-fit", 1, [0]
+        multiple = self.document_multiple
+        return pack(lengths, self.max_length, method, most=most, firsts=firsts, multiple=multiple)
 
     def sequence(self, n_rows: int, window: Window) -> Ints:
         """Return (n_rows,) the packed rows in the sequence in which batches take them. The trainer
         shuffles the rows; with a `shuffle_seed`, they were shuffled by that before.
         """
-        of_trainer = super().sequence(n_rows, window)
+        sequence = super().sequence(n_rows, window)
         if self.shuffle_seed is None:
-            return of_trainer
-        # Row i of the trainer's shuffle is a position in that first shuffle.
-        return np.random.default_rng(self.shuffle_seed).permutation(n_rows)[of_trainer]
+            return sequence
+        # The trainer's shuffle has positions in the shuffle before it.
+        return np.random.default_rng(self.shuffle_seed).permutation(n_rows)[sequence]

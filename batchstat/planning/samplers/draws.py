@@ -43,14 +43,15 @@ MOST_DRAWN = 10**9
 
 
 def _draw_class(members: Ints, count: int, rng: np.random.Generator, *, even: bool) -> Ints:
-    """Draw `count` of the `members` of a class: see `draw_counts`."""
+    """Draw `count` of the `members` of a class: with replacement if they are too few, unless all
+    are to be drawn equally often (`even`).
+    """
     if count > len(members) and not even:
         return members[rng.integers(0, len(members), count)]
-    # Each member `rounds` times, and `rest` of them once more; with enough members `rounds` is 0,
-    # or 1 for exactly all.
-    rounds, rest = divmod(count, len(members))
-    chosen = rng.choice(members, rest, replace=False, shuffle=False)
-    return np.concatenate([np.repeat(members, rounds), chosen])
+    # Each member so many times, which is 0 if not all are needed; some of them once more.
+    times, n_once_more = divmod(count, len(members))
+    once_more = rng.choice(members, n_once_more, replace=False, shuffle=False)
+    return np.concatenate([np.repeat(members, times), once_more])
 
 
 def draw_distinct(sizes: Ints, count: int, rng: np.random.Generator) -> Ints:

@@ -61,14 +61,14 @@ class PerBatch(Sampler):
         # than the corpus has, or one batch.
         check_total((self.batches or 1) * self.batch_size)
         batches = self.batches or max(1, len(classes.all_members) // self.batch_size)
-        # A group is the samples of one class in a batch: (n_groups,) its class, and (n_groups,
+        # The samples of one class in a batch are a group: (n_groups,) its class, and (n_groups,
         # samples) the positions of its samples among the members of that class.
         group_class = draw_distinct(np.full(batches, n_classes), self.classes, rng).ravel()
-        in_class = draw_distinct(classes.sizes[group_class], self.samples, rng)
-        # Where each class begins in `by_class`, the members of all classes end to end.
-        begins = np.cumsum(classes.sizes) - classes.sizes
-        by_class = np.concatenate(classes.members)
-        drawn = by_class[begins[group_class][:, None] + in_class].reshape(batches, self.batch_size)
+        positions = draw_distinct(classes.sizes[group_class], self.samples, rng)
+        # The members of all classes end to end, and (n_groups, 1) where those of its class begin.
+        members = np.concatenate(classes.members)
+        group_begins = (np.cumsum(classes.sizes) - classes.sizes)[group_class, None]
+        drawn = members[group_begins + positions].reshape(batches, self.batch_size)
         # Within a batch, samples come in random sequence.
         sequence: Ints = rng.permuted(drawn, axis=1).ravel()
         return sequence

@@ -26,11 +26,11 @@ def parse_sampler(spec: str) -> Sampler:
     parameters: dict[str, Any] = {}
     # Weights have commas and colons of their own, and are read first.
     if SAMPLERS[name] is Weights:
-        parameters, parameters_text = _weights(parameters_text)
+        parameters["weights"], parameters_text = _split_weights(parameters_text)
         fields_by_name.pop("weights")
     parameters |= read_parameters("sampler", name, parameters_text, fields_by_name)
-    # Parameters without a value and without a default.
-    missing = [k for k, f in fields_by_name.items() if k not in parameters and f.default is MISSING]
+    required = [key for key, field in fields_by_name.items() if field.default is MISSING]
+    missing = [key for key in required if key not in parameters]
     if missing:
         example = ",".join(f"{key}=N" for key in missing)
         # `count=N` is enough where the parameter has the name of the sampler.
@@ -44,7 +44,7 @@ def weights_file(spec: str) -> str | None:
     the weights themselves.
     """
     _, _, after = spec.partition("weights=")
-    text = _until_parameter(after)[0]
+    text = _cut_at_parameter(after)[0]
     return text if text.endswith(".json") and not text.startswith("{") else None
 
 
@@ -66,7 +66,7 @@ def name_and_parameters(spec: str) -> tuple[str, str]:
     return name, parameters
 
 
-def _weights(parameters: str) -> tuple[dict[str, Any], str]:
+def _split_weights(parameters: str) -> tuple[dict[str, float], str]:
     """Return the weights, wherever they are among the parameters, and the text of the other
     parameters. `length=8,weights=a:1,b:3` gives {"a": 1, "b": 3} and `length=8`.
     """
@@ -76,7 +76,8 @@ def _weights(parameters: str) -> tuple[dict[str, Any], str]:
     if after.startswith("{"):
         try:
             weights, end = json.JSONDecoder(object_pairs_hook=distinct_labels).raw_decode(after)
-        # From `distinct_labels`, which names the label; it is also a ValueError.
+        # From `distinct_labels`, which names the label. It is a ValueError, too, but not for the
+        # message below.
         except OptionError:
             raise
         except (ValueError, RecursionError) as error:
@@ -85,12 +86,12 @@ def _weights(parameters: str) -> tuple[dict[str, Any], str]:
         if others and not others.startswith(","):
             raise OptionError(f"weights={after!r}: write a comma after the object")
     else:
-        text, others = _until_parameter(after)
-        weights = _pairs(text)
-    return {"weights": weights}, (before + others).strip(",")
+        weights_text, others = _cut_at_parameter(after)
+        weights = _weights_of_pairs(weights_text)
+    return weights, (before + others).strip(",")
 
 
-def _until_parameter(text: str) -> tuple[str, str]:
+def _cut_at_parameter(text: str) -> tuple[str, str]:
     """Return the text before the next `,length=` or `,even=`, and what follows that comma."""
     keys = [field.name for field in fields(Weights)]
     begins = [begin for key in keys if (begin := text.find(f",{key}=")) >= 0]
@@ -98,14 +99,14 @@ def _until_parameter(text: str) -> tuple[str, str]:
     return text[:end], text[end + 1 :]
 
 
-def _pairs(text: str) -> dict[str, float]:
+def _weights_of_pairs(text: str) -> dict[str, float]:
     """Return the weights of `label:weight,label:weight`; a label may have colons, a weight not."""
     pairs: list[tuple[str, float]] = []
-    for part in text.split(","):
-        label, colon, weight = part.rpartition(":")
+    for pair in text.split(","):
+        label, colon, weight = pair.rpartition(":")
         if not colon:
             raise OptionError(
-                f"weights: {part!r} has no weight: write label:weight, or a JSON object for labels "
+                f"weights: {pair!r} has no weight: write label:weight, or a JSON object for labels "
                 "with commas (the command line also reads one from a .json file)"
             )
         try:

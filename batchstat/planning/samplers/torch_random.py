@@ -34,20 +34,19 @@ def torch_permutation(n: int, seed: int) -> Ints:
     # as one, partner × 2^31 + step, which is taken apart again.
     partner_and_step = np.sort(partner << _STEP_BITS | steps)
     step, partner_of_step = partner_and_step & (1 << _STEP_BITS) - 1, partner_and_step >> _STEP_BITS
-    # In that sequence: where the step before has the same partner, then the last of each partner.
-    same_partner = np.flatnonzero(partner_of_step[1:] == partner_of_step[:-1]) + 1
+    # In that sequence: whether the next step has the same partner, and the last of each partner.
+    same_as_next = partner_of_step[:-1] == partner_of_step[1:]
     step_before = np.full(n, -1)  # the last step before each that had the same partner
-    step_before[step[same_partner]] = step[same_partner - 1]
-    last_of_partner = np.flatnonzero(np.append(partner_of_step[1:] != partner_of_step[:-1], True))
-    # A step that is its own partner swaps nothing, and its position keeps what is there.
-    is_own = step[last_of_partner] == partner_of_step[last_of_partner]
+    step_before[step[1:][same_as_next]] = step[:-1][same_as_next]
+    is_last = np.append(~same_as_next, True)
+    last_step, its_partner = step[is_last], partner_of_step[is_last]
     # For each position, the step that wrote what it holds when its own step comes: the last step
     # that had it as a partner. Itself, if none wrote there: it still holds its own number.
     written_by = steps.copy()
-    written_by[partner_of_step[last_of_partner[~is_own]]] = step[last_of_partner[~is_own]]
-    # Where its own step is the last of its partner, a position was written by the one before that;
-    # by none if that does not exist.
-    unswapped = partner_of_step[last_of_partner[is_own]]
+    written_by[its_partner] = last_step
+    # A step that is its own partner swaps nothing: what its position holds was written by the step
+    # before with that partner; by none if there is no such step.
+    unswapped = its_partner[last_step == its_partner]
     never_written = step_before[unswapped] < 0
     written_by[unswapped] = np.where(never_written, unswapped, step_before[unswapped])
     # Position i holds what written_by[i] held, which holds what its writer held, and so on: each
@@ -87,18 +86,17 @@ def torch_multinomial(weights: Floats, count: int, seed: int, *, replacement: bo
         replacement: whether an index can be drawn again.
     """
     # torch makes a single draw as it does without replacement.
-    without_replacement = not replacement or count == 1
-    uniform = _uniform(len(weights) if without_replacement else count, seed)
-    if without_replacement:
-        # The larger weight / (an exponential waiting time), the sooner an index comes.
-        waiting_times = -np.log1p(-uniform)
-        soonest: Ints = np.argsort(-(weights / waiting_times), kind="stable")[:count]
-        return soonest
-    cumulated = np.cumsum(weights)
-    # With replacement: the index whose range of the cumulated weights has the random number.
-    cumulated /= cumulated[-1]
-    cumulated[-1] = 1
-    return np.searchsorted(cumulated, uniform)
+    if not replacement or count == 1:
+        # The larger weight / (an exponential waiting time), the sooner an index is drawn.
+        waiting_times = -np.log1p(-_uniform(len(weights), seed))
+        soonest_first: Ints = np.argsort(-(weights / waiting_times), kind="stable")
+        return soonest_first[:count]
+    # Each index has a range of the numbers from 0 to 1, as wide as its share of the weights; the
+    # one whose range has the random number is drawn.
+    range_ends = np.cumsum(weights)
+    range_ends /= range_ends[-1]
+    range_ends[-1] = 1
+    return np.searchsorted(range_ends, _uniform(count, seed))
 
 
 def _raw(n: int, seed: int) -> npt.NDArray[np.uint64]:

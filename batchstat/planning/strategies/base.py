@@ -10,7 +10,7 @@ import numpy.typing as npt
 from batchstat.lengths.arrays import Ints, round_up
 from batchstat.lengths.stats import LengthStats
 from batchstat.parameters import check_fields
-from batchstat.planning.algorithms.cutting import one_sample_a_row
+from batchstat.planning.algorithms.cutting import plan_single_samples
 from batchstat.planning.batch_table import BatchTable
 from batchstat.planning.plan import BatchPlan, Window, Windows
 
@@ -176,7 +176,7 @@ class Strategy(ABC):
         """
         is_shuffled = self._parameter("shuffle_batches")
         sequence = window.rng.permutation(len(offsets) - 1) if is_shuffled else None
-        plan = one_sample_a_row(window.lengths, order, offsets, widths, sequence)
+        plan = plan_single_samples(window.lengths, order, offsets, widths, sequence)
         return replace(plan, widths=round_up(plan.widths, self.pad_to_multiple_of))
 
     def summary(self, stats: LengthStats, rng: np.random.Generator) -> BatchTable | None:  # noqa: ARG002

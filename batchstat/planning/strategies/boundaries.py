@@ -9,7 +9,7 @@ import numpy as np
 
 from batchstat.lengths.arrays import Ints, expand_ranges, offsets_from_sizes, round_up
 from batchstat.parameters import described, parameter
-from batchstat.planning.algorithms.bucket_edges import above_last_edge, check_choice, find_edges
+from batchstat.planning.algorithms.bucket_edges import above_last_edge, check_edges, find_edges
 from batchstat.planning.algorithms.cutting import cut_by_budget, longest_of_each
 from batchstat.planning.plan import BatchPlan, Window
 from batchstat.planning.strategies.base import Strategy
@@ -71,7 +71,7 @@ class Boundaries(Strategy):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        check_choice(self.rule, ("boundaries", self.boundaries), ("buckets", self.buckets))
+        check_edges(self.rule, ("boundaries", self.boundaries), ("buckets", self.buckets))
 
     @property
     def pads_to_edges(self) -> bool:
@@ -93,11 +93,11 @@ class Boundaries(Strategy):
         side: Literal["left", "right"] = "right" if self.exclusive else "left"
         # With `exclusive`, the last bucket still includes its edge.
         bucket = np.minimum(np.searchsorted(edges, window.lengths, side), len(edges) - 1)
-        in_full_batches, sizes, left = self._full_batches(bucket, padded)
-        keep_short = self.keeps_short(window)
-        left, short_sizes = self._leftovers(left, bucket[left], padded, keep_short=keep_short)
-        order = np.concatenate([in_full_batches, left])
-        offsets = offsets_from_sizes(np.concatenate([sizes, short_sizes]))
+        in_full_batches, full_sizes, left_over = self._cut_full_batches(bucket, padded)
+        keep = self.keeps_short(window)
+        in_short_batches, short_sizes = self._batch_leftovers(left_over, bucket, padded, keep)
+        order = np.concatenate([in_full_batches, in_short_batches])
+        offsets = offsets_from_sizes(np.concatenate([full_sizes, short_sizes]))
         if self.pad == "longest":
             return self.batch_rows(window, order, offsets)
         # Padded to what the bucket may hold: its edge, or one below an exclusive edge.
@@ -106,7 +106,7 @@ class Boundaries(Strategy):
         widths = longest_of_each(longest_in_bucket[bucket[order]], offsets)
         return self.batch_rows(window, order, offsets, widths)
 
-    def _full_batches(self, bucket: Ints, padded: Ints) -> tuple[Ints, Ints, Ints]:
+    def _cut_full_batches(self, bucket: Ints, padded: Ints) -> tuple[Ints, Ints, Ints]:
         """Cut the full batches of each bucket.
 
         Args:
@@ -127,42 +127,44 @@ class Boundaries(Strategy):
             begins_by_bucket.append(np.arange(begin, end_of_full, size))
             sizes_by_bucket.append(np.full(len(begins_by_bucket[-1]), size))
             remaining.append(by_bucket[end_of_full:end])
-        begins, n_samples = np.concatenate(begins_by_bucket), np.concatenate(sizes_by_bucket)
+        # (n_batches,) where each batch begins in `by_bucket`, and its size.
+        begins, sizes = np.concatenate(begins_by_bucket), np.concatenate(sizes_by_bucket)
         # A batch is full when its last sample comes, as tf.data emits it: sort by that sample.
-        as_filled = np.argsort(by_bucket[begins + n_samples - 1])
-        _, positions = expand_ranges(begins[as_filled], n_samples[as_filled])
-        return by_bucket[positions], n_samples[as_filled], np.concatenate(remaining)
+        as_filled = np.argsort(by_bucket[begins + sizes - 1])
+        _, positions = expand_ranges(begins[as_filled], sizes[as_filled])
+        return by_bucket[positions], sizes[as_filled], np.concatenate(remaining)
 
-    def _leftovers(
-        self, rest: Ints, buckets: Ints, padded: Ints, *, keep_short: bool
+    def _batch_leftovers(
+        self, samples: Ints, bucket: Ints, padded: Ints, keep_short: bool
     ) -> tuple[Ints, Ints]:
         """Batch the samples that the buckets have left at the end of the window. Returns them in
         order, and the sizes of their batches; samples beyond the sizes are dropped.
 
         Args:
-            rest: (n,) the samples, bucket by bucket.
-            buckets: (n,) bucket of each.
+            samples: (n_left,) the samples that are left, bucket by bucket.
+            bucket: (n,) bucket of each sample of the window.
             padded: (n_buckets,) width of each bucket.
             keep_short: whether a last batch that could hold more is kept.
         """
         if self.leftovers == "drop":
-            return rest, rest[:0]
+            return samples, np.zeros(0, dtype=np.int64)
         # Longest bucket first: the first sample of a batch says how many the budget holds.
         if self.leftovers == "merge":
-            longest_first = np.argsort(-buckets, kind="stable")
-            widths = padded[buckets[longest_first]]
+            samples = samples[np.argsort(-bucket[samples], kind="stable")]
+            widths = padded[bucket[samples]]
             offsets = cut_by_budget(widths, self.tokens_per_batch, None, keep_short=keep_short)
-            return rest[longest_first], np.diff(offsets)
+            return samples, np.diff(offsets)
         # One short batch for each bucket that has samples left; `drop_last` drops the last of them.
-        sizes: Ints = np.unique(buckets, return_counts=True)[1]
-        return rest, sizes if keep_short else sizes[:-1]
+        sizes: Ints = np.unique(bucket[samples], return_counts=True)[1]
+        return samples, sizes if keep_short else sizes[:-1]
 
     def _edges(self, lengths: Ints) -> tuple[int, ...]:
         """Return the edges: those given, or those that the rule finds for these lengths."""
         if self.boundaries:
             return self.boundaries
-        # With `read_ahead`, a window may have fewer distinct lengths than `buckets`, which is no
-        # mistake: that is only the most then.
-        wanted = self.buckets if self.read_ahead is None else None
-        usual = self.buckets or _USUAL_BUCKETS
-        return find_edges(self.rule, lengths, ("buckets", wanted), usual, self.pad_to_multiple_of)
+        # `find_edges` raises an error if the lengths have fewer distinct widths than the buckets
+        # that are set, but not for the usual number. A window of `read_ahead` samples may have so
+        # few: there, `buckets` is passed as the usual number.
+        buckets_set = self.buckets if self.read_ahead is None else None
+        usual, multiple = self.buckets or _USUAL_BUCKETS, self.pad_to_multiple_of
+        return find_edges(self.rule, lengths, ("buckets", buckets_set), usual, multiple)

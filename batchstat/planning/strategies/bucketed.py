@@ -46,9 +46,9 @@ class Bucketed(LongestFirst):
         if self.keeps_short(windows):
             return windows
         n = len(windows.lengths)
-        # Samples of the last window, from 1 to its size, modulo the batch size.
-        excess = (n - (n - 1) // windows.size * windows.size) % self.batch_size
-        return replace(windows, lengths=windows.lengths[: n - excess])
+        last_begin = (n - 1) // windows.size * windows.size
+        n_dropped = (n - last_begin) % self.batch_size
+        return replace(windows, lengths=windows.lengths[: n - n_dropped])
 
     def summary(self, stats: LengthStats, rng: np.random.Generator) -> BatchTable | None:
         """Return the batches of an epoch that is one window, from the histogram of its lengths."""

@@ -12,7 +12,7 @@ from batchstat.planning.algorithms.cutting import (
     longest_first,
     narrow,
     one_left_out,
-    one_sample_a_row,
+    plan_single_samples,
 )
 from batchstat.planning.batch_table import BatchTable
 from batchstat.planning.plan import BatchPlan, Window, Windows
@@ -58,7 +58,7 @@ class LongestFirst(Strategy):
         lengths = narrow(windows.lengths)
         order = longest_first(lengths, windows.size)
         offsets, widths, sequence = self._batches(lengths.take(order), windows)
-        return one_sample_a_row(lengths, order, offsets, widths, sequence)
+        return plan_single_samples(lengths, order, offsets, widths, sequence)
 
     def summary_together(self, windows: Windows) -> BatchTable:
         """Sort, cut and shuffle lengths alone: the batches of `plan_together` without their
@@ -81,19 +81,19 @@ class LongestFirst(Strategy):
         offsets = self.batch_offsets(falling, windows.size)
         longest = falling[offsets[:-1]].astype(np.int64, copy=False)
         widths = round_up(longest, self.pad_to_multiple_of)
-        sequence = _shuffled(offsets, windows) if self._parameter("shuffle_batches") else None
+        sequence = _shuffle(offsets, windows) if self._parameter("shuffle_batches") else None
         if self.keeps_short(windows) or not self.holds_more(falling, offsets):
             return offsets, widths, sequence
-        # `drop_last` drops one batch of the last window. After a shuffle the last one is random.
+        # `drop_last` drops one batch of the last window. After a shuffle the last one is random;
+        # else one is drawn, from the `first` batch of that window on.
         if sequence is not None:
             return offsets, widths, sequence[:-1]
-        # `last` is the last window, and `first` the first of its batches, of which one is drawn.
-        last = (len(falling) - 1) // windows.size
-        first = int(np.searchsorted(offsets[:-1], last * windows.size))
-        return offsets, widths, one_left_out(np.arange(len(widths)), windows.rng(last), first)
+        window = (len(falling) - 1) // windows.size
+        first = int(np.searchsorted(offsets[:-1], window * windows.size))
+        return offsets, widths, one_left_out(np.arange(len(widths)), windows.rng(window), first)
 
 
-def _shuffled(offsets: Ints, windows: Windows) -> Ints:
+def _shuffle(offsets: Ints, windows: Windows) -> Ints:
     """Return (n_batches,) the numbers of batches, shuffled within each window."""
     # Without samples, there is one empty window.
     first_samples = np.arange(0, max(len(windows.lengths), 1), windows.size)

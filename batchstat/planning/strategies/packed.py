@@ -120,46 +120,45 @@ class Packed(PacksDocuments):
         )
         # (n_rows,) tokens and entries of each row, in the sequence in which rows were packed.
         row_tokens, row_sizes = packing.totals
-        # Rows widest first, so that the first row of a batch is its width.
-        order = longest_first(row_tokens)
-        padded = round_up(row_tokens[order], self.pad_to_multiple_of)
+        # Rows widest first, so that the first row of a batch has its width.
+        rows = longest_first(row_tokens)
+        padded = round_up(row_tokens[rows], self.pad_to_multiple_of)
         offsets = cut_by_budget(padded, self.tokens_per_batch, max_samples=None)
         widths = padded[offsets[:-1]]
         # The batches in the sequence in which they come, without one that is dropped.
         sequence: Ints = np.arange(len(widths))
         if self.shuffle_batches:
             sequence = window.rng.permutation(len(widths))
-        is_short = holds_more(padded, offsets, self.tokens_per_batch, max_samples=None)
-        if is_short and not self.keeps_short(window):
+        has_room = holds_more(padded, offsets, self.tokens_per_batch, max_samples=None)
+        if has_room and not self.keeps_short(window):
             sequence = sequence[:-1] if self.shuffle_batches else one_left_out(sequence, window.rng)
-        # Positions in `order` of the rows of all batches, in the sequence of the batches.
-        offsets, rows = gather_groups(offsets, sequence)
-        row_sequence = order.take(rows)
+        # The rows of these batches, batch after batch.
+        batch_offsets, positions = gather_groups(offsets, sequence)
+        row_sequence = rows.take(positions)
         # Rows that are dropped come last: their entries need a place, too, until they are cut off.
-        if len(rows) < len(order):
-            row_sequence = np.concatenate([row_sequence, np.delete(order, rows)])
+        if len(positions) < len(rows):
+            row_sequence = np.concatenate([row_sequence, np.delete(rows, positions)])
         row_offsets = offsets_from_sizes(row_sizes[row_sequence])
-        # By the number of a packed row: where its first entry goes.
-        first_entry = np.empty_like(row_sequence)
-        first_entry[row_sequence] = row_offsets[:-1]
-        row_offsets = row_offsets[: len(rows) + 1]
-        columns = (samples, lengths) if starts is None else (samples, lengths, starts)
+        # (n_rows,) where the first entry of each packed row goes.
+        row_begins = np.empty_like(row_sequence)
+        row_begins[row_sequence] = row_offsets[:-1]
+        row_offsets = row_offsets[: len(positions) + 1]
         # Copy entries from the sequence in which they were packed to that of the batches.
-        reordered = [np.empty(len(samples), dtype=np.int64) for _ in columns]
-        for run, places in packing.places(first_entry):
-            for new, old in zip(reordered, columns, strict=True):
+        packed_columns = (samples, lengths) if starts is None else (samples, lengths, starts)
+        columns = [np.empty(len(samples), dtype=np.int64) for _ in packed_columns]
+        for piece, places in packing.places(row_begins):
+            for column, packed_column in zip(columns, packed_columns, strict=True):
                 # Two steps, to int64 and to the places, are faster than both in one.
-                new[places] = old[run].astype(np.int64, copy=False)
-        # `rest` has the starts, if samples are split.
-        samples, lengths, *rest = (new[: row_offsets[-1]] for new in reordered)
+                column[places] = packed_column[piece].astype(np.int64, copy=False)
+        kept_columns = [column[: row_offsets[-1]] for column in columns]
         return BatchPlan(
-            samples=samples,
-            lengths=lengths,
+            samples=kept_columns[0],
+            lengths=kept_columns[1],
             row_offsets=row_offsets,
-            batch_offsets=offsets,
-            unit_offsets=np.arange(len(offsets)),
+            batch_offsets=batch_offsets,
+            unit_offsets=np.arange(len(batch_offsets)),
             widths=widths[sequence],
-            starts=rest[0] if rest else None,
+            starts=None if starts is None else kept_columns[2],
             document_multiple=self.document_multiple,
         )
 
@@ -175,11 +174,12 @@ class Packed(PacksDocuments):
         if self.method != "bfd" or not is_one_group or self.document_multiple > 1:
             return None
         check_longest("packed", stats.max, self.max_length)
-        runs = RowRuns.packed(stats, self.max_length, self.max_samples_per_row or MAX_INT)
-        offsets, is_short = runs.cut_within(self.tokens_per_batch, self.pad_to_multiple_of, None)
-        left_out = rng if self.drop_last and is_short else None
+        max_per_row, multiple = self.max_samples_per_row or MAX_INT, self.pad_to_multiple_of
+        runs = RowRuns.of_packed_samples(stats, self.max_length, max_per_row)
+        offsets, has_room = runs.cut_within(self.tokens_per_batch, multiple, max_samples=None)
+        leave_out = rng if self.drop_last and has_room else None
         shuffle = rng if self.shuffle_batches else None
-        return runs.batches(offsets, self.pad_to_multiple_of, shuffle, left_out)
+        return runs.batches(offsets, multiple, shuffle=shuffle, leave_out=leave_out)
 
 
 def check_longest(name: str, longest: int, max_length: int) -> None:
@@ -192,14 +192,14 @@ def check_longest(name: str, longest: int, max_length: int) -> None:
 
 
 def pack(
-    lengths: Ints, max_length: int, method: str, most: int, firsts: Sequence[int], multiple: int = 1
+    lengths: Ints, capacity: int, method: str, *, most: int, firsts: Sequence[int], multiple: int
 ) -> PackedSamples:
     """Pack samples into rows by one of `METHODS`, each group of consecutive samples by itself. With
     a `multiple`, rows count the padding of their samples.
 
     Args:
         lengths: (n,) tokens of the samples.
-        max_length: tokens that a row may hold.
+        capacity: tokens that a row may hold.
         method: one of `METHODS`.
         most: samples that a row may hold.
         firsts: the first sample of each group.
@@ -207,12 +207,10 @@ def pack(
             hold; above 1, none is split.
     """
     # Padded samples are packed as longer ones, so that no row grows beyond what it may hold.
-    if multiple > 1:
-        padded = round_up(lengths, multiple)
-        packed = pack(padded, round_up(max_length, multiple), method, most, firsts)
-        # The entries have their own lengths again, without padding.
-        return packed._replace(lengths=lengths[packed.samples])
-    return pack_groups(lengths, firsts, lambda group: _pack_one(group, max_length, method, most))
+    padded, capacity = round_up(lengths, multiple), round_up(capacity, multiple)
+    packed = pack_groups(padded, firsts, lambda group: _pack_group(group, capacity, method, most))
+    # The entries have their own lengths again, without padding.
+    return packed if multiple == 1 else packed._replace(lengths=lengths[packed.samples])
 
 
 def group_starts(begins: Ints, size: int, processes: int) -> list[int]:
@@ -242,32 +240,30 @@ def pack_groups(
         firsts: the first sample of each group.
         pack_group: packs the samples of a group.
     """
+    if len(firsts) <= 1:  # one group, as by default: nothing is copied
+        return pack_group(lengths)
     groups = []
     n_rows = 0
-    # Without samples there may be no first one: they are one empty group.
-    for first, end in pairwise([*(firsts or [0]), len(lengths)]):
-        packed = pack_group(lengths[first:end])
-        # One group, as by default: nothing is copied.
-        if first == 0 and end == len(lengths):
-            return packed
-        samples, tokens, starts, packing = packed
+    for first, end in pairwise([*firsts, len(lengths)]):
+        samples, tokens, starts, packing = pack_group(lengths[first:end])
         # Samples and rows are counted on from those of the groups before.
         groups.append((samples + first, tokens, starts, packing._replace(row=packing.row + n_rows)))
         n_rows += packing.n_rows
-    # By column, each with an array for each group; they have starts in all groups or in none.
+    # For each of the four, a tuple with that of each group; starts are in all groups or in none.
     all_samples, all_tokens, all_starts, packings = zip(*groups, strict=True)
     return PackedSamples(
-        np.concatenate(all_samples),
-        np.concatenate(all_tokens),
-        None if all_starts[0] is None else np.concatenate(all_starts),
-        Packing(*map(np.concatenate, zip(*packings, strict=True))),
+        samples=np.concatenate(all_samples),
+        lengths=np.concatenate(all_tokens),
+        starts=None if all_starts[0] is None else np.concatenate(all_starts),
+        # Column by column: the first rows of all runs, the numbers of their rows, and so on.
+        packing=Packing(*map(np.concatenate, zip(*packings, strict=True))),
     )
 
 
-def _pack_one(lengths: Ints, max_length: int, method: str, most: int) -> PackedSamples:
+def _pack_group(lengths: Ints, max_length: int, method: str, most: int) -> PackedSamples:
     """Pack the samples of one group by `method`."""
     if method == "wrapped":
-        return _wrap(lengths, max_length)
+        return wrap(lengths, max_length)
     if method in _IN_TURN:
         packing = _IN_TURN[method](lengths, max_length, most)
         return PackedSamples(np.arange(len(lengths)), lengths, starts=None, packing=packing)
@@ -280,23 +276,23 @@ def _pack_one(lengths: Ints, max_length: int, method: str, most: int) -> PackedS
     return PackedSamples(longest_first(lengths), falling, None, fit(falling, max_length, most))
 
 
-def _wrap(lengths: Ints, capacity: int) -> PackedSamples:
+def wrap(lengths: Ints, capacity: int) -> PackedSamples:
     """Lay samples end to end and cut them every `capacity` tokens. Lengths 3, 4 and 2 in rows of 5:
     the row 3 + 2 tokens (samples 0 and 1), and the row 2 + 2 (the rest of sample 1, which starts at
     its token 2, and sample 2).
     """
     ends = np.cumsum(lengths, dtype=np.int64)
     begins = ends - lengths
-    # The last row with a token. Samples without tokens at the very end would begin another one.
-    last_row = max(int(ends[-1]) - 1, 0) // capacity if len(ends) else 0
-    first_row = begins // capacity
+    first_rows = begins // capacity
     # A part for each row from that of its first token to that of its last; an empty sample is one.
-    n_parts = np.maximum((ends - 1) // capacity - first_row, 0) + 1
+    n_parts = np.maximum((ends - 1) // capacity - first_rows, 0) + 1
     samples = np.repeat(np.arange(len(lengths)), n_parts)
-    rows = expand_ranges(first_row, n_parts)[1]
+    _, rows = expand_ranges(first_rows, n_parts)
     # Of each part, where it starts and stops in all tokens: cut at the edges of its row.
     starts = np.maximum(begins[samples], rows * capacity)
     stops = np.minimum(ends[samples], (rows + 1) * capacity)
-    lengths_of_parts = stops - starts
-    packing = whole_rows(lengths_of_parts, np.bincount(np.minimum(rows, last_row)))
-    return PackedSamples(samples, lengths_of_parts, starts - begins[samples], packing)
+    part_lengths = stops - starts
+    # Samples without tokens at the very end may begin after a full row: they belong to that row.
+    last_row = max(int(lengths.sum()) - 1, 0) // capacity
+    packing = whole_rows(part_lengths, np.bincount(np.minimum(rows, last_row)))
+    return PackedSamples(samples, part_lengths, starts - begins[samples], packing)

@@ -74,9 +74,8 @@ class StrategySpec:
 
     @classmethod
     def _make(cls, text: str, name: str, given: Mapping[str, Any]) -> Self:
-        """Return the strategy `name` with the parameters `given`. Of a framework that packs only
-        where a parameter asks for it (trl with `packing`), the strategy without it is another one,
-        `unpacked`.
+        """Return the strategy `name` with the parameters `given`. A framework that packs only where
+        a parameter asks for it (trl with `packing`) is another strategy without it, `unpacked`.
         """
         kind = STRATEGIES[name]
         # It does not pack where the parameter is not given, `off` or false.
@@ -112,16 +111,16 @@ class StrategySpec:
         Raises:
             OptionError: a value out of range, or a missing one.
         """
-        known = {each.name: each for each in fields(self.kind)}
+        names = [each.name for each in fields(self.kind)]
         own, usual_size = self.kind.own_parameters, self.kind.usual_batch_size
-        values = {key: settings[key] for key in known if key in settings and key not in own}
+        values = {name: settings[name] for name in names if name in settings and name not in own}
         # The `batch_size` of settings may follow from a budget, which must not replace a usual size
         # such as the 8 per device of hf-trainer.
         if usual_size is not None:
             values["batch_size"] = settings.get("given_batch_size") or usual_size
         values |= self.given
-        # Parameters without a value and without a default.
-        missing = [k for k, f in known.items() if k not in values and f.default is MISSING]
+        required = [each.name for each in fields(self.kind) if each.default is MISSING]
+        missing = [name for name in required if name not in values]
         if missing:
             raise OptionError(
                 f"strategy {self.text!r} needs {missing[0]}: write '{self.name}:{missing[0]}=…'"
@@ -162,8 +161,9 @@ class RowRequest:
         """Return a row with the shared settings, in which a strategy that has an order, a
         distribution or a remainder of its own replaces these.
         """
-        own = {key: getattr(strategy, key) for key in ("order", "distribute", "remainder")}
-        changed = {k: value for k, value in own.items() if value not in (None, vars(basis)[k])}
+        values = {key: getattr(strategy, key) for key in ("order", "distribute", "remainder")}
+        # None for that of the shared settings.
+        changed = {key: own for key, own in values.items() if own not in (None, vars(basis)[key])}
         return cls(row, strategy, replace(basis, **changed) if changed else basis)
 
     @property
@@ -202,13 +202,14 @@ def _check_unpacked(spec: str, kind: type[Strategy], given: Mapping[str, Any]) -
     turns packing on. The message says how to turn it on.
     """
     assert kind.unpacked is not None
-    of_packing = sorted(set(given) - {each.name for each in fields(kind.unpacked)})
-    if of_packing:
+    packing_only = sorted(set(given) - {each.name for each in fields(kind.unpacked)})
+    if packing_only:
         packing_field = next(each for each in fields(kind) if each.name == kind.packed_by)
-        # The values that turn packing on; a switch has none by name, and `true` does.
+        # The values that turn packing on. Where the parameter is a switch, it names no values, and
+        # `true` turns it on.
         values = [each for each in packing_field.metadata["option"].values if each != NOT_PACKED]
         raise OptionError(
-            f"strategy {spec!r}: {of_packing[0]} is of packing only: add "
+            f"strategy {spec!r}: {packing_only[0]} is of packing only: add "
             f"{kind.packed_by}={' or '.join(values or ['true'])}"
         )
 

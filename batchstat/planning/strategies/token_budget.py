@@ -55,6 +55,7 @@ class TokenBudget(LongestFirst):
             return None
         runs = RowRuns.of_samples(stats)
         budget, multiple = self.tokens_per_batch, self.pad_to_multiple_of
-        offsets, is_short = runs.cut_within(budget, multiple, self.max_samples)
-        left_out = rng if self.drop_last and is_short else None
-        return runs.batches(offsets, multiple, rng if self.shuffle_batches else None, left_out)
+        offsets, has_room = runs.cut_within(budget, multiple, self.max_samples)
+        leave_out = rng if self.drop_last and has_room else None
+        shuffle = rng if self.shuffle_batches else None
+        return runs.batches(offsets, multiple, shuffle=shuffle, leave_out=leave_out)

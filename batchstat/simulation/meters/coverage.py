@@ -203,17 +203,17 @@ def trace_samples(
     batch_offsets, batch = gather_groups(plan.unit_offsets, unit)
     entry_offsets, entry = gather_groups(plan.row_offsets[plan.batch_offsets], batch)
     rank_of_entry = np.repeat(np.repeat(rank, np.diff(batch_offsets)), np.diff(entry_offsets))
-    sample = samples.places(plan.samples[entry])
+    sample = samples.indices_of(plan.samples[entry])
     # A split sample counts with its first part alone: one sample, however many parts it has.
     is_first_part = np.ones(len(entry), bool) if plan.starts is None else plan.starts[entry] == 0
     times_begun = np.bincount(sample[is_first_part], minlength=n_samples)
     is_computed = np.bincount(sample, minlength=n_samples) > 0
     # If a dropped batch had the first part, the other parts still count as one sample.
     times = np.where(is_computed, np.maximum(times_begun, 1), 0)
-    times_drawn = np.bincount(samples.places(epoch.first_parts), minlength=n_samples)
+    times_drawn = np.bincount(samples.indices_of(epoch.first_parts), minlength=n_samples)
     # No more tokens of a sample than the sampler drew.
     tokens = np.minimum(
-        sums_at(samples.places(epoch.samples), epoch.lengths, n_samples),
+        sums_at(samples.indices_of(epoch.samples), epoch.lengths, n_samples),
         _tokens_once(plan, sample, entry, times_drawn),
     )
     unique = DistinctCounts(

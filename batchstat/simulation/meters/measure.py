@@ -14,7 +14,7 @@ from batchstat.planning.rank_plans import (
     RankRound,
     distribute,
     plan_shares,
-    rebatches,
+    remakes_last,
     tabulate_shares,
     trained_to_balance,
 )
@@ -48,7 +48,7 @@ def measure(
     strategy, settings = request.strategy, request.settings
     in_parts = shares.epoch.is_split or strategy.cuts_samples or strategy.repeats_samples
     # Whether each sample that is drawn is in one unit, as a whole.
-    once = shares.is_distributed and not in_parts and not rebatches(strategy, settings)
+    once = shares.is_distributed and not in_parts and not remakes_last(strategy, settings)
     # If each is also drawn once, the distributed units say what happens to every sample. Only how
     # classes mix needs the samples themselves.
     by_sample = by_sample and not (once and settings.draws_all and shares.samples.classes is None)

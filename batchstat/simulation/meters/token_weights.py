@@ -158,7 +158,9 @@ def _summary(batches: RankBatches, samples: Samples, weights: Floats, group: Int
         longest_tenth=mean(np.flatnonzero(lengths >= ranked[-tenth])),
         classes=None
         if samples.classes is None
-        else _class_means(samples.classes, samples.places(batches.records), entry_weights, trained),
+        else _class_means(
+            samples.classes, samples.indices_of(batches.records), entry_weights, trained
+        ),
     )
 
 

@@ -139,13 +139,14 @@ class _PlannedTraining:
         steps (the last number) of the sampler.
         """
         _, *between, _ = self._base["set_initial_training_values"](args, *rest)
-        # With `max_steps`: the epochs before the last of these steps, and the one that it is in.
         if args.max_steps > 0:
-            return (self._passed(args.max_steps - 1)[0] + 1, *between, args.max_steps)
+            # Steps count from 0. The last one is in the epoch after those that are whole before it.
+            whole_epochs, _ = self._divide_by_epochs(args.max_steps - 1)
+            return (whole_epochs + 1, *between, args.max_steps)
         epochs = ceil(args.num_train_epochs)
         # num_train_epochs may be a fraction: 2.5 are two epochs and half of the third one's steps.
-        steps_of_last = self._steps(epochs - 1) * (args.num_train_epochs - (epochs - 1))
-        return epochs, *between, sum(map(self._steps, range(epochs - 1))) + ceil(steps_of_last)
+        steps_of_last = ceil(self._steps(epochs - 1) * (args.num_train_epochs - (epochs - 1)))
+        return epochs, *between, sum(map(self._steps, range(epochs - 1))) + steps_of_last
 
     def _init_training_state(
         self,
@@ -167,24 +168,26 @@ class _PlannedTraining:
         if resume_from_checkpoint is not None and state_file.is_file():
             self._sampler.load_state_dict(_read(state_file))
         args = self._trainer.args
-        # The Trainer counts how far training came, in steps; `done` of them are in this epoch.
-        epoch, done = self._passed(self._trainer.state.global_step)
-        self._skipped = 0 if args.ignore_data_skip else done * args.gradient_accumulation_steps
+        # The Trainer counts the steps of all epochs in which it has trained.
+        epoch, steps_done = self._divide_by_epochs(self._trainer.state.global_step)
+        batches_done = steps_done * args.gradient_accumulation_steps
+        self._skipped = 0 if args.ignore_data_skip else batches_done
         return epoch, self._skipped
 
     def _run_epoch(self, **kwargs: Any) -> Any:
         """Train for an epoch, with as many batches and steps as the sampler has in it."""
         epoch = kwargs["epoch"]
-        numbers = {
+        sampler_numbers = {
+            # What the Trainer calls steps are batches here, and its update steps are steps.
             "steps_in_epoch": self._batches_in(epoch),
             "num_update_steps_per_epoch": self._steps(epoch),
         }
-        # The loader and `compute_loss` iterate the sampler by themselves: the details skip what the
-        # Trainer skips of the loader.
         self._sampler.set_epoch(epoch)
+        # `compute_loss` takes the details of each batch from a second iterator beside the loader's.
+        # It begins after the batches that the Trainer skips of the loader.
         self._details = islice(self._sampler.batches(), self._skipped, None)
         self._skipped = 0
-        return self._base["_run_epoch"](**kwargs | numbers)
+        return self._base["_run_epoch"](**kwargs | sampler_numbers)
 
     def compute_loss(self, model: Any, inputs: Any, *rest: Any, **keywords: Any) -> Any:
         """Return the Trainer's loss, weighted in training if it is a mean of its batch."""
@@ -193,9 +196,10 @@ class _PlannedTraining:
         # Evaluation has batches of its own.
         if not model.training:
             return loss
-        # Taken for every batch of training, so that the details stay beside the loader.
+        # Taken for every batch of training, whether needed or not: the next one is of the next
+        # batch.
         batch = next(self._details)
-        if self._is_of_step:
+        if self._loss_is_divided_by_step:
             return loss
         # Labels with a second dimension are one per token; else one per sample, as in
         # classification.
@@ -205,7 +209,7 @@ class _PlannedTraining:
         return (loss[0] * weight, *loss[1:]) if isinstance(loss, tuple) else loss * weight
 
     @property
-    def _is_of_step(self) -> bool:
+    def _loss_is_divided_by_step(self) -> bool:
         """Whether the Trainer's loss is already divided by the tokens of the whole step."""
         trainer = self._trainer
         # A subclass of Trainer may say it, in versions that have this attribute; else it is decided
@@ -215,15 +219,15 @@ class _PlannedTraining:
             return is_scaled
         return trainer.model_accepts_loss_kwargs or trainer.compute_loss_func is not None
 
-    def _passed(self, steps: int) -> tuple[int, int]:
-        """Return how many whole epochs `steps` steps are, and how many steps of the next epoch are
-        left.
+    def _divide_by_epochs(self, steps: int) -> tuple[int, int]:
+        """Return how many whole epochs the first `steps` steps of training are, and how many of
+        them are left for the epoch after these.
         """
-        epoch = 0
-        while steps > 0 and steps >= self._steps(epoch):
-            steps -= self._steps(epoch)
-            epoch += 1
-        return epoch, steps
+        whole_epochs = 0
+        while steps > 0 and steps >= self._steps(whole_epochs):
+            steps -= self._steps(whole_epochs)
+            whole_epochs += 1
+        return whole_epochs, steps
 
     def _steps(self, epoch: int) -> int:
         return ceil(self._batches_in(epoch) / self._sampler.gradient_accumulation_steps)
