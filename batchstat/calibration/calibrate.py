@@ -15,7 +15,7 @@ from batchstat.errors import InputError, OptionError, arguments_named, install_e
 from batchstat.parameters import whole_number
 from batchstat.words import short
 
-_OTHERWISE = "pass the folder of a config.json, or a function that runs one step, module:function"
+_ADVICE = "pass the folder of a config.json, or a function that runs one step, module:function"
 """What to do instead where a model cannot be loaded, for messages."""
 _WIDEST = 4_096
 """Tokens of the widest row by default, where a model has as many positions."""
@@ -74,7 +74,7 @@ def calibrate(
         KeyboardInterrupt: interrupted before enough was measured.
     """
     if not isinstance(model, str) or not model:
-        raise OptionError(f"model={short(model)}: {_OTHERWISE}")
+        raise OptionError(f"model={short(model)}: {_ADVICE}")
     setup = Setup(
         model=model,
         dtype=dtype,
@@ -103,7 +103,7 @@ def calibrate(
     created = datetime.now(UTC).isoformat()
     torch_device = find_device(device)
     with quiet_transformers():
-        config = None if is_function else load_configuration(model, _OTHERWISE)
+        config = None if is_function else load_configuration(model, _ADVICE)
         steps: Steps
         if config is None:
             steps = FunctionSteps(model)
@@ -113,22 +113,23 @@ def calibrate(
             with suppress(InputError):
                 setup = replace(setup, shape=shape_of(model, config))
             steps = ModelSteps(config, setup, torch_device)
-        runs = TorchDevice(torch_device, steps)
+        training_device = TorchDevice(torch_device, steps)
         measured = measure_device(
-            runs,
-            _widest(config, steps.positions, max_length),
+            training_device,
+            _widest_row(config, steps.positions, max_length),
             tokens_per_batch=tokens_per_batch,
             # Other attention of transformers does not keep the samples of a row apart.
             packed=config is not None and attention.startswith("flash_attention"),
             on_progress=on_progress,
         )
     has_memory = all(point.peak is not None for point in measured.points)
-    fixed = runs.fixed if has_memory else None  # bytes; None: then no memory is fitted
-    time, memory = fit_calibration(measured.points, setup, fixed, runs.gradients)
+    # Bytes before a step; without them no memory is fitted.
+    fixed = training_device.fixed if has_memory else None
+    time, memory = fit_calibration(measured.points, setup, fixed, training_device.gradients)
     return Calibration(
         created=created,
         setup=setup,
-        hardware=runs.hardware,
+        hardware=training_device.hardware,
         time=time,
         memory=memory,
         **vars(measured),  # points, fits, too_large, is_complete
@@ -145,12 +146,12 @@ def _check_function(setup: Setup) -> None:
             )
 
 
-def _widest(config: Any, embedded: int | None, max_length: int | None) -> int:
+def _widest_row(config: Any, embeddings: int | None, max_length: int | None) -> int:
     """Return the tokens of the widest row to measure.
 
     Args:
         config: the configuration of the model; None for a function.
-        embedded: number of positions that the model has embeddings for; None where it has none.
+        embeddings: number of positions that the model has embeddings for; None where it has none.
         max_length: the width that the user asked for; None for the default.
 
     Raises:
@@ -161,10 +162,10 @@ def _widest(config: Any, embedded: int | None, max_length: int | None) -> int:
     stated = getattr(config.get_text_config(), "max_position_embeddings", None)
     if not isinstance(stated, int) or stated < 1:  # a model without a limit, such as BLOOM
         return max_length or _WIDEST
-    # RoBERTa states 514, of which its padding takes two: then fewer are embedded than stated.
-    stated = min(stated, embedded or stated)
-    if max_length is not None and max_length > stated:
+    # RoBERTa states 514 positions and has 512 for tokens, since its padding takes two.
+    most = min(stated, embeddings or stated)
+    if max_length is not None and max_length > most:
         raise InputError(
-            f"max_length={max_length:,} is above the {stated:,} positions of the model: lower it"
+            f"max_length={max_length:,} is above the {most:,} positions of the model: lower it"
         )
-    return max_length or min(stated, _WIDEST)
+    return max_length or min(most, _WIDEST)

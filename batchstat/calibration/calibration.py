@@ -89,7 +89,7 @@ class Calibration:
     def cost(self) -> BatchCost:
         """The cost of a batch, in picoseconds; in tokens, where only memory was estimated.
 
-        Its memory is that of the first batch of a step, which finds no gradients.
+        Its memory is that of the first batch of a step, without gradients of an earlier batch.
         """
         if self.time is None:
             return BatchCost(memory=self.memory)
@@ -147,22 +147,22 @@ class Calibration:
         if not per_token:
             return max(ran_tokens, default=None)
         fixed = self.memory.fixed + self.kept_gradients(accumulates)
-        fitting = max(0, int((most_bytes - fixed) / per_token))
-        # Not above the largest measured batch, which an estimate does not have: a larger one may
-        # have its peak elsewhere in a step.
-        return max(fitting if self.is_estimate else min(fitting, self.most_tokens), *ran_tokens, 0)
+        fitted_tokens = int((most_bytes - fixed) / per_token)
+        if not self.is_estimate:  # a batch above all measured ones may have its peak elsewhere
+            fitted_tokens = min(fitted_tokens, self.most_tokens)
+        return max(0, fitted_tokens, *ran_tokens)
 
     @property
     def most_bytes(self) -> int | None:
         """The highest fitted peak of a batch that is taken to fit without having run, in bytes;
         None where the limit is not known.
 
-        The fit may be wrong by its worst error, a share of the measured peak: less that, its peaks
-        are within `fits`.
+        It is below `fits` by the worst error of the fit, a share of the measured peak: by so much a
+        batch may take more than its fitted peak.
         """
         if self.memory is None or self.fits is None:
             return None
-        if self.memory.worst is None:  # an estimate has no error to measure
+        if self.memory.worst is None:  # an estimate: no error was measured
             return self.fits
         return max(0, int(self.fits * (1 - self.memory.worst))) + _ROUNDING
 
@@ -191,21 +191,21 @@ class Calibration:
             for point in self._points_that_fit(accumulates)
             if packed or point.samples_per_row == 1
         )
-        if (limit := self.most_bytes) is None:  # nothing ran out of memory
-            if self.hardware.memory is None:  # as of a CPU
-                return None
-            if peak > self.hardware.memory:
-                return False
-            return True if is_measured else None
-        # A peak no higher than `least` is that of the optimizer's update: it was measured, and
-        # needs no margin.
-        return peak <= max(limit, self.memory.least) or is_measured
+        if (limit := self.most_bytes) is not None:
+            # A peak no higher than `least` is that of the optimizer's update: it was measured, and
+            # needs no margin.
+            return peak <= max(limit, self.memory.least) or is_measured
+        # Nothing ran out of memory.
+        if self.hardware.memory is None:  # as of a CPU
+            return None
+        if peak > self.hardware.memory:
+            return False
+        return True if is_measured else None
 
     def _points_that_fit(self, accumulates: bool) -> Iterator[Point]:
-        """Yield the measured batches that fit: without gradient accumulation, all of them.
-
-        With it, gradients of earlier batches are in memory, too: a batch fits if its peak is then
-        no higher than the highest measured one.
+        """Return the measured batches that fit beside the gradients of earlier batches of a step,
+        which gradient accumulation keeps: those whose peak is then no higher than the highest
+        measured one. Without gradient accumulation, all fit.
         """
         kept_gradients = self.kept_gradients(accumulates)
         highest_peak = max((point.peak or 0 for point in self.points), default=0)

@@ -8,12 +8,12 @@ from batchstat.storage.addresses import local_path
 from batchstat.words import short
 
 
-def load_configuration(written: str, otherwise: str, unreachable: str = "") -> Any:
+def load_configuration(model_name: str, advice: str, unreachable: str = "") -> Any:
     """Load a configuration with transformers, without running code from its repository.
 
     Args:
-        written: a config.json, the folder of one, or a name on the Hugging Face Hub.
-        otherwise: what to do where it cannot be loaded, for messages.
+        model_name: a config.json, the folder of one, or a name on the Hugging Face Hub.
+        advice: what to do where it cannot be loaded, for messages.
         unreachable: what to do where the hub cannot be reached; by default, to download the
             configuration elsewhere.
 
@@ -22,22 +22,22 @@ def load_configuration(written: str, otherwise: str, unreachable: str = "") -> A
     """
     from batchstat.tokenization.loading.hub import HUB_NAME, hub_answers, import_quietly
 
-    path = local_path(written)
+    path = local_path(model_name)
     try:
         is_file, is_folder = path.is_file(), path.is_dir()
     except OSError as error:  # for example, a name that is too long
-        raise not_loaded(written, error.strerror or str(error), otherwise) from None
+        raise not_loaded(model_name, error.strerror or str(error), advice) from None
     if is_folder and not (path / "config.json").is_file():
-        raise not_loaded(written, "the folder has no config.json", otherwise)
+        raise not_loaded(model_name, "the folder has no config.json", advice)
     is_local = is_file or is_folder
-    if not is_local and HUB_NAME.fullmatch(written) is None:
-        raise not_loaded(written, "no such file or folder", otherwise)
+    if not is_local and HUB_NAME.fullmatch(model_name) is None:
+        raise not_loaded(model_name, "no such file or folder", advice)
     # Asked first, with one request: the hub's own client retries for 46 s.
     # Offline, a configuration in the local cache is still found.
     offline = not is_local and not hub_answers()
     try:
         config = import_quietly("AutoConfig").from_pretrained(
-            path if is_local else written,
+            path if is_local else model_name,
             local_files_only=is_local or offline,
             trust_remote_code=False,
         )
@@ -52,19 +52,19 @@ def load_configuration(written: str, otherwise: str, unreachable: str = "") -> A
                 "no such file or folder, not in the local cache, and Hugging Face's hub not "
                 "reachable"
             )
-            otherwise = unreachable or (
-                f"on a machine with network, run hf download {written} config.json --local-dir "
-                f"FOLDER and pass --model FOLDER, or {otherwise}"
+            advice = unreachable or (
+                f"on a machine with network, run hf download {model_name} config.json --local-dir "
+                f"FOLDER and pass --model FOLDER, or {advice}"
             )
         elif not is_local:
-            otherwise = f"check the name, set HF_TOKEN for a gated one, or {otherwise}"
-        raise not_loaded(written, reason, otherwise) from None
+            advice = f"check the name, set HF_TOKEN for a gated one, or {advice}"
+        raise not_loaded(model_name, reason, advice) from None
     return config
 
 
-def not_loaded(written: str, reason: str, otherwise: str) -> InputError:
+def not_loaded(model_name: str, reason: str, advice: str) -> InputError:
     """Return the error for a model, with what to do."""
-    return InputError(f"model {short(written)} cannot be loaded: {reason}: {otherwise}")
+    return InputError(f"model {short(model_name)} cannot be loaded: {reason}: {advice}")
 
 
 class Family(NamedTuple):

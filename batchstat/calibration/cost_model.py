@@ -134,11 +134,11 @@ class CostModel(Record, kw_only=True):
 
 
 def as_model(model: CostModel | str | None) -> CostModel | None:
-    """Return a model as it is, or load it by whatever `load_model` takes; None for None.
+    """Return a `CostModel` or None as it is; a model in any form that `load_model` takes is loaded.
 
     Raises:
-        OptionError: it is neither, or what `load_model` raises.
-        InputError: what `load_model` raises.
+        OptionError: anything else than a CostModel or text, or text that is wrong by itself.
+        InputError: no such model, or a configuration that cannot be read.
     """
     if model is None or isinstance(model, CostModel):
         return model
@@ -160,13 +160,13 @@ def load_model(written: str) -> CostModel:
     """
     if not isinstance(written, str):
         raise OptionError(f"model={short(written)}: must be a CostModel, or the name of a model")
-    # A shape as hidden=768,layers=12: that of a built-in name, or the text itself.
-    pairs = known_shape(written) or (written if "=" in written else None)
-    if pairs is None:  # a configuration
+    # For gpt2, the built-in text "hidden=768,layers=12,…"; None for a name that is not built in.
+    shape_text = known_shape(written) or written
+    if "=" not in shape_text:  # neither a built-in name nor a shape: a configuration
         return shape_of(written, model_configuration(written))
     fields_by_name = {field.name: field for field in fields(CostModel)}
     # "model" is the kind and the name of what has the parameters, for messages.
-    parameters: dict[str, Any] = read_parameters("model", "model", pairs, fields_by_name)
+    parameters: dict[str, Any] = read_parameters("model", "model", shape_text, fields_by_name)
     missing = [key for key in ("hidden", "layers") if key not in parameters]
     if missing:
         raise OptionError(f"model {written!r} has no {missing[0]}: write hidden=768,layers=12")
@@ -180,11 +180,10 @@ def model_configuration(written: str) -> Any:
         InputError: it cannot be loaded; the message says how else to write the shape.
     """
     owner, _, name = written.lower().rpartition("/")
-    # The built-in names that may be meant: any similar one, but of a name on the hub
-    # (owner/name) only the same one.
-    names = KNOWN_MODELS if not owner else {name} & KNOWN_MODELS.keys()
-    near = did_you_mean(name, names)
-    return load_configuration(written, _OTHERWISE, f"{near} Or {_OTHERWISE}" if near else "")
+    # A built-in name may be meant: any similar one; for owner/name on the hub only an equal one.
+    candidates = {name} & KNOWN_MODELS.keys() if owner else KNOWN_MODELS
+    near = did_you_mean(name, candidates)  # such as "Did you mean gpt2?"
+    return load_configuration(written, _ADVICE, unreachable=f"{near} Or {_ADVICE}" if near else "")
 
 
 def shape_of(written: str, config: Any) -> CostModel:
@@ -199,16 +198,15 @@ def shape_of(written: str, config: Any) -> CostModel:
     """
     text = config.get_text_config()  # of a model with pictures too, its part for text
     activation = _first(text, ("hidden_activation", "hidden_act"))
-    # is_gated_act is T5's, and may be anything in a file; for others, the activation tells the
-    # family.
+    # T5 states whether its layers are gated, and a file may state anything; for other models the
+    # activation tells.
     gated = getattr(text, "is_gated_act", activation in _GATED_ACTIVATIONS)
     if not isinstance(gated, bool):
         raise _refusal(written, f"is_gated_act is {short(gated)}: must be true or false")
-    shape = {
-        key: _size(written, text, names, needed=key in ("hidden", "layers"))
-        for key, names in _NAMES.items()
-    }
-    sizes: dict[str, Any] = {key: size for key, size in shape.items() if size is not None}
+    sizes: dict[str, Any] = {}
+    for field_name, names in _NAMES.items():  # `names`: as families of models name this size
+        size = _size(written, text, names, needed=field_name in ("hidden", "layers"))
+        sizes |= {} if size is None else {field_name: size}
     try:
         return CostModel(**sizes, gated=gated, **_memory_fields(written, text))
     except OptionError as error:
@@ -231,7 +229,7 @@ def _memory_fields(written: str, text: Any) -> dict[str, Any]:
         "activation": str(_first(text, ("activation_function", "hidden_activation", "hidden_act"))),
         "dropout": any(getattr(text, name, None) for name in _DROPOUT),
     }
-    # No field of `CostModel`: the configuration states how many positions there are.
+    # `CostModel` has the number of positions instead, which the configuration states.
     if facts.pop("has_positions"):
         facts["positions"] = _size(written, text, ("max_position_embeddings",))
     if getattr(text, "num_experts_per_tok", None) is not None:  # a mixture of experts
@@ -260,23 +258,22 @@ def _size(written: str, config: Any, names: tuple[str, ...], *, needed: bool = F
     """
     for name in names:
         size = getattr(config, name, None)
-        if size is None or (not needed and type(size) is int and size == 0):
+        is_int = type(size) is int  # isinstance takes True for an int
+        if size is None or (is_int and size == 0 and not needed):
             continue
-        # By type, since isinstance takes True for an int.
-        # A needed size of 0 is refused here, too.
-        if type(size) is not int or not 1 <= size <= MAX_INT:
+        if not is_int or not 1 <= size <= MAX_INT:
             raise _refusal(written, f"{name} is {short(size)}: must be a whole number from 1")
-        return size
+        return int(size)
     if needed:
         raise _refusal(written, f"{names[0]} is missing")
     return None
 
 
 def _refusal(written: str, reason: str) -> InputError:
-    return not_loaded(written, reason, _OTHERWISE)
+    return not_loaded(written, reason, _ADVICE)
 
 
-_OTHERWISE = "write hidden=768,layers=12, or a name from batchstat explain model"
+_ADVICE = "write hidden=768,layers=12, or a name from batchstat explain model"
 """What to do where a configuration has no shape."""
 
 _NAMES = {

@@ -29,7 +29,8 @@ def non_negative_least_squares(columns: Floats, values: Floats) -> Floats:
         (n_columns,) the coefficients.
     """
     n = columns.shape[1]
-    coefficients, least = np.zeros(n), float(np.linalg.norm(values))  # without any column
+    # The best fit so far, and its error: at first that of no column.
+    coefficients, smallest_error = np.zeros(n), float(np.linalg.norm(values))
     for size in range(1, n + 1):
         for subset in combinations(range(n), size):
             columns_of_subset = columns[:, subset]
@@ -38,12 +39,11 @@ def non_negative_least_squares(columns: Floats, values: Floats) -> Floats:
             scale = np.linalg.norm(columns_of_subset, axis=0)
             if not scale.all():  # a column of zeros has no coefficient
                 continue
-            solved = np.linalg.lstsq(columns_of_subset / scale, values, rcond=None)[0] / scale
-            error = float(np.linalg.norm(columns_of_subset @ solved - values))
-            # `least` is the smallest error of any subset so far.
-            if (solved >= 0).all() and error < least:
-                coefficients, least = np.zeros(n), error
-                coefficients[list(subset)] = solved
+            solution = np.linalg.lstsq(columns_of_subset / scale, values, rcond=None)[0] / scale
+            error = float(np.linalg.norm(columns_of_subset @ solution - values))
+            if (solution >= 0).all() and error < smallest_error:
+                coefficients, smallest_error = np.zeros(n), error
+                coefficients[list(subset)] = solution
     return coefficients
 
 
@@ -69,16 +69,17 @@ def fit_calibration(
     # (n_points, 3): what the time of a batch, of a token and of a pair are multiplied by.
     columns = np.array([[1.0, shape.tokens, shape.pairs] for shape in shapes])
     seconds = np.array([point.seconds for point in points])
-    fitted = non_negative_least_squares(columns / seconds[:, None], np.ones(len(points)))
-    residual, worst = _residual(columns @ fitted, seconds, int(np.count_nonzero(fitted)))
-    # The first run of a shape compiles it; what it takes longer than later ones is the compilation.
-    firsts = [point.first_seconds - point.seconds for point in points]
+    # Divided by the measured seconds, every batch should come to 1.
+    coefficients = non_negative_least_squares(columns / seconds[:, None], np.ones(len(points)))
+    residual, worst = _residual(columns @ coefficients, seconds, coefficients)
+    # The first run of a shape compiles it: so much longer it takes than later ones.
+    compile_seconds = [point.first_seconds - point.seconds for point in points]
     time = TimeFit(
         per_step=float(np.median([point.update_seconds for point in points])),
-        per_batch=float(fitted[0]),
-        per_token=float(fitted[1]),
-        per_pair=float(fitted[2]),
-        per_shape=max(0.0, float(np.median(firsts))) if setup.compile else 0.0,
+        per_batch=float(coefficients[0]),
+        per_token=float(coefficients[1]),
+        per_pair=float(coefficients[2]),
+        per_shape=max(0.0, float(np.median(compile_seconds))) if setup.compile else 0.0,
         residual=residual,
         worst=worst,
     )
@@ -97,12 +98,12 @@ def _fit_memory(
         gradients: bytes of gradients; None where they are not known.
     """
     peaks = np.array([point.peak or 0 for point in points], dtype=np.float64)
-    fitted = non_negative_least_squares(columns, np.maximum(peaks - fixed, 0.0))
-    residual, worst = _residual(fixed + columns @ fitted, peaks, int(np.count_nonzero(fitted)))
+    coefficients = non_negative_least_squares(columns, np.maximum(peaks - fixed, 0.0))
+    residual, worst = _residual(fixed + columns @ coefficients, peaks, coefficients)
     return MemoryFit(
-        fixed=fixed + round(fitted[0]),  # with what a batch takes, however small it is
-        per_token=float(fitted[1]),
-        per_pair=float(fitted[2]),
+        fixed=fixed + round(coefficients[0]),  # bytes of a batch come on top, however small it is
+        per_token=float(coefficients[1]),
+        per_pair=float(coefficients[2]),
         least=max(point.update_peak or 0 for point in points),
         gradients=gradients,
         residual=residual,
@@ -110,7 +111,7 @@ def _fit_memory(
     )
 
 
-def _residual(fitted: Floats, measured: Floats, coefficients: int) -> tuple[float, float]:
+def _residual(fitted: Floats, measured: Floats, coefficients: Floats) -> tuple[float, float]:
     """Return the root mean square of the relative errors of a fit, and the largest of them.
 
     The mean is over the degrees of freedom: points less the coefficients that were fitted.
@@ -118,8 +119,8 @@ def _residual(fitted: Floats, measured: Floats, coefficients: int) -> tuple[floa
     Args:
         fitted: (n_points,) seconds or bytes by the fit.
         measured: (n_points,) the same as they were measured.
-        coefficients: number of fitted coefficients that are not 0.
+        coefficients: (n_columns,) the coefficients of the fit; one of 0 was not needed.
     """
     errors = np.abs(fitted - measured) / measured
-    freedom = max(1, len(measured) - coefficients)
+    freedom = max(1, len(measured) - int(np.count_nonzero(coefficients)))
     return float(np.sqrt((errors**2).sum() / freedom)), float(errors.max())

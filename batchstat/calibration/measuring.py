@@ -1,8 +1,7 @@
 """Measurement of a device: the largest batch that fits, then the time and memory of every shape."""
 
 import time
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from dataclasses import asdict, dataclass
 from statistics import median
 from typing import NamedTuple, Protocol
@@ -178,10 +177,12 @@ def measure_device(
             on_progress(MeasuringProgress("warming up", shape, i, len(shapes)))
             # A batch that fitted in the search may not fit again, as free memory is in pieces by
             # then: it is left out.
-            # The run after the first is the first timing.
-            with search.surviving():
+            try:
+                # The run after the first is the first timing.
                 runs[shape] = _ShapeRuns(search.first_run(shape), [device.run(shape)])
-            missing_shapes += shape not in runs  # 1 where it ran out of memory
+            except BatchTooLargeError:
+                search.too_large += 1
+                missing_shapes += 1
         _time_in_rounds(device, runs, search, on_progress)
         is_complete = True
     except KeyboardInterrupt:
@@ -231,15 +232,15 @@ def _time_in_rounds(
         stage = f"timing round {number + 1} of {TIMING_ROUNDS}"
         for i, (shape, shape_runs) in enumerate(runs.items()):
             on_progress(MeasuringProgress(stage, shape, i, len(runs)))
-            too_large_before = search.too_large
-            with search.surviving():
+            try:
                 began = time.perf_counter()
                 for _ in range(_MOST_REPEATS):
                     shape_runs.timings.append(device.run(shape))
                     if time.perf_counter() - began >= _LEAST_SECONDS:
                         break
-            # It fitted before, but free memory may be in pieces by now.
-            shape_runs.ran_out_later |= search.too_large > too_large_before
+            except BatchTooLargeError:  # it fitted before, but free memory may be in pieces by now
+                search.too_large += 1
+                shape_runs.ran_out_later = True
 
 
 class _Search:
@@ -254,14 +255,6 @@ class _Search:
         self._device, self._on_progress = device, on_progress
         self.peaks: list[int] = []
         self.too_large = 0
-
-    @contextmanager
-    def surviving(self) -> Iterator[None]:
-        """Go on after the block where a batch in it runs out of memory, and count that."""
-        try:
-            yield
-        except BatchTooLargeError:
-            self.too_large += 1
 
     def first_run(self, shape: Shape) -> WarmUp:
         """Run a batch for the first time, and note its peak. Raises BatchTooLargeError."""
@@ -290,20 +283,20 @@ class _Search:
             raise self._nothing_fits(widest)
         if self._device.hardware.memory is None:  # as of a CPU
             return wanted or _WITHOUT_LIMIT
-        # `low` rows of the widest fit, `high` rows do not.
-        low, high = self._doubled(widest, None if wanted is None else wanted // widest)
+        # `rows` of the widest fit, `too_many` do not.
+        rows, too_many = self._doubled(widest, None if wanted is None else wanted // widest)
         narrow = max(1, widest // _EXACT)
-        if high is None:  # all rows that were asked for fit; some tokens may remain
+        if too_many is not None:
+            rows, too_many = self._bisected(rows, too_many, widest)
+        else:  # all rows that were asked for fit; some tokens may remain
             assert wanted is not None
             # Nothing remains, or a batch of all tokens in narrow rows fits.
-            if wanted == low * widest or self._fits(wanted // narrow, narrow):
+            if wanted == rows * widest or self._fits(wanted // narrow, narrow):
                 return wanted
-            high = low + 1  # a row more than was asked for
-        else:
-            low, high = self._bisected(low, high, widest)
-        # The same two numbers of tokens in narrow rows.
-        rows, _ = self._bisected(low * widest // narrow, high * widest // narrow, narrow)
-        return max(low * widest, rows * narrow)
+            too_many = rows + 1  # a row more than was asked for
+        # The search goes on between the same two numbers of tokens, in narrow rows.
+        n_narrow, _ = self._bisected(rows * widest // narrow, too_many * widest // narrow, narrow)
+        return max(rows * widest, n_narrow * narrow)
 
     def _nothing_fits(self, widest: int) -> InputError:
         """Return the error for a widest row that does not fit: it says if a single token does."""
@@ -322,10 +315,12 @@ class _Search:
         """Run a batch of this shape for the first time; return whether memory was enough."""
         shape = Shape(rows, width)
         self._on_progress(MeasuringProgress("finding the largest batch", shape, done=0, of=0))
-        too_large_before = self.too_large
-        with self.surviving():
+        try:
             self.first_run(shape)
-        return self.too_large == too_large_before
+        except BatchTooLargeError:
+            self.too_large += 1
+            return False
+        return True
 
     def _doubled(self, width: int, most_rows: int | None) -> tuple[int, int | None]:
         """Double the rows of a batch, from one row that fits, until they do not fit.
@@ -343,11 +338,11 @@ class _Search:
         return low, None
 
     def _bisected(self, low: int, high: int, width: int) -> tuple[int, int]:
-        """Bring `low` rows, which fit, and `high` rows, which do not, to within a sixteenth of each
-        other, or to neighbours, by halving the distance.
+        """Halve the distance between a number of rows that fits, `low`, and one that does not,
+        `high`, until they are within a sixteenth of each other, or neighbours.
 
         Returns:
-            The two numbers of rows.
+            The number of rows that fits, and the one that does not.
         """
         while high - low > max(1, low // _EXACT):
             middle = (low + high) // 2

@@ -105,13 +105,13 @@ def memory_of(setup: Setup) -> MemoryFit:
     copy_bytes = BYTES[setup.dtype] if setup.mixed_precision else 0
     # A weight and its gradient (2), and what the optimizer keeps of it.
     fixed = shape.parameters * (weight_bytes * (2 + STATE[setup.optimizer]) + copy_bytes)
-    # Bytes per token that all layers keep, and that the backward pass of one layer adds; and the
-    # number of layers whose bytes per pair are in memory.
+    # `kept`: bytes per token that the forward pass keeps of all layers. `added`: bytes per token
+    # that the backward pass of one layer adds.
     if setup.gradient_checkpointing:  # only the inputs of layers are kept; one is computed again
-        kept, computed = shape.layers * layer.input, layer.per_token + layer.gradients
-        layers_with_pairs = 1
+        kept, added = shape.layers * layer.input, layer.per_token + layer.gradients
+        layers_with_pairs = 1  # whose bytes per pair are in memory
     else:
-        kept, computed = shape.layers * layer.per_token, layer.gradients
+        kept, added = shape.layers * layer.per_token, layer.gradients
         layers_with_pairs = shape.layers
     # Cross-entropy keeps, for each entry of the vocabulary, the logarithm of its probability, the
     # gradient of that and the gradient of the logit.
@@ -120,7 +120,7 @@ def memory_of(setup: Setup) -> MemoryFit:
     return MemoryFit(
         fixed=fixed,
         # `layer.norm` is the last norm, after all layers.
-        per_token=kept + layer.norm + max(loss, computed),
+        per_token=kept + layer.norm + max(loss, added),
         # One more, for the gradients of one layer.
         per_pair=(layers_with_pairs + 1) * layer.per_pair + layer.mask,
         least=fixed,
@@ -143,14 +143,14 @@ class Layer:
     setup: Setup
 
     @property
-    def _number(self) -> int:
+    def _number_bytes(self) -> int:
         """Bytes of a number in the inputs and outputs of matrices."""
         return BYTES[self.setup.dtype]
 
     @property
     def _residual(self) -> int:
         """Bytes of a number between layers, in the residual stream: it has the weights' dtype."""
-        return 4 if self.setup.mixed_precision else self._number
+        return 4 if self.setup.mixed_precision else self._number_bytes
 
     @property
     def input(self) -> int:
@@ -163,7 +163,7 @@ class Layer:
         # Models with gated layers have RMSNorm, which computes in float32 and keeps the scaled
         # input, too.
         scaled = 4 if self.shape.gated else 0
-        return self.shape.hidden * (self._number + self._residual + scaled)
+        return self.shape.hidden * (self._number_bytes + self._residual + scaled)
 
     @property
     def per_token(self) -> int:
@@ -172,8 +172,9 @@ class Layer:
         dropped = 2 * self.shape.hidden if self.shape.dropout else 0
         norms = self.shape.norms * self.norm
         if self.setup.mixed_precision:
-            # Each matrix after a norm keeps a copy in `dtype`, of which `norm` counts one.
-            norms += (3 if self.shape.gated else 2) * self._number * self.shape.hidden
+            # Each matrix after a norm keeps a copy of its input in `dtype`. `norm` counts one for
+            # each norm: two more for queries, keys and values, one more for a gated layer.
+            norms += (3 if self.shape.gated else 2) * self._number_bytes * self.shape.hidden
         return norms + self._attention + self._feed_forward + dropped
 
     @property
@@ -181,47 +182,47 @@ class Layer:
         """Bytes per token of the most gradients that the backward pass of the layer holds at once:
         those of its output, and of two tensors of the feed-forward layer.
         """
-        # Where it is gated, a kept tensor is freed for one of the two, which then adds nothing. The
-        # width is that of all experts of a token together.
-        width = self.shape.feed_forward_width * self.shape.experts
-        return self.input + self._number * width * (1 if self.shape.gated else 2)
+        width = self.shape.feed_forward_width * self.shape.experts  # of all experts of a token
+        # Where it is gated, a kept tensor is freed for one of the two, which then adds nothing.
+        return self.input + self._number_bytes * width * (1 if self.shape.gated else 2)
 
     @property
     def _attention(self) -> int:
         """Bytes per token of queries, keys, values and the result of attention."""
+        width, kv_width = self.shape.attention_width, self.shape.kv_width
         # Other attention than flash repeats the heads of keys and values for all heads of queries.
-        width, kv = self.shape.attention_width, self.shape.kv_width
-        is_flash = self.setup.attention.startswith("flash")
+        kept_kv_width = kv_width if self.setup.attention.startswith("flash") else width
         # Queries and the result, then keys and values.
-        kept = self._number * (2 * width + 2 * (kv if is_flash else width))
-        # Norms of the heads of queries and keys keep these in float32 and in `dtype`.
-        norms = (4 + self._number) * (width + kv) if self.shape.head_norms else 0
+        kept = self._number_bytes * (2 * width + 2 * kept_kv_width)
+        # Norms of the heads of queries and keys keep these in float32 (4) and in `dtype`.
+        norms = (4 + self._number_bytes) * (width + kv_width) if self.shape.head_norms else 0
         return kept + norms
 
     @property
     def _feed_forward(self) -> int:
         """Bytes per token that the feed-forward layer keeps, of all experts of a token."""
-        # What the activation keeps; where the layer is gated, also what it is multiplied by, and
-        # the product.
-        width = self.shape.feed_forward_width
-        kept = (_KEPT.get(self.shape.activation, 2) + (2 if self.shape.gated else 0)) * width
+        # What the activation keeps; where the layer is gated, also what its result is multiplied
+        # by, and the product.
+        tensors = _KEPT.get(self.shape.activation, 2) + (2 if self.shape.gated else 0)
+        numbers = tensors * self.shape.feed_forward_width  # of one expert
         if self.shape.total_experts is not None:  # each expert has an input and output of its own
-            kept += 2 * self.shape.hidden
-        return self._number * kept * self.shape.experts
+            numbers += 2 * self.shape.hidden
+        return self._number_bytes * numbers * self.shape.experts
 
     @property
     def per_pair(self) -> int:
         """Bytes per pair of tokens that the layer keeps."""
         if self.setup.attention == "sdpa":  # keeps its mask as numbers
-            return self._number
+            return self._number_bytes
         if self.setup.attention != "eager":  # flash attention stores no scores
             return 0
         # Eager attention keeps the probabilities of each head: in `dtype`, and under mixed
-        # precision and in models with RMSNorm in float32, too. Dropout keeps a mask and its result.
-        number = self._number  # bytes of one probability
-        in_float32 = number < 4 and (self.setup.mixed_precision or self.shape.gated)
-        dropped = 1 + number if self.shape.dropout else 0
-        return self.shape.heads * (number + (4 if in_float32 else 0) + dropped)
+        # precision and in models with RMSNorm in float32, too.
+        in_float32 = self._number_bytes < 4 and (self.setup.mixed_precision or self.shape.gated)
+        probabilities = self._number_bytes + (4 if in_float32 else 0)
+        # Dropout keeps a mask, a byte each, and its result.
+        dropped = 1 + self._number_bytes if self.shape.dropout else 0
+        return self.shape.heads * (probabilities + dropped)
 
     @property
     def mask(self) -> int:
@@ -276,7 +277,7 @@ def _lacking(written: str, key: str, example: str, purpose: str) -> InputError:
         written: how the user named the model.
         key: the name of the size.
         example: a value of it.
-        purpose: what its memory is taken by.
+        purpose: the part of the memory that is estimated by this size.
     """
     return InputError(
         f"{short(written)} has no {key}, by which the memory of {purpose} is estimated: add "

@@ -64,18 +64,16 @@ def design(most_tokens: int, widest: int, *, packed: bool = False) -> list[Shape
     """
     narrowest = max(1, min(_NARROWEST, widest // _SHARE))
     ratio = (widest / narrowest) ** (1 / (_WIDTHS - 1))  # of a width to the next narrower one
+    widths = [round(widest / ratio**i) for i in range(_WIDTHS)]
+    sizes = [most_tokens // _SHARE**i for i in range(_PER_WIDTH)]  # total tokens of batches
     # A set, since small sizes may give one shape twice.
-    shapes = {
-        Shape(max(1, tokens // width), width)
-        for width in (round(widest / ratio**i) for i in range(_WIDTHS))
-        for tokens in (most_tokens // _SHARE**i for i in range(_PER_WIDTH))
-    }
-    # One row, full of samples as long as the widest row, or a quarter of that: at least two.
+    shapes = {Shape(max(1, tokens // width), width) for width in widths for tokens in sizes}
+    # Batches of one row, full of samples as long as the widest row, or a quarter of that.
     if packed:
         shapes |= {
             Shape(1, width, width // length)
             for width in (most_tokens, most_tokens // _SHARE)
             for length in (widest, max(1, widest // _SHARE))
-            if width >= 2 * length
+            if width >= 2 * length  # at least two samples
         }
     return sorted(shapes, key=lambda shape: (-shape.tokens, -shape.width, shape.samples_per_row))

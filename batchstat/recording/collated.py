@@ -16,7 +16,7 @@ from batchstat.lengths.arrays import Ints, offsets_from_sizes
 from batchstat.lengths.token_ranges import TokenRanges
 from batchstat.planning.samples import Samples
 from batchstat.recording.given_batches import GivenBatches
-from batchstat.recording.recorder.read_batches import NOTHING, ReadBatch
+from batchstat.recording.recorder.read_batches import NOTHING, ReadBatch, single_samples
 from batchstat.recording.recorder.reading import read_batch, settle
 from batchstat.words import short
 
@@ -33,7 +33,7 @@ class LoaderFacts:
     """How the batches of a loader were read.
 
     Attributes:
-        by: number of batches for each thing that said which tokens are real (`ReadBatch.by`).
+        by: number of batches for each source that told their padding (`ReadBatch.padding_source`).
         loss: number of batches for each place where labels stand (`ReadBatch.loss`).
         widths: (n_batches, 2) the widths of encoder and decoder; None without a decoder.
         trained_padding: number of tokens that are padding and carry loss.
@@ -72,12 +72,13 @@ class CollatedBatches:
         # tell what is padded.
         if widths is None or self.facts.widths is not None or self.batches.packs_rows:
             return None
-        # Each row is one sample here: the longest sample of each batch is its longest row.
+        # A single batch has no other to compare its width with.
+        if len(widths) < 2 or bool((widths != widths[0]).any()):
+            return None
+        # Each row is one sample here. (n_batches,) the tokens of the longest row of each batch.
         lengths = self.samples.lengths[self.batches.places]
         longest_rows = np.maximum.reduceat(lengths, self.batches.batch_offsets[:-1])
-        # A single batch has no other to compare its width with.
-        is_same_width = len(widths) > 1 and bool((widths == widths[0]).all())
-        return int(widths[0]) if is_same_width and bool((longest_rows < widths[0]).any()) else None
+        return int(widths[0]) if bool((longest_rows < widths[0]).any()) else None
 
 
 def collated_batches(
@@ -120,7 +121,7 @@ def collated_batches(
                 f"{name}: batch {number} has no token ids, which are whole numbers in rows of "
                 "equal length: pass lists of sample numbers with their lengths instead"
             )
-        read.ids = read.keep = None  # else the token ids of a whole epoch stay in memory
+        read.ids = read.real_mask = None  # else the token ids of a whole epoch stay in memory
         read_batches.append(read)
     if not read_batches:
         raise InputError(f"{name}: there is no batch")
@@ -144,24 +145,25 @@ def as_collated(
     """
     # Fills in what a single batch cannot tell, such as a padding token that nothing marks.
     settle(batches, has_decoder)
-    for number, read in enumerate(batches):
-        if is_recorded and read.real is None and read.by == NOTHING:
-            read.by, read.real = UNMARKED, [[read.width] for _ in range(read.rows)]
-        if read.real is None:
+    for number, batch in enumerate(batches):
+        if is_recorded and batch.real is None and batch.padding_source == NOTHING:
+            batch.padding_source, batch.real = UNMARKED, single_samples([batch.width] * batch.rows)
+        if batch.real is None:
             raise InputError(
                 f"{name}: padding unknown: batch {number} says nothing of it, as it has no "
                 "attention_mask, lengths or position_ids: pass pad_token_id, the tokenizer's"
             )
-    # One kind of batch, since sums over several would have no one meaning. A run may have computed
-    # several, such as two models; it is reported all the same.
-    for number, read in enumerate(batches):
-        # What told the padding, and the number of widths: 2 where there is a decoder.
-        kinds = [(each.by, len(each.widths)) for each in (batches[0], read)]
-        if kinds[0] != kinds[1] and not is_recorded:
-            names = [by if n_widths == 1 else f"{by} and a decoder" for by, n_widths in kinds]
+    kinds = [
+        batch.padding_source + (" and a decoder" if len(batch.widths) > 1 else "")
+        for batch in batches
+    ]
+    # Sums over several kinds would have no one meaning. A run may have computed several, such as
+    # those of two models: it is reported all the same.
+    for number, kind in enumerate(kinds):
+        if kind != kinds[0] and not is_recorded:
             raise InputError(
-                f"{name}: batches of several kinds: batch 0 has {names[0]}, batch {number} has "
-                f"{names[1]}: pass one kind at a time"
+                f"{name}: batches of several kinds: batch 0 has {kinds[0]}, batch {number} has "
+                f"{kind}: pass one kind at a time"
             )
     return _as_plan(batches)
 
@@ -180,37 +182,39 @@ def _as_arrays(batch: Any) -> Any:
         return batch
     if isinstance(batch[0], int):  # such as the lengths of rows
         return np.array(batch) if all(isinstance(each, int) for each in batch) else batch
-    # Rows of token ids, if all are equally long; else a list of arrays, or of batches.
-    is_nested = all(isinstance(each, list | tuple) and each for each in batch)
-    if is_nested and isinstance(batch[0][0], int) and len({len(each) for each in batch}) == 1:
+    row_lengths = {len(each) if isinstance(each, list | tuple) else 0 for each in batch}
+    # Rows of token ids, which are equally long and not empty.
+    if len(row_lengths) == 1 and 0 not in row_lengths and isinstance(batch[0][0], int):
         return np.array(batch)
-    return [_as_arrays(each) for each in batch]
+    return [_as_arrays(each) for each in batch]  # arrays, rows of several lengths, or batches
 
 
 def _as_plan(read_batches: list[ReadBatch]) -> CollatedBatches:
     """Return the samples of batches, in their sequence, and the strategy that makes the batches."""
-    lengths_of_rows = [row for batch in read_batches for row in batch.real or ()]
-    lengths = np.array([n for row in lengths_of_rows for n in row], dtype=np.int64)
-    per_row = np.array([len(row) for row in lengths_of_rows], dtype=np.int64)  # samples of each row
+    # For each row, the real tokens of each of its samples.
+    rows = [row for batch in read_batches for row in batch.real or ()]
+    lengths = np.array([length for row in rows for length in row], dtype=np.int64)
+    samples_per_row = np.array([len(row) for row in rows], dtype=np.int64)
     # Each entry of a row is a sample of its own, in the sequence of the batches.
     places = np.arange(len(lengths))
     trained = None  # where one batch does not tell it
     if all(each.trained is not None for each in read_batches):
-        trained_tokens = [n for batch in read_batches for row in batch.trained or () for n in row]
-        trained = TokenRanges.of_counts(np.array(trained_tokens, dtype=np.int64))
+        counts = [count for batch in read_batches for row in batch.trained or () for count in row]
+        trained = TokenRanges.of_counts(np.array(counts, dtype=np.int64))
     batches = GivenBatches(
         places=places,
-        row_offsets=offsets_from_sizes(per_row),
+        row_offsets=offsets_from_sizes(samples_per_row),
         batch_offsets=offsets_from_sizes(np.array([batch.rows for batch in read_batches])),
         widths=np.array([each.width for each in read_batches], dtype=np.int64),
         # Rows of several samples came with positions or offsets, by which attention is kept apart.
-        attends_within_samples=len(lengths) > len(per_row),
+        attends_within_samples=len(lengths) > len(rows),
     )
-    widths_of_both = [each.widths for each in read_batches]
+    # (width,) of each batch, or the widths of its encoder and decoder.
+    widths = [each.widths for each in read_batches]
     facts = LoaderFacts(
-        by=Counter(each.by for each in read_batches),
+        by=Counter(each.padding_source for each in read_batches),
         loss=Counter(each.loss for each in read_batches),
-        widths=np.array(widths_of_both) if all(len(each) > 1 for each in widths_of_both) else None,
+        widths=np.array(widths) if all(len(each) > 1 for each in widths) else None,
         trained_padding=sum(each.trained_padding for each in read_batches),
     )
     return CollatedBatches(Samples(lengths, places, trained=trained), batches, facts)

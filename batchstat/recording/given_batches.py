@@ -72,12 +72,13 @@ class GivenBatches(Strategy):
             settings: the settings, as the user gave them.
             lengths: (n,) tokens of each sample of the corpus, before `max_length`.
         """
-        # The rows of a packed batch are not samples, which `batch_size` counts.
+        # `batch_size` counts samples, and the rows of packed batches are not samples.
         batch_size = settings.batch_size or (None if self.packs_rows else self.batch_capacity)
-        longest = settings.max_length  # longer samples are truncated
-        plan = self._with_lengths(lengths if longest is None else np.minimum(lengths, longest))
-        largest = int((plan.widths * np.diff(plan.batch_offsets)).max())
-        budget = settings.tokens_per_batch or largest
+        if settings.max_length is not None:  # longer samples are truncated
+            lengths = np.minimum(lengths, settings.max_length)
+        plan = self._with_lengths(lengths)
+        total_tokens = plan.widths * np.diff(plan.batch_offsets)  # (n_batches,)
+        budget = settings.tokens_per_batch or int(total_tokens.max())
         return replace(settings, batch_size=batch_size, tokens_per_batch=budget)
 
     def plan(self, window: Window) -> BatchPlan:

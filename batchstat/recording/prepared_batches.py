@@ -8,7 +8,6 @@ import numpy as np
 from batchstat.lengths.arrays import offsets_from_sizes, round_up
 from batchstat.planning.inputs import resolve_inputs
 from batchstat.planning.rank_batches import plan_ranks
-from batchstat.planning.rank_plans import side_by_side
 from batchstat.planning.settings import Settings
 from batchstat.planning.shares import make_shares
 from batchstat.planning.strategies.spec import StrategySpec
@@ -36,37 +35,37 @@ def batches_of_rows(
     settings = replace(settings, max_length=int(rows.widths.max()))
     request = inputs.request(strategy, settings)
     planned = plan_ranks(make_shares(inputs.samples, request.settings), request)
-    samples_per_row = np.diff(rows.row_offsets)
-    # The plan takes each row for one sample: these are the stored rows in the sequence of batches.
-    sequence = planned.records
-    # The samples that each of these rows holds.
+    # The plan takes each stored row for one sample: the numbers of rows in the sequence of batches.
+    row_numbers = planned.records
+    # (n_entries,) the samples of these rows, one after the other.
     places = np.concatenate(
-        [np.arange(rows.row_offsets[row], rows.row_offsets[row + 1]) for row in sequence.tolist()]
+        [np.arange(*rows.row_offsets[number : number + 2]) for number in row_numbers.tolist()]
     )
-    # Planned row i holds places[entry_offsets[i] : entry_offsets[i + 1]].
-    entry_offsets = offsets_from_sizes(samples_per_row[sequence])
+    # (n_rows + 1,) planned row i holds places[row_offsets[i] : row_offsets[i + 1]].
+    row_offsets = offsets_from_sizes(np.diff(rows.row_offsets)[row_numbers])
+    batch_offsets, widths = planned.batch_offsets, planned.widths
     multiple = request.strategy.pad_to_multiple_of
-    row_offsets, batch_offsets, widths = entry_offsets, planned.batch_offsets, planned.widths
     # The collator joins the rows of a batch into one, as wide as all of them together. This one row
     # begins where the first row of its batch does.
     if collating.end_to_end:
-        row_offsets = entry_offsets[planned.batch_offsets]
-        # Stored tokens before each batch; the last number, all of them.
-        totals = offsets_from_sizes(rows.widths[sequence])[planned.batch_offsets]
-        widths = round_up(np.diff(totals), multiple)
+        row_offsets = row_offsets[batch_offsets]
+        # (n_batches + 1,) stored tokens before each batch; the last number, all of them.
+        tokens_before = offsets_from_sizes(rows.widths[row_numbers])[batch_offsets]
+        widths = round_up(np.diff(tokens_before), multiple)
         batch_offsets = np.arange(len(widths) + 1)
     elif collating.width is not None:  # padding="max_length"
         widths = np.maximum(widths, round_up(collating.width, multiple))
-    # Planned batches are in turns of the ranks. `side_by_side` counts them rank after rank, with −1
-    # where a rank has none; below, these places become the numbers of planned batches.
+    # The planned batches of each rank, in a column of its own; −1 where it has fewer than others.
     batches_of_ranks = [np.flatnonzero(planned.ranks == rank) for rank in range(planned.world_size)]
-    turns = side_by_side(list(map(len, batches_of_ranks)))
+    turns = np.full((max(map(len, batches_of_ranks)), planned.world_size), -1)
+    for rank, batches_of_rank in enumerate(batches_of_ranks):
+        turns[: len(batches_of_rank), rank] = batches_of_rank
     return GivenBatches(
         places=places,
         row_offsets=row_offsets,
         batch_offsets=batch_offsets,
         widths=widths,
-        turns=np.where(turns < 0, -1, np.concatenate(batches_of_ranks)[turns]),
+        turns=turns,
         # A collator that joins rows gives the model positions, which keep samples apart.
         attends_within_samples=collating.end_to_end,
         # Only where each stored row is one sample would the strategy make these batches again.
@@ -75,12 +74,12 @@ def batches_of_rows(
 
 
 def padding_before_batching(rows: PreparedRows, collating: Collating) -> tuple[str, str]:
-    """Return, in words, what is padded before rows are batched and how to remove that; empty where
-    nothing is.
+    """Return, in words, what is padded to more than its batch needs, and how to remove that; empty
+    where nothing is.
     """
-    if (width := rows.constant_width) is not None:
+    if rows.constant_width is not None:
         return (
-            f"every row is padded to {width:,} before batching",
+            f"every row is padded to {rows.constant_width:,} before batching",
             'remove padding="max_length" where you tokenize',
         )
     if rows.padded_tokens:

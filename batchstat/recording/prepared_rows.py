@@ -57,8 +57,8 @@ class PreparedRows:
 
         0 where less than a quarter do: a text may end in several of that token.
         """
-        rows = int(np.count_nonzero(self.text_lengths < self.widths))
-        return 0 if self.is_masked or rows < GUESSED * len(self.widths) else rows
+        n_rows = int(np.count_nonzero(self.text_lengths < self.widths))
+        return 0 if self.is_masked or n_rows < GUESSED * len(self.widths) else n_rows
 
     @property
     def is_masked(self) -> bool:
@@ -103,41 +103,40 @@ def prepared_rows(dataset: Any, collating: Collating) -> PreparedRows | None:
     table: pa.Table = dataset.select_columns(columns).with_format("arrow")[:]
     if not len(table):
         raise InputError("the trainer's data set has no row: check what filters it")
-    offsets, ids = _flattened(table, "input_ids")
-    label_offsets, labels = _labels(table, collating, offsets, ids)
-    if not np.array_equal(label_offsets, offsets):
+    # (n_rows + 1,) row i has the token ids ids[id_offsets[i] : id_offsets[i + 1]].
+    id_offsets, ids = _flattened(table, "input_ids")
+    label_offsets, labels = _labels(table, collating, id_offsets, ids)
+    if not np.array_equal(label_offsets, id_offsets):
         return None
-    is_real = np.ones(len(ids), dtype=bool)
+    is_real = np.ones(len(ids), dtype=bool)  # of each token id
     if collating.reads_mask and "attention_mask" in columns:
         is_real = _flattened(table, "attention_mask")[1] != 0
-    # A sample for each row, of its real tokens. `sample_edges` are the offsets of samples among the
-    # ids, padding included.
-    row_offsets: Ints = np.arange(len(offsets))
-    lengths, sample_edges = _group_counts(is_real, offsets), offsets
-    # TRL's pack_dataset adds this column: the lengths of the samples in each row. Its offsets count
-    # samples, as `row_offsets` does; `offsets` above counts token ids.
+    # A sample for each row: its real tokens. It has the same ids as the row, padding included.
+    row_offsets: Ints = np.arange(len(id_offsets))
+    lengths, sample_offsets = _group_counts(is_real, id_offsets), id_offsets
+    # TRL's pack_dataset adds this column: the lengths of the samples in each row.
     if "seq_lengths" in columns:
         row_offsets, lengths = _flattened(table, "seq_lengths")
-        sample_edges = offsets_from_sizes(lengths)
+        sample_offsets = offsets_from_sizes(lengths)
     is_shifted = labels is None or bool(((labels == IGNORED) | (labels == ids)).all())
     trained, trained_padding = None, 0
     if labels is not None:
         has_loss = labels != IGNORED
         # Nothing predicts the first token of a row, or of a sample in it: its label does not count.
-        # An empty row or sample has no first token.
         if is_shifted:
-            for edges in (offsets, sample_edges):
-                has_loss[edges[:-1][np.diff(edges) > 0]] = False
-        trained = _group_counts(has_loss, sample_edges)
+            for offsets in (id_offsets, sample_offsets):
+                has_first = np.diff(offsets) > 0  # an empty row or sample has no first token
+                has_loss[offsets[:-1][has_first]] = False
+        trained = _group_counts(has_loss, sample_offsets)
         trained_padding = int(np.count_nonzero(has_loss & ~is_real))
     return PreparedRows(
-        widths=np.diff(offsets),
+        widths=np.diff(id_offsets),
         lengths=lengths,
         row_offsets=row_offsets,
         trained=trained,
         is_shifted=is_shifted,
         trained_padding=trained_padding,
-        text_lengths=_text_lengths(ids, offsets, collating.pad_token_id),
+        text_lengths=_text_lengths(ids, id_offsets, collating.pad_token_id),
     )
 
 
@@ -161,28 +160,29 @@ def _labels(
         # texts too.
         return offsets, np.where(ids == collating.pad_token_id, IGNORED, ids)
     # Lists are labels of tokens; a column of numbers has one for each row, as of a classification.
+    # "random" ones are drawn when a batch is made, whatever the column holds.
     if collating.labels != "random" and "labels" in table.column_names:
         kind = str(table.schema.field("labels").type)
         if kind.startswith(("list<", "large_list<")):
             return _flattened(table, "labels")
+    # Without such a column.
     return offsets, ids if collating.labels == "column or ids" else None
 
 
 def _text_lengths(ids: Ints, offsets: Ints, pad_token_id: int | None) -> Ints:
-    """Return (n_rows,) the tokens of each row without the padding tokens at its end, but for one:
-    a text may end in that token. `7 8 0 0 0` with pad_token_id 0 -> 3.
+    """Return (n_rows,) the tokens of each row up to its last token that is not the padding token,
+    and one more: a text may end in that token once. `7 8 0 0 0` with pad_token_id 0 -> 3.
     """
-    sizes = np.diff(offsets)
+    widths = np.diff(offsets)
     if pad_token_id is None or not len(ids):
-        return sizes
-    # For each token, its own place; -1 for a padding token.
-    text_places = np.where(ids == pad_token_id, -1, np.arange(len(ids)))
-    # The place of the last text token before the end of each row. If the row itself has none, that
-    # is before its beginning, and the row counts 0. An empty first row looks at place 0.
-    last = np.maximum.accumulate(text_places)[np.maximum(offsets[1:] - 1, 0)]
-    without_padding = np.maximum(last + 1 - offsets[:-1], 0)
-    with_one: Ints = np.minimum(without_padding + 1, sizes)
-    return with_one
+        return widths
+    # (n_ids + 1,) for each place, the end of the last text token before it; 0 without any.
+    ends = np.where(ids == pad_token_id, 0, np.arange(1, len(ids) + 1))
+    last_ends = np.maximum.accumulate(np.concatenate([[0], ends]))
+    # Where a row has no text token, that is before its beginning: its text has 0 tokens.
+    without_padding = np.maximum(last_ends[offsets[1:]] - offsets[:-1], 0)
+    text_lengths: Ints = np.minimum(without_padding + 1, widths)
+    return text_lengths
 
 
 def _flattened(table: "pa.Table", name: str) -> tuple[Ints, Ints]:

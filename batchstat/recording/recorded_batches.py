@@ -43,48 +43,43 @@ def batches_of(recording: Recording) -> RecordedBatches:
     name = recording.folder.as_posix()
     if not recording.ranks:
         raise InputError(f"{name}: nothing was recorded: {recording.why_nothing}")
-    epochs = [_epochs(rank) for rank in number_dispatched(recording.ranks)]
+    epochs_of_ranks = [_epochs(rank) for rank in number_dispatched(recording.ranks)]
     # The batches of the first epoch on each rank; what else was recorded is not described.
-    firsts = [epochs_of_rank[0] for epochs_of_rank in epochs]
-    _check_steps(name, recording, firsts)
-    # Each part, what one forward computed, with the sample numbers of its rows. A backward may have
-    # several forwards, each with a width of its own: here each counts as a batch of the step.
-    parts = [
-        (part, None if batch.numbers is None else batch.numbers[place])
-        for rank in firsts
-        for batch in rank
-        for place, part in enumerate(batch.parts)
-    ]
-    turns, per_step = _batches_in_turns(firsts)
+    first_epochs = [epochs[0] for epochs in epochs_of_ranks]
+    _check_steps(name, recording, first_epochs)
+    # What each forward computed, and the sample numbers of its rows. A backward may have several
+    # forwards, each with a width of its own: here each counts as a batch of the step.
+    batches = [batch for batches_of_rank in first_epochs for batch in batches_of_rank]
+    parts = [part for batch in batches for part in batch.parts]
+    numbers_of_parts: list[Sequence[int] | None] = []
+    for batch in batches:
+        numbers_of_parts += batch.numbers or [None] * len(batch.parts)
+    turns, per_step = _batches_in_turns(first_epochs)
     # `parts` has all batches of rank 0 first, `turns` says which of them are computed together.
     # From here on they are in the sequence of training: those of the first turn first.
     has_batch = turns >= 0
-    parts = [parts[place] for place in turns[has_batch]]
-    turns[has_batch] = np.arange(len(parts))
+    sequence = turns[has_batch].tolist()
+    turns[has_batch] = np.arange(len(sequence))
     trainer = recording.ranks[0].trainer
     has_decoder = bool(trainer and trainer["has_decoder"])
-    collated = as_collated(name, [part for part, _ in parts], has_decoder, is_recorded=True)
+    collated = as_collated(name, [parts[i] for i in sequence], has_decoder, is_recorded=True)
     collated = replace(collated, batches=replace(collated.batches, turns=turns))
-    numbers = _numbers([numbers_of_part for _, numbers_of_part in parts], collated)
-    # `numbered` is the same batches, with each sample once; None where numbers do not tell samples.
-    draws_again, numbered = False, None
-    if numbers is not None:
-        # Some samples come again to fill up the last batch of each rank. If more do, the sampler
-        # draws with replacement: a plan that computes each sample once would be another training.
-        # That cannot be told where a batch has several forwards, which have the same samples, as
-        # the two texts of a pair.
-        batch_size = int(np.diff(collated.batches.batch_offsets).max())  # most rows of a batch
-        have_one_forward = len(parts) == sum(map(len, firsts))
-        distinct_numbers, _ = distinct(numbers)
-        repeats = len(numbers) - len(distinct_numbers)
-        draws_again = have_one_forward and repeats > batch_size * len(firsts)
-        numbered = None if draws_again else _with_each_sample_once(collated, numbers)
+    numbers = _sample_numbers([numbers_of_parts[i] for i in sequence], collated)
+    n_repeats = 0 if numbers is None else len(numbers) - len(distinct(numbers)[0])
+    # Some samples come again to fill up the last batch of each rank. If more do, the sampler draws
+    # with replacement: a plan that computes each sample once would be another training. Not told
+    # where a batch has several forwards, which have the same samples, as the two texts of a pair.
+    most_fillers = collated.batches.batch_capacity * len(first_epochs)
+    draws_again = len(parts) == len(batches) and n_repeats > most_fillers
+    numbered = None  # the same batches with each sample once, where numbers tell samples apart
+    if numbers is not None and not draws_again:
+        numbered = _with_each_sample_once(collated, numbers)
     return RecordedBatches(
-        collated=collated if numbered is None else numbered,
+        collated=numbered or collated,
         per_step=per_step,
         is_numbered=numbered is not None,
         draws_again=draws_again,
-        epochs=max(map(len, epochs)),
+        epochs=max(map(len, epochs_of_ranks)),
     )
 
 
@@ -96,44 +91,48 @@ def number_dispatched(ranks: Sequence[RecordedRank]) -> Sequence[RecordedRank]:
     its digest; equal samples get their numbers in the sequence of training.
     """
     # digest -> (epoch, sample number) of every sample with it, in the sequence of training.
-    handed: dict[str, deque[tuple[int, int]]] = {}
+    handed_out: dict[str, deque[tuple[int, int]]] = {}
     for rank in ranks:
         for epoch, numbers, digests in rank.handed:
             # There are no digests where it is not known which tokens are real.
             for number, digest in zip(numbers, digests, strict=False):
-                handed.setdefault(digest, deque()).append((epoch, number))
-    if not handed:  # no dispatcher
+                handed_out.setdefault(digest, deque()).append((epoch, number))
+    if not handed_out:  # no dispatcher
         return ranks
-    numbered: list[list[RecordedBatch]] = [[] for _ in ranks]
+    numbered: list[list[RecordedBatch]] = [[] for _ in ranks]  # the batches of each rank
     all_batches = [(batch, index) for index, rank in enumerate(ranks) for batch in rank.batches]
     # In the sequence of training: by step, and within a step by rank.
     for batch, index in sorted(all_batches, key=lambda pair: pair[0].step):
-        numbered[index].append(_find_numbers(batch, handed))
+        numbered[index].append(_with_handed_numbers(batch, handed_out))
     return [replace(rank, batches=batches) for rank, batches in zip(ranks, numbered, strict=True)]
 
 
-def _find_numbers(
-    batch: RecordedBatch, handed: Mapping[str, deque[tuple[int, int]]]
+def _with_handed_numbers(
+    batch: RecordedBatch, handed_out: Mapping[str, deque[tuple[int, int]]]
 ) -> RecordedBatch:
-    """Return a batch with the sample numbers of its digests, taken out of `handed`.
+    """Return a batch with the epoch and the sample numbers of its digests.
 
     A batch without digests, or with one that was not handed out, is returned as it is.
+
+    Args:
+        batch: the batch.
+        handed_out: digest -> (epoch, sample number) of the samples with it that are not found yet;
+            those of this batch are taken out.
     """
-    if not all(digest in handed for digests in batch.digests for digest in digests):
+    if not all(digest in handed_out for digests in batch.digests for digest in digests):
         return batch
-    epochs: list[int] = []
-    numbers: list[list[int]] = []
+    epoch = None  # of the batch: that of its first sample
+    numbers: list[list[int]] = []  # of each part of the batch
     for digests in batch.digests:
         numbers.append([])
         for digest in digests:
-            same_digest = handed[digest]
+            samples = handed_out[digest]
             # The last one stays: a dispatcher fills up the last batch of an epoch with samples that
             # were handed out before.
-            epoch, number = same_digest.popleft() if len(same_digest) > 1 else same_digest[0]
-            epochs.append(epoch)
+            epoch_of_sample, number = samples.popleft() if len(samples) > 1 else samples[0]
+            epoch = epoch_of_sample if epoch is None else epoch
             numbers[-1].append(number)
-    # The epoch of the first sample is that of the batch. Without digests there is none.
-    return replace(batch, numbers=numbers, epoch=epochs[0]) if epochs else batch
+    return batch if epoch is None else replace(batch, numbers=numbers, epoch=epoch)
 
 
 def _epochs(rank: RecordedRank) -> list[list[RecordedBatch]]:
@@ -151,11 +150,11 @@ def _epochs(rank: RecordedRank) -> list[list[RecordedBatch]]:
     return list(by_epoch.values())
 
 
-def _check_steps(name: str, recording: Recording, firsts: list[list[RecordedBatch]]) -> None:
+def _check_steps(name: str, recording: Recording, first_epochs: list[list[RecordedBatch]]) -> None:
     """Raise InputError if ranks have different numbers of steps in the first epoch."""
     steps = {
         rank.rank: len({batch.step for batch in batches})
-        for rank, batches in zip(recording.ranks, firsts, strict=True)
+        for rank, batches in zip(recording.ranks, first_epochs, strict=True)
     }
     if len(set(steps.values())) > 1:
         listed = ", ".join(f"rank {rank} {number:,}" for rank, number in steps.items())
@@ -165,43 +164,45 @@ def _check_steps(name: str, recording: Recording, firsts: list[list[RecordedBatc
         )
 
 
-def _batches_in_turns(firsts: list[list[RecordedBatch]]) -> tuple[Ints, int]:
-    """Line up the batches that ranks compute at the same time. A batch is given by the number of
-    its part, counted through all batches of rank 0, then those of rank 1, and so on.
+def _batches_in_turns(first_epochs: list[list[RecordedBatch]]) -> tuple[Ints, int]:
+    """Line up the parts of batches that ranks compute at the same time.
 
     Args:
-        firsts: the batches of the first epoch on each rank.
+        first_epochs: the batches of the first epoch on each rank.
 
     Returns:
-        (n_turns, world_size) the batch of each rank in each turn; and the turns of a step, as many
-        as the longest step has batches. Where a step has fewer, −1 stands for no batch.
+        (n_turns, world_size) the part that each rank computes in each turn: its index, counted
+        through all parts of rank 0, then those of rank 1, and so on. And the turns of a step, as
+        many as the longest step has parts; where a step has fewer, −1 stands for no part.
     """
-    # For each rank, the batches of each of its steps.
-    ranks_steps: list[dict[int, list[int]]] = []
+    # For each rank, the indices of the parts of each of its steps.
+    steps_of_ranks: list[dict[int, list[int]]] = []
     index = 0
-    for batches_of_rank in firsts:
+    for batches in first_epochs:
         steps: dict[int, list[int]] = {}
-        for batch in batches_of_rank:
+        for batch in batches:
             steps.setdefault(batch.step, []).extend(range(index, index + len(batch.parts)))
             index += len(batch.parts)
-        ranks_steps.append(steps)
-    per_step = max(len(indices) for steps in ranks_steps for indices in steps.values())
-    # For each rank, its batches one after the other, each step filled up to `per_step` with −1.
-    columns = []
-    for steps in ranks_steps:
-        rows = [indices + [-1] * (per_step - len(indices)) for indices in steps.values()]
-        columns.append(np.array(rows, dtype=np.int64).reshape(-1))
+        steps_of_ranks.append(steps)
+    per_step = max(len(indices) for steps in steps_of_ranks for indices in steps.values())
+    columns = []  # of each rank: its parts one after the other
+    for steps in steps_of_ranks:
+        filled_steps = [indices + [-1] * (per_step - len(indices)) for indices in steps.values()]
+        columns.append(np.array(filled_steps, dtype=np.int64).reshape(-1))
     return np.stack(columns, axis=1), per_step
 
 
-def _numbers(of_parts: Sequence[Sequence[int] | None], collated: CollatedBatches) -> Ints | None:
+def _sample_numbers(
+    numbers_of_parts: Sequence[Sequence[int] | None], collated: CollatedBatches
+) -> Ints | None:
     """Return (n_samples,) the number of each sample, in the sequence of training; None where not
     every row is a sample with a known number.
     """
-    if collated.batches.packs_rows or any(each is None for each in of_parts):
+    known = [numbers for numbers in numbers_of_parts if numbers is not None]
+    if collated.batches.packs_rows or len(known) < len(numbers_of_parts):
         return None
-    numbers = np.array([number for each in of_parts for number in each or ()], dtype=np.int64)
-    return numbers if len(numbers) == len(collated.samples.lengths) else None
+    all_numbers = np.array([number for numbers in known for number in numbers], dtype=np.int64)
+    return all_numbers if len(all_numbers) == len(collated.samples.lengths) else None
 
 
 def _with_each_sample_once(collated: CollatedBatches, numbers: Ints) -> CollatedBatches | None:
@@ -211,11 +212,12 @@ def _with_each_sample_once(collated: CollatedBatches, numbers: Ints) -> Collated
     the batches hold places [0, 1, 0]. None where a sample had several lengths.
     """
     samples = collated.samples
-    # Of each number, ascending, the entry where it first came; of each entry, which number it is.
-    _, first_entries, by_number = np.unique(numbers, return_index=True, return_inverse=True)
-    # `sequence` lists the numbers as they first came; its argsort is the place of each in that.
-    sequence = np.argsort(first_entries)
-    first_entries, places = first_entries[sequence], np.argsort(sequence)[by_number]
+    # number -> its place in the sequence in which numbers first came.
+    place_of: dict[int, int] = {}
+    listed = [place_of.setdefault(number, len(place_of)) for number in numbers.tolist()]
+    places: Ints = np.array(listed, dtype=np.int64)
+    # (n_distinct,) where each number first came: the first entry that holds its place.
+    _, first_entries = np.unique(places, return_index=True)
     lengths = samples.lengths[first_entries]
     # A sample with several lengths, as where texts are cut at random, is not one sample.
     if not np.array_equal(lengths[places], samples.lengths):

@@ -47,10 +47,10 @@ class _Timed(NamedTuple):
 
 
 def read_calibration(calibration: Calibration | str | Path) -> tuple[Calibration, str | None]:
-    """Read a calibration from its file, or make one of the folder of a recorded run.
+    """Read a calibration from its file, or make one from the folder of a recorded run.
 
     Args:
-        calibration: a file or a folder, or a calibration, which is returned as it is.
+        calibration: the file or the folder, or a calibration, which is returned as it is.
 
     Returns:
         The calibration, and the file or folder; None where it was given as it is.
@@ -166,14 +166,14 @@ def _computed_steps(rank: RecordedRank) -> dict[int, list[_Timed]]:
 
 
 def _samples_per_row(part: ReadBatch) -> int:
-    """Return the number of equal samples in each row that would give a packed batch its number of
-    pairs of tokens, which attention computes within samples: 1 where rows are not packed.
+    """Return the samples of each row: 1 where rows are not packed. Samples of packed rows differ in
+    length: so many equal ones would have as many pairs of tokens, which attention computes.
     """
     if part.real is None or all(len(row) == 1 for row in part.real):
         return 1
-    squares = sum(length**2 for row in part.real for length in row)  # pairs of tokens
-    # n equal samples of a row have n x (width / n)^2 = width^2 / n pairs.
-    return max(1, round(part.rows * part.width**2 / squares)) if squares else 1
+    pairs = sum(length**2 for row in part.real for length in row)
+    # n equal samples of a row have n x (width / n)^2 = width^2 / n pairs: n is solved for.
+    return max(1, round(part.rows * part.width**2 / pairs)) if pairs else 1
 
 
 def _points(name: str, timed: list[_Timed], update: float) -> tuple[Point, ...]:
@@ -196,31 +196,29 @@ def _points(name: str, timed: list[_Timed], update: float) -> tuple[Point, ...]:
         )
     # A point has the size of the largest batch of its group. The batches of a group differ in size,
     # so their seconds are compared as a share of what their size should take by a fit of all.
-    tokens = np.array([batch.shape.tokens for batch in batches], dtype=np.float64)
-    pairs = np.array([batch.shape.pairs for batch in batches], dtype=np.float64)
+    # (n_batches, 3): time = a + b x tokens + c x pairs.
+    columns = np.array([[1.0, batch.shape.tokens, batch.shape.pairs] for batch in batches])
     # At least a microsecond: a coarse clock may not have moved.
     times = np.array([max(batch.seconds, 1e-6) for batch in batches])
-    # Time = a + b x tokens + c x pairs; divided by the seconds, so that relative errors are least.
-    columns = np.stack([np.ones(len(batches)), tokens, pairs], axis=1)
+    # Divided by the seconds, so that relative errors are least.
     fitted = columns @ non_negative_least_squares(columns / times[:, None], np.ones(len(batches)))
     ratios = times / fitted
     # Indices of the batches of each group, the largest batch last.
     groups = np.array_split(np.arange(len(batches)), n_points)
-    # The largest batch of the first group, and of the last.
-    small, large = batches[groups[0][-1]].shape, batches[groups[-1][-1]].shape
-    if large.tokens < _LEAST_SPREAD * small.tokens:
+    smallest_point, largest_point = batches[groups[0][-1]].shape, batches[groups[-1][-1]].shape
+    if largest_point.tokens < _LEAST_SPREAD * smallest_point.tokens:
         raise InputError(
-            f"nearly all batches in {name} have about {large.tokens:,} tokens, so that what tokens "
-            "take cannot be told: record a run whose batches differ in size, or measure with "
-            "batchstat calibrate"
+            f"nearly all batches in {name} have about {largest_point.tokens:,} tokens, so that "
+            "what tokens take cannot be told: record a run whose batches differ in size, or "
+            "measure with batchstat calibrate"
         )
     points = []
     for group in groups:
-        shape = batches[group[-1]].shape
-        seconds = float(np.median(ratios[group]) * fitted[group[-1]])
+        largest = group[-1]
+        seconds = float(np.median(ratios[group]) * fitted[largest])
         points.append(
             Point(
-                **asdict(shape),
+                **asdict(batches[largest].shape),
                 seconds=seconds,
                 update_seconds=update,
                 first_seconds=seconds,  # the first step, which compiles, is left out

@@ -1,14 +1,13 @@
 """A recording: what the processes of a run have written, read again."""
 
 import json
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
-
-import numpy as np
 
 from batchstat.errors import InputError
 from batchstat.recording.recorder.arguments import split_digests
@@ -169,9 +168,9 @@ def read_recording(folder: Path) -> Recording:
             f"{folder.as_posix()}: no recording: name the folder that batchstat run wrote"
         ) from None
     files = sorted(path for path in folder.glob("*.jsonl") if path.name != PROCESSES)
-    read = [rank for rank in map(_read_rank, files) if rank is not None]
-    of_this_run = [rank for rank in read if rank.begun["id"] == facts.get("id")]
-    trainings = _trainings(of_this_run)
+    ranks = [rank for rank in map(_read_rank, files) if rank is not None]
+    ranks_of_run = [rank for rank in ranks if rank.begun["id"] == facts.get("id")]
+    trainings = _trainings(ranks_of_run)
     # A command may train several models: the one with the most batches is described.
     longest = max(trainings, key=lambda ranks: sum(len(rank.batches) for rank in ranks), default=[])
     return Recording(
@@ -179,7 +178,7 @@ def read_recording(folder: Path) -> Recording:
         facts=facts,
         ranks=tuple(longest),
         others=max(len(trainings) - 1, 0),
-        of_other_runs=len(read) - len(of_this_run),
+        of_other_runs=len(ranks) - len(ranks_of_run),
         processes=tuple(_processes(folder / PROCESSES)),
     )
 
@@ -225,7 +224,7 @@ def _read_rank(path: Path) -> RecordedRank | None:
     lines = list(_lines(path))
     if not lines:
         return None
-    begun = lines[0]
+    begun = lines[0]  # written when the process began to record
     if begun.get("format", FORMAT) != FORMAT:
         raise InputError(
             f"{path.as_posix()}: a recording of format {short(begun['format'])}, which this "
@@ -240,14 +239,11 @@ def _read_rank(path: Path) -> RecordedRank | None:
     if not batches:
         return None
     steps = [line for line in lines if line["k"] == "step"]
-    # The line of the end; this one stands in for it where the process was killed.
-    end: dict[str, Any] = {"why": "", "unused": (0, 0)}
-    for line in lines:
-        end = line if line["k"] == "end" else end
-    # The line of each batch counts the forwards without a gradient since the batch before; the line
-    # of the end, those since the last batch.
-    unused = [line.get("unused", (0, 0)) for line in lines if line["k"] == "batch"]
-    unused.append(end["unused"])
+    # A process that was killed wrote no line of its end.
+    end = next((line for line in lines if line["k"] == "end"), {"why": ""})
+    # (calls, tokens) of forwards without a gradient: the line of each batch counts those since the
+    # batch before; the line of the end, those since the last batch.
+    unused = [line.get("unused", (0, 0)) for line in lines if line["k"] in ("batch", "end")]
     return RecordedRank(
         rank=begun["rank"],
         world_size=begun["world_size"],
@@ -271,36 +267,37 @@ def _read_rank(path: Path) -> RecordedRank | None:
 
 
 def _first_training(lines: list[dict[str, Any]]) -> tuple[list[dict[str, Any]], int]:
-    """Return the lines up to the end of a Trainer's first training, and how many trainings follow.
+    """Return the lines up to the end of a Trainer's first training, with the line of the end of the
+    process; and how many trainings follow.
 
-    A script may call `train()` several times: each begins with a line of its Trainer. The last line
-    of the process is kept.
+    A script may call `train()` several times: each writes a line of its Trainer when it begins.
     """
-    starts = [place for place, line in enumerate(lines) if line.get("k") == "trainer"]
-    # From the line of a Trainer to that of the next one: those in which it trained a batch.
-    trainings = [
-        (start, stop)
+    starts = [place for place, line in enumerate(lines) if line["k"] == "trainer"]
+    # For each training with a batch, the place behind its last line.
+    stops = [
+        stop
         for start, stop in pairwise([*starts, len(lines)])
         if any(line["k"] == "batch" for line in lines[start:stop])
     ]
-    if len(trainings) < 2:
+    if len(stops) < 2:
         return lines, 0
-    stop = trainings[0][1]
-    return lines[:stop] + [line for line in lines[stop:] if line["k"] == "end"], len(trainings) - 1
+    end = [line for line in lines[stops[0] :] if line["k"] == "end"]
+    return lines[: stops[0]] + end, len(stops) - 1
 
 
 def _batches(lines: list[dict[str, Any]]) -> Iterator[RecordedBatch]:
-    """Yield the batches of lines, those first that were computed, then those that were only read.
+    """Yield the batches in the lines of a process: first those that were computed, then those that
+    a dry run only read.
 
-    A dry run reads batches without a step. They are put into steps after the last computed one,
-    each with as many batches as the largest computed step, or one where none was computed.
+    The lines of these have no step. They are put into steps after the last computed one, each with
+    as many batches as the largest computed step, or one where none was computed.
     """
     computed = [line for line in lines if line["k"] == "batch"]
     only_read = [line for line in lines if line["k"] == "rest"]
     steps = [line["s"] for line in computed]
-    per_step = int(max(np.bincount(steps))) if computed else 1  # most batches of one step
+    most_batches = max(Counter(steps).values(), default=1)  # in one step
     first_read_step = steps[-1] + 1 if computed else 0
-    steps += [first_read_step + place // per_step for place in range(len(only_read))]
+    steps += [first_read_step + place // most_batches for place in range(len(only_read))]
     for step, line in zip(steps, [*computed, *only_read], strict=True):
         began, ended = line.get("t", (None, None))  # without times where nothing was computed
         yield RecordedBatch(
@@ -325,11 +322,14 @@ def _trainings(ranks: list[RecordedRank]) -> list[list[RecordedRank]]:
     """
     trainings: list[list[RecordedRank]] = []
     for process in sorted(ranks, key=lambda process: process.begun["at"]):
-        for training in trainings:
-            taken_ranks = {other.rank for other in training}
-            if process.rank not in taken_ranks and training[0].world_size == process.world_size:
-                training.append(process)
-                break
+        without_its_rank = [
+            training
+            for training in trainings
+            if training[0].world_size == process.world_size
+            and all(other.rank != process.rank for other in training)
+        ]
+        if without_its_rank:
+            without_its_rank[0].append(process)
         else:
             trainings.append([process])
-    return [sorted(training, key=lambda rank: rank.rank) for training in trainings]
+    return [sorted(training, key=lambda process: process.rank) for training in trainings]

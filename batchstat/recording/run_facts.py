@@ -51,12 +51,10 @@ def run_facts(recording: Recording) -> RunFacts:
     batches = [batch for rank in recording.ranks for batch in rank.batches]
     computed = [batch for batch in batches if batch.began is not None]
     # A dry run of a Trainer has ends of steps too, but computes nothing between them: these ranks
-    # are left out.
-    computing = [
-        rank for rank in recording.ranks if any(batch.began is not None for batch in rank.batches)
-    ]
-    # From the end of a step to the end of the next: nothing tells when the first one began.
-    # Of all ranks one after the other.
+    # are left out. The batches that a rank computed come first.
+    computing = [rank for rank in recording.ranks if rank.batches[0].began is not None]
+    # From the end of a step to the end of the next, on all ranks one after the other: nothing tells
+    # when the first step began.
     times = [after - before for rank in computing for before, after in pairwise(rank.step_ends)]
     trainer = first.trainer or {}
     return RunFacts(

@@ -49,9 +49,7 @@ def given_batches(
     most_samples = _MOST_PASSES * max(len(samples), 1)
     ranks = [batches] if per_rank is None else per_rank
     # The batches of each rank, or all of them as if of one.
-    listed = [
-        _listed(name, batches_of_rank, batch_size, limit, most_samples) for batches_of_rank in ranks
-    ]
+    listed = [_listed(name, each, batch_size, limit, most_samples) for each in ranks]
     all_batches = list(chain.from_iterable(listed))
     if not all_batches:
         raise InputError(f"{name}: there is no batch")
@@ -89,10 +87,10 @@ def _listed(
             f"{name}={short(batches)}: must be batches of sample numbers, such as a batch_sampler "
             "or a list of lists"
         ) from None
-    # The first value, taken out to see what it is, and put back; empty without any.
-    first = list(islice(values, 1))
+    first = list(islice(values, 1))  # [] if there is none
     all_batches: Iterator[Any] = chain(first, values)
-    if first and not isinstance(first[0], list):  # single numbers
+    # By the first value: whether these are batches, or single numbers that are put into batches.
+    if first and not isinstance(first[0], list):
         if batch_size is None:
             raise InputError(
                 f"{name}: yields single numbers, such as {short(first[0])}: pass batch_size for "
@@ -161,17 +159,17 @@ def _places(name: str, records: Ints, samples: Samples) -> Ints:
     Raises:
         InputError: a number that no sample has.
     """
-    own_records = samples.records
+    known_records = samples.records
     # A number that no sample has gets the place of another sample, or one behind the last.
     places = samples.indices_of(records)
-    missing = (records < 0) | (places >= len(own_records))
-    # Where there is a sample at the place, whether it has another number.
-    missing[~missing] = own_records[places[~missing]] != records[~missing]
+    missing = (records < 0) | (places >= len(known_records))
+    # Of the others, the sample at the place may have another number.
+    missing[~missing] = known_records[places[~missing]] != records[~missing]
     if missing.any():
         number = int(records[np.argmax(missing)])
         skips = "" if samples.is_contiguous else " with gaps: take the numbers from profile.records"
         raise InputError(
             f"{name}: has sample {number:,}, but there are {len(samples):,} samples, numbered "
-            f"{int(own_records.min()):,} to {int(own_records.max()):,}{skips}"
+            f"{int(known_records.min()):,} to {int(known_records.max()):,}{skips}"
         )
     return places

@@ -27,7 +27,7 @@ _parameter_names: dict[type, list[str]] = {}
 """Names of the arguments of the forward of each class of model, once they were looked for."""
 
 
-def by_name(module: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> dict[str, Any]:
+def arguments_by_name(module: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> dict[str, Any]:
     """Return the arguments of a forward by name. Those without a name get "?0", "?1" and so on."""
     if not args:
         return kwargs
@@ -51,12 +51,15 @@ def unwrapped(module: Any) -> Any:
     without a wrapper is returned as it is.
     """
     for _ in range(MOST_DEPTH):  # a compiled model may be wrapped in DistributedDataParallel too
-        # torch.compile returns an OptimizedModule, which holds the model in `_orig_mod`.
-        name = "_orig_mod" if type(module).__name__ == "OptimizedModule" else "module"
+        kind = type(module).__name__
+        # torch.compile returns an OptimizedModule. Told by its class: a model of the user's own may
+        # have a layer by the name of `module`.
+        if kind != "OptimizedModule" and kind not in _WRAPPERS:
+            return module
         # Not getattr, which an OptimizedModule answers from the model inside.
-        inner = module.__dict__.get("_modules", {}).get(name)
-        # A model of the user's own may have a layer by the name of `module`.
-        if inner is None or (name == "module" and type(module).__name__ not in _WRAPPERS):
+        inner_name = "_orig_mod" if kind == "OptimizedModule" else "module"
+        inner = module.__dict__.get("_modules", {}).get(inner_name)
+        if inner is None:
             return module
         module = inner
     return module
@@ -96,15 +99,17 @@ class WholeNumbers:
         """Look for them in an argument, a mapping of arguments, or a batch."""
         self.tensors: list[Any] = []
         self.are_here = True
-        self.nested = self._in(value, 0)
+        self.nested = self._collected(value, depth=0)
 
-    def _in(self, value: Any, depth: int) -> Any:
-        """Return what `nested` holds of a value that is `depth` levels inside; add the tensors in
-        it to `tensors`.
+    def _collected(self, value: Any, depth: int) -> Any:
+        """Add the tensors of whole numbers in a value to `tensors`, and return the value with these
+        alone, as `nested` holds them; None if it has none.
+
+        `depth` is the number of mappings and sequences around the value.
         """
         if hasattr(value, "is_floating_point"):  # a tensor
+            # Pictures, hidden states and masks of pairs have more dimensions, or are floats.
             if value.dim() > 2 or value.is_floating_point() or value.is_complex():
-                # Pictures, hidden states and masks of pairs have more dimensions, or are floats.
                 return None
             self.tensors.append(value)
             if not value.is_cpu:
@@ -114,15 +119,11 @@ class WholeNumbers:
             return None
         by_key = values_by_name(value)
         if by_key is not None:
-            kept_items = {}
-            for key, item in by_key.items():
-                whole_numbers = None if item is None else self._in(item, depth + 1)
-                if whole_numbers is not None:
-                    kept_items[key] = whole_numbers
-            return kept_items or None
+            by_key = {key: self._collected(item, depth + 1) for key, item in by_key.items()}
+            return {key: item for key, item in by_key.items() if item is not None} or None
         if isinstance(value, (list, tuple)):
             # None keeps the place of an item without whole numbers.
-            items = [self._in(item, depth + 1) for item in value]
+            items = [self._collected(item, depth + 1) for item in value]
             return items if any(item is not None for item in items) else None
         return None
 
@@ -189,24 +190,24 @@ class Digests:
         """Take the key of the run."""
         self._keyed = hashlib.blake2b(key=key, digest_size=_DIGEST_BYTES)
 
-    def of(self, read: ReadBatch) -> str:
+    def of(self, batch: ReadBatch) -> str:
         """Return the digests of all samples of a batch, joined in hexadecimal digits; empty where
         it is not known which tokens are real.
 
         A digest is that of the real tokens alone, so that padding does not change it.
         """
-        ids, keep = read.ids, read.keep
+        ids, real_mask = batch.ids, batch.real_mask
         # With a decoder `real` counts its tokens too, and does not tell where the ids of a sample
         # end.
-        if ids is None or read.real is None or read.decoder is not None:
+        if ids is None or batch.real is None or batch.decoder is not None:
             return ""
         if hasattr(ids, "astype"):  # an array: the same bytes in all environments
             ids = ids.astype("<i4")
         digests = []
-        for row_number, lengths in enumerate(read.real):
-            # The real tokens of a row, in which its samples stand one after the other. Without a
-            # mask (`keep`) they are the first ones.
-            row = ids[row_number] if keep is None else ids[row_number][keep[row_number]]
+        for row_number, lengths in enumerate(batch.real):
+            # Once padding is taken out, the samples of a row stand one after the other at its
+            # beginning. Without a mask, padding is at the end only.
+            row = ids[row_number] if real_mask is None else ids[row_number][real_mask[row_number]]
             stop = 0
             for length in lengths:
                 start, stop = stop, stop + length

@@ -25,16 +25,15 @@ class Copies:
     """Copies of tensors of a device, on their way to the processor."""
 
     def __init__(self, numbers: WholeNumbers) -> None:
-        """Begin to copy the tensors among some numbers: on CUDA on a stream of its own, beside the
-        training.
-        """
+        """Begin to copy the tensors of whole numbers of a batch; on CUDA beside the training."""
         import torch
 
-        # The device reaches it when all copies are done; None if they were made at once.
+        # An event of CUDA that comes when all copies are done; None if they were made at once.
         self._event: Any = None
+        # The stream of CUDA that makes the copies; None on a device without streams, such as that
+        # of a Mac, whose copies are waited for.
         self._stream = _stream_of(torch, numbers)
         if self._stream is None:
-            # A device without streams, such as that of a Mac, is waited for.
             self._copies = numbers.converted(lambda tensor: tensor.detach().to("cpu"))
             return
         # The batch itself may still be on its way to the device, on the stream of the training:
@@ -121,16 +120,18 @@ class Clock:
         self._device: Any = None
         self._first: Moment | None = None
 
-    def see(self, numbers: WholeNumbers) -> None:
-        """Note the device of a batch. From the first one on CUDA, times are those of the device."""
-        if numbers.are_here:  # on the processor; a device that was seen before keeps its name
-            self.name = self.name or "cpu"
-        elif self.name in ("", "cpu"):  # the first batch on a device
+    def note_device(self, numbers: WholeNumbers) -> None:
+        """Note the device of a batch, unless one is known. From the first batch on CUDA, times are
+        those of the device.
+        """
+        if not numbers.are_here and self.name in ("", "cpu"):  # the first batch on a device
             device = next(each.device for each in numbers.tensors if each.device.type != "cpu")
             self.name = str(device.type)
             if device.type == "cuda":
                 self._device = device
                 self.name = str(sys.modules["torch"].cuda.get_device_name(device))
+        elif not self.name:
+            self.name = "cpu"  # until a batch is on a device
 
     def now(self) -> Moment:
         """Return this moment, with a mark in the work of the device that is not waited for."""

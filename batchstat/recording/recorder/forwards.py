@@ -11,7 +11,7 @@ import weakref
 from collections.abc import Mapping
 from typing import Any
 
-from .arguments import WholeNumbers, as_array, by_name, enters_graph, unwrapped
+from .arguments import WholeNumbers, arguments_by_name, as_array, enters_graph, unwrapped
 from .devices import Clock, Copies, Moment, copied
 from .loaders import Fetched, Loaders
 from .read_batches import ReadBatch
@@ -108,15 +108,16 @@ class Forward:
         self.fetched: Fetched | None = None
         self.is_counted = self.came_back = self.is_watched = self.training = False
         self.has_ids = True
+        # Copies that a device still makes, and what was read of the arrays: None without.
         self._copies: Copies | None = None
         self._parts: list[ReadBatch] | None = None
         self.arrays: Any = None
-        if not numbers.are_here:  # on a device: they are copied while the training goes on
+        if not numbers.are_here:  # copied while the training goes on
             self._copies = Copies(numbers)
-        elif numbers.size > _LARGEST_COPY:  # read now
+        elif numbers.size > _LARGEST_COPY:  # to copy them takes longer than to read them now
             self.arrays = numbers.converted(as_array)
             self._parts = model.read(self.arrays)
-        else:  # copied, and read when it is written, in a row with others
+        else:  # `read` reads them when the forward is written, together with others
             self.arrays = numbers.converted(copied)
 
     def on_gradient(self, _gradient: Any) -> None:
@@ -193,12 +194,14 @@ class Forwards:
         if _is_compiling(torch):
             return original(module, *args, **kwargs)
         try:
-            numbers, forward = self._forward_of(torch, module, by_name(module, args, kwargs))
+            arguments = arguments_by_name(module, args, kwargs)
+            numbers, forward = self._begin_forward(torch, module, arguments)
         except Exception as error:  # the command must go on as it would without
             self.fail(error)
             return original(module, *args, **kwargs)
         if numbers is None:  # no model with token ids
-            # Preparing data may call many modules, and each look at one costs time.
+            # Preparing data may call many modules, and each look at one costs time: after many, the
+            # recorder rests until a backward wakes it.
             self.misses += 1
             if self.misses > _MOST_MISSES and not self.seen:
                 self.is_busy = self.is_resting = True
@@ -208,40 +211,44 @@ class Forwards:
             output = original(module, *args, **kwargs)
         finally:
             self.is_busy = self.has_failed  # free again, unless recording has failed
-        if forward is None:  # without a graph: an evaluation, or a reference model
+        if forward is None:  # gradients are off: an evaluation, or a reference model
             self.unused[0] += 1
             self.unused[1] += numbers.size
-            return output
-        outputs = _outputs_with_graph(output)
+        else:
+            self._watch_gradients(forward, module, _outputs_with_graph(output))
+        return output
+
+    def _watch_gradients(self, forward: Forward, module: Any, outputs: list[Any]) -> None:
+        """Let a forward wait for a gradient, which comes back to its outputs if it is trained."""
         forward.is_watched = bool(outputs)
-        # A frozen teacher may be in training mode, too; it has no output with a graph.
+        # Without an output with a graph, a model in training mode may be a frozen teacher.
         if forward.training and not outputs:
             forward.training = any(each.requires_grad for each in module.parameters())
         for tensor in outputs:
             tensor.register_hook(forward.on_gradient)
         self.pending.append(forward)
         del self.pending[:-_MOST_PENDING]  # all but the newest
-        return output
 
-    def _forward_of(
+    def _begin_forward(
         self, torch: Any, module: Any, arguments: dict[str, Any]
     ) -> tuple[WholeNumbers | None, Forward | None]:
         """Return the whole numbers that a module is given, and its forward.
 
-        Without token ids both are None; where no gradient can come back, only the forward is None.
+        Both are None for a module without token ids, or one that is only a part of a model; the
+        forward alone is None where gradients are off.
         """
         # Trainer.compute_loss takes the labels out of its inputs where it smooths them or has a
         # loss of its own.
         if self.labels is not None and "labels" not in arguments:
             arguments = {**arguments, "labels": self.labels}
-        numbers = self._token_numbers(torch, module, arguments)
-        # Gradients are off: an evaluation, or the reference model of DPO.
+        numbers = self._numbers_with_ids(torch, module, arguments)
+        # Without gradients it is an evaluation, or the reference model of DPO.
         if numbers is None or not torch.is_grad_enabled():
             return numbers, None
         model = self.model_of(module)
-        self.clock.see(numbers)
+        self.clock.note_device(numbers)
         forward = Forward(model, numbers, self.clock.now())
-        forward.fetched = self.loaders.handed_out(numbers.tensors)
+        forward.fetched = self.loaders.take_with_tensors(numbers.tensors)
         forward.has_ids = "inputs_embeds" not in arguments
         has_count = arguments.get("num_items_in_batch") is not None
         forward.is_counted = has_count and model.uses_count
@@ -283,11 +290,11 @@ class Forwards:
             self.pending = [forward for forward in self.pending if forward not in trained]
         return trained
 
-    def _token_numbers(
+    def _numbers_with_ids(
         self, torch: Any, module: Any, arguments: Mapping[str, Any]
     ) -> WholeNumbers | None:
-        """Return the whole numbers among the arguments of a model that takes token ids; None for
-        any other module.
+        """Return the whole numbers among the arguments of a model, token ids among them; None where
+        there are no token ids, or where the module is only a part of a model.
         """
         # A loop may call an embedding by itself: it takes token ids, but is a layer and no model. A
         # head or a loss takes what the model computed.
@@ -302,9 +309,9 @@ class Forwards:
             return None
         nested = numbers.nested
         has_mask_alone = "attention_mask" in nested and "input_ids" not in nested
+        # A model that is given embeddings, as some with pictures are: its ids are not known, but
+        # its mask has their rows, width and padding, and stands in for them.
         if "inputs_embeds" in arguments and has_mask_alone:
-            # A model that is given embeddings, as some with pictures are: its ids are not known,
-            # but its mask has their rows, width and padding, and stands in for them.
             nested["input_ids"] = nested["attention_mask"]
             numbers.tensors.append(nested["attention_mask"])
         return numbers

@@ -36,10 +36,10 @@ class Handing:
         """Begin without knowing any."""
         # For each forward: place of an argument -> its place in the batch, change, cut_columns.
         self._forwards: list[dict[tuple[Any, ...], tuple[Any, ...]]] = []
-        # The padding id, learnt from a mask that the loop made, and `ReadBatch.by` of the batch
-        # that had this mask.
+        # The padding id, learnt from a mask that the loop made, and the `padding_source` of the
+        # computed batch that had this mask.
         self._pad_token_id: Any = None
-        self._by = ""
+        self._padding_source = ""
 
     @property
     def is_known(self) -> bool:
@@ -47,37 +47,39 @@ class Handing:
         return bool(self._forwards)
 
     def learn(self, computed: Sequence[tuple[list[ReadBatch], Any]], data: Any) -> bool:
-        """Learn from a batch that was computed; return whether it is explained.
+        """Learn from the forwards that computed a batch; return whether their token ids come from
+        the loader's batch, so that they are explained. If not, nothing is known any more.
 
         Args:
             computed: for each forward, what it computes, and the arrays that it was given, by the
                 names of its arguments.
             data: the loader's batch that it may come from.
         """
-        handed_out = dict(_arrays(data))
+        loader_arrays = dict(_arrays_by_place(data))
         self._forwards = []
         forwards = []
         for parts, arguments in computed:
-            computed_arrays = dict(_arrays(arguments))
-            places = dict(_found_places(computed_arrays, handed_out))
+            given_arrays = dict(_arrays_by_place(arguments))
+            origins = dict(_origins(given_arrays, loader_arrays))
             # Arrays are told apart by `id`: `token_ids` returns one of the arguments themselves.
-            explained_arrays = {id(computed_arrays[argument_place]) for argument_place in places}
+            explained_arrays = {id(given_arrays[place]) for place in origins}
             if id(token_ids(arguments)) not in explained_arrays:
-                # Not this loader's batch, or changed in a way that is not known. `_forwards` stays
-                # empty: nothing is known until a batch is explained.
                 return False
-            # An argument that is not in the loader's batch may be a mask that the loop made. If the
-            # tokens that it calls padding are all one id, that id marks the padding of later
-            # batches, for which the loop makes no mask.
-            maybe_masked_by_loop = parts if len(places) < len(computed_arrays) else []
-            for read in maybe_masked_by_loop:
-                if read.keep is not None and read.ids is not None:
-                    padding = set(read.ids[~read.keep].reshape(-1).tolist())
-                    if len(padding) == 1:
-                        self._pad_token_id, self._by = padding.pop(), read.by
-            forwards.append(places)
+            if len(origins) < len(given_arrays):
+                self._learn_padding(parts)
+            forwards.append(origins)
         self._forwards = forwards
         return True
+
+    def _learn_padding(self, parts: list[ReadBatch]) -> None:
+        """Learn which id pads from what a forward computes with a mask that the loop may have made:
+        later batches are only read, so that the loop makes no mask for them.
+        """
+        for part in parts:
+            if part.real_mask is not None and part.ids is not None:
+                padding = set(part.ids[~part.real_mask].reshape(-1).tolist())
+                if len(padding) == 1:  # else the mask does not mark the padding alone
+                    self._pad_token_id, self._padding_source = padding.pop(), part.padding_source
 
     def read(self, data: Any, model: Any) -> list[ReadBatch]:
         """Return what the forwards would compute of a batch that was only read, by what was learnt.
@@ -86,70 +88,70 @@ class Handing:
             data: the loader's batch.
             model: the `Model` that computed the batches before.
         """
-        handed_out = dict(_arrays(data))
+        loader_arrays = dict(_arrays_by_place(data))
         parts: list[ReadBatch] = []
-        for places in self._forwards:
+        for origins in self._forwards:
             # The arguments of the forward, built again: ("inputs", 0) is arguments["inputs"][0].
             arguments: dict[Any, Any] = {}
-            for argument_place, (place, change, cut_columns) in places.items():
-                if place not in handed_out:  # an array that this batch does not have
+            for argument_place, (place, change, cut_columns) in origins.items():
+                if place not in loader_arrays:  # an array that this batch does not have
                     continue
-                inner = arguments
+                container = arguments  # the innermost dictionary around the argument
                 for key in argument_place[:-1]:
-                    inner = inner.setdefault(key, {})
-                inner[argument_place[-1]] = _CHANGES[change](handed_out[place], cut_columns)
+                    container = container.setdefault(key, {})
+                container[argument_place[-1]] = _CHANGES[change](loader_arrays[place], cut_columns)
             parts += model.read(arguments, self._pad_token_id)
         # The loop's own mask told the padding of the computed batches: these are the same kind.
-        if self._by:
-            for read in parts:
-                read.by = self._by
+        if self._padding_source:
+            for part in parts:
+                part.padding_source = self._padding_source
         return parts
 
 
-def _found_places(
-    arguments: dict[tuple[Any, ...], Any], handed_out: dict[tuple[Any, ...], Any]
-) -> Iterator[tuple[tuple[Any, ...], tuple[Any, ...]]]:
-    """Yield each argument that comes from the loader's batch: its place among the arguments, and
-    (its place in the batch, change, cut_columns).
+def _origins(arguments: dict[Any, Any], loader_arrays: dict[Any, Any]) -> Iterator[tuple[Any, Any]]:
+    """Yield, for each argument that comes from the loader's batch, its place among the arguments,
+    and its origin: (its place in the batch, change, cut_columns).
+
+    Args:
+        arguments: the arrays that a forward was given, by their places.
+        loader_arrays: the arrays of the loader's batch, by their places.
     """
     for argument_place, array in arguments.items():
-        # The same place first, if the batch has it: labels of a causal model often equal its token
-        # ids, so that several arrays may fit. A list times True is that list, times False is empty.
-        for place in [argument_place] * (argument_place in handed_out) + list(handed_out):
-            change = _change_of(array, handed_out[place])
+        # The same place first: labels of a causal model often equal its token ids, so that several
+        # arrays may fit. (False sorts before True, and sorting keeps the sequence of the others.)
+        for place in sorted(loader_arrays, key=lambda place: place != argument_place):
+            change = _change_between(loader_arrays[place], array)
             if change is not None:
                 yield argument_place, (place, *change)
                 break
 
 
-def _change_of(array: Any, loader_array: Any) -> tuple[str, int] | None:
-    """Return the change (of `_CHANGES`) and the cut columns that make an argument, `array`, of an
-    array of the loader; None if it does not come from that.
+def _change_between(loader_array: Any, argument: Any) -> tuple[str, int] | None:
+    """Return the change (of `_CHANGES`) and the number of cut columns that make an argument of an
+    array of the loader; None if no change does.
     """
-    # Sizes of the argument, and of the whole array that it may be a part of.
-    shape, whole = tuple(array.shape), tuple(loader_array.shape)
-    if shape == whole and bool((array == loader_array).all()):
+    from_shape, to_shape = tuple(loader_array.shape), tuple(argument.shape)
+    if from_shape == to_shape and bool((loader_array == argument).all()):
         return "whole", 0
-    if len(shape) != 2 or len(whole) != 2:  # only rows of tokens are cut or turned
+    if len(from_shape) != 2 or len(to_shape) != 2:  # only rows of tokens are cut or turned
         return None
-    cut_columns = whole[1] - shape[1]  # "turned" does not use it
-    for change in ("first", "last", "turned"):
-        # A cut leaves all rows, and at least one column.
-        if change != "turned" and not (shape[0] == whole[0] and 0 < cut_columns < whole[1]):
-            continue
+    cut_columns = from_shape[1] - to_shape[1]  # "turned" does not use it
+    # A cut leaves all rows, and at least one column.
+    may_be_cut = from_shape[0] == to_shape[0] and 0 < cut_columns < from_shape[1]
+    for change in ("first", "last", "turned") if may_be_cut else ("turned",):
         changed = _CHANGES[change](loader_array, cut_columns)
-        if tuple(changed.shape) == shape and bool((array == changed).all()):
+        if tuple(changed.shape) == to_shape and bool((changed == argument).all()):
             return change, cut_columns
     return None
 
 
-def _arrays(nested: Any, place: tuple[Any, ...] = ()) -> Iterator[tuple[tuple[Any, ...], Any]]:
-    """Yield the arrays in nested dictionaries and lists, each with its place."""
+def _arrays_by_place(nested: Any, place: tuple[Any, ...] = ()) -> Iterator[tuple[Any, Any]]:
+    """Yield the arrays in nested dictionaries and lists, each with its place, as (place, array)."""
     if isinstance(nested, dict):
         for key, item in nested.items():
-            yield from _arrays(item, (*place, key))
+            yield from _arrays_by_place(item, (*place, key))
     elif isinstance(nested, list):
         for number, item in enumerate(nested):
-            yield from _arrays(item, (*place, number))
+            yield from _arrays_by_place(item, (*place, number))
     elif nested is not None:  # an item that is no array of whole numbers was replaced by None
         yield place, nested

@@ -10,7 +10,7 @@ from typing import Any
 from .read_batches import ReadBatch
 
 
-def part_of(read: ReadBatch) -> dict[str, Any]:
+def part_of(batch: ReadBatch) -> dict[str, Any]:
     """Return what a forward computes as a part of a line; `read_of` is the inverse.
 
     `w` is the widths, `by` what told padding from text, `loss` where the label of a token stands,
@@ -18,19 +18,19 @@ def part_of(read: ReadBatch) -> dict[str, Any]:
     Where padding is not known, `rows` is the number of rows, and `ends` the last token of each row
     with how often it repeats there. The others are attributes of `ReadBatch` by their names.
     """
-    part: dict[str, Any] = {"w": list(read.widths), "by": read.by, "loss": read.loss}
-    if read.real is not None:
-        part["n"] = _flat(read.real)
+    part: dict[str, Any] = {"w": list(batch.widths), "by": batch.padding_source, "loss": batch.loss}
+    if batch.real is not None:
+        part["n"] = _flat(batch.real)
     else:  # `settle` may find the padding later, by the ends of all rows
-        part["rows"], part["ends"] = read.rows, read.ends
-    if read.trained is not None:
-        part["y"] = _flat(read.trained)
+        part["rows"], part["ends"] = batch.rows, batch.ends
+    if batch.trained is not None:
+        part["y"] = _flat(batch.trained)
     for name, value in (
-        ("decoder", read.decoder),
+        ("decoder", batch.decoder),
         # With a decoder, `y` has the same numbers.
-        ("labelled", read.labelled if read.decoder is None else None),
-        ("carry", read.trained_padding),
-        ("straight", read.is_straight),
+        ("labelled", batch.labelled if batch.decoder is None else None),
+        ("carry", batch.trained_padding),
+        ("straight", batch.is_straight),
     ):
         if value:
             part[name] = value
@@ -41,15 +41,15 @@ def read_of(part: dict[str, Any]) -> ReadBatch:
     """Return what a forward computes from a part of a line, as `part_of` wrote it."""
     real = part.get("n")
     # Its rows, and its width: that of an encoder and a decoder is the sum of theirs.
-    read = ReadBatch(len(real) if real is not None else part["rows"], sum(part["w"]))
-    read.widths, read.by, read.loss = tuple(part["w"]), part["by"], part["loss"]
-    read.real = None if real is None else nested(real)
-    read.ends = [(last, run) for last, run in part.get("ends", ())]
-    read.trained = nested(part["y"]) if "y" in part else None
-    read.decoder, read.labelled = part.get("decoder"), part.get("labelled", [])
-    read.trained_padding = part.get("carry", 0)
-    read.is_straight = bool(part.get("straight"))
-    return read
+    batch = ReadBatch(len(real) if real is not None else part["rows"], sum(part["w"]))
+    batch.widths, batch.padding_source, batch.loss = tuple(part["w"]), part["by"], part["loss"]
+    batch.real = None if real is None else nested(real)
+    batch.ends = [(last, run) for last, run in part.get("ends", ())]
+    batch.trained = nested(part["y"]) if "y" in part else None
+    batch.decoder, batch.labelled = part.get("decoder"), part.get("labelled", [])
+    batch.trained_padding = part.get("carry", 0)
+    batch.is_straight = bool(part.get("straight"))
+    return batch
 
 
 def _flat(rows: list[list[int]]) -> list[Any]:

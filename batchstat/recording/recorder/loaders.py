@@ -1,7 +1,7 @@
 """The batches that loaders of torch hand out, with their sample numbers.
 
-`patches.py` reports what a sampler is asked for and what a loader yields; `Loaders.join` finds the
-batch that a forward computed.
+`patches.py` reports what a sampler is asked for and what a loader yields; `Loaders.take_with_ids`
+finds the batch that a forward computed.
 """
 
 from __future__ import annotations
@@ -81,29 +81,28 @@ class Loaders:
         self._waiting: collections.OrderedDict[int, list[Fetched]] = collections.OrderedDict()
         self._epochs = itertools.count()
 
-    def asked(self, iterator: Any, index: Any) -> None:
+    def note_asked(self, iterator: Any, index: Any) -> None:
         """Note the sample numbers of a batch, `index`, which an iterator got from its sampler."""
         self._facts_of(iterator).asked.append(_numbers(index))
 
-    def began_again(self, iterator: Any) -> None:
+    def note_new_epoch(self, iterator: Any) -> None:
         """Note that an iterator begins an epoch: with persistent_workers=True one serves them all.
 
         Without its facts it counts as another iterator, which has an epoch of its own.
         """
         iterator.__dict__.pop(_FACTS, None)
 
-    def yielded(self, iterator: Any, data: Any) -> None:
-        """Note a batch that a loader yields."""
+    def note_yielded(self, iterator: Any, data: Any) -> None:
+        """Note a batch that a loader yields, with the sample numbers that were asked for it."""
         facts = self._facts_of(iterator)
-        # The sample numbers that were asked for first: workers prefetch, so that the sampler is
-        # several batches ahead.
-        # None where no request for numbers of this iterator was seen.
+        # The oldest request: workers prefetch, so that the sampler is several batches ahead. None
+        # where no request of this iterator was seen.
         numbers = facts.asked.popleft() if facts.asked else None
         # DataLoader(in_order=False) yields whichever batch its workers had first: these numbers may
         # be those of another batch.
         if not getattr(iterator, "_in_order", True):
             numbers = None
-        if facts.is_dispatched:  # no forward computes it whole
+        if facts.is_dispatched:  # its parts are computed, on all ranks, and never the whole batch
             self.handed.append(Fetched(None, facts.epoch, numbers, data))
         else:
             # A strong reference would keep the iterator, and the threads of its workers, for too
@@ -111,16 +110,15 @@ class Loaders:
             self._note_fetched(Fetched(weakref.ref(iterator), facts.epoch, numbers, data))
 
     def _note_fetched(self, fetched: Fetched) -> None:
-        """Add a batch to the recent ones. It also waits by its token ids: in a dry run from now on,
-        otherwise once it is no longer among the recent ones.
+        """Add a batch to the recent ones, which a forward takes by its tensors. The oldest of them
+        then waits for a forward that has its token ids.
         """
         self.recent.append(fetched)
-        if self._keeps_batches:
-            self._put_waiting(fetched)
-        if len(self.recent) > _RECENT:
-            oldest = self.recent.popleft()
-            if not self._keeps_batches:
-                self._put_waiting(oldest)
+        oldest = self.recent.popleft() if len(self.recent) > _RECENT else None
+        # In a dry run no batch is taken by its tensors: each waits from the beginning.
+        new_waiting = fetched if self._keeps_batches else oldest
+        if new_waiting is not None:
+            self._put_waiting(new_waiting)
 
     def _put_waiting(self, fetched: Fetched) -> None:
         """Let a batch wait for the forward that has the same token ids."""
@@ -140,19 +138,21 @@ class Loaders:
         if hasattr(iterator, "__dict__"):
             self._facts_of(iterator).is_dispatched = True
 
-    def noting_parts(self, parts: Any) -> Any:
-        """Yield the parts of a dispatcher's batches that this rank computes, and note each."""
-        # Each batch needs a weak reference to the generator that yields it, which exists only after
-        # the call: it is put into this list then, before the generator runs.
-        own_reference: list[Any] = []
-        generator = self._noting(parts, own_reference, next(self._epochs))
-        own_reference.append(weakref.ref(generator))
-        return generator
+    def yield_noted(self, parts: Any) -> Any:
+        """Return a generator of the parts of a dispatcher's batches that this rank computes, which
+        notes each part when it yields it.
+        """
+        epoch = next(self._epochs)
 
-    def _noting(self, parts: Any, own_reference: list[Any], epoch: int) -> Any:
-        for data in parts:
-            self._note_fetched(Fetched(own_reference[0], epoch, None, data))
-            yield data
+        def parts_noted() -> Any:
+            for data in parts:
+                self._note_fetched(Fetched(reference, epoch, None, data))
+                yield data
+
+        generator = parts_noted()
+        # The iterator of each part, as `Fetched` has it. The generator reads it when it first runs.
+        reference = weakref.ref(generator)
+        return generator
 
     def _facts_of(self, iterator: Any) -> _IteratorFacts:
         """Return what is known of an iterator; a new one gets the number of the next epoch."""
@@ -161,8 +161,9 @@ class Loaders:
             facts = iterator.__dict__[_FACTS] = _IteratorFacts(next(self._epochs))
         return facts
 
-    def handed_out(self, tensors: list[Any]) -> Fetched | None:
-        """Return the recent batch that holds one of a forward's tensors, and forget it; else None.
+    def take_with_tensors(self, tensors: list[Any]) -> Fetched | None:
+        """Return the recent batch that holds one of a forward's tensors, and forget it; None if no
+        recent batch does.
 
         Most loops on a CPU compute the very tensors of their loader, which is faster to see than
         equal token ids.
@@ -176,34 +177,35 @@ class Loaders:
                 return fetched
         return None
 
-    def join(self, read: ReadBatch, last: Fetched | None) -> Fetched | None:
-        """Return the waiting batch that has the token ids of a computed one, and forget it.
+    def take_with_ids(self, computed: ReadBatch, last: Fetched | None) -> Fetched | None:
+        """Return the waiting batch that has the token ids of a computed one, and forget it; None if
+        no waiting batch has.
 
         Args:
-            read: what was computed.
+            computed: what was computed.
             last: the loader's batch that was computed before it; None for the first.
         """
-        if read.ids is None:
+        if computed.ids is None:
             return None
-        # The forward had the very tensors of no recent batch (`handed_out` found none), since a
-        # device got copies: the recent batches are found by their token ids, too.
+        # `take_with_tensors` found no batch, since a device got copies of the tensors: the recent
+        # batches wait by their token ids, too. In a dry run they wait already.
         while self.recent and not self._keeps_batches:
             self._put_waiting(self.recent.popleft())
-        key = fingerprint(read.ids)
+        key = fingerprint(computed.ids)
         same_ids = self._waiting.get(key)
         if not same_ids:
             return None
         # An evaluation on the training data hands out the same batches: the one from the iterator
         # of the last batch is trained, or else the newest.
-        joined = same_ids[-1]
+        taken = same_ids[-1]
         if last is not None:
-            joined = next((each for each in same_ids if each.epoch == last.epoch), joined)
-        same_ids.remove(joined)
+            taken = next((each for each in same_ids if each.epoch == last.epoch), taken)
+        same_ids.remove(taken)
         if not same_ids:
             del self._waiting[key]
-        return joined
+        return taken
 
-    def rest(self, last: Fetched, computed: list[Fetched]) -> Iterator[Fetched]:
+    def read_uncomputed(self, last: Fetched, computed: list[Fetched]) -> Iterator[Fetched]:
         """Yield the batches of an epoch that are not computed yet, as a dry run reads them.
 
         Args:
@@ -214,7 +216,7 @@ class Loaders:
         # First what the loop has taken already, such as accelerate, which reads a batch ahead.
         waiting = [each for each in self._take_waiting() if each.epoch == last.epoch]
         yield from (each for each in waiting if each not in computed)
-        # Then what the loader still has: `next` calls `yielded`, which puts the batch in waiting.
+        # Then what the loader still has: `next` calls `note_yielded`, by which the batch waits.
         while iterator is not None:
             try:
                 next(iterator)

@@ -8,18 +8,22 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from .read_batches import IGNORED, POSITIONS, ReadBatch, each_of, is_whole, shape_of
+from .read_batches import IGNORED, POSITIONS, ReadBatch, is_whole, shape_of, single_samples
 
 
-def at_ends(marks: Any) -> Any:
-    """Return the marks that are set at the beginning or the end of a row without a gap, as those of
-    padding: `0 1 0 1 1` -> `0 0 0 1 1`. A token that pads may also stand inside a text.
+def marks_at_ends(marks: Any) -> Any:
+    """Return (n_rows, width) the marks in an unbroken run from the beginning or to the end of their
+    row: `1 0 1 0 1 1` -> `1 0 0 0 1 1`. So padding is told from the same token inside a text.
 
     Args:
         marks: (n_rows, width) which tokens are the one that pads.
     """
     # The product of all marks from the beginning of the row: not 0 until the first that is unset.
-    return (marks.cumprod(1) != 0) | _flipped(_flipped(marks).cumprod(1) != 0)
+    return (marks.cumprod(1) != 0) | _marks_at_right_end(marks)
+
+
+def _marks_at_right_end(marks: Any) -> Any:
+    return _flipped(_flipped(marks).cumprod(1) != 0)
 
 
 def _flipped(marks: Any) -> Any:
@@ -27,168 +31,171 @@ def _flipped(marks: Any) -> Any:
     return marks.flip(1) if hasattr(marks, "flip") else marks[:, ::-1]
 
 
-def real_of(
-    ids: Any, values: Mapping[Any, Any], prefix: str, read: ReadBatch, pad_token_id: int | None
+def note_real(
+    ids: Any, values: Mapping[Any, Any], prefix: str, batch: ReadBatch, pad_token_id: int | None
 ) -> Any:
-    """Note in `read` the real tokens of each sample, as a mask, positions or lengths tell them.
+    """Note in `batch` the real tokens of each sample, as a mask tells them; without a mask, as
+    offsets, positions or lengths do.
 
     Args:
         ids: (n_rows, width) token ids.
         values: all of the batch by name, where the mask and the like are.
         prefix: of the names that belong to these ids, such as "chosen_".
-        read: gets `real` and `by`, if anything tells them.
+        batch: gets `real` and `padding_source`, if anything tells them.
         pad_token_id: the id that pads; None where it is not known.
 
     Returns:
-        (n_rows, width) which tokens are real, by a mask; None without one.
+        (n_rows, width) which tokens are real, by the mask; None without one.
     """
     shape = shape_of(ids)
     positions: Any = values.get(prefix + "position_ids")
     # A list of positions for each row; None where there are none, or of another shape.
     positions_of_rows = positions.tolist() if shape_of(positions) == shape else None
-    # (name, whether it marks real tokens): an attention_mask of transformers does; a padding mask,
-    # such as src_key_padding_mask of torch's Transformer, marks padding.
-    masks = [(prefix + "attention_mask", True)]
-    masks += [(key, False) for key in values if "padding_mask" in str(key)]
-    for key, marks_real in masks:
-        if shape_of(values.get(key)) == shape:
-            keep = values[key] != 0 if marks_real else values[key] == 0
-            if pad_token_id is not None:  # LLaMA-Factory marks the padding of packed rows as real
-                keep = _without_tail(ids, keep, values.get(prefix + "labels"), pad_token_id)
-            read.by, read.real = str(key), each_of(keep.sum(-1).tolist())
-            # Packed rows have a mask too, and their positions tell the samples. Not where a row is
-            # padded on the left: there positions count the padding as well.
-            if positions_of_rows is not None and bool(keep[:, 0].all()):
-                _split_rows(positions_of_rows, read)
-            return keep
-    # Packed rows without a mask: what pads a row at its end looks like samples, which are deleted
-    # from `read.real`.
-    if _by_ends(values, read) or _by_positions(positions_of_rows, read):
-        for lengths, row in zip(read.real or [], ids):
-            del lengths[len(lengths) - _padding_at_end(lengths, row, pad_token_id) :]
+    mask_name = prefix + "attention_mask"
+    for name in [mask_name, *(key for key in values if "padding_mask" in str(key))]:
+        mask: Any = values.get(name)
+        if shape_of(mask) != shape:
+            continue
+        # An attention_mask of transformers marks real tokens. A padding mask, such as
+        # src_key_padding_mask of torch's Transformer, marks padding.
+        real_mask = mask != 0 if name == mask_name else mask == 0
+        if pad_token_id is not None:  # LLaMA-Factory marks the padding of packed rows as real
+            labels = values.get(prefix + "labels")
+            real_mask = _without_padding_at_end(ids, real_mask, labels, pad_token_id)
+        batch.padding_source, batch.real = str(name), single_samples(real_mask.sum(-1).tolist())
+        # Packed rows have a mask too, and their positions tell the samples. Not where a row is
+        # padded on the left: there positions count the padding as well.
+        if positions_of_rows is not None and bool(real_mask[:, 0].all()):
+            _split_rows(positions_of_rows, batch)
+        return real_mask
+    if _note_offsets(values, batch) or _note_positions(positions_of_rows, batch):
+        # The padding at the end of a packed row looks like samples, which are deleted.
+        for lengths, row in zip(batch.real or [], ids):
+            del lengths[len(lengths) - _count_padding_samples(lengths, row, pad_token_id) :]
     else:
-        _by_lengths(values, shape, read)
+        _note_lengths(values, shape, batch)
     return None
 
 
-def _without_tail(ids: Any, keep: Any, labels: Any, pad_token_id: int) -> Any:
-    """Return a mask without the padding that it calls real at the end of rows.
+def _without_padding_at_end(ids: Any, real_mask: Any, labels: Any, pad_token_id: int) -> Any:
+    """Return a mask in which the padding at the end of rows, that it called real, is not real.
 
-    LLaMA-Factory pads packed rows so: flash attention is faster where all tokens are marked as
-    real. A single padding token at the end may also be the end of a text; it is taken for padding
+    LLaMA-Factory marks all tokens of packed rows as real, since flash attention is then faster. A
+    single padding token at the end of a row may also be the end of a text: it is taken for padding
     only if its label is ignored.
 
     Args:
         ids: (n_rows, width) token ids.
-        keep: (n_rows, width) which of them are real by the mask.
+        real_mask: (n_rows, width) which of them are real by the mask.
         labels: (n_rows, width) their labels; anything else where there are none.
         pad_token_id: the id that pads.
     """
     if pad_token_id not in ids[:, -1].tolist():  # as of most batches that are not packed
-        return keep
-    # Rows whose last token pads, but is real by the mask.
-    ends_in_pad = (ids[:, -1] == pad_token_id) & keep[:, -1]
+        return real_mask
+    is_pad = ids == pad_token_id  # (n_rows, width)
+    # (n_rows,) whether the last token of each row pads, and the mask calls it real.
+    ends_in_pad = is_pad[:, -1] & real_mask[:, -1]
     if not bool(ends_in_pad.any()):
-        return keep
-    is_pad = ids == pad_token_id
-    is_padded = is_pad[:, -2:].sum(1) == 2  # the last two tokens pad
+        return real_mask
+    is_padded = is_pad[:, -2:].sum(1) == 2  # (n_rows,) the last two tokens pad
     if shape_of(labels) == shape_of(ids):
         is_padded = is_padded | (labels[:, -1] == IGNORED)
-    # Padding tokens at the end of each row, without a gap: not real where the row is padded.
-    tail = _flipped(_flipped(is_pad).cumprod(1) != 0)
-    return keep & ~(tail & (ends_in_pad & is_padded)[:, None])
+    called_real = _marks_at_right_end(is_pad) & (ends_in_pad & is_padded)[:, None]
+    return real_mask & ~called_real
 
 
-def _by_ends(values: Mapping[Any, Any], read: ReadBatch) -> bool:
-    """Note the samples of a packed row, as the offsets tell them that kernels of flash attention
-    are given: `[0, 3, 8]` is samples of 3 and 5 tokens. Return whether there are any.
+def _note_offsets(values: Mapping[Any, Any], batch: ReadBatch) -> bool:
+    """Note the samples of a packed row by the offsets that kernels of flash attention are given:
+    `[0, 3, 8]` is samples of 3 and 5 tokens. Return whether the batch has such offsets.
     """
     # cu_seq_lens_q is the name in transformers, of DataCollatorWithFlattening.
-    for key in ("cu_seq_lens_q", "cu_seqlens", "cu_seq_lens"):
-        if read.rows == 1 and values.get(key) is not None:
-            offsets = values[key].reshape(-1).tolist()
-            read.by, read.real = key, [[b - a for a, b in zip(offsets, offsets[1:])]]
+    for name in ("cu_seq_lens_q", "cu_seqlens", "cu_seq_lens"):
+        if batch.rows == 1 and values.get(name) is not None:
+            offsets = values[name].reshape(-1).tolist()
+            batch.padding_source = name
+            batch.real = [[stop - start for start, stop in zip(offsets, offsets[1:])]]
             return True
     return False
 
 
-def _by_positions(positions: list[list[int]] | None, read: ReadBatch) -> bool:
-    """Note the samples of packed rows, each of which begins at position 0; return whether any row
-    has several: `0 1 2 0 1` is samples of 3 and 2 tokens.
+def _note_positions(positions: list[list[int]] | None, batch: ReadBatch) -> bool:
+    """Note the samples of packed rows by the position of each token: a sample begins at position 0,
+    so that `0 1 2 0 1` is samples of 3 and 2 tokens. Return whether any row has several samples.
     """
     if positions is None or not any(row.count(0) > 1 for row in positions):
         # One row of positions 0, 1, 2, ... may be a padding-free batch that has a single sample, or
         # a padded row: the other batches tell which, in `settle`.
-        read.is_straight = positions == [list(range(read.width))]
+        batch.is_straight = positions == [list(range(batch.width))]
         return False
     # At first a sample that fills each row, which is then split.
-    read.by, read.real = POSITIONS, each_of([read.width] * read.rows)
-    _split_rows(positions, read)
+    batch.padding_source, batch.real = POSITIONS, single_samples([batch.width] * batch.rows)
+    _split_rows(positions, batch)
     return True
 
 
-def _padding_at_end(lengths: list[int], row: Any, pad_token_id: int | None) -> int:
-    """Return how many of the last samples of a packed row are not samples, but its padding.
+def _count_padding_samples(lengths: list[int], row: Any, pad_token_id: int | None) -> int:
+    """Return how many samples at the end of a packed row are no samples, but padding.
 
     TRL gives every padding token position 0, so that each looks like a sample of one token.
-    axolotl counts positions of the padding from 0, so that all of it looks like one sample.
+    axolotl numbers the positions of all padding from 0, so that it looks like one longer sample.
 
     Args:
         lengths: tokens of each sample of the row, by its positions.
         row: token ids of the row.
         pad_token_id: the id that pads; None where it is not known.
     """
-    end, last_length = sum(lengths), lengths[-1]
+    end = sum(lengths)
     # axolotl's padding: the last sample, if it repeats one token and is not alone in its row.
-    if last_length > 1:
-        return int(len(lengths) > 1 and len(set(row[end - last_length : end].tolist())) == 1)
-    # TRL's padding. `singles` samples at the end have one token each; of these, the last `same` are
-    # the same token.
-    singles = next((i for i, length in enumerate(reversed(lengths)) if length != 1), 0)
-    if not singles:  # no sample of one token, or no other sample: a row is not padding alone
+    if lengths[-1] > 1:
+        tokens_of_last = row[end - lengths[-1] : end].tolist()
+        return 1 if len(lengths) > 1 and len(set(tokens_of_last)) == 1 else 0
+    # TRL's padding: the samples of one token at the end of the row, as far as they are equal.
+    _, n_singles = last_run_of(lengths)
+    # A row is not padding alone, and a sample without a token does not pad.
+    if n_singles == len(lengths) or lengths[-1] == 0:
         return 0
-    tail = row[end - singles : end].tolist()[::-1]
-    same = next((i for i, token in enumerate(tail) if token != tail[0]), singles)
+    token, n_equal = last_run_of(row[end - n_singles : end].tolist())
     # A single token may be a text of one token, unless it is the one that pads.
-    return same if same > 1 or tail[0] == pad_token_id else 0
+    return n_equal if n_equal > 1 or token == pad_token_id else 0
 
 
-def _by_lengths(values: Mapping[Any, Any], shape: tuple[int, ...], read: ReadBatch) -> None:
-    """Note the real tokens of each row that an array of lengths tells, such as "lengths" or
-    "seq_len".
+def _note_lengths(values: Mapping[Any, Any], shape: tuple[int, ...], batch: ReadBatch) -> None:
+    """Note the real tokens of each sample by an array of lengths, such as "lengths" or "seq_len".
 
-    Samples may be columns: recurrent networks of torch take them so by default (batch_first=False).
-    Then `read` gets the sizes of the array the other way round.
+    Samples are rows or columns of the token ids, which have this shape: recurrent networks of torch
+    take columns by default (batch_first=False). Of columns, `batch` gets the rows and the width.
     """
-    for key, value in values.items():
-        if "len" not in str(key) or not is_whole(value):
+    for name, lengths in values.items():
+        if "len" not in str(name) or not is_whole(lengths):
             continue
-        # A length for each row, none above the number of columns; or the other way round.
-        are_rows = shape_of(value) == shape[:1] and max(value.tolist()) <= shape[1]
-        if are_rows or (shape_of(value) == shape[1:] and max(value.tolist()) <= shape[0]):
-            read.by, read.real = str(key), each_of(value.tolist())
-            if not are_rows:  # a column is a sample: `shape` is (width, number of samples)
-                read.width, read.rows = shape
-                read.widths = (read.width,)
+        # A length for each sample, none above the tokens that there are of a sample.
+        are_rows = shape_of(lengths) == shape[:1] and max(lengths.tolist()) <= shape[1]
+        are_columns = shape_of(lengths) == shape[1:] and max(lengths.tolist()) <= shape[0]
+        if are_rows or are_columns:
+            batch.padding_source, batch.real = str(name), single_samples(lengths.tolist())
+            if not are_rows:
+                batch.width, batch.rows = shape
+                batch.widths = (batch.width,)
             return
 
 
-def _split_rows(positions: list[list[int]], read: ReadBatch) -> None:
+def _split_rows(positions: list[list[int]], batch: ReadBatch) -> None:
     """Split the real tokens of each row into samples, which begin where the position is 0 again.
 
-    `read.real` has one number for each row until then.
+    `batch.real` has one number for each row until then.
     """
     lengths_of_rows = []
-    for (real_tokens,), row in zip(read.real or [], positions):
-        # The place where each sample begins; place 0 begins one whatever its position is.
-        starts = [0, *(place for place in range(1, real_tokens) if row[place] == 0)]
-        lengths_of_rows.append([b - a for a, b in zip(starts, [*starts[1:], real_tokens])])
-    read.real = lengths_of_rows
+    for (real_tokens,), row in zip(batch.real or [], positions):
+        # Where each sample begins, and where the last one ends. A sample begins at place 0 whatever
+        # its position is.
+        edges = [0, *(place for place in range(1, real_tokens) if row[place] == 0), real_tokens]
+        lengths_of_rows.append([stop - start for start, stop in zip(edges, edges[1:])])
+    batch.real = lengths_of_rows
 
 
-def end_of(row: list[int]) -> tuple[int, int]:
-    """Return the last token of a row, and how often it repeats there: `5 7 2 2` -> `(2, 2)`."""
-    last = start = len(row) - 1
-    while start and row[start - 1] == row[last]:
+def last_run_of(row: list[int]) -> tuple[int, int]:
+    """Return the last number of a row, and how often it repeats there: `5 7 2 2` -> `(2, 2)`."""
+    start = len(row) - 1
+    while start and row[start - 1] == row[-1]:
         start -= 1
-    return row[last], last - start + 1
+    return row[-1], len(row) - start

@@ -19,11 +19,11 @@ class Patches:
 
     def replace(self, owner: Any, name: str, make: Any) -> None:
         """Set `owner.name` to `make(original)`, where `original` is its value until now."""
-        # From vars, since getattr unwraps a class method or a static method. `self` stands for "not
-        # there": None may be the value.
+        # From vars, since getattr unwraps a class method or a static method. Where the owner only
+        # inherits it, `self` stands in, which is never the value.
         before = vars(owner).get(name, self)
         setattr(owner, name, make(getattr(owner, name)))
-        if before is self:  # it was inherited: deleting the new one shows the inherited one again
+        if before is self:  # deleting the new one shows the inherited one again
             self._undo.append(lambda: delattr(owner, name))
         else:
             self._undo.append(lambda: setattr(owner, name, before))
@@ -150,18 +150,18 @@ def _patch_loaders(iterator_class: Any, recorder: Recorder, patches: Patches) ->
     # Asks the sampler for the sample numbers of a batch; with workers, several batches ahead.
     def next_index(original: Any, self: Any) -> Any:
         index = original(self)
-        recorder.safely(recorder.loaders.asked, self, index)
+        recorder.safely(recorder.loaders.note_asked, self, index)
         return index
 
     def next_batch(original: Any, self: Any) -> Any:
         data = original(self)
-        recorder.safely(recorder.loaders.yielded, self, data)
+        recorder.safely(recorder.loaders.note_yielded, self, data)
         return data
 
     # Begins an epoch: with persistent_workers=True one iterator serves them all.
     def reset(original: Any, self: Any, *args: Any, **kwargs: Any) -> Any:
         # Before the original, which with workers asks for the first batches of the epoch.
-        recorder.safely(recorder.loaders.began_again, self)
+        recorder.safely(recorder.loaders.note_new_epoch, self)
         return original(self, *args, **kwargs)
 
     patches.wrap(iterator_class, "_next_index", next_index)
@@ -204,7 +204,7 @@ def patch_dispatcher(module: Any, recorder: Recorder, patches: Patches) -> None:
 
     # Yields the parts of this rank.
     def begin(original: Any, self: Any) -> Any:
-        return recorder.loaders.noting_parts(original(self))
+        return recorder.loaders.yield_noted(original(self))
 
     patches.wrap(module.DataLoaderDispatcher, "_fetch_batches", fetch)
     patches.wrap(module.DataLoaderDispatcher, "__iter__", begin)

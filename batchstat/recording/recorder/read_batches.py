@@ -30,14 +30,14 @@ class ReadBatch:
         labelled: the number of labels of each row that are not ignored; empty without labels of
             tokens.
         decoder: the number of real tokens of each row in a decoder; None without one.
-        by: what says which tokens are real, such as "attention_mask".
+        padding_source: what tells padding from text, such as "attention_mask".
         is_straight: whether it is one row with positions 0, 1, 2 and so on.
         ends: (the last token, how often it repeats at the end) of each row; only where nothing says
             which tokens are padding.
         trained_padding: number of tokens that are padding and carry loss.
         ids: the token ids; None where several sets of them are one batch.
-        keep: which of the ids are real, an array of their shape; None where the real tokens of a
-            row are its first ones, or are not known.
+        real_mask: which of the ids are real, an array of their shape; None where the real tokens of
+            a row are its first ones, or are not known.
     """
 
     def __init__(self, rows: int, width: int) -> None:
@@ -50,12 +50,12 @@ class ReadBatch:
         self.decoder: list[int] | None = None
         self.is_straight = False
         self.ends: list[tuple[int, int]] = []
-        self.loss, self.by, self.trained_padding = "unknown", NOTHING, 0
+        self.padding_source, self.loss, self.trained_padding = NOTHING, "unknown", 0
         self.ids: Any = None
-        self.keep: Any = None
+        self.real_mask: Any = None
 
 
-def each_of(numbers: list[int]) -> list[list[int]]:
+def single_samples(numbers: list[int]) -> list[list[int]]:
     """Return the numbers of rows that hold one sample each: `[3, 5]` -> `[[3], [5]]`."""
     return [[number] for number in numbers]
 

@@ -57,21 +57,24 @@ class Recorder:
         self._digests = Digests(orders.key)
         self.loaders = Loaders(keeps_batches=orders.is_dry)
         self.forwards = Forwards(self.loaders)
-        # Backwards that run now (one inside another with gradient checkpointing), steps that ended,
-        # batches since then, and calls of `step` of any optimizer.
-        self.backward_depth = self.steps = self.batches_in_step = self.optimizer_steps = 0
-        # Whether a Trainer trains, whether it counts the trained tokens of its step, whether the
-        # command was ended as planned, and whether the last line is written.
-        self.has_trainer = self.is_step_counted = self.is_planned = self.is_closed = False
+        # Backwards that run now (one inside another with gradient checkpointing), and calls of
+        # `step` of any optimizer.
+        self.backward_depth = self.optimizer_steps = 0
+        # Steps that ended, batches since then, and batches of all steps.
+        self.steps = self.batches_in_step = self._batches_in_all = 0
+        # Whether a Trainer trains, and whether it counts the trained tokens of its step.
+        self.has_trainer = self.is_step_counted = False
+        # Whether the recorder ended the command, as it was to do; whether the last line is written.
+        self.is_planned = self.is_closed = False
         # How the command ended; why a dry run read less than an epoch, or "".
         self.why_ended, self.why_partly = "the command ended", ""
         # The loader's batch, and the model, that were computed last.
         self._last_fetched: Fetched | None = None
         self._last_model: Any = None
-        # A loader's batches that a dry run saw computed; whether two backwards share one; how many
-        # batches were noted in all.
+        # In a dry run: the loader's batches that it saw computed, and whether several backwards
+        # compute one of them.
         self._explained: list[Fetched] = []
-        self._is_batch_split, self._batches_in_all = False, 0
+        self._is_batch_split = False
         self._written_at = 0.0  # when the queue was written last, by `perf_counter`
         # What is to be written: the forwards of a batch (none for the end of a step), the moments
         # at which it began and ended, and its line so far.
@@ -147,10 +150,9 @@ class Recorder:
         if not forwards:
             return
         line: dict[str, Any] = {"k": "batch", "s": self.steps, "model": forwards[0].model.kind}
-        moments = []
-        # A Trainer's dry run computes nothing, so that its batches have no times.
-        if not (self.orders.is_dry and self.has_trainer):
-            moments = [forwards[0].began, self.forwards.clock.now()]
+        # When the batch began and when it ended; a Trainer's dry run computes nothing.
+        is_computed = not (self.orders.is_dry and self.has_trainer)
+        moments = [forwards[0].began, self.forwards.clock.now()] if is_computed else []
         if self.forwards.clock.name and not self._batches_in_all:  # once, with the first batch
             line["device"] = self.forwards.clock.name
         if any(forward.is_counted for forward in forwards):
@@ -176,7 +178,7 @@ class Recorder:
         if skipped:
             line["skipped"] = 1
         self._queue.append(([], [now], line))  # no forwards, and the moment of the step's end
-        # The first steps are written as soon as they end: a short command may be killed.
+        # The queue waits for several steps, but for the first ones: a short command may be killed.
         is_due = now.at - self._written_at > _MOST_SECONDS or len(self._queue) > _MOST_QUEUED
         if is_due or self.steps < _STEPS_WRITTEN_AT_ONCE:
             self._write_arrived()
@@ -186,7 +188,7 @@ class Recorder:
         if self.orders.is_dry and not self.has_trainer and self.steps == _STEPS_COMPUTED_IN_DRY_RUN:
             self.why_partly = self.read_rest()
             self.stop("%d steps were computed" % self.steps)
-        # 0 ordered steps: the command is not ended.
+        # As many steps as the user asked for; 0 where the command makes all of its own.
         if self.orders.steps and self.steps >= self.orders.steps:
             self.stop("%d steps were made" % self.steps)
 
@@ -198,8 +200,8 @@ class Recorder:
         self.log.write(itertools.chain(self._handed_lines(), self._arrived_lines(wait)))
 
     def _arrived_lines(self, wait: bool) -> Iterator[dict[str, Any]]:
-        """Take lines out of the queue, complete and yield them: up to the first one whose numbers a
-        device still computes; with `wait`, all of them.
+        """Take lines out of the queue, complete and yield them: up to the first one whose numbers
+        or times are still on their way from a device; with `wait`, all of them.
         """
         while self._queue:
             forwards, moments, line = self._queue[0]
@@ -207,12 +209,12 @@ class Recorder:
             if not wait and not (are_here and all(moment.is_here for moment in moments)):
                 return
             self._queue.popleft()
-            if forwards:
-                read = [(parts, forward) for forward in forwards if (parts := forward.read())]
-                # Whole numbers in rows, but none that can be token ids: this line is dropped.
-                if not read:
+            if forwards:  # a batch, not the end of a step
+                # A forward without parts has rows of whole numbers that cannot be token ids.
+                computed = [(parts, forward) for forward in forwards if (parts := forward.read())]
+                if not computed:
                     continue
-                self._add_samples(line, read)
+                self._add_samples(line, computed)
             # Before the times below, which are counted from when the file is opened.
             self.log.open()
             if moments:
@@ -248,24 +250,22 @@ class Recorder:
 
         `computed` is each forward, with what it computed: a part for each set of token ids.
         """
-        # The batch of a loader that each forward computed; None where none is known.
-        fetched_batches = [
-            forward.fetched or self.loaders.join(parts[0], self._last_fetched)
-            for parts, forward in computed
-        ]
-        known = [fetched for fetched in fetched_batches if fetched is not None]
+        all_parts: list[ReadBatch] = []
         # For each part, the sample numbers of its rows; None where they are not known.
-        numbers = [
-            fetched and fetched.numbers
-            for fetched, (parts, _) in zip(fetched_batches, computed)
-            for _ in parts
-        ]
+        numbers: list[Any] = []
+        known: list[Fetched] = []  # the loader's batches that were computed
+        for parts, forward in computed:
+            fetched = forward.fetched or self.loaders.take_with_ids(parts[0], self._last_fetched)
+            if fetched is not None:
+                known.append(fetched)
+            all_parts += parts
+            numbers += [None if fetched is None else fetched.numbers] * len(parts)
         if self.orders.is_dry and not self.has_trainer:
             self._learn(computed, known)
         if known:
             self._last_fetched = known[-1]
             line["epoch"] = known[-1].epoch
-        self._add_parts(line, [part for parts, _ in computed for part in parts], numbers)
+        self._add_parts(line, all_parts, numbers)
 
     def _add_parts(self, line: dict[str, Any], parts: list[ReadBatch], numbers: list[Any]) -> None:
         """Add parts to a line, with their sample numbers; with digests where one is unknown."""
@@ -279,16 +279,16 @@ class Recorder:
         """In a dry run, learn from a computed batch how the loop hands a loader's batch to its
         model, so that the rest of the epoch can be read without computing it.
         """
-        arguments = [(parts, forward.arrays) for parts, forward in computed]
-        _, first_forward = computed[0]
-        # First the batch that has the same token ids; else, newest first, any recent one of which
-        # the model was given a part, such as all tokens but the last.
+        parts_and_arrays = [(parts, forward.arrays) for parts, forward in computed]
+        # First a batch that has the same token ids; else, newest first, any recent one of which the
+        # model was given a part, such as all tokens but the last.
         for fetched in [*known, *reversed(self.loaders.recent)]:
-            if self.loaders.handing.learn(arguments, fetched.arrays):
+            if self.loaders.handing.learn(parts_and_arrays, fetched.arrays):
                 # Where it was explained before, each of several backwards computes a part of it.
-                self._is_batch_split = self._is_batch_split or fetched in self._explained
-                self._last_fetched, self._last_model = fetched, first_forward.model
+                self._is_batch_split |= fetched in self._explained
                 self._explained.append(fetched)
+                _, first_forward = computed[0]
+                self._last_fetched, self._last_model = fetched, first_forward.model
                 return
 
     def _write_uncomputed(self, fetched: Fetched) -> None:
@@ -313,11 +313,11 @@ class Recorder:
             return "how its batches come out of a loader of torch was not seen"
         if self._is_batch_split:
             return "several backwards compute one batch of its loader"
-        # The batches that were computed count as read.
-        most_batches, batches_read = _MOST_READ, self._batches_in_all
-        if self.orders.steps:  # as many batches in each step as the computed ones had
+        most_batches = _MOST_READ
+        if self.orders.steps:  # each with as many batches as the computed steps had
             most_batches = self.orders.steps * self._batches_in_all // self.steps
-        for fetched in self.loaders.rest(self._last_fetched, self._explained):
+        batches_read = self._batches_in_all  # the batches that were computed count as read
+        for fetched in self.loaders.read_uncomputed(self._last_fetched, self._explained):
             if batches_read >= most_batches:
                 break
             self._write_uncomputed(fetched)
@@ -344,12 +344,12 @@ class Recorder:
             self.forwards.fail(error)
 
     def _write_end(self) -> None:
-        """Write what is left in the queue and the last line; where nothing was trained, why not."""
+        """Write what is left in the queue and the last line; where nothing was trained, what was
+        seen instead, which tells the user why there is no recording.
+        """
         forwards = self.forwards
-        # Nothing was trained in this process, such as a launcher or a worker of a loader, which
-        # start this recorder too.
+        # Nothing was trained, as in a launcher or a worker of a loader, which have a recorder too.
         if not (self.log.is_open or self._queue):
-            # What was seen all the same tells the user why there is no recording.
             if forwards.unused[0] or forwards.pending or forwards.misses:
                 waiting = len(forwards.pending)
                 self.log.note_process("nothing", unused=forwards.unused, waiting=waiting)
@@ -361,7 +361,7 @@ class Recorder:
             self._queue.append(([], [forwards.clock.now()], line))
         self._write_arrived(wait=True)
         if self.log.is_open:
-            line = {"k": "end", "why": self.why_ended, "unused": self.forwards.unused}
+            line = {"k": "end", "why": self.why_ended, "unused": forwards.unused}
             if self.is_planned:
                 line["planned"] = 1
             if self.why_partly:

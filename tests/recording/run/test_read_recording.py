@@ -29,7 +29,7 @@ def test_what_a_batch_computes_is_read_as_it_was_written(data):
     read = read_batch(made, data.draw(st.sampled_from([None, 1])))
     assert read is not None
     again = read_of(json.loads(json.dumps(part_of(read))))
-    kept = {"ids", "keep"} | ({"labelled"} if read.decoder is not None else set())
+    kept = {"ids", "real_mask"} | ({"labelled"} if read.decoder is not None else set())
     for name, value in vars(read).items():
         if name not in kept:
             assert getattr(again, name) == value, name
