@@ -2,6 +2,7 @@
 
 from dataclasses import dataclass, replace
 from math import isfinite
+from operator import attrgetter
 from pathlib import Path
 
 from batchstat.calibration.calibration import MOST_NOISE, PER_SECOND, Calibration
@@ -129,7 +130,7 @@ class Device:
         calibration, largest_batch = self.calibration, counts.max_batch_tokens
         packed = request.strategy.attends_within_samples
         # Attention within samples (variable-length kernels) costs by the length of each sample,
-        # not by the width of the row.
+        # not by the width of the row: the most tokens that attend to each other.
         attended = longest if packed else widest
         seconds = cost = idle = fits = None
         # A calibration that only estimates memory, or has noisy times, gives no seconds.
@@ -140,14 +141,14 @@ class Device:
             fits = calibration.fits_memory(
                 peak, largest_batch, attended, packed=packed, accumulates=self.accumulates
             )
-        is_beyond = attended > calibration.widest or largest_batch > calibration.most_tokens
-        is_beyond = is_beyond or (packed and not calibration.has_packed)
+        is_larger = attended > calibration.widest or largest_batch > calibration.most_tokens
+        is_unmeasured = is_larger or (packed and not calibration.has_packed)
         return OnDevice(
             seconds=seconds,
             cost=cost,
             rank_idle_time=idle,
             # An estimate has no measured batches to extrapolate from: it is a formula everywhere.
-            is_extrapolated=is_beyond and not calibration.is_estimate,
+            is_extrapolated=is_unmeasured and not calibration.is_estimate,
             fits_memory=fits,
         )
 
@@ -231,15 +232,15 @@ def _check_cost(cost: object) -> None:
 def _are_same(measured: CostModel, named: CostModel) -> bool:
     """Return whether two models compute the same and take the same memory.
 
-    A shape written by hand (`hidden=768,layers=12`) has the sizes of `_OF_MEMORY` at their
+    A shape written by hand (`hidden=768,layers=12`) leaves the sizes of `_OF_MEMORY` at their
     defaults: it says nothing about memory, so that only the compute is compared.
     """
     if measured.cost != named.cost:
         return False
-    models = (measured, named, CostModel(hidden=1, layers=1))
-    sizes = [[getattr(model, name) for name in _OF_MEMORY] for model in models]
-    measured_sizes, named_sizes, defaults = sizes
-    return defaults in (measured_sizes, named_sizes) or measured_sizes == named_sizes
+    memory_sizes = attrgetter(*_OF_MEMORY)
+    measured_sizes, named_sizes = memory_sizes(measured), memory_sizes(named)
+    unset_sizes = memory_sizes(CostModel(hidden=1, layers=1))
+    return unset_sizes in (measured_sizes, named_sizes) or bool(measured_sizes == named_sizes)
 
 
 _OF_MEMORY = ("total_experts", "tied", "positions", "norms", "head_norms", "activation")

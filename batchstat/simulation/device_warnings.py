@@ -36,8 +36,8 @@ def device_warnings(
     # None means that it is not known whether the row fits.
     too_large = [row for row in rows if row.on_device.fits_memory is False]
     if too_large:
-        what, remedy = unfitting(too_large, device), _remedy(device, max_length)
-        yield ReportWarning(DOES_NOT_FIT, f"{what}: {remedy}")
+        problem, remedy = unfitting(too_large, device), _remedy(device, max_length)
+        yield ReportWarning(DOES_NOT_FIT, f"{problem}: {remedy}")
     memory = device.calibration.memory
     # A user's own step function says nothing about how much of its peak is gradients.
     if device.accumulates and memory is not None and memory.gradients is None:
@@ -48,17 +48,17 @@ def device_warnings(
         )
     extrapolated = [row.label for row in rows if row.on_device.is_extrapolated]
     if extrapolated:
-        unknown_fit = [row for row in rows if row.on_device.fits_memory is None]
+        rows_unknown = [row for row in rows if row.on_device.fits_memory is None]
         calibration = device.calibration
-        packed = "" if calibration.has_packed else ", and no packed rows"
+        no_packed = "" if calibration.has_packed else ", and no packed rows"
         # Without a limit of memory, as on a CPU, there is nothing to fit.
         has_limit = calibration.memory is not None and calibration.hardware.memory is not None
-        whether = ", and whether they fit is not known" if has_limit and unknown_fit else ""
+        unknown = ", and whether they fit is not known" if has_limit and rows_unknown else ""
         yield ReportWarning(
             "extrapolated",
             "time and memory are extrapolated, since the calibration has batches of at most "
             f"{calibration.most_tokens:,} tokens and rows of at most {calibration.widest:,}"
-            f"{packed}{whether}: {', '.join(extrapolated)}",
+            f"{no_packed}{unknown}: {', '.join(extrapolated)}",
         )
 
 
@@ -72,8 +72,8 @@ def unfitting(rows: Sequence[StrategyResult], device: Device) -> str:
 def _limit_text(calibration: Calibration) -> str:
     """Return the text that names the memory that peaks must not exceed."""
     name = calibration.hardware.name
-    # No batch of the calibration ran out of memory: peaks are held against all memory there is.
-    # Where that is not known either, no row is known not to fit: `or 0` never applies.
+    # No batch of the calibration ran out of memory: peaks are held against all memory there is,
+    # which is known, as else no row would be known not to fit: `or 0` is for the type alone.
     if (most_bytes := calibration.most_bytes) is None:
         return f"the {_gib(calibration.hardware.memory or 0)} of {name}"
     margin = "" if calibration.is_estimate else " with a margin of the worst residual"

@@ -153,7 +153,7 @@ def over_seeds(
     """
     counts_by_row = [[row.counts] for row in rows]
     for offset in range(1, seeds):
-        epochs = EpochCache(samples)  # one for each seed, by which it does not tell epochs apart
+        epochs = EpochCache(samples)  # a new one: epochs of all seeds look the same to a cache
         for row, counts in zip(rows, counts_by_row, strict=True):
             settings = row.request.settings
             other_seed = replace(settings, seed=settings.seed + offset)

@@ -3,8 +3,6 @@
 from collections.abc import Iterator, Sequence
 from math import sqrt
 
-import numpy as np
-
 from batchstat.documents.comparison import ReportWarning
 from batchstat.lengths.arrays import round_up
 from batchstat.lengths.stats import LengthStats
@@ -39,16 +37,14 @@ def weight_warnings(rows: Sequence[StrategyResult], basis: ResolvedSettings) -> 
     that have batches without a trained token.
     """
     remedy = _REMEDIES.get(basis.loss or "")
-    # No loss is named, or one under which all tokens of a step weigh the same.
+    # No loss is named, or it is one under which all tokens of a step weigh the same.
     if remedy is None:
         return
-    unequal_rows = [
-        f"{row.label} {weights.p5:.2f} to {weights.p95:.2f}"
-        for row in rows
-        if row.trained is not None
-        and (weights := row.trained.weights) is not None
-        and max(1 - weights.p5, weights.p95 - 1) >= _NOTICED
-    ]
+    unequal_rows = []
+    for row in rows:
+        weights = None if row.trained is None else row.trained.weights
+        if weights is not None and max(1 - weights.p5, weights.p95 - 1) >= _NOTICED:
+            unequal_rows.append(f"{row.label} {weights.p5:.2f} to {weights.p95:.2f}")
     if unequal_rows:
         yield ReportWarning(
             "token_weights",
@@ -110,15 +106,15 @@ def simulation_warnings(
 def _long_sample_warnings(epoch: Epoch, basis: ResolvedSettings) -> _Warnings:
     """Yield a warning about samples that exceed the budget of a batch even alone."""
     budget = basis.tokens_per_batch
-    # Counted on the histogram of lengths, which has far fewer entries than the epoch has samples.
+    # (n_distinct,) for each length that occurs, of which there are far fewer than samples.
     is_too_long = round_up(epoch.stats.values, basis.pad_to_multiple_of) > budget
     too_long = int(epoch.stats.counts[is_too_long].sum())
     if too_long:
         longest = epoch.stats.max
-        # The histogram knows no records: the samples are searched for the one that is named.
-        parts = epoch.pieces(_AT_ONCE)
-        places = ((part, np.flatnonzero(part.lengths == longest)) for part in parts)
-        record = next(int(part.samples[hits[0]]) for part, hits in places if len(hits))
+        # The histogram knows no records: the epoch is searched for the first of the longest ones.
+        pieces = epoch.pieces(_AT_ONCE)
+        records_of_pieces = (piece.samples[piece.lengths == longest] for piece in pieces)
+        record = next(int(records[0]) for records in records_of_pieces if len(records))
         yield ReportWarning(
             "long_samples",
             f"{too_long:,} of {epoch.count:,} samples are longer than tokens_per_batch={budget:,}, "
@@ -131,20 +127,19 @@ def _neighbour_warnings(rows: Sequence[StrategyResult], basis: ResolvedSettings)
     """Yield a warning about rows in which consecutive steps have similar lengths, so that the loss
     goes up and down with the length.
     """
-    correlated_rows = [
-        row
-        for row in rows
-        if (correlation := row.counts.grouping.neighbour_correlation or 0) > _ALIKE
+    correlated_rows = []
+    for row in rows:
+        correlation = row.counts.grouping.neighbour_correlation or 0
         # Few steps correlate by chance: 1 / √steps is about one standard error.
-        and correlation * sqrt(row.counts.steps) > _CERTAIN
-    ]
+        if correlation > _ALIKE and correlation * sqrt(row.counts.steps) > _CERTAIN:
+            correlated_rows.append(row)
     if correlated_rows:
         shown = [
             f"{row.label} (correlation {row.counts.grouping.neighbour_correlation:.2f})"
             for row in correlated_rows
         ]
         remedies = ["--order shuffled"] if basis.order not in SHUFFLED else []
-        # False is a strategy that could shuffle its batches; others lack the parameter.
+        # False: the strategy could shuffle its batches, but does not. Others lack the parameter.
         if any(row.params.get("shuffle_batches") is False for row in correlated_rows):
             remedies.append("shuffle_batches=true")
         yield ReportWarning(
@@ -174,19 +169,19 @@ def _peak_warnings(rows: Sequence[StrategyResult], basis: ResolvedSettings) -> _
             f"batches over tokens_per_batch={budget:,}"
             f"{', which are never recommended' if is_excluded else ''}: {', '.join(rows_over)}",
         )
-    # Within a budget of their own, among their parameters, but above the common one.
+    # Within a budget of their own, which is among their parameters, but above the common one.
     rows_above = [
         f"{row.label} (up to {row.counts.max_batch_tokens:,})"
         for row in rows
         if not row.counts.over_budget_batches and row.counts.max_batch_tokens > budget
     ]
-    # One more row as wide as the widest would still fit the budget.
+    # The budget has room for one more row of the widest width than their parameters allow.
     rows_below = [
-        f"{row.label} (at most {capacity:,})"
+        f"{row.label} (at most {_most_tokens(row, basis):,})"
         for row in rows
-        if (capacity := _capacity(row, basis)) + basis.widest <= budget
+        if _most_tokens(row, basis) + basis.widest <= budget
     ]
-    # If all rows are below the budget, they are so together, and compare fairly.
+    # If all rows are below the budget, no warning is due: their peaks are alike.
     if rows_above or (rows_below and len(rows_below) < len(rows)):
         yield ReportWarning(
             "unequal_peak",
@@ -196,7 +191,7 @@ def _peak_warnings(rows: Sequence[StrategyResult], basis: ResolvedSettings) -> _
         )
 
 
-def _capacity(row: StrategyResult, basis: ResolvedSettings) -> int:
+def _most_tokens(row: StrategyResult, basis: ResolvedSettings) -> int:
     """Return the most total tokens per batch that the row's parameters allow."""
     strategy = row.request.strategy
     if strategy.batch_capacity is not None:
@@ -212,7 +207,8 @@ def _single_sample_warnings(
     derives_batch_size = any(
         row.request.strategy.batch_capacity and not row.request.strategy.is_given for row in rows
     )
-    # No warning if the user chose the size, or a batch of one has another reason than the budget.
+    # No warning if the user chose the size, or a batch of one has another reason than the budget:
+    # no strategy derives its size, there is only one sample, or two rows fit.
     if (
         not derives_batch_size
         or basis.batch_size > 1
@@ -222,10 +218,10 @@ def _single_sample_warnings(
     ):
         return
     # The default budget is at least the width of a row. If it equals the width, a lower max_length
-    # may lower it, too, but not below `DEFAULT_BUDGET`.
-    lasting_budget = min(budget, DEFAULT_BUDGET) if budget == width else budget
+    # lowers it, too, but not below `DEFAULT_BUDGET`.
+    budget_after = min(budget, DEFAULT_BUDGET) if budget == width else budget
     # With this max_length two samples fit: half of the budget, rounded down to a padded width.
-    half = lasting_budget // 2 // basis.pad_to_multiple_of * basis.pad_to_multiple_of
+    half = budget_after // 2 // basis.pad_to_multiple_of * basis.pad_to_multiple_of
     longer, _ = stats.above(half)
     share = f"{100 * longer / stats.count:.1f}%"
     shorter = f", or --max-length {half} ({share} of the samples are longer)" if half else ""
@@ -266,15 +262,13 @@ def _rank_warnings(
         )
     # With gradient accumulation, ranks may have equal numbers of steps, but not of batches: the
     # last step of some ranks has fewer.
-    uneven_batches = [
-        f"{row.label} {min(batches):,} to {max(batches):,}"
-        for row in rows
-        if not row.counts.ranks.step_gap
-        # Ranks without a batch compute a dummy batch, and synchronise as often as the others.
-        and row.remainder != "dummy"
-        and basis.gradient_accumulation_steps > 1
-        and len(batches := {rank.batches for rank in row.counts.sample_coverage.ranks}) > 1
-    ]
+    uneven_batches = []
+    for row in rows if basis.gradient_accumulation_steps > 1 else ():
+        batches = {rank.batches for rank in row.counts.sample_coverage.ranks}
+        # With dummy, ranks without a batch compute a dummy batch, and synchronise as the others.
+        synchronises = len(batches) == 1 or row.remainder == "dummy"
+        if not synchronises and not row.counts.ranks.step_gap:
+            uneven_batches.append(f"{row.label} {min(batches):,} to {max(batches):,}")
     if uneven_batches:
         yield ReportWarning(
             "unequal_batches",
@@ -302,13 +296,13 @@ def _class_warnings(rows: Sequence[StrategyResult], basis: ResolvedSettings) -> 
     sampler = basis.class_sampler
     if not isinstance(sampler, PerBatch):
         return
-    unlike_rows = [
-        f"{row.label} {mixing.classes_per_batch.min} to {mixing.classes_per_batch.max}"
-        for row in rows
-        if (mixing := row.counts.sample_coverage.mixing) is not None
-        # Every batch has the sampler's number of classes.
-        and {mixing.classes_per_batch.min, mixing.classes_per_batch.max} != {sampler.classes}
-    ]
+    unlike_rows = []
+    for row in rows:
+        mixing = row.counts.sample_coverage.mixing
+        classes = None if mixing is None else mixing.classes_per_batch
+        # Some batch has another number of classes than the sampler's.
+        if classes is not None and {classes.min, classes.max} != {sampler.classes}:
+            unlike_rows.append(f"{row.label} {classes.min} to {classes.max}")
     if unlike_rows:
         yield ReportWarning(
             "other_batches",

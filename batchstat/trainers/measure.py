@@ -92,15 +92,15 @@ def measure(
             "overflow other than truncate"
         )
     device = as_device(calibration, cost_per_hour, shape, wanted)
-    reading_facts, limit = None, None  # limit: the most batches to take from an iterable
+    reading_facts, most_batches = None, None
     if steps is not None:
-        # Batches are taken from one iterable for all ranks, or from one iterable for each rank.
+        # The most to take from an iterable: one for all ranks, or one for each rank.
         ranks_per_iterable = 1 if per_rank is not None else wanted.world_size
-        limit = steps * wanted.gradient_accumulation_steps * ranks_per_iterable
+        most_batches = steps * wanted.gradient_accumulation_steps * ranks_per_iterable
     if lengths is None:  # collated batches bring their own lengths
         if per_rank is not None or batches is None:
             raise OptionError(f"{name}: per_rank needs the lengths of the samples: pass lengths")
-        collated = collated_batches(name, batches, limit=limit, pad_token_id=pad_token_id)
+        collated = collated_batches(name, batches, limit=most_batches, pad_token_id=pad_token_id)
         user_batches, reading_facts = collated.batches, collated.facts
         inputs = PlanInputs(collated.samples, None)
     else:
@@ -111,7 +111,7 @@ def measure(
             inputs.samples,
             per_rank=per_rank,
             batch_size=wanted.batch_size,
-            limit=limit,
+            limit=most_batches,
             pad_to_multiple_of=wanted.pad_to_multiple_of,
         )
     # Without settings for them, batch size and budget are those of the batches themselves.

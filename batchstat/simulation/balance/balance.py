@@ -1,6 +1,7 @@
 """Samplers side by side: how often each draws every class, epoch by epoch, and how that batches."""
 
 from collections.abc import Iterator, Sequence
+from contextlib import suppress
 from dataclasses import replace
 from datetime import UTC, datetime
 from typing import NamedTuple
@@ -56,23 +57,22 @@ def balance_report(
     """
     if not samplers:
         raise OptionError("no sampler: name at least one")
-    unsampled = replace(settings, sampler="none")
+    no_sampler = replace(settings, sampler="none")
     # As a dictionary's keys, so that a sampler that is named twice makes one row.
-    row_settings = [*dict.fromkeys(replace(unsampled, sampler=spec) for spec in samplers)]
-    check_epochs(unsampled, epochs)
+    with_samplers = dict.fromkeys(replace(no_sampler, sampler=spec) for spec in samplers)
+    check_epochs(no_sampler, epochs)
     classes = inputs.samples.classes
     if classes is None:
         raise InputError("balance needs labels, but none were loaded; pass --label-column")
-    basis = inputs.resolve(unsampled)
+    basis = inputs.resolve(no_sampler)
     # What every row's compute is divided by: the strategy on all samples, without a sampler.
-    try:
-        without: StrategyResult | None = _draw_and_batch(inputs.samples, basis, strategy, device)[0]
-    except NoBatchError:
-        without = None
+    unsampled = None
+    with suppress(NoBatchError):
+        unsampled, _ = _draw_and_batch(inputs.samples, basis, strategy, device)
     # The same budget for all rows. Else per-batch, which has a batch size of its own, would derive
     # a budget from it, and its batches would look as full as the others'.
-    row_settings = [replace(each, tokens_per_batch=basis.tokens_per_batch) for each in row_settings]
-    rows = [_make_row(inputs, each, strategy, epochs, without, device) for each in row_settings]
+    with_budget = [replace(each, tokens_per_batch=basis.tokens_per_batch) for each in with_samplers]
+    rows = [_make_row(inputs, each, strategy, epochs, unsampled, device) for each in with_budget]
     return BalanceReport(
         created=datetime.now(UTC).isoformat(),
         corpus=inputs.corpus,
@@ -82,7 +82,7 @@ def balance_report(
         unlabelled=classes.unlabelled_count,
         multilabel=classes.multilabel_count,
         samplers=tuple(row for row, _ in rows),
-        warnings=(*_class_warnings(classes), *(each for _, warnings in rows for each in warnings)),
+        warnings=(*_class_warnings(classes), *(w for _, warnings in rows for w in warnings)),
         device=device,
     )
 
@@ -99,8 +99,8 @@ def check_epochs(settings: Settings, epochs: int) -> int:
 def _draw_and_batch(
     samples: Samples, settings: ResolvedSettings, strategy: StrategySpec, device: Device | None
 ) -> tuple[StrategyResult, EpochShares]:
-    """Draw the samples of an epoch, and batch them with the strategy; return the results, and the
-    samples drawn.
+    """Draw the samples of an epoch, and batch them with the strategy; return what its batches
+    compute, and the epoch.
     """
     request = strategy.request(settings)
     shares = make_shares(samples, request.settings)
@@ -112,11 +112,11 @@ def _make_row(
     settings: Settings,
     strategy: StrategySpec,
     epochs: int,
-    without: StrategyResult | None,
+    unsampled: StrategyResult | None,
     device: Device | None,
 ) -> tuple[SamplerResult, list[ReportWarning]]:
-    """Return one row: what the sampler of these settings draws and how that batches, and warnings
-    about it. `without` is the strategy on all samples, without a sampler.
+    """Return one row of the report and the warnings about it: what the sampler of these settings
+    draws, and how the strategy batches that. `unsampled` is the strategy on all samples.
     """
     samples = inputs.samples
     row, shares = _draw_and_batch(samples, inputs.resolve(settings), strategy, device)
@@ -137,12 +137,11 @@ def _make_row(
         seen=tuple(so_far.seen for so_far in drawn_by_epoch),
         ratios=tuple(so_far.ratio for so_far in drawn_by_epoch),
         row=row,
-        without=without,
+        unsampled=unsampled,
     )
-    warned = simulation_warnings([row], shares.epoch, basis, inputs.stats, device)
-    # Warnings name the strategy alone, which is the same in all rows of this report.
-    with_sampler = [ReportWarning(w.code, f"{basis.sampler}: {w.message}") for w in warned]
-    return result, with_sampler
+    warnings = simulation_warnings([row], shares.epoch, basis, inputs.stats, device)
+    # They name the strategy alone, which all rows of this report share: the sampler is added.
+    return result, [ReportWarning(w.code, f"{basis.sampler}: {w.message}") for w in warnings]
 
 
 class _DrawnSoFar(NamedTuple):
@@ -182,7 +181,7 @@ def _draw_epochs(
 
 
 def _class_draws(
-    samples: Samples, classes: Classes, times_drawn: Ints, epochs: list[_DrawnSoFar]
+    samples: Samples, classes: Classes, times_drawn: Ints, drawn_by_epoch: list[_DrawnSoFar]
 ) -> Iterator[ClassDraw]:
     """Yield what the sampler draws of each class.
 
@@ -190,7 +189,7 @@ def _class_draws(
         samples: the corpus.
         classes: the class of each sample.
         times_drawn: (n_samples,) how often the first epoch draws each sample.
-        epochs: what is drawn up to each epoch.
+        drawn_by_epoch: for each epoch, what was drawn up to its end.
     """
     for code, label in enumerate(classes.names):
         members = classes.members[code]
@@ -203,7 +202,7 @@ def _class_draws(
             max_repeats=int(times.max()),
             tokens_before=total(tokens),
             tokens_after=dot(times, tokens),
-            seen=tuple(so_far.seen_by_class[code] for so_far in epochs),
+            seen=tuple(so_far.seen_by_class[code] for so_far in drawn_by_epoch),
         )
 
 

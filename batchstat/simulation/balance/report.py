@@ -51,8 +51,8 @@ class SamplerResult:
         seen: distinct samples drawn up to each epoch.
         ratios: per epoch, samples drawn of the largest class / of the smallest drawn at all.
         row: the strategy on the drawn samples.
-        without: the same strategy on all samples, as `none` draws them; None if that leaves no
-            batch.
+        unsampled: the same strategy on all samples, as `none` draws them; None if that leaves
+            no batch.
     """
 
     spec: str
@@ -66,7 +66,7 @@ class SamplerResult:
     seen: tuple[int, ...]
     ratios: tuple[float, ...]
     row: StrategyResult
-    without: StrategyResult | None
+    unsampled: StrategyResult | None
 
     @property
     def name(self) -> str:
@@ -83,12 +83,13 @@ class SamplerResult:
         """Total tokens of an epoch, or its time on a calibrated device, / that of `none` with the
         same strategy; None if that leaves no batch.
         """
-        return None if self.without is None else _compute_of(self.row) / _compute_of(self.without)
+        return None if self.unsampled is None else _compute(self.row) / _compute(self.unsampled)
 
     @property
     def is_balanced(self) -> bool:
-        """Whether an epoch draws about as many samples of each class: exactly, but for what chance
-        does to a sampler that draws at random.
+        """Whether an epoch draws about as many samples of each class: up to 5 % more of the largest
+        than of the smallest (`BALANCED`), or, if the sampler draws at random, as many more as
+        chance explains.
         """
         drawn_by_class = [draw.after for draw in self.classes]
         if min(drawn_by_class) == 0:
@@ -199,12 +200,11 @@ class BalanceReport:
         qualified = [row for row in affordable if row.coverage_after >= LEAST_SEEN]
         if len(self.samplers) < 2 or not qualified:
             return None
-        cheap = [row for row in qualified if (row.relative_compute or 0) <= MOST_COMPUTE]
-        if not cheap:
-            return min(qualified, key=lambda row: _compute_of(row.row))
-        most_seen = max(row.coverage_after for row in cheap)
-        best_covered = [row for row in cheap if row.coverage_after >= most_seen - AS_MUCH_SEEN]
-        return min(best_covered, key=lambda row: _compute_of(row.row))
+        candidates = [row for row in qualified if (row.relative_compute or 0) <= MOST_COMPUTE]
+        if candidates:
+            enough_seen = max(row.coverage_after for row in candidates) - AS_MUCH_SEEN
+            candidates = [row for row in candidates if row.coverage_after >= enough_seen]
+        return min(candidates or qualified, key=lambda row: _compute(row.row))
 
     def plot(self, name: str = "balance") -> Any:
         """Return a plot by name: balance or coverage."""
@@ -226,7 +226,7 @@ class BalanceReport:
         return frame
 
 
-def _compute_of(row: StrategyResult) -> float:
+def _compute(row: StrategyResult) -> float:
     """Return the compute of a row: seconds on a calibrated device, else total tokens."""
     seconds = row.on_device.seconds
     return row.counts.total_tokens if seconds is None else seconds

@@ -37,8 +37,8 @@ class EdgeCost(Protocol):
     def of_edges(self, edges: tuple[int, ...], samples: list[int]) -> float:
         """Return the cost of all buckets: `samples[i]` samples in rows as wide as `edges[i]`."""
 
-    def each_best(self, lengths: LengthStats, most: int, least: int) -> list[tuple[int, ...]]:
-        """Return the best edges for 1 bucket, for 2, and so on up to `most`.
+    def best_edges(self, lengths: LengthStats, most: int, least: int) -> list[tuple[int, ...]]:
+        """Return, for 1, 2, … `most` buckets, the edges that cost least.
 
         Args:
             lengths: the lengths of all samples.
@@ -61,7 +61,7 @@ class SampleCost:
         """Return the cost of the samples of all buckets."""
         return sum(self.of_sample(edge) * n for edge, n in zip(edges, samples, strict=True))
 
-    def each_best(self, lengths: LengthStats, most: int, least: int) -> list[tuple[int, ...]]:
+    def best_edges(self, lengths: LengthStats, most: int, least: int) -> list[tuple[int, ...]]:
         """Return the best edges for 1, 2, … `most` buckets."""
         values, counts = lengths.values, lengths.counts
         return list(each_optimal_edges(values, counts, most, cost=self.of_sample, least=least))
@@ -88,12 +88,12 @@ class BatchTime:
     epochs: int
 
     @property
-    def _per_batch(self) -> float:
+    def _batch_overhead(self) -> float:
         """Time of a batch whatever it holds, with its share of the optimizer's update."""
         update_share = self.cost.per_step / self.settings.gradient_accumulation_steps
         return self.cost.per_batch + update_share
 
-    def _of_row(self, width: int) -> float:
+    def _row_time(self, width: int) -> float:
         """Return the time of a row of one sample, without any share of the time per batch."""
         return float(self.cost.per_token * width + self.cost.per_pair * width**2)
 
@@ -102,83 +102,84 @@ class BatchTime:
 
     def of_sample(self, width: int) -> float:
         """Return the time of a row of one sample, with its share of the time per batch."""
-        return self._of_row(width) + self._per_batch / self._rows_per_batch(width)
+        return self._row_time(width) + self._batch_overhead / self._rows_per_batch(width)
 
     def of_edges(self, edges: tuple[int, ...], samples: list[int]) -> float:
         """Return the time of all buckets."""
         pairs = zip(edges, samples, strict=True)
-        # `_of_bucket` takes several numbers of samples: here one, and so the first time.
-        return sum(float(self._of_bucket(edge, np.array([n]))[0]) for edge, n in pairs)
+        # `_bucket_time` takes an array of numbers of samples: here it has one.
+        return sum(float(self._bucket_time(edge, np.array([n]))[0]) for edge, n in pairs)
 
-    def _of_bucket(self, edge: int, samples: Ints) -> Floats:
-        """Return (n,) the time of one bucket in an epoch, summed over the ranks, for each of n
-        numbers of samples that it may hold.
+    def _bucket_time(self, edge: int, samples: Ints) -> Floats:
+        """Return the time that one bucket takes in an epoch, summed over the ranks, for several
+        numbers of samples that it may hold: (n,) numbers give (n,) times.
         """
         full_batches, left_over = np.divmod(samples, self._rows_per_batch(edge))
-        batches = full_batches + (left_over > 0)
-        # One shape for the full batches, if there are any, and one for a short batch.
-        shapes = np.minimum(full_batches, 1) + (left_over > 0)
+        batches = full_batches + np.minimum(left_over, 1)  # one is short if samples are left
+        # All full batches have one shape, and the short batch has another.
+        shapes = np.minimum(full_batches, 1) + np.minimum(left_over, 1)
         # Every rank compiles each shape, once in all epochs.
         per_shape = self.cost.per_shape * self.settings.world_size / self.epochs
-        time: Floats = self._of_row(edge) * samples + self._per_batch * batches + per_shape * shapes
-        return time
+        training = self._row_time(edge) * samples + self._batch_overhead * batches
+        return np.asarray(training + per_shape * shapes, dtype=np.float64)
 
-    def each_best(self, lengths: LengthStats, most: int, least: int) -> list[tuple[int, ...]]:
+    def best_edges(self, lengths: LengthStats, most: int, least: int) -> list[tuple[int, ...]]:
         """Return the edges that take the least time, for 1, 2, … `most` buckets.
 
-        Exact, by dynamic programming over the distinct lengths: the best b buckets of the shortest
-        j lengths are the best b − 1 buckets of the shortest i, for some i < j, and one bucket of
-        the lengths between. Every i is tried, since a short batch makes the time of a bucket jump.
-        With more than 4,096 distinct lengths, only that many are tried as edges.
+        Exact, by dynamic programming over the n distinct lengths: the best b buckets of the
+        shortest j lengths are the best b − 1 buckets of the shortest i, for some i < j, and a last
+        bucket of the lengths between. Every i is tried, since a short batch makes the time of a
+        bucket jump. With more than 4,096 distinct lengths, only that many are tried as edges.
         """
-        values, counts = _candidates(lengths, max(_MOST_CANDIDATES, most))
-        samples_before = offsets_from_sizes(counts)  # [j]: of the shortest j lengths
-        check_least(least, int(samples_before[-1]))
-        # least_time[b, j]: of b buckets for the shortest j lengths; infinite if impossible.
-        least_time = np.full((most + 1, len(values) + 1), np.inf)
+        edges, counts = _edge_candidates(lengths, max(_MOST_CANDIDATES, most))
+        # (n + 1,) [j]: samples of the shortest j lengths.
+        samples_up_to = offsets_from_sizes(counts)
+        check_least(least, int(samples_up_to[-1]))
+        # (most + 1, n + 1) [b, j]: the least time of b buckets for the shortest j lengths; infinite
+        # if impossible.
+        least_time = np.full((most + 1, len(edges) + 1), np.inf)
         least_time[0, 0] = 0
-        # bucket_starts[b, j]: the i at which the last of these buckets begins.
-        bucket_starts = np.zeros(least_time.shape, dtype=np.int64)
-        for j, edge in enumerate(values.tolist(), 1):
-            # For each i below j: the samples of the last bucket, lengths i to j, and its time.
-            in_last = samples_before[j] - samples_before[:j]
-            time_of_last = np.where(in_last >= least, self._of_bucket(edge, in_last), np.inf)
-            # [b − 1, i]: b − 1 buckets of the shortest i lengths, and the last bucket after them.
-            times = least_time[:-1, :j] + time_of_last
-            bucket_starts[1:, j] = times.argmin(axis=1)
+        # (most + 1, n + 1) [b, j]: the i at which the last of these b buckets begins.
+        last_starts = np.zeros(least_time.shape, dtype=np.int64)
+        for j, edge in enumerate(edges.tolist(), 1):
+            # (j,) for each i below j: the samples and the time of a last bucket that begins there.
+            in_last = samples_up_to[j] - samples_up_to[:j]
+            last_time = np.where(in_last >= least, self._bucket_time(edge, in_last), np.inf)
+            # (most, j) [b − 1, i]: b − 1 buckets for the shortest i lengths, then the last bucket.
+            times = least_time[:-1, :j] + last_time
+            last_starts[1:, j] = times.argmin(axis=1)
             least_time[1:, j] = times.min(axis=1)
-        # More buckets than this would hold fewer than `least` samples, or no length at all.
+        # So many buckets hold all lengths; with more, one would have fewer than `least` samples.
         possible = int(np.isfinite(least_time[1:, -1]).sum())
-        return [_trace_edges(values, bucket_starts, min(n, possible)) for n in range(1, most + 1)]
+        return [_trace_edges(edges, last_starts, min(n, possible)) for n in range(1, most + 1)]
 
 
-def _candidates(lengths: LengthStats, most: int) -> tuple[Ints, Ints]:
-    """Return at most `most` lengths to try as edges, spread evenly over the distinct ones, and for
-    each the number of samples above the edge before it and up to it.
+def _edge_candidates(lengths: LengthStats, most: int) -> tuple[Ints, Ints]:
+    """Return (n,) at most `most` lengths to try as edges, spread evenly over the distinct ones, and
+    (n,) the samples that the bucket below each edge holds if all of them are edges.
     """
     values, counts = lengths.values, lengths.counts
     if len(values) <= most:
         return values, counts
     tried = np.linspace(0, len(values) - 1, most).astype(np.int64)
-    # Samples up to each tried length, less those up to the tried length before it.
-    return values[tried], np.diff(offsets_from_sizes(counts)[tried + 1], prepend=0)
+    # A bucket holds the samples up to its own edge, less those up to the edge before it.
+    return values[tried], np.diff(np.cumsum(counts)[tried], prepend=0)
 
 
-def _trace_edges(values: Ints, bucket_starts: Ints, buckets: int) -> tuple[int, ...]:
-    """Return the edges of the best `buckets` buckets, followed back from the last one.
+def _trace_edges(edges: Ints, last_starts: Ints, buckets: int) -> tuple[int, ...]:
+    """Return the edges of the best `buckets` buckets, found from the last bucket to the first.
 
     Args:
-        values: (n,) the lengths that may be edges, ascending.
-        bucket_starts: (most + 1, n + 1) [b, j]: where the last of b buckets begins that hold the
-            shortest j lengths.
+        edges: (n,) the lengths that may be edges, ascending.
+        last_starts: (most + 1, n + 1) [b, j]: of the best b buckets for the shortest j lengths, the
+            number of lengths that are below the last bucket.
         buckets: number of buckets.
     """
-    edges, stop = [], len(values)
-    for number in range(buckets, 0, -1):
-        # A bucket ends with the length before `stop`; where it begins, the one before it stops.
-        edges.append(int(values[stop - 1]))
-        stop = int(bucket_starts[number, stop])
-    return tuple(reversed(edges))
+    chosen, lengths_left = [], len(edges)
+    for bucket in range(buckets, 0, -1):
+        chosen.append(int(edges[lengths_left - 1]))  # the longest length is the bucket's edge
+        lengths_left = int(last_starts[bucket, lengths_left])
+    return tuple(reversed(chosen))
 
 
 def batch_time(device: Device, basis: ResolvedSettings, epochs: int) -> BatchTime:
@@ -213,7 +214,7 @@ def rows_as_wide_as(edges: tuple[int, ...]) -> StrategySpec:
     return StrategySpec.of("boundaries", boundaries=edges, pad="edge")
 
 
-def times_of(
+def simulate_times(
     edges_by_number: Iterable[tuple[int, tuple[int, ...]]],
     shares: EpochShares,
     basis: ResolvedSettings,
@@ -224,21 +225,21 @@ def times_of(
     them. Edges with which the settings leave no batch are skipped.
 
     Args:
-        edges_by_number: numbers of buckets, each with its edges.
+        edges_by_number: pairs of a number of buckets and the edges for it.
         shares: the epoch.
         basis: the settings.
         device: the calibrated device.
         epochs: number of epochs after which training ends.
     """
     cost = device.cost
-    for wanted, edges in edges_by_number:
+    for number, edges in edges_by_number:
         try:
             row = make_row(rows_as_wide_as(edges).request(basis), shares, cost, device)
         except NoBatchError:
             continue
-        compiling = row.counts.distinct_shapes * cost.per_shape
+        compiling = row.counts.distinct_shapes * cost.per_shape  # picoseconds, as all compute here
         yield BucketTime(
-            wanted=wanted,
+            wanted=number,
             edges=edges,
             # The compute of one epoch includes compiling, which later epochs do not repeat.
             batch_seconds=epochs * (row.counts.compute - compiling) / PER_SECOND,

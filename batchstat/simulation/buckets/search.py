@@ -24,7 +24,7 @@ from batchstat.simulation.buckets.costs import (
     batch_time,
     fastest,
     rows_as_wide_as,
-    times_of,
+    simulate_times,
 )
 from batchstat.simulation.buckets.report import BucketReport
 from batchstat.simulation.device import Device, batch_cost
@@ -42,7 +42,7 @@ MOST_LEFT_OUT = 0.1
 _USUAL_BUCKETS = 8
 """Number of buckets if none is requested and there is no calibration."""
 
-_OPTION_OF = {"model": "model", "time": "calibration"}
+_OPTION_OF_COST = {"model": "model", "time": "calibration"}
 """By costs that depend on more than lengths, the option that gives the rest."""
 
 
@@ -84,27 +84,27 @@ def search_buckets(
     widths = lengths.replace(round_up(lengths.values, basis.pad_to_multiple_of))
     check_buckets("buckets", buckets, len(widths.values))
     wanted = buckets or min(_USUAL_BUCKETS, len(widths.values))
-    price: EdgeCost = SampleCost(_cost_of_width(cost, model))
+    edge_cost: EdgeCost = SampleCost(_cost_by_width(cost, model))
     numbers = {*NUMBERS, wanted}
     if device is not None:
-        price = batch_time(device, basis, epochs)
+        edge_cost = batch_time(device, basis, epochs)
         # Where shapes are compiled, one bucket may take the least time.
         numbers.add(1)
     edges_by_rule = dict(
-        _find_edges(widths, sorted(numbers), price, min_bucket_samples, basis.pad_to_multiple_of)
+        _find_edges(widths, numbers, edge_cost, min_bucket_samples, basis.pad_to_multiple_of)
     )
     measured = {
-        rule: tuple(_measure(rule, n, edges, lengths, price) for n, edges in edges_by_number)
-        for rule, edges_by_number in edges_by_rule.items()
+        rule: tuple(_measure_edges(rule, n, edges, lengths, edge_cost) for n, edges in pairs)
+        for rule, pairs in edges_by_rule.items()
     }
     shares = make_shares(inputs.samples, basis)
     times: tuple[BucketTime, ...] = ()
     if device is not None:
         # The search takes batches as shared evenly by the ranks; simulated, each time is exact.
-        times = tuple(times_of(edges_by_rule["optimal"], shares, basis, device, epochs))
+        times = tuple(simulate_times(edges_by_rule["optimal"], shares, basis, device, epochs))
         wanted = buckets or (fastest(times).wanted if times else wanted)
     chosen = next(result.edges for result in measured["optimal"] if result.wanted == wanted)
-    uses = tuple(_simulate(chosen, shares, basis, device))
+    uses = tuple(_simulate_uses(chosen, shares, basis, device))
     return BucketReport(
         created=datetime.now(UTC).isoformat(),
         samples=len(inputs.samples),
@@ -118,7 +118,7 @@ def search_buckets(
         min_bucket_samples=min_bucket_samples,
         epochs=epochs,
         times=times,
-        buckets=tuple(_buckets(chosen, lengths, basis)),
+        buckets=tuple(_describe_buckets(chosen, lengths, basis)),
         found=measured,
         uses=uses,
         device=device,
@@ -139,19 +139,23 @@ def decide_cost(cost: str | None, model: object, calibration: object) -> str:
         raise OptionError(f"cost={short(cost)}: must be one of {', '.join(COSTS)}")
     if model is not None and calibration is not None:
         raise OptionError("--model and --calibration are mutually exclusive; give one")
-    implied = "time" if calibration is not None else "linear" if model is None else "model"
+    default = "linear" if model is None else "model"
+    if calibration is not None:
+        default = "time"
     if cost is None:
-        return implied
+        return default
     one_of("cost", cost, COSTS)
-    # A model or a calibration implies its own cost; `linear` and `quadratic` need neither.
-    if cost != implied and (option := _OPTION_OF.get(implied)):
-        raise OptionError(f"cost={cost} uses no {option}: remove --cost or --{option}")
-    if cost != implied and (option := _OPTION_OF.get(cost)):
-        raise OptionError(f"cost={cost} needs a {option}: name one with --{option}")
+    if cost != default:
+        # A model or a calibration was given, but this cost uses neither.
+        if option := _OPTION_OF_COST.get(default):
+            raise OptionError(f"cost={cost} uses no {option}: remove --cost or --{option}")
+        # Neither was given, but this cost needs one.
+        if option := _OPTION_OF_COST.get(cost):
+            raise OptionError(f"cost={cost} needs a {option}: name one with --{option}")
     return cost
 
 
-def _simulate(
+def _simulate_uses(
     edges: tuple[int, ...], shares: EpochShares, basis: ResolvedSettings, device: Device | None
 ) -> list[StrategyResult]:
     """Simulate the edges twice, with short batches kept and with short batches dropped; return the
@@ -170,16 +174,17 @@ def _simulate(
     except NoBatchError:
         return [with_short]
     lost_share = only_full.counts.dropped_ratio - with_short.counts.dropped_ratio
-    # No batch is short, so that both are the same: the one that promises one shape per bucket.
+    # No batch is short: both rows are equal, and this one promises one shape per bucket.
     if lost_share == 0:
         return [only_full]
-    if only_full.counts.distinct_shapes < len(edges):  # whole buckets would never be computed
+    # Buckets that are too small for a full batch would lose all of their samples.
+    if only_full.counts.distinct_shapes < len(edges):
         return [with_short]
     drops_first = device is None and lost_share <= MOST_LEFT_OUT
     return [only_full, with_short] if drops_first else [with_short, only_full]
 
 
-def _cost_of_width(cost: str, model: CostModel | None) -> Cost:
+def _cost_by_width(cost: str, model: CostModel | None) -> Cost:
     """Return the function that gives the cost of a sample in a row of a width."""
     if model is not None:
         return lambda width: model.linear * width + model.quadratic * width**2
@@ -188,63 +193,70 @@ def _cost_of_width(cost: str, model: CostModel | None) -> Cost:
 
 
 def _find_edges(
-    widths: LengthStats, numbers: list[int], price: EdgeCost, min_bucket_samples: int, multiple: int
+    widths: LengthStats, numbers: set[int], cost: EdgeCost, least: int, multiple: int
 ) -> Iterator[tuple[str, list[tuple[int, tuple[int, ...]]]]]:
     """Yield the name of each rule, with pairs of a number of buckets and the edges that the rule
-    finds for it. Numbers above that of distinct widths are left out.
+    finds for it.
+
+    Args:
+        widths: the lengths, rounded up to widths that rows may have.
+        numbers: numbers of buckets; those above the number of distinct widths are left out.
+        cost: what the optimal edges minimise.
+        least: fewest samples per bucket.
+        multiple: what widths are multiples of.
     """
-    numbers = [n for n in numbers if n <= len(widths.values)]
-    # The best edges for n buckets are best_edges[n − 1].
-    best_edges = price.each_best(widths, max(numbers), min_bucket_samples)
-    yield "optimal", [(n, best_edges[n - 1]) for n in numbers]
+    possible = sorted(n for n in numbers if n <= len(widths.values))
+    best_edges = cost.best_edges(widths, max(possible), least)  # for 1, 2, … buckets
+    yield "optimal", [(n, best_edges[n - 1]) for n in possible]
     # The other rules find edges of any width, and know no fewest samples: their edges are rounded
     # up to widths that rows may have, and buckets with too few samples are merged.
     for name, rule in RULES.items():
         if name != "optimal":
-            pairs = ((n, rule(widths.values, widths.counts, n, price.of_sample)) for n in numbers)
-            rounded = ((n, np.unique(round_up(edges, multiple))) for n, edges in pairs)
-            yield name, [(n, _merge(edges, widths, min_bucket_samples)) for n, edges in rounded]
+            by_rule = [(n, rule(widths.values, widths.counts, n, cost.of_sample)) for n in possible]
+            rounded = [(n, np.unique(round_up(edges, multiple))) for n, edges in by_rule]
+            yield name, [(n, _merge_small_buckets(edges, widths, least)) for n, edges in rounded]
 
 
-def _merge(edges: Ints, widths: LengthStats, min_bucket_samples: int) -> tuple[int, ...]:
-    """Merge buckets with fewer than `min_bucket_samples` samples into the next one: other rules
-    than `optimal` know no such limit. Returns the edges that remain.
+def _merge_small_buckets(edges: Ints, widths: LengthStats, least: int) -> tuple[int, ...]:
+    """Merge each bucket with fewer than `least` samples into the next one, and the last one into
+    the one before it. Returns the edges that remain.
     """
-    # How many samples are narrower than each distinct width; last, all samples.
-    samples_before = offsets_from_sizes(widths.counts)
-    # How many samples are at or below each edge.
-    up_to_edge = samples_before[np.searchsorted(widths.values, edges, side="right")].tolist()
+    # (n_edges,) how many of the distinct widths are at or below each edge, and their samples.
+    widths_up_to = np.searchsorted(widths.values, edges, side="right")
+    samples_up_to = offsets_from_sizes(widths.counts)[widths_up_to].tolist()
     kept: list[int] = []
-    up_to_last_kept = 0
-    for edge, up_to in zip(edges.tolist()[:-1], up_to_edge[:-1], strict=True):
+    before_bucket = 0  # samples of all buckets below the one that is being filled
+    for edge, up_to_edge in zip(edges.tolist()[:-1], samples_up_to[:-1], strict=True):
         # Enough samples for this bucket, and enough above it: the last edge always stays.
-        if min(up_to - up_to_last_kept, up_to_edge[-1] - up_to) >= min_bucket_samples:
+        if min(up_to_edge - before_bucket, samples_up_to[-1] - up_to_edge) >= least:
             kept.append(edge)
-            up_to_last_kept = up_to
+            before_bucket = up_to_edge
     return (*kept, int(edges[-1]))
 
 
-def _measure(
-    rule: str, wanted: int, edges: tuple[int, ...], lengths: LengthStats, price: EdgeCost
+def _measure_edges(
+    rule: str, wanted: int, edges: tuple[int, ...], lengths: LengthStats, edge_cost: EdgeCost
 ) -> Edges:
     """Return the padding and the cost of the edges that a rule found for `wanted` buckets."""
     # For each distinct length, the first edge that is not below it.
     bucket_of_length = np.searchsorted(edges, lengths.values)
     samples = sums_at(bucket_of_length, lengths.counts, len(edges)).tolist()
     cost_unpadded = sum(
-        price.of_sample(value) * count
+        edge_cost.of_sample(value) * count
         for value, count in zip(lengths.values.tolist(), lengths.counts.tolist(), strict=True)
     )
     # Padding never costs less; floats may round to less.
-    cost_padded = max(cost_unpadded, price.of_edges(edges, samples))
+    cost_padded = max(cost_unpadded, edge_cost.of_edges(edges, samples))
     padded_tokens = sum(edge * n for edge, n in zip(edges, samples, strict=True))
     return Edges(rule, wanted, edges, lengths.sum, padded_tokens, cost_padded / cost_unpadded)
 
 
-def _buckets(
+def _describe_buckets(
     edges: tuple[int, ...], lengths: LengthStats, basis: ResolvedSettings
 ) -> Iterator[Bucket]:
-    """Yield what each bucket holds, and how many of its rows the budget allows in a batch."""
+    """Yield for each bucket its samples, their tokens, and the rows that the budget allows in a
+    batch.
+    """
     # For each distinct length, the first edge that is not below it.
     bucket_of_length = np.searchsorted(edges, lengths.values)
     samples = sums_at(bucket_of_length, lengths.counts, len(edges))

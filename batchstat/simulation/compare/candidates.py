@@ -34,20 +34,21 @@ _MOST_SAMPLES = 20_000
 
 
 def first_batches(request: RowRequest, shares: EpochShares) -> BatchPlan:
-    """Return the first batches of a strategy's plan, of the first rank if each plans its own.
+    """Return the first batches of a strategy's plan, up to 64 in whole units; where each rank plans
+    its own samples, those of the first rank.
 
     A strategy that sorts more than 20,000 samples together is given only the first of them.
     """
     strategy, settings = request.strategy, request.settings
-    size = min(strategy.window_size or _MOST_SAMPLES, _MOST_SAMPLES)
+    window_size = min(strategy.window_size or _MOST_SAMPLES, _MOST_SAMPLES)
     first_share = shares.shares[0]
     # Batches that were made elsewhere name samples of the whole epoch.
-    samples = first_share.whole if strategy.is_given else next(first_share.pieces(size))
+    samples = first_share.whole if strategy.is_given else next(first_share.pieces(window_size))
     plan = next(plan_windows(strategy, samples, seed=settings.seed, epoch=settings.epoch))
-    # As many whole units as have at most 64 batches, and at least one; a unit is what one rank
-    # computes in one turn.
-    within = int(np.searchsorted(plan.unit_offsets, MOST_BATCHES, side="right")) - 1
-    n_units = min(max(within, 1), len(plan.unit_offsets) - 1)
+    # unit_offsets[n] is the number of batches in the first n units: the last n for which that is at
+    # most 64. At least one unit is kept, however many batches it has, if the plan has one.
+    fitting_units = int(np.searchsorted(plan.unit_offsets, MOST_BATCHES, side="right")) - 1
+    n_units = min(max(fitting_units, 1), len(plan.unit_offsets) - 1)
     # Concatenating copies, so that the rest of the plan can be freed.
     return BatchPlan.concatenate([plan.first_units(n_units)])
 
@@ -117,17 +118,17 @@ def simulate_candidates(
     named_rows = NamedRows(inputs, settings, strategies, current)
     named_current, settings = named_rows.current, named_rows.settings
     if callable(trainer):
-        trainer = _named_trainer(named_rows, trainer)
-    specs = named_rows.rows
-    if specs is None:
+        trainer = _named_trainer_changes(named_rows, trainer)
+    row_names = named_rows.rows
+    if row_names is None:
         strategy = named_current if isinstance(named_current, StrategySpec) else None
-        specs = default_strategies(settings, strategy, trainer)
+        row_names = default_strategies(settings, strategy, trainer)
     if named_current is not None:
-        specs = (named_current, *specs)
+        row_names = (named_current, *row_names)
     # The batch size of the current setup decides the budget of all rows, so it is found first.
-    current_request = current_row(requests_of(specs, inputs.resolve(settings)), named_current)
+    current_request = current_row(requests_of(row_names, inputs.resolve(settings)), named_current)
     basis = inputs.resolve(settings, current_request)
-    requests = requests_of(specs, basis)
+    requests = requests_of(row_names, basis)
     drawn = None
     if subsample is not None:
         # Batches of sample numbers are of the whole corpus.
@@ -136,7 +137,7 @@ def simulate_candidates(
         share = check_share(subsample, settings)
         drawn = draw(inputs.samples, share, basis, max(windows))
     epochs = EpochCache(inputs.samples if drawn is None else drawn.samples)
-    rows, empty = make_rows(requests, epochs, batch_cost(model, device), device)
+    rows, no_batch_warnings = make_rows(requests, epochs, batch_cost(model, device), device)
     if seeds > 1:
         rows = over_seeds(rows, epochs.samples, seeds)
     if drawn is not None:
@@ -144,24 +145,24 @@ def simulate_candidates(
     # Rows without a batch are left out with a warning, but the current setup must have one: it is
     # the first row where it is named.
     if named_current is not None and rows[0].label != named_current.text:
-        raise InputError(empty[0].message)
+        raise InputError(no_batch_warnings[0].message)
     if with_batches:
         rows = [
             replace(row, first_batches=first_batches(row.request, epochs.of(row.request.settings)))
             for row in rows
         ]
-    # Once more, as the row that is current by default may have no batch.
+    # Found once more: the row that is current by default may have no batch, then it is another.
     current_request = current_row([row.request for row in rows], named_current)
     current_result = next(row for row in rows if row.request is current_request)
-    of_rows = [_as_change(row, current_result, trainer, inputs) for row in rows]
-    # What a trainer makes of its own samples is not known of a part of them.
-    others = () if drawn else _of_own_samples(trainer, current_result, inputs, model, device)
-    tried = (*others, *of_rows)
+    tried = [_as_change(row, current_result, trainer, inputs) for row in rows]
+    # A trainer's rules of what it cuts and drops are for the whole corpus, not for a part of it.
+    if drawn is None:
+        tried = [*_changes_without_row(trainer, current_result, inputs, model, device), *tried]
     return Candidates(
         basis=basis,
         rows=tuple(rows),
-        empty=tuple(empty),
-        tried=tried,
+        empty=tuple(no_batch_warnings),
+        tried=tuple(tried),
         changes=find_changes(tried, current_result, basis.tokens_per_batch),
         epochs=epochs,
         drawn=drawn,
@@ -180,9 +181,9 @@ def check_seeds(settings: Settings, seeds: int) -> int:
 def default_strategies(
     settings: Settings, current: StrategySpec | None = None, trainer: Sequence[TrainerChange] = ()
 ) -> tuple[StrategySpec, ...]:
-    """Return the strategies that are compared unless the user names some: `DEFAULT_STRATEGIES`
-    without that of the current setup, and before token-budget what other arguments of the user's
-    own trainer make.
+    """Return the strategies that are compared unless the user names some: `DEFAULT_STRATEGIES`, and
+    among them, before token-budget, those that other arguments of the user's own trainer make. That
+    of the current setup is left out.
 
     Args:
         settings: the settings, as given.
@@ -192,30 +193,31 @@ def default_strategies(
     Raises:
         OptionError: a current setup that is wrong by itself.
     """
-    batch_size, left_out, packs = settings.batch_size, "", False
-    # Only the parameters of strategies are read from it, which no length decides.
+    batch_size, current_default, packs_today = settings.batch_size, "", False
+    # Only the parameters of strategies are read from it, which no length decides: 1 stands for any.
     basis = settings.resolve(longest=1, stated_max=None)
     if current is not None:
         request = current.request(basis)
-        # Every trainer that pads to the longest is static under another name.
-        left_out = "static" if isinstance(request.strategy, Static) else request.name
+        # The default that is the same as the current setup: every trainer that pads to the longest
+        # is static under another name.
+        current_default = "static" if isinstance(request.strategy, Static) else request.name
         if request.sets("batch_size"):
             batch_size = batch_size or request.strategy.batch_capacity
         basis = settings.resolve(longest=1, stated_max=None, current_batch_size=batch_size)
-        packs = request.strategy.packs_rows
+        packs_today = request.strategy.packs_rows
     # Packing changes attention, so that it is a row of its own only where rows are packed today.
-    by_argument = [
+    trainer_rows = [
         _shortest(change.spec(settings), basis)
         for change in trainer
-        if packs or not change.strategy.strategy(vars(basis)).packs_rows
+        if packs_today or not change.strategy.strategy(vars(basis)).packs_rows
     ]
-    # Nothing is known of the trainer: this is the argument that most have.
+    # Where nothing is known of the trainer, this is the argument that most trainers have.
     if not trainer and batch_size is not None:
-        by_argument = [StrategySpec.of(_BY_BATCH_SIZE)]
+        trainer_rows = [StrategySpec.of(_BY_BATCH_SIZE)]
     defaults = [StrategySpec.of(name) for name in DEFAULT_STRATEGIES]
     index = DEFAULT_STRATEGIES.index("token-budget")
-    rows = dict.fromkeys((*defaults[:index], *by_argument, *defaults[index:]))
-    return tuple(row for row in rows if row.text != left_out and row != current)
+    rows = dict.fromkeys((*defaults[:index], *trainer_rows, *defaults[index:]))  # each once
+    return tuple(row for row in rows if row.text != current_default and row != current)
 
 
 def _shortest(spec: StrategySpec, basis: ResolvedSettings) -> StrategySpec:
@@ -236,16 +238,18 @@ def current_row(rows: Sequence[RowRequest], current: NamedRow | None) -> RowRequ
     return next((row for row in rows if isinstance(row.strategy, Static)), rows[0])
 
 
-def _named_trainer(named_rows: NamedRows, changes_of: ChangesOfName) -> list[TrainerChange]:
-    """Return the changes of the trainer that the current setup names, such as hf-trainer."""
+def _named_trainer_changes(named_rows: NamedRows, changes_of: ChangesOfName) -> list[TrainerChange]:
+    """Return the changes of the trainer whose name the current setup has as its strategy, such as
+    hf-trainer.
+    """
     inputs, settings, current = named_rows.inputs, named_rows.settings, named_rows.current
-    specs = [current] if current is not None else named_rows.rows or default_strategies(settings)
-    request = current_row(requests_of(specs, inputs.resolve(settings)), current)
-    basis = inputs.resolve(settings, request)
-    # By default the current setup is static, whose batch size then follows from the budget: that
-    # is nobody's argument.
+    # Neither a setup nor a batch size is named: the current setup is then static with a batch size
+    # that follows from the budget, which nobody has set in a trainer.
     if current is None and settings.batch_size is None and named_rows.rows is None:
         return []
+    rows = [current] if current is not None else named_rows.rows or default_strategies(settings)
+    request = current_row(requests_of(rows, inputs.resolve(settings)), current)
+    basis = inputs.resolve(settings, request)
     return list(changes_of(request.row.request(basis), settings, basis))
 
 
@@ -262,15 +266,15 @@ def _as_change(
     return Change(row=row, current=current)
 
 
-def _of_own_samples(
+def _changes_without_row(
     trainer: Sequence[TrainerChange],
     current: StrategyResult,
     inputs: PlanInputs,
     model: CostModel | None,
     device: Device | None,
 ) -> Iterator[Change]:
-    """Yield the changes of the user's trainer that batch other samples than those of the table, and
-    so have no row in it: the trainer's own packing, which cuts and drops samples by its own
+    """Simulate the changes of the user's trainer that have no row in the table, since they batch
+    other samples than its rows: the trainer's own packing, which cuts and drops samples by its own
     rules, and padding taken out of a data set in which it counts as text.
     """
     if current.packs_rows:
@@ -281,8 +285,8 @@ def _of_own_samples(
             request = change.request(kept_samples)
             lengths, lengths_now = kept_samples.samples.lengths, inputs.samples.lengths
             # As many samples of other lengths: padding was taken out of them.
-            is_shorter = len(lengths) == len(lengths_now) and bool((lengths != lengths_now).any())
-            if not (request.strategy.packs_rows or is_shorter):
+            is_unpadded = len(lengths) == len(lengths_now) and bool((lengths != lengths_now).any())
+            if not (request.strategy.packs_rows or is_unpadded):
                 continue
             # Gradients stay in memory between the batches that are accumulated.
             steps = request.settings.gradient_accumulation_steps

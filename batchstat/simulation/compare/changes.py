@@ -103,28 +103,27 @@ class Change:
         """Whether both have the same batch size or budget, and rows of the same kind: a packed row
         holds many samples, so that the same number of rows is another batch size.
         """
-        # `size` is the name of a parameter and its value, None where the strategy has neither.
-        is_equal = self.row.size[1] is not None and self.row.size == self.current.size
-        return is_equal and self.row.packs_rows == self.current.packs_rows
+        parameter, value = self.row.size  # such as ("batch_size", 8); None without a value
+        is_same_size = value is not None and (parameter, value) == self.current.size
+        return is_same_size and self.row.packs_rows == self.current.packs_rows
 
     @property
     def _keeps_every_step(self) -> bool:
-        """Whether both cut the same order every `batch_size` samples, and differ only in the width
-        of rows.
+        """Whether each step has the same samples as today: both setups cut the same order every
+        `batch_size` samples, and differ only in the width of rows.
         """
-        both = [_as_planned(result.request) for result in (self.row, self.current)]
+        changed, now = _as_planned(self.row.request), _as_planned(self.current.request)
         # Of all strategies, only the batches of these two do not depend on lengths.
-        if not all(isinstance(request.strategy, Static | Fixed) for request in both):
+        if not all(isinstance(each.strategy, Static | Fixed) for each in (changed, now)):
             return False
-        # What decides the samples of a step, beside the strategy.
-        changed, now = (
-            (
-                *(request.strategy.batch_capacity, request.strategy.drop_last),
-                *(request.settings.order, request.settings.distribute, request.settings.remainder),
-            )
-            for request in both
-        )
-        return changed == now
+
+        def decides_samples(request: RowRequest) -> tuple[object, ...]:
+            """Return what decides the samples of a step, beside the kind of strategy."""
+            strategy, settings = request.strategy, request.settings
+            by_settings = (settings.order, settings.distribute, settings.remainder)
+            return strategy.batch_capacity, strategy.drop_last, *by_settings
+
+        return decides_samples(changed) == decides_samples(now)
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -181,32 +180,33 @@ def find_changes(candidates: Iterable[Change], current: StrategyResult, budget: 
         budget: the most total tokens of a batch. A single sample that exceeds it does not count
             against a row, since every row has it.
     """
-    others = [change for change in candidates if change.row is not current]
-    # Packing needs attention that keeps samples apart, which a user who pads may not have.
-    rivals = [change for change in others if current.packs_rows or not change.row.packs_rows]
-    packing = [change for change in others if change not in rivals]
+    changes = [change for change in candidates if change.row is not current]
+    # Packing needs attention that keeps samples apart, which a user who pads may not have: such
+    # changes are named beside the others.
+    rivals = [change for change in changes if current.packs_rows or not change.row.packs_rows]
+    packing_changes = [change for change in changes if change not in rivals]
     current_fits = _fits(current, budget)
 
-    def helping(changes: Sequence[Change]) -> list[Change]:
+    def rank(changes: Sequence[Change]) -> list[Change]:
         """Return those that may be recommended and help, those that keep most first."""
         allowed = [change for change in changes if _is_allowed(change, budget)]
         # A setup that does not fit is no measure of what a change must save.
-        enough = [change for change in allowed if not current_fits or change.saves_enough]
-        return sorted(enough, key=lambda change: (change.keeps, change.compute))
+        helpful = [change for change in allowed if not current_fits or change.saves_enough]
+        return sorted(helpful, key=lambda change: (change.keeps, change.compute))
 
-    ranked = helping(rivals)
-    star, packed = _star(ranked), _star(helping(packing))
+    ranked = rank(rivals)
+    star, packed = _choose_star(ranked), _choose_star(rank(packing_changes))
     fastest = min(ranked, key=lambda change: change.compute, default=None)
     best = star.row if star is not None else current
     # A packed row that takes no less is no reason to change attention.
     if packed is not None and packed.compute >= best.counts.compute:
         packed = None
-    least = min([current, *(c.row for c in rivals)], key=lambda row: row.counts.compute)
+    cheapest = min([current, *(c.row for c in rivals)], key=lambda row: row.counts.compute)
     is_ruled_out = (
-        least.counts.compute < best.counts.compute
-        and all(least is not change.row for change in ranked)
+        cheapest.counts.compute < best.counts.compute
+        and all(cheapest is not change.row for change in ranked)
         # Where it saves little, it would not have helped anyhow.
-        and Change(row=least, current=current).saves_enough
+        and Change(row=cheapest, current=current).saves_enough
     )
     # The star keeps more of the training than the fastest, which is named only if clearly faster.
     if star is None or fastest is None or star.compute <= CLEARLY_FASTER * fastest.compute:
@@ -217,7 +217,7 @@ def find_changes(candidates: Iterable[Change], current: StrategyResult, budget: 
         star=star,
         fastest=fastest,
         packed=packed,
-        ruled_out=least if is_ruled_out else None,
+        ruled_out=cheapest if is_ruled_out else None,
         ranked=tuple(ranked),
         others=tuple(
             change
@@ -229,7 +229,7 @@ def find_changes(candidates: Iterable[Change], current: StrategyResult, budget: 
     )
 
 
-def _star(ranked: Sequence[Change]) -> Change | None:
+def _choose_star(ranked: Sequence[Change]) -> Change | None:
     """Return the change to recommend of those that help, given in the order of what they keep: the
     first that saves at least 80 % of what the fastest saves. None if there is none.
     """

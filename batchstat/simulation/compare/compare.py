@@ -43,21 +43,23 @@ def min_packed_rows(stats: LengthStats, capacity: int) -> int:
     needs another row: 3.
     """
     values, counts = stats.values, widen(stats.counts, stats.count * capacity)
-    # Element i of both: the samples, and their tokens, of the i shortest distinct lengths.
-    samples = offsets_from_sizes(counts)
-    tokens = offsets_from_sizes(values * counts)
-    half = np.searchsorted(values, capacity // 2, side="right")
-    # Between two lengths that occur, another k changes nothing; 0 is tried too.
-    k = np.append(values[:half], 0)
+    # (n + 1,) element i: the samples, and their tokens, of the i shortest of n distinct lengths.
+    samples_below = offsets_from_sizes(counts)
+    tokens_below = offsets_from_sizes(values * counts)
+    # The lengths values[long:] are above half the capacity.
+    long = np.searchsorted(values, capacity // 2, side="right")
+    # (n_k,) the k to try: between two lengths that occur, another k changes nothing. 0 is one, too.
+    k = np.append(values[:long], 0)
+    # (n_k,) for each k: values[from_k:long] are the samples from k to half the capacity.
     from_k = np.searchsorted(values, k)
-    # Samples longer than this leave less than k tokens in their row, so that they stay alone.
-    alone = np.maximum(np.searchsorted(values, capacity - k, side="right"), half)
-    rows = samples[-1] - samples[half]
-    # The room in rows whose long sample leaves at least k tokens: values[half:alone].
-    room = (samples[alone] - samples[half]) * capacity - (tokens[alone] - tokens[half])
-    beyond_room = np.maximum(tokens[half] - tokens[from_k] - room, 0)
-    # -(-a // b) is a / b rounded up.
-    return max(1, int((rows - (-beyond_room // capacity)).max()))
+    # (n_k,) for each k: values[long:alone] leave at least k tokens in their row, and those above
+    # less than k, so that they stay alone.
+    alone = np.maximum(np.searchsorted(values, capacity - k, side="right"), long)
+    long_samples = samples_below[alone] - samples_below[long]
+    room = long_samples * capacity - (tokens_below[alone] - tokens_below[long])
+    tokens_beyond_room = np.maximum(tokens_below[long] - tokens_below[from_k] - room, 0)
+    further_rows = -(-tokens_beyond_room // capacity)  # rounded up
+    return max(1, int((samples_below[-1] - samples_below[long] + further_rows).max()))
 
 
 def comparison_of(
@@ -138,18 +140,18 @@ def simulate(
 
 def _bounds(best: Strategy, shares: EpochShares, basis: ResolvedSettings) -> Bounds:
     """Return what a reader holds the best row against: the fewest batches and packed rows that are
-    possible, and the padding of the whole epoch sorted by length and cut by the row's own batch
+    possible, and the padding if the whole epoch is sorted by length and cut by the row's own batch
     size or budget.
     """
     epoch = shares.epoch
-    # Ranks that plan their own shares are compared with one sort of all that they draw.
+    # Where ranks plan their own shares, all that they draw is sorted together.
     if not shares.is_distributed:
         epoch = concatenate_epochs([share.whole for share in shares.shares])
-    size, budget = best.batch_capacity, best.budget or basis.tokens_per_batch
-    size_parameter = {"tokens_per_batch": budget} if size is None else {"batch_size": size}
-    name = "token-budget" if size is None else "bucketed"
+    name, size = "bucketed", {"batch_size": best.batch_capacity}
+    if best.batch_capacity is None:
+        name, size = "token-budget", {"tokens_per_batch": best.budget or basis.tokens_per_batch}
     # A window of the whole epoch sorts all of it.
-    spec = StrategySpec.of(name, **size_parameter, read_ahead=epoch.count, drop_last=False)
+    spec = StrategySpec.of(name, **size, read_ahead=epoch.count, drop_last=False)
     # On one rank, so that no batch is repeated or dropped to make ranks even.
     one_rank = replace(basis, world_size=1, max_samples=None)
     whole_epoch = replace(shares, epoch=epoch, shares=(epoch,))

@@ -111,11 +111,15 @@ def draw(samples: Samples, share: float, basis: ResolvedSettings, widest_window:
 
 
 def _samples_of(samples: Samples, blocks: Ints, size: int) -> Samples:
-    """Return the samples of some blocks, given by (n_blocks,) their numbers; each has `size`
-    consecutive samples, the last block of the corpus perhaps fewer.
+    """Return the samples of some blocks of a corpus.
+
+    Args:
+        samples: the corpus.
+        blocks: (n_blocks,) numbers of the blocks, from 0.
+        size: samples of a block, which are consecutive; the last of the corpus may have fewer.
     """
-    n = len(samples)
-    places = np.concatenate([np.arange(b * size, min(b * size + size, n)) for b in blocks.tolist()])
+    places = np.concatenate([np.arange(b * size, (b + 1) * size) for b in blocks.tolist()])
+    places = places[places < len(samples)]
     records = places if samples.is_contiguous else samples.records[places].astype(np.int64)
     trained = None if samples.trained is None else samples.trained.take(places)
     return Samples(samples.lengths[places].astype(np.int64), records, trained=trained)

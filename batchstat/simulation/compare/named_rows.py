@@ -63,17 +63,17 @@ class NamedRows:
         """
         self.inputs, self.settings = inputs, settings
         # By name: the batches as they were given, and what was read of them.
-        self._given: dict[str, tuple[object, NamedBatches]] = {}
+        self._batches: dict[str, tuple[object, NamedBatches]] = {}
         self.rows = None if rows is None else tuple(map(self._read, listed("strategies", rows)))
         self.current = None if current is None else self._read(current)
         # Sample numbers are of the corpus as it is: nothing may draw, drop or cut before.
         if not (settings.draws_all and settings.overflow == "truncate"):
             self.refuse("sampler, keep_labels and an overflow other than truncate")
         if isinstance(self.current, NamedBatches):
-            own = self.current.batches
-            self.settings = own.as_current(settings, inputs.samples.lengths)
+            # Without settings for them, batch size and budget are those of the batches.
+            self.settings = self.current.batches.as_current(settings, inputs.samples.lengths)
         else:
-            self.settings = _padded_as(settings, self.current)
+            self.settings = _with_multiple_of(self.current, settings)
 
     def _read(self, row: Row) -> StrategySpec | NamedBatches:
         """Return a row parsed, its batches read as batches of this corpus's samples."""
@@ -83,9 +83,9 @@ class NamedRows:
         name, batches = parsed
         if names_strategy(name):
             raise OptionError(f"{name!r} is a strategy's name: give your batches another one")
-        # The current setup may be one of the rows, and a sampler can be iterated only once: what
-        # was read of the same object is used again.
-        if name not in self._given or self._given[name][0] is not batches:
+        # The current setup may also be one of the rows, and a sampler can be iterated only once:
+        # the same object is read once. Another object under the same name is read anew.
+        if name not in self._batches or self._batches[name][0] is not batches:
             if isinstance(batches, GivenBatches):
                 read_batches = batches
             else:
@@ -96,15 +96,15 @@ class NamedRows:
                     batch_size=self.settings.batch_size,
                     pad_to_multiple_of=self.settings.pad_to_multiple_of,
                 )
-            self._given[name] = batches, NamedBatches(name, read_batches)
-        return self._given[name][1]
+            self._batches[name] = batches, NamedBatches(name, read_batches)
+        return self._batches[name][1]
 
     def refuse(self, option: str) -> None:
         """Raise OptionError if there are batches of sample numbers, with which it does not go."""
-        if self._given:
+        if self._batches:
             raise OptionError(
-                f"batches of your own ({', '.join(self._given)}) hold samples of the whole corpus: "
-                f"remove {option}"
+                f"batches of your own ({', '.join(self._batches)}) hold samples of the whole "
+                f"corpus: remove {option}"
             )
 
 
@@ -133,11 +133,11 @@ def request_of(inputs: PlanInputs, settings: Settings, row: Row) -> RowRequest:
     return inputs.request(rows.current, rows.settings)
 
 
-def _padded_as(settings: Settings, current: StrategySpec | None) -> Settings:
-    """Return the settings, with `pad_to_multiple_of` as the current setup's trainer has it: its
-    collator pads whatever batches it is given, so those of the other rows too.
+def _with_multiple_of(current: StrategySpec | None, settings: Settings) -> Settings:
+    """Return the settings with `pad_to_multiple_of` of the current setup, if it has a parameter of
+    that name: the collator of a trainer pads the batches of the other rows in the same way.
     """
-    # A multiple that the user names stands.
+    # A multiple above 1 is the user's own, which has priority.
     if current is None or settings.pad_to_multiple_of > 1:
         return settings
     strategy = current.checked(settings)

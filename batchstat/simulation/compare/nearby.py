@@ -89,37 +89,37 @@ class _Place:
     """Where a row would be.
 
     Attributes:
-        of: the row of the comparison with the same strategy.
+        near: the row of the comparison with the same strategy.
         size: the batch size or budget; None if the strategy has neither.
         world_size: the number of ranks.
         doublings: how often size and ranks are doubled or halved on the way there.
     """
 
-    of: StrategyResult
+    near: StrategyResult
     size: int | None
     world_size: int
     doublings: float
 
     @property
     def row(self) -> NamedRow:
-        """The strategy with the size of this place, as `static:batch_size=64`; as the comparison
-        has it if the size is its own.
+        """The strategy with the size of this place, such as `static:batch_size=64`; if the size is
+        that of the comparison's row, as it is written there.
         """
-        # `size` of a row is the name of the parameter that states it, and its value.
-        (key, own_size), row = self.of.size, self.of.request.row
+        parameter, own_size = self.near.size  # such as ("batch_size", 32)
+        row = self.near.request.row
         if self.size is None or self.size == own_size or not isinstance(row, StrategySpec):
             return row
-        return row.with_parameter(key, self.size)
+        return row.with_parameter(parameter, self.size)
 
     def seconds(self, samples: int) -> float:
         """Return the time of its simulation on one core, to the order of magnitude: by the rate
         that the strategy states, not by a clock.
         """
-        settings, rate = self.of.request.settings, self.of.request.strategy.samples_per_second
-        # Without trained tokens, and where each rank gets whole batches of one plan of all samples,
-        # no sample has to be followed to its rank. Otherwise each is, which is slower.
+        settings, rate = self.near.request.settings, self.near.request.strategy.samples_per_second
+        # Where each sample is in one batch of one plan, and trained tokens are not counted, no
+        # sample has to be followed to its rank. Otherwise each is, which is slower.
         is_whole = settings.draws_all and settings.overflow != "split"
-        if self.of.trained is not None or not (is_whole and settings.distribute in FROM_ONE_PLAN):
+        if self.near.trained is not None or not (is_whole and settings.distribute in FROM_ONE_PLAN):
             rate = min(rate, _FOLLOWED_PER_SECOND)
         return samples / rate
 
@@ -133,26 +133,26 @@ def nearby(comparison: Comparison) -> Nearby:
     corpus and the settings, never from a clock, so that the same comparison has the same rows on
     every machine.
     """
-    # A subsample in file order has blocks as long as the longest window of the strategies in it;
-    # with other sizes the blocks would be others, and their numbers not comparable.
+    # A subsample in file order has blocks as long as the longest window of its strategies. Other
+    # sizes would need other blocks, so that their numbers would not be comparable.
     if comparison.subsample is not None and comparison.basis.order == "file":
         return Nearby()
     places = _places(comparison)
-    share, drawn = _part(comparison, places)
+    share, drawn = _draw_part(comparison, places)
     samples = comparison.source if drawn is None else drawn.samples
     # The comparison's own rows can be used again where they are of the same samples: of the whole
     # corpus, or of the blocks that its own subsample draws again.
-    has_rows = drawn is None or comparison.subsample is not None
-    simulator = _Simulator(comparison, samples, has_rows=has_rows)
+    reuses_rows = drawn is None or comparison.subsample is not None
+    simulator = _Simulator(comparison, samples, reuses_rows=reuses_rows)
     rows, current_by_ranks = [], {}
-    chosen = _in_time(places, comparison.current, len(samples), has_rows=has_rows)
+    chosen = _in_time(places, comparison.current, len(samples), reuses_rows=reuses_rows)
     for place in chosen:
         current = simulator.row(comparison.current.request.row, place.world_size)
         result = simulator.row(place.row, place.world_size)
         # A speed-up needs both: the row, and the current setup on as many ranks.
         if current is not None and result is not None:
             current_by_ranks[place.world_size] = current
-            rows.append(NearbyRow(of=place.of, size=place.size, result=result))
+            rows.append(NearbyRow(of=place.near, size=place.size, result=result))
     return Nearby(
         rows=tuple(rows),
         current=current_by_ranks,
@@ -176,7 +176,7 @@ def _places(comparison: Comparison) -> list[_Place]:
         is_given = row.request.strategy.is_given
         sizes = [own_size] if own_size is None or is_given else _sizes(own_size)
         for size, world_size in product(sizes, ranks):
-            # A strategy without a size has None for both sizes, which is no doubling.
+            # Halvings count as doublings. A strategy without a size has None for both sizes: none.
             doublings = abs(log2(world_size / own_ranks)) + abs(log2((size or 1) / (own_size or 1)))
             places.append(_Place(row, size, world_size, doublings))
     return places
@@ -192,23 +192,22 @@ def _sizes(own_size: int) -> Sequence[int | None]:
     return sorted(smaller | {min(size, MAX_INT) for size in larger})
 
 
-def _part(comparison: Comparison, places: Sequence[_Place]) -> tuple[float | None, Drawn | None]:
-    """Return the share of the corpus to simulate on, and the samples drawn for it; None and None
-    for the whole corpus, where there is time for it.
+def _draw_part(comparison: Comparison, places: list[_Place]) -> tuple[float | None, Drawn | None]:
+    """Return the share of the corpus on which the rows are simulated, and the samples drawn for it;
+    None and None for the whole corpus, if there is time for it.
     """
     basis, facts, source = comparison.basis, comparison.subsample, comparison.source
     if facts is not None:
         # The same blocks again: in a random order they do not depend on what is compared. Their
-        # share is the number drawn / the number in the corpus, rounded up.
+        # share is blocks drawn / blocks of the corpus, whose number is rounded up.
         share = facts.blocks / -(-facts.corpus_samples // facts.block_size)
         return share, draw(source, share, basis, widest_window=0)
     nearest_first = sorted(places, key=lambda place: place.doublings)
-    # Of each strategy, the first place is the comparison's own row, which is there already.
-    seconds = sum(
-        place.seconds(len(source))
-        for row in comparison.strategies
-        for place in [p for p in nearest_first if p.of is row][1 : 1 + _NEAREST]
-    )
+    seconds = 0.0
+    for row in comparison.strategies:
+        places_of_row = [place for place in nearest_first if place.near is row]
+        # The first one is the comparison's own row, which is there already.
+        seconds += sum(place.seconds(len(source)) for place in places_of_row[1 : 1 + _NEAREST])
     # In file order the blocks that are drawn depend on the strategies: see `nearby`.
     if seconds <= _SECONDS or basis.order == "file":
         return None, None
@@ -220,7 +219,7 @@ def _part(comparison: Comparison, places: Sequence[_Place]) -> tuple[float | Non
 
 
 def _in_time(
-    places: Sequence[_Place], current: StrategyResult, samples: int, *, has_rows: bool
+    places: Sequence[_Place], current: StrategyResult, samples: int, *, reuses_rows: bool
 ) -> list[_Place]:
     """Return the places that can be simulated within `_SECONDS`, in the sequence of `places`: those
     nearest to the comparison's own rows are taken first.
@@ -229,49 +228,52 @@ def _in_time(
         places: all that are wanted.
         current: the current setup, without which a number of ranks has no speed-ups.
         samples: number of samples to simulate.
-        has_rows: whether the comparison's own rows are there already.
+        reuses_rows: whether the comparison's own rows are there already, so that they take no time.
     """
     chosen: set[_Place] = set()
-    ranks_with_current: set[int] = set()
+    ranks_with_current: set[int] = set()  # numbers of ranks for which the current setup is chosen
     seconds_left = _SECONDS
     # Of places equally near, the current setup comes first: without it the others are no use.
-    for place in sorted(places, key=lambda place: (place.doublings, place.of is not current)):
-        is_current = place.of is current and place.row == current.request.row
-        seconds = 0.0 if has_rows and place.doublings == 0 else place.seconds(samples)
-        has_current = is_current or place.world_size in ranks_with_current
-        if has_current and seconds <= seconds_left and len(chosen) < _MOST:
+    for place in sorted(places, key=lambda place: (place.doublings, place.near is not current)):
+        is_current = place.near is current and place.row == current.request.row
+        seconds = 0.0 if reuses_rows and place.doublings == 0 else place.seconds(samples)
+        has_speed_up = is_current or place.world_size in ranks_with_current
+        if has_speed_up and seconds <= seconds_left and len(chosen) < _MOST:
             chosen.add(place)
             seconds_left -= seconds
-            ranks_with_current |= {place.world_size} if is_current else set()
+            if is_current:
+                ranks_with_current.add(place.world_size)
     return [place for place in places if place in chosen]
 
 
 class _Simulator:
     """Simulates rows under the settings of a comparison, each once."""
 
-    def __init__(self, comparison: Comparison, samples: Samples, *, has_rows: bool) -> None:
+    def __init__(self, comparison: Comparison, samples: Samples, *, reuses_rows: bool) -> None:
         """Start with the comparison's own rows, or with none.
 
         Args:
             comparison: the rows.
             samples: the samples on which further rows are simulated.
-            has_rows: whether the comparison's own rows are of the same samples.
+            reuses_rows: whether the comparison's own rows are of the same samples.
         """
         self._basis, self._device = comparison.basis, comparison.device
         self._cost = batch_cost(comparison.model, comparison.device)
         self._epochs = EpochCache(samples)
         # By strategy and number of ranks; None where that leaves nothing to batch.
         self._rows: dict[tuple[NamedRow, int], StrategyResult | None] = {}
-        if has_rows:
+        if reuses_rows:
             own_ranks = comparison.basis.world_size
             self._rows = {(row.request.row, own_ranks): row for row in comparison.strategies}
 
-    def row(self, named: NamedRow, world_size: int) -> StrategyResult | None:
-        """Return a row; None if so many ranks are not possible, or leave nothing to batch."""
-        key = (named, world_size)
+    def row(self, name: NamedRow, world_size: int) -> StrategyResult | None:
+        """Return the row of a strategy on a number of ranks, simulated the first time; None if so
+        many ranks are not possible, or leave nothing to batch.
+        """
+        key = (name, world_size)
         if key not in self._rows:
             try:
-                request = named.request(replace(self._basis, world_size=world_size))
+                request = name.request(replace(self._basis, world_size=world_size))
                 shares = self._epochs.of(request.settings)
                 self._rows[key] = make_row(request, shares, self._cost, self._device)
             except (InputError, OptionError):

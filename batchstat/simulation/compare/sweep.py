@@ -17,13 +17,11 @@ _MOST_SORTED = 10**7
 
 
 def sweep(
-    best: RowRequest,
-    basis: ResolvedSettings,
-    shares_of: Callable[[ResolvedSettings], EpochShares],
+    best: RowRequest, basis: ResolvedSettings, shares_of: Callable[[ResolvedSettings], EpochShares]
 ) -> Sweep | None:
-    """Return the padding of the best row's strategy with increasing `read_ahead`: how much sorting
-    is worth. Where that strategy does not sort, or packs, which not all users can, it is that of
-    `token-budget`. None if no `read_ahead` leaves a batch.
+    """Return the padding of a strategy with increasing `read_ahead`: how much sorting is worth. The
+    strategy is that of the best row if it sorts; otherwise, or if it packs, which not all users
+    can, it is `token-budget`. None if no `read_ahead` leaves a batch.
 
     Args:
         best: the strategy of the best row.
@@ -33,15 +31,15 @@ def sweep(
     can_sweep = best.strategy.looks_ahead is not None and not best.strategy.packs_rows
     request = best if can_sweep else StrategySpec.of("token-budget").request(basis)
     shares, points = shares_of(request.settings), []
-    for size in read_aheads(shares.epoch.count, also=request.strategy.looks_ahead):
-        strategy = replace(request.strategy, read_ahead=size)  # type: ignore[call-arg]
+    for read_ahead in read_aheads(shares.epoch.count, current=request.strategy.looks_ahead):
+        strategy = replace(request.strategy, read_ahead=read_ahead)  # type: ignore[call-arg]
         try:
             counts = measure(replace(request, strategy=strategy), shares, by_sample=False).counts
         except NoBatchError:  # other windows may leave one
             continue
         points.append(
             SweepPoint(
-                read_ahead=size,
+                read_ahead=read_ahead,
                 batches=counts.batches,
                 padding_tokens=counts.padding_tokens,
                 total_tokens=counts.total_tokens,
@@ -51,12 +49,13 @@ def sweep(
     return Sweep(spec=request.spec, points=tuple(points)) if points else None
 
 
-def read_aheads(n: int, also: int | None = None) -> list[int]:
-    """Return ascending values of `read_ahead` worth trying for n samples, and `also` one that was;
-    the last is n.
+def read_aheads(n: int, current: int | None = None) -> list[int]:
+    """Return values of `read_ahead` worth trying for n samples, ascending: 100, 200, 500, 1000 and
+    so on, the `current` one, if any, and n.
     """
-    steps = {m * 10**e for e in range(2, 10) for m in (1, 2, 5)}
-    # Sizes from `least` to below `most` are tried; `also` is none that is too large to sort.
-    least, most = max(100, n // _MOST_WINDOWS), max(_MOST_SORTED, also or 0) + 1
+    round_sizes = {m * 10**e for e in range(2, 10) for m in (1, 2, 5)}
+    # A smaller one makes too many windows; a larger one, unless it is in use today, too large ones.
+    least, most = max(100, n // _MOST_WINDOWS), max(_MOST_SORTED, current or 0)
     # The whole epoch is always tried: it is planned on the histogram, however large.
-    return sorted({size for size in steps if least <= size < min(n, most)} | {min(also or n, n), n})
+    always = {n, min(current or n, n)}
+    return sorted(always | {size for size in round_sizes if size < n and least <= size <= most})

@@ -123,45 +123,46 @@ class CoverageMeter:
         self._lowest_rank = np.full(world_size, world_size)
         self._highest_rank = np.full(world_size, -1)
 
-    def add(self, batches: BatchTable, turns: Ints, numbers: Ints) -> None:
+    def add(self, batches: BatchTable, turns: Ints, unit_numbers: Ints) -> None:
         """Add the next units.
 
         Args:
             batches: the batches of the units.
             turns: (n_turns, world_size) the unit of each rank; −1 where it has none.
-            numbers: (n_units,) number of each unit among all units of the epoch.
+            unit_numbers: (n_units,) number of each unit among all units of the epoch.
         """
         world_size = len(self._samples)
         samples_of_unit = batches.sum_by_unit(batches.samples)
         has_unit = turns >= 0
-        # `take` reads −1 as the last unit: np.where puts 0 there.
+        # (n_turns, world_size) what each rank gets in each turn. `take` reads −1 as the last unit:
+        # np.where puts 0 there.
         samples = np.where(has_unit, samples_of_unit.take(turns), 0)
-        batches_of_turns = np.diff(batches.unit_offsets).take(turns)
+        batches_of_units = np.diff(batches.unit_offsets).take(turns)
         self._samples += samples.sum(axis=0)
-        self._batches += np.where(has_unit, batches_of_turns, 0).sum(axis=0)
+        self._batches += np.where(has_unit, batches_of_units, 0).sum(axis=0)
         # Units of the first turn have the numbers below world_size, also where they are repeated.
-        is_of_first = has_unit & (numbers.take(turns) < world_size)
-        self._samples_once += int(samples.sum() - samples[is_of_first].sum())
-        # For each place of such a unit: the rank, which is the column of `turns`, and the unit.
-        rank, unit = np.nonzero(is_of_first)[1], turns[is_of_first]
-        number = numbers[unit]
-        self._unit_samples[number] = samples_of_unit[unit]
-        # ufunc.at also counts a unit that comes twice among these.
-        np.add.at(self._unit_times, number, 1)
-        np.minimum.at(self._lowest_rank, number, rank)
-        np.maximum.at(self._highest_rank, number, rank)
+        is_of_first_turn = has_unit & (unit_numbers.take(turns) < world_size)
+        self._samples_once += int(samples.sum() - samples[is_of_first_turn].sum())
+        # (n_places,) where `turns` has such a unit: the rank, which is the column, and the unit.
+        ranks, units = np.nonzero(is_of_first_turn)[1], turns[is_of_first_turn]
+        numbers = unit_numbers[units]
+        self._unit_samples[numbers] = samples_of_unit[units]
+        # ufunc.at also counts a unit that has several of these places.
+        np.add.at(self._unit_times, numbers, 1)
+        np.minimum.at(self._lowest_rank, numbers, ranks)
+        np.maximum.at(self._highest_rank, numbers, ranks)
 
     def coverage(self, corpus_samples: int) -> Coverage:
         """Return the coverage of all units added, for a corpus of this many samples."""
-        # The samples of all units after the first turn count as one more unit, distributed once.
-        # `group` says for each unit which of the distinct `times` is its own.
-        times, group = np.unique(np.append(self._unit_times, 1), return_inverse=True)
-        samples = sums_at(group, np.append(self._unit_samples, self._samples_once), len(times))
-        # With fewer units than ranks, some units of the first turn do not exist: no samples.
-        samples_by_times = zip(times.tolist(), samples.tolist(), strict=True)
+        # All units after the first turn count as one more unit, which is distributed once.
+        unit_samples = np.append(self._unit_samples, self._samples_once)
+        times, index_in_times = np.unique(np.append(self._unit_times, 1), return_inverse=True)
+        samples_by_times = sums_at(index_in_times, unit_samples, len(times)).tolist()
+        pairs = zip(times.tolist(), samples_by_times, strict=True)
         return Coverage(
             corpus_samples=corpus_samples,
-            times=tuple((times, count) for times, count in samples_by_times if count),
+            # With fewer units than ranks, some units of the first turn do not exist: no samples.
+            times=tuple((times, samples) for times, samples in pairs if samples),
             shared_samples=int(self._unit_samples[self._lowest_rank < self._highest_rank].sum()),
             ranks=_rank_records(self._samples, self._batches),
         )
@@ -175,9 +176,10 @@ def _rank_records(samples: Ints, batches: Ints) -> tuple[RankSamples, ...]:
         samples: (world_size,) samples of each rank.
         batches: (world_size,) batches of each rank.
     """
-    codes = [np.unique(numbers, return_inverse=True)[1] for numbers in (samples, batches)]
-    # One number for each pair of samples and batches: equal pairs have equal numbers.
-    pairs = codes[0] * (codes[1].max() + 1) + codes[1]
+    # (world_size,) each number of samples or batches as its index among the distinct ones.
+    sample_codes, batch_codes = (np.unique(n, return_inverse=True)[1] for n in (samples, batches))
+    # (world_size,) one number for each pair of these: equal pairs have equal numbers.
+    pairs = sample_codes * (batch_codes.max() + 1) + batch_codes
     _, first_rank, record_of_rank = np.unique(pairs, return_index=True, return_inverse=True)
     records = list(map(RankSamples, samples[first_rank].tolist(), batches[first_rank].tolist()))
     return tuple(records[i] for i in record_of_rank.tolist())
@@ -186,91 +188,95 @@ def _rank_records(samples: Ints, batches: Ints) -> tuple[RankSamples, ...]:
 def trace_samples(
     plan: BatchPlan, units: Ints, shares: EpochShares
 ) -> tuple[DistinctCounts, Coverage]:
-    """Follow each sample of a plan to the ranks that compute it.
+    """Follow each sample of a plan to the ranks that compute it. Returns the samples and tokens
+    that are computed, those that are computed again not counted; and the coverage of the corpus.
 
     Args:
-        plan: all planned batches; its steps are the units.
+        plan: all planned batches.
         units: (n_turns, world_size) the unit of each rank; −1 where it has none.
         shares: the epoch.
     """
     samples, epoch = shares.samples, shares.epoch.whole
     n_samples, world_size = len(samples), units.shape[1]
     has_unit = units >= 0
-    # For each place with a unit: the rank, which is the column of `units`, and the unit.
-    rank, unit = np.nonzero(has_unit)[1], units[has_unit]
-    # The batches of these units, the entries of these batches, and for each entry the rank that
-    # computes it, and its sample, by the index in the corpus.
-    batch_offsets, batch = gather_groups(plan.unit_offsets, unit)
-    entry_offsets, entry = gather_groups(plan.row_offsets[plan.batch_offsets], batch)
-    rank_of_entry = np.repeat(np.repeat(rank, np.diff(batch_offsets)), np.diff(entry_offsets))
-    sample = samples.indices_of(plan.samples[entry])
+    # (n_places,) where `units` has a unit: the rank, which is the column, and the unit.
+    ranks, placed_units = np.nonzero(has_unit)[1], units[has_unit]
+    # (n_batches,) the batches that ranks compute, and (n_entries,) the entries of these batches: by
+    # their index in the plan, once for each time that they are computed.
+    batch_offsets, batches = gather_groups(plan.unit_offsets, placed_units)
+    entry_offsets, entries = gather_groups(plan.row_offsets[plan.batch_offsets], batches)
+    # (n_entries,) the rank that computes each entry, and its sample, by the index in the corpus.
+    rank_of_entry = np.repeat(np.repeat(ranks, np.diff(batch_offsets)), np.diff(entry_offsets))
+    sample_of_entry = samples.indices_of(plan.samples[entries])
     # A split sample counts with its first part alone: one sample, however many parts it has.
-    is_first_part = np.ones(len(entry), bool) if plan.starts is None else plan.starts[entry] == 0
-    times_begun = np.bincount(sample[is_first_part], minlength=n_samples)
-    is_computed = np.bincount(sample, minlength=n_samples) > 0
+    is_first = np.ones(len(entries), bool) if plan.starts is None else plan.starts[entries] == 0
+    # (n_samples,) from here: how often each sample of the corpus is computed.
+    times_begun = np.bincount(sample_of_entry[is_first], minlength=n_samples)
+    is_computed = np.bincount(sample_of_entry, minlength=n_samples) > 0
     # If a dropped batch had the first part, the other parts still count as one sample.
     times = np.where(is_computed, np.maximum(times_begun, 1), 0)
     times_drawn = np.bincount(samples.indices_of(epoch.first_parts), minlength=n_samples)
     # No more tokens of a sample than the sampler drew.
     tokens = np.minimum(
         sums_at(samples.indices_of(epoch.samples), epoch.lengths, n_samples),
-        _tokens_once(plan, sample, entry, times_drawn),
+        _tokens_once(plan, sample_of_entry, entries, times_drawn),
     )
     unique = DistinctCounts(
         samples=int(np.minimum(times_drawn, times).sum()),
         tokens=total(tokens),
         headless=int(np.count_nonzero(is_computed & (times_begun == 0))),
     )
-    distinct_times, count = np.unique(times[times > 0], return_counts=True)
+    distinct_times, samples_by_times = np.unique(times[times > 0], return_counts=True)
     mixing = None
     if samples.classes is not None:
-        batch_of_entry = np.repeat(np.arange(len(batch)), np.diff(entry_offsets))
-        code = samples.classes.codes[sample]
-        mixing = class_mixing(batch_of_entry, code, len(batch), len(samples.classes.names))
+        batch_of_entry = np.repeat(np.arange(len(batches)), np.diff(entry_offsets))
+        codes = samples.classes.codes[sample_of_entry]
+        mixing = class_mixing(batch_of_entry, codes, len(batches), len(samples.classes.names))
     shared = 0
     if world_size > 1:
-        # Each distinct pair of a sample and a rank, as one number, without how often it occurs. A
-        # sample that is in several pairs is computed by several ranks.
-        sample_of_pair = distinct(sample * world_size + rank_of_entry)[0] // world_size
-        shared = int(np.count_nonzero(np.bincount(sample_of_pair) > 1))
-    batches_of_ranks = sums_at(rank, np.diff(plan.unit_offsets)[unit], world_size)
+        # Each distinct pair of a sample and a rank, as one number: a sample that is in several of
+        # them is computed by several ranks.
+        pairs, _ = distinct(sample_of_entry * world_size + rank_of_entry)
+        shared = int(np.count_nonzero(np.bincount(pairs // world_size) > 1))
+    batches_by_rank = sums_at(ranks, np.diff(plan.unit_offsets)[placed_units], world_size)
     # A sample counts for the ranks that compute its first part.
-    rank_begun, sample_begun = rank_of_entry[is_first_part], sample[is_first_part]
+    first_ranks, first_samples = rank_of_entry[is_first], sample_of_entry[is_first]
     return unique, Coverage(
         corpus_samples=n_samples,
-        times=tuple(zip(distinct_times.tolist(), count.tolist(), strict=True)),
+        times=tuple(zip(distinct_times.tolist(), samples_by_times.tolist(), strict=True)),
         shared_samples=shared,
-        ranks=_rank_records_by_class(rank_begun, sample_begun, batches_of_ranks, samples.classes),
+        ranks=_rank_records_by_class(first_ranks, first_samples, batches_by_rank, samples.classes),
         mixing=mixing,
     )
 
 
-def _tokens_once(plan: BatchPlan, sample: Ints, entry: Ints, times_drawn: Ints) -> Ints:
-    """Count the tokens of each sample that are computed, each token at most as often as its sample
-    was drawn: a part that is computed twice does not make up for a part that is not computed.
-    Returns (n_samples,).
+def _tokens_once(plan: BatchPlan, samples: Ints, entries: Ints, times_drawn: Ints) -> Ints:
+    """Return (n_samples,) the tokens of each sample that are computed, each token counted at most
+    as often as its sample was drawn: a part that is computed twice does not make up for a part
+    that is not computed.
 
     Args:
         plan: all planned batches.
-        sample: (n_computed,) the sample of each entry computed.
-        entry: (n_computed,) the entries computed, by their index in the plan, repeats included.
+        samples: (n_computed,) the sample of each entry computed.
+        entries: (n_computed,) the entries computed, by their index in the plan, repeats included.
         times_drawn: (n_samples,) how often the sampler draws each sample.
     """
-    lengths = plan.lengths[entry]
-    if plan.starts is None:
-        return sums_at(sample, lengths, len(times_drawn))
-    starts = plan.starts[entry]
+    lengths = plan.lengths[entries]
+    if plan.starts is None:  # every entry is a whole sample
+        return sums_at(samples, lengths, len(times_drawn))
+    starts = plan.starts[entries]
     # Parts may overlap, where each rank cuts samples at places of its own. The starts and stops of
     # all parts of a sample, in sequence, cut it into stretches: parts [0, 10) and [5, 15) into
     # [0, 5) in one part, [5, 10) in two, and [10, 15) in one.
-    sample, cut = np.tile(sample, 2), np.concatenate([starts, starts + lengths])
-    order = np.lexsort((cut, sample))
-    sample, cut = sample[order], cut[order]
-    # A start (the first half) opens a part, and a stop closes one.
-    open_parts = np.cumsum(np.where(order < len(entry), 1, -1))
-    tokens = np.diff(cut, append=0) * np.minimum(open_parts, times_drawn[sample])
+    cuts, samples = np.concatenate([starts, starts + lengths]), np.tile(samples, 2)
+    order = np.lexsort((cuts, samples))  # by sample, then by position in it
+    cuts, samples = cuts[order], samples[order]
+    # (2 × n_computed,) parts that hold the stretch from each cut to the next: a start, which is in
+    # the first half before sorting, opens a part, and a stop closes one.
+    open_parts = np.cumsum(np.where(order < len(entries), 1, -1))
+    tokens = np.diff(cuts, append=0) * np.minimum(open_parts, times_drawn[samples])
     # With no part open, the stretch is a gap, or leads on to the next sample.
-    return sums_at(sample, np.where(open_parts > 0, tokens, 0), len(times_drawn))
+    return sums_at(samples, np.where(open_parts > 0, tokens, 0), len(times_drawn))
 
 
 def _rank_records_by_class(

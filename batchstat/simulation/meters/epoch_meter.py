@@ -22,7 +22,7 @@ from batchstat.planning.strategies.spec import RowRequest
 from batchstat.simulation.meters.counts import PlanCounts
 from batchstat.simulation.meters.coverage import Coverage, CoverageMeter, DistinctCounts
 from batchstat.simulation.meters.grouping import GroupingMeter
-from batchstat.simulation.meters.rank_idle import RankMeter, steps_of
+from batchstat.simulation.meters.rank_idle import RankMeter, sum_by_step
 
 _WIDTH_BITS = 32
 """Bits for the width of a batch, which is below 2³¹."""
@@ -61,15 +61,15 @@ class EpochMeter:
         self._memory, self._varying_bytes = cost.memory, 0.0
         self._units = CoverageMeter(request.settings.world_size)
         self._grouping = GroupingMeter()
-        # Sums of `PlanCounts`, by the names of its fields.
+        # Sums over all batches, by the names of fields of `PlanCounts`.
         self._sums: Counter[str] = Counter()
         self._samples = self._planned_units = 0
         # Turns added so far, and the turn of the batch with the most total tokens.
         self._turns, self._largest_turn = 0, 0
         self._most_tokens = self._reducible_peak = self._most_samples = 0
         self._fewest_samples: int | None = None
-        # What the plan has, each unit once; and whether a unit was distributed more than once or
-        # came again in a later round.
+        # What the plan has, each unit counted once; and whether a unit was distributed more than
+        # once: in one round, or again in a later one.
         self._planned = DistinctCounts(0, 0)
         self._repeats = False
         self._widths: LengthStats | None = None
@@ -91,8 +91,8 @@ class EpochMeter:
         units = turns[turns >= 0]
         # New units have the next numbers; a unit that comes again has a number from before.
         is_new = numbers == self._planned_units + np.arange(batches.n_units)
-        self._note_planned(batches, units, is_new)
-        # No rank has a unit, as where `remainder=drop` drops all of an incomplete turn.
+        self._add_planned(batches, units, is_new)
+        # No rank has a unit where `remainder=drop` drops an incomplete turn: nothing is computed.
         if len(units) == 0:
             self._turns += len(turns)
             return
@@ -105,35 +105,37 @@ class EpochMeter:
         self._units.add(batches, turns, numbers)
         self._note_largest(distributed, turns)
         self._note_batches(distributed)
-        tokens = self._of_steps(turns, batches.sum_by_unit(batches.tokens))
-        entries = self._of_steps(turns, batches.sum_by_unit(batches.entries))
-        means = np.asarray(tokens / entries, dtype=np.float64)  # mean length in each step
+        # (n_steps,) the real tokens and the entries of each step, and their mean length.
+        tokens = self._sum_by_step(turns, batches.sum_by_unit(batches.tokens))
+        entries = self._sum_by_step(turns, batches.sum_by_unit(batches.entries))
+        means = np.asarray(tokens / entries, dtype=np.float64)
         self._grouping.add(
             distributed.entries, distributed.tokens, total(distributed.squares), means, tokens
         )
 
-    def _of_steps(self, turns: Ints, numbers: Ints) -> Ints:
+    def _sum_by_step(self, turns: Ints, numbers: Ints) -> Ints:
         """Add up a number that each unit has, such as its tokens, over all ranks: (n_steps,)."""
-        of_ranks = steps_of(turns, numbers, self._settings.gradient_accumulation_steps)
+        of_ranks = sum_by_step(turns, numbers, self._settings.gradient_accumulation_steps)
         # `add_exactly` keeps sums exact that do not fit 64 bits.
         return add_exactly(of_ranks, lambda part: part.sum(axis=1), turns.shape[1])
 
-    def _note_planned(self, batches: BatchTable, units: Ints, new: npt.NDArray[np.bool_]) -> None:
+    def _add_planned(self, batches: BatchTable, units: Ints, is_new: npt.NDArray[np.bool_]) -> None:
         """Count what the plan has, each unit once.
 
         Args:
             batches: the batches of the round.
-            units: (n,) the units that ranks get: all of these or not, and some of them twice.
-            new: (n_units,) whether no round before had the unit.
+            units: (n,) the units that ranks get; some may come twice, and others not at all.
+            is_new: (n_units,) whether no earlier round had the unit.
         """
-        # A unit comes again if an earlier round had it, or if ranks get more units than there are.
-        self._repeats = self._repeats or not new.all() or len(units) > batches.n_units
-        new_batches = batches if new.all() else batches.take(np.flatnonzero(new))
+        # A unit comes again if an earlier round had it, or if ranks get more units than this round
+        # has.
+        self._repeats = self._repeats or not is_new.all() or len(units) > batches.n_units
+        new_batches = batches if is_new.all() else batches.take(np.flatnonzero(is_new))
         self._planned = DistinctCounts(
             self._planned.samples + int(new_batches.samples.sum()),
             self._planned.tokens + total(new_batches.tokens),
         )
-        self._planned_units += int(np.count_nonzero(new))
+        self._planned_units += int(np.count_nonzero(is_new))
 
     def _attended_pairs(self, batches: BatchTable) -> Ints:
         """Return (n_batches,) the pairs of tokens that attention computes in each batch."""
@@ -143,13 +145,18 @@ class EpochMeter:
         return product(batches.total_tokens, batches.widths)
 
     def _note_largest(self, distributed: BatchTable, turns: Ints) -> None:
-        """Note in which turn the largest batch of the epoch comes: users look at its step."""
+        """Note in which turn the largest batch of the epoch comes: users look at its step.
+
+        Args:
+            distributed: the batches of all units in `turns`, in the sequence of these.
+            turns: (n_turns, world_size) the unit of each rank; −1 where it has none.
+        """
         batch = int(np.argmax(distributed.total_tokens))
         tokens = int(distributed.total_tokens[batch])
         if tokens > self._most_tokens:
             unit = int(np.searchsorted(distributed.unit_offsets, batch, side="right")) - 1
-            # Units are distributed turn by turn: this one is in the n-th place of `turns` with a
-            # unit, and a turn has as many places as ranks.
+            # Where that unit is in `turns`, counted turn by turn: −1, a place without a unit, is
+            # left out of `distributed`.
             place = int(np.flatnonzero(turns.ravel() >= 0)[unit])
             self._most_tokens = tokens
             self._largest_turn = self._turns + place // turns.shape[1]
@@ -159,8 +166,8 @@ class EpochMeter:
         """Add batches to all sums, minima and maxima; a batch that comes again counts again."""
         totals, pairs = distributed.total_tokens, self._attended_pairs(distributed)
         # None unless the strategy caps something else than total tokens.
-        over_own = self._strategy.exceeds_own_budget(distributed.rows, distributed.widths)
-        over = totals > self._budget if over_own is None else over_own
+        exceeds_own = self._strategy.exceeds_own_budget(distributed.rows, distributed.widths)
+        exceeds_budget = totals > self._budget if exceeds_own is None else exceeds_own
         if (memory := self._memory) is not None:
             varying = memory.per_token * totals + memory.per_pair * pairs.astype(float)
             self._varying_bytes = max(self._varying_bytes, float(varying.max()))
@@ -172,7 +179,7 @@ class EpochMeter:
             total_tokens=total(totals),
             squared_tokens=total(pairs),
             real_squared_tokens=total(distributed.squares),
-            over_budget_batches=int(np.count_nonzero(over)),
+            over_budget_batches=int(np.count_nonzero(exceeds_budget)),
             sum_samples_per_batch=int(distributed.entries.sum()),
         )
         fewest = int(distributed.entries.min())
@@ -182,11 +189,12 @@ class EpochMeter:
         width_alone = round_up(distributed.tokens, self._strategy.sample_multiple)
         width_alone = round_up(width_alone, self._strategy.pad_to_multiple_of)
         # A batch of one sample without more padding than that is as large under every strategy.
-        is_irreducible = (distributed.entries == 1) & (totals == width_alone)
+        is_reducible = (distributed.entries > 1) | (totals != width_alone)
         # Where a strategy has a cap of its own, only batches above that are too large to recommend.
-        # If no batch is reducible, the largest of them is 0.
-        reducible = ~is_irreducible if over_own is None else ~is_irreducible & over_own
-        self._reducible_peak = max(self._reducible_peak, int(totals[reducible].max(initial=0)))
+        if exceeds_own is not None:
+            is_reducible &= exceeds_own
+        # `initial` stands for the largest where no batch is reducible.
+        self._reducible_peak = max(self._reducible_peak, int(totals[is_reducible].max(initial=0)))
         widths = LengthStats.of(distributed.widths)
         self._widths = widths if self._widths is None else self._widths.merge(widths)
         self._shapes = np.union1d(self._shapes, _shapes(distributed))
@@ -212,14 +220,14 @@ class EpochMeter:
             raise NoBatchError()
         if self._sums["real_tokens"] == 0:
             raise InputError(f"no tokens in {self._samples:,} samples: nothing to batch")
-        if traced is None:
+        if traced is not None:
+            unique, coverage = traced
+        else:
             # Without repeats, all that is computed is distinct. With repeats, no unit was dropped,
             # so that all that is planned is computed.
             computed = DistinctCounts(self._samples, self._sums["real_tokens"])
-            corpus_samples = epoch.lost.dropped_samples + epoch.sample_count
-            computed_once = self._planned if self._repeats else computed
-            traced = computed_once, self._units.coverage(corpus_samples)
-        unique, coverage = traced
+            unique = self._planned if self._repeats else computed
+            coverage = self._units.coverage(epoch.lost.dropped_samples + epoch.sample_count)
         # Batches count a sample with its first part: those of which only other parts are in a batch
         # are added.
         samples, lost = self._samples + unique.headless, epoch.lost + lost_before
@@ -261,9 +269,9 @@ class EpochMeter:
 
 def _shapes(batches: BatchTable) -> Ints:
     """Return (n_shapes,) one number for each distinct shape (rows, width) of batches: rows × 2³² +
-    width, which means the same in every round.
+    width, so that a shape has the same number in every round.
     """
-    # Numbers as small as these widths allow, since `distinct` need not sort small numbers.
+    # First as numbers as small as these widths allow: `distinct` need not sort small numbers.
     factor = int(batches.widths.max()) + 1
     pairs, _ = distinct(batches.rows.astype(np.int64) * factor + batches.widths)
     rows, widths = np.divmod(pairs, factor)

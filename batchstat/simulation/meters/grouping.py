@@ -74,12 +74,12 @@ class Neighbours:
         if len(before) == 0:  # the first number of all has no neighbour yet
             return
         products = float(((before - before.mean()) * (after - after.mean())).sum())
-        # Merge this group's sum of products with that of the groups before: the products within
-        # each, and what the distance between their means adds.
-        delta_before = float(before.mean()) - self._before.mean
-        delta = delta_before * (float(after.mean()) - self._after.mean)
+        # Merge this group's sum of products with that of the groups before it: the products of
+        # both, and what the distances between their means add.
+        distance_before = float(before.mean()) - self._before.mean
+        distances = distance_before * (float(after.mean()) - self._after.mean)
         pairs, new_pairs = self._before.weight, len(before)
-        self._products += products + delta * pairs * new_pairs / (pairs + new_pairs)
+        self._products += products + distances * pairs * new_pairs / (pairs + new_pairs)
         self._before.add(before)
         self._after.add(after)
 
@@ -156,12 +156,12 @@ class GroupingMeter:
         samples, batches = int(self._means.weight), int(self._samples.weight)
         # samples² × the variance of lengths, in whole numbers of any size: exactly 0 if all are
         # equal.
-        spread = self._squares * samples - self._tokens**2
-        if samples == batches or spread == 0:
+        scaled_variance = self._squares * samples - self._tokens**2
+        if samples == batches or scaled_variance == 0:
             return None
-        # The share of the variance that lies between the means of batches. Means of random batches
-        # differ, too: by the share `by_chance`.
-        between = self._means.deviations * samples / spread
+        # The share of the variance that lies between the means of batches, and the share that lies
+        # between the means of random batches.
+        between = self._means.deviations * samples / scaled_variance
         by_chance = (batches - 1) / (samples - 1)
         # There are fewer batches than samples: only rounding could make the share 1.
         return (between - by_chance) / (1 - by_chance) if by_chance < 1 else None

@@ -48,10 +48,11 @@ def measure(
     strategy, settings = request.strategy, request.settings
     in_parts = shares.epoch.is_split or strategy.cuts_samples or strategy.repeats_samples
     # Whether each sample that is drawn is in one unit, as a whole.
-    once = shares.is_distributed and not in_parts and not remakes_last(strategy, settings)
-    # If each is also drawn once, the distributed units say what happens to every sample. Only how
-    # classes mix needs the samples themselves.
-    by_sample = by_sample and not (once and settings.draws_all and shares.samples.classes is None)
+    in_one_unit = shares.is_distributed and not in_parts and not remakes_last(strategy, settings)
+    # If each is also drawn once, the distributed units say what happens to every sample: samples
+    # are followed only for how classes mix.
+    units_suffice = in_one_unit and settings.draws_all and shares.samples.classes is None
+    by_sample = by_sample and not units_suffice
     meter = EpochMeter(request, cost)
     # Kept only to follow samples: all plans, and the units of each round.
     plans_kept: list[BatchPlan] = []
@@ -59,10 +60,10 @@ def measure(
     summary = None
     # If the whole epoch is one window, some strategies make its batches from the histogram, which
     # has fewer lengths than the epoch has samples. A histogram does not know the trained tokens.
-    if once and not by_sample and not settings.needs_trained:
-        rng = window_rng(settings.seed, settings.epoch, 0)
-        summary = strategy.summary(shares.epoch.stats, rng)
-    # `planned` holds, for each share of the epoch, an iterator over tables of batches.
+    if in_one_unit and not by_sample and not settings.needs_trained:
+        first_rng = window_rng(settings.seed, settings.epoch, 0)
+        summary = strategy.summary(shares.epoch.stats, first_rng)
+    # `planned` has, for each share of the epoch, an iterator over the tables of its batches.
     if summary is not None:
         planned = [iter([summary])]
     # Plans are kept to follow samples in, which takes memory that grows with the epoch.
@@ -70,12 +71,12 @@ def measure(
         # The samples whose trained tokens the tables count, or None.
         trained_in = trained_to_balance(shares, settings)
 
-        def tabulated(plans: Iterator[BatchPlan]) -> Iterator[BatchTable]:
+        def keep_and_tabulate(plans: Iterator[BatchPlan]) -> Iterator[BatchTable]:
             for plan in plans:
                 plans_kept.append(plan)
                 yield BatchTable.of([plan], trained_in)
 
-        planned = list(map(tabulated, plan_shares(strategy, shares, settings)))
+        planned = list(map(keep_and_tabulate, plan_shares(strategy, shares, settings)))
     else:
         planned = list(tabulate_shares(strategy, shares, settings))
     for rank_round in distribute(planned, shares, settings, strategy.turns):

@@ -24,7 +24,7 @@ def class_mixing(batch: Ints, code: Ints, batches: int, classes: int) -> Mixing:
         classes: number of classes.
     """
     batch, code = batch[code >= 0], code[code >= 0]
-    # Cell b × classes + c counts the samples of class c in batch b; only cells above 0 are kept.
+    # The table of batches × classes, row after row: its cells that are not 0, and their counts.
     if batches * classes <= _DENSE * len(batch):
         table = np.bincount(batch * classes + code, minlength=batches * classes)
         cells = np.flatnonzero(table)
@@ -35,18 +35,18 @@ def class_mixing(batch: Ints, code: Ints, batches: int, classes: int) -> Mixing:
     samples = np.bincount(batch, minlength=batches)
     squares = np.bincount(cells // classes, weights=counts * counts, minlength=batches)
     has_pairs = samples > 1
-    # Samples of a batch × the probability that two of them have the same class: among n samples,
-    # the sum of count × (count − 1) over its classes / (n − 1).
+    # Of each batch with two samples or more, its samples × the probability that two of them have
+    # the same class: among n samples, the sum of count × (count − 1) over its classes / (n − 1).
     same_class = (squares[has_pairs] - samples[has_pairs]) / (samples[has_pairs] - 1)
-    # Samples of each class in the epoch, and of all classes.
-    of_class = np.bincount(code, minlength=classes).astype(np.float64)
-    n = of_class.sum()
-    chance = (of_class * (of_class - 1)).sum() / (n * (n - 1)) if n > 1 else 1.0
+    # (n_classes,) samples of each class in the epoch, and of all classes.
+    class_samples = np.bincount(code, minlength=classes).astype(np.float64)
+    n = class_samples.sum()
+    q = (class_samples * (class_samples - 1)).sum() / (n * (n - 1)) if n > 1 else 1.0
     homogeneity = None
-    # With one class alone (chance 1), or no two samples in any batch, nothing is mixed.
-    if has_pairs.any() and chance < 1:
-        within = same_class.sum() / samples[has_pairs].sum()
-        homogeneity = float((within - chance) / (1 - chance))
+    # With one class alone (q is 1), or no two samples in any batch, nothing is mixed.
+    if has_pairs.any() and q < 1:
+        p = same_class.sum() / samples[has_pairs].sum()
+        homogeneity = float((p - q) / (1 - q))
     return Mixing(
         ClassesPerBatch(
             batches=batches,

@@ -83,43 +83,44 @@ class RankMeter:
         self._most_waited = -1.0
         self._worst: WorstStep | None = None
 
-    def add(self, turns: Ints, batches: BatchTable, attention: Ints) -> Ints:
+    def add(self, turns: Ints, batches: BatchTable, attended_pairs: Ints) -> Ints:
         """Add the next units.
 
         Args:
             turns: (n_turns, world_size) the unit of each rank; −1 where it has none.
             batches: the batches of the units.
-            attention: (n_batches,) pairs of tokens that attention computes.
+            attended_pairs: (n_batches,) pairs of tokens that attention computes.
 
         Returns:
             (n_steps, world_size) total tokens of each rank in each step.
         """
         accumulation = self._settings.gradient_accumulation_steps
         # For each step and rank (n_steps, world_size): total tokens, and pairs of tokens.
-        tokens = steps_of(turns, batches.sum_by_unit(batches.total_tokens), accumulation)
-        pairs = steps_of(turns, batches.sum_by_unit(attention), accumulation)
-        slowest = tokens.max(axis=1)
-        batches_run = np.zeros_like(tokens)
+        tokens = sum_by_step(turns, batches.sum_by_unit(batches.total_tokens), accumulation)
+        pairs = sum_by_step(turns, batches.sum_by_unit(attended_pairs), accumulation)
+        slowest_tokens = tokens.max(axis=1)
+        batch_counts = np.zeros_like(tokens)
         # How many batches a rank runs only matters where a batch costs something whatever it holds.
         if self._cost.per_batch:
-            batches_run = steps_of(turns, np.diff(batches.unit_offsets), accumulation)
+            batch_counts = sum_by_step(turns, np.diff(batches.unit_offsets), accumulation)
         self._sums.update(
             tokens=total(tokens),
-            slowest_tokens=total(slowest),
+            slowest_tokens=total(slowest_tokens),
             squares=total(pairs),
             slowest_squares=total(pairs.max(axis=1)),
-            compute=self._slowest_compute(batches_run, tokens, pairs),
+            compute=self._slowest_compute(batch_counts, tokens, pairs),
             compute_of_ranks=tokens.size * self._cost.per_step
-            + self._compute(total(batches_run), total(tokens), total(pairs)),
+            + self._compute(total(batch_counts), total(tokens), total(pairs)),
         )
         # A rank runs the steps in which it has a unit. In a recording, that may be any of them.
-        units = steps_of(turns, np.ones(batches.n_units, dtype=np.int64), accumulation)
+        units = sum_by_step(turns, np.ones(batches.n_units, dtype=np.int64), accumulation)
         self._steps_of_ranks += np.count_nonzero(units, axis=0)
-        waited = slowest - tokens.mean(axis=1, dtype=np.float64)
+        # (n_steps,) tokens of the slowest rank beyond those of the mean rank.
+        waited = slowest_tokens - tokens.mean(axis=1, dtype=np.float64)
         worst = int(np.argmax(waited))
         if waited[worst] > self._most_waited:
             self._most_waited = float(waited[worst])
-            self._worst = self._step(worst, turns, batches, tokens)
+            self._worst = self._describe(worst, turns, batches, tokens)
         self._steps += len(tokens)
         return tokens
 
@@ -138,21 +139,21 @@ class RankMeter:
             pairs: (n_steps, world_size) pairs of tokens that attention computes.
         """
         cost = self._cost
-        steps = cost.per_step * len(tokens)
+        per_steps = cost.per_step * len(tokens)  # what each step costs whatever it holds
         # The usual case: the rank with the most tokens is the slowest, without floats.
         if not cost.per_batch and not cost.per_pair:
-            return steps + cost.per_token * total(tokens.max(axis=1))
-        compute = (
+            return per_steps + cost.per_token * total(tokens.max(axis=1))
+        compute_of_ranks = (
             cost.per_batch * batches.astype(np.float64)
             + cost.per_token * tokens.astype(np.float64)
             + cost.per_pair * pairs.astype(np.float64)
         )
-        # One element of each step: that of its slowest rank.
-        slowest = (np.arange(len(tokens)), compute.argmax(axis=1))
-        sums = (total(numbers[slowest]) for numbers in (batches, tokens, pairs))
-        return steps + self._compute(*sums)
+        # An index of one element of each step: that of its slowest rank.
+        of_slowest = (np.arange(len(tokens)), compute_of_ranks.argmax(axis=1))
+        sums = (total(numbers[of_slowest]) for numbers in (batches, tokens, pairs))
+        return per_steps + self._compute(*sums)
 
-    def _step(self, step: int, turns: Ints, batches: BatchTable, tokens: Ints) -> WorstStep:
+    def _describe(self, step: int, turns: Ints, batches: BatchTable, tokens: Ints) -> WorstStep:
         """Describe a step: its slowest rank, and the largest batch of that rank, since that is what
         a user can make smaller.
 
@@ -182,10 +183,10 @@ class RankMeter:
     def counts(self, shapes: int) -> RankCounts:
         """Return the counts after at least one unit; `shapes` is the number of distinct shapes."""
         assert self._worst is not None
-        # With dummy batches, a rank without a unit runs an empty step.
+        # With dummy batches, a rank without a unit runs an empty step: all ranks run as many.
         is_even = self._settings.remainder == "dummy"
         fewest_steps = self._steps_of_ranks.max() if is_even else self._steps_of_ranks.min()
-        # Every rank compiles every shape: `Counter.update` adds this to a copy of the sums.
+        # Every rank compiles every shape. `Counter.update` adds; a copy leaves the meter as it is.
         compiling, sums = self._cost.per_shape * shapes, Counter(self._sums)
         sums.update(compute=compiling, compute_of_ranks=compiling * self._settings.world_size)
         return RankCounts(
@@ -197,8 +198,9 @@ class RankMeter:
         )
 
 
-def steps_of(turns: Ints, numbers: Ints, gradient_accumulation_steps: int) -> Ints:
-    """Add up a number that each unit has, such as its tokens, over the units of each step.
+def sum_by_step(turns: Ints, numbers: Ints, gradient_accumulation_steps: int) -> Ints:
+    """Add up a number that each unit has, such as its tokens, over the units that a rank gets in a
+    step.
 
     Args:
         turns: (n_turns, world_size) the unit of each rank; −1 where it has none, which counts 0.
@@ -208,18 +210,18 @@ def steps_of(turns: Ints, numbers: Ints, gradient_accumulation_steps: int) -> In
     Returns:
         (n_steps, world_size) the sum of each rank in each step.
     """
-    of_turns: Ints = numbers.take(turns)
+    numbers_of_turns: Ints = numbers.take(turns)  # (n_turns, world_size)
     # `take` reads −1 as the last unit: these become 0. Nearly always every rank has a unit, and no
     # copy is made. `initial` is for an array without turns.
     if turns.min(initial=0) < 0:
-        of_turns = np.where(turns < 0, 0, of_turns)
+        numbers_of_turns = np.where(turns < 0, 0, numbers_of_turns)
     if gradient_accumulation_steps == 1:
-        return of_turns
+        return numbers_of_turns
     # reduceat adds the turns from the first one of each step up to the next.
-    first_turns = np.arange(0, len(of_turns), gradient_accumulation_steps)
-    most_turns = min(gradient_accumulation_steps, len(of_turns))
+    first_turns = np.arange(0, len(numbers_of_turns), gradient_accumulation_steps)
+    most_turns = min(gradient_accumulation_steps, len(numbers_of_turns))
     # `add_exactly` keeps sums exact that do not fit 64 bits; no sum has more than `most_turns`
     # numbers.
     return add_exactly(
-        of_turns, lambda part: np.add.reduceat(part, first_turns, axis=0), most_turns
+        numbers_of_turns, lambda part: np.add.reduceat(part, first_turns, axis=0), most_turns
     )

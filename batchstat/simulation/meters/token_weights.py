@@ -29,19 +29,19 @@ def measure_trained(batches: RankBatches, request: RowRequest, samples: Samples)
         request: the strategy and the settings that they are planned with.
         samples: the corpus.
     """
-    trained = batches.loss_tokens
+    trained = batches.loss_tokens  # (n_entries,)
     trained_in_batch = _sum_groups(trained, batches.entry_offsets)
     # A dummy batch has no entries, and no loss to be undefined.
     has_entries = np.diff(batches.entry_offsets) > 0
     trained_in_sample = trained
     # The parts of a split sample are one sample: any of them may have the trained tokens.
     if batches.starts is not None:
-        _, sample = np.unique(batches.records, return_inverse=True)
-        trained_in_sample = np.bincount(sample, weights=trained)
+        _, sample_of_entry = np.unique(batches.records, return_inverse=True)
+        trained_in_sample = np.bincount(sample_of_entry, weights=trained)
     weights = None
-    # `token_weights` returns the weight of each group, and the group of each entry.
     if trained.any() and request.settings.loss != UNKNOWN:
-        weights = _summary(batches, samples, *token_weights(batches, request))
+        group_weights, groups = token_weights(batches, request)
+        weights = _sum_up(batches, samples, group_weights, groups)
     return TrainedCounts(
         tokens=total(trained),
         untrained_samples=int(np.count_nonzero(trained_in_sample == 0)),
@@ -63,8 +63,8 @@ def _amounts(numbers: Ints) -> Amounts:
 
 
 def token_weights(batches: RankBatches, request: RowRequest) -> tuple[Floats, Ints]:
-    """Return the weight of each trained token, by groups of entries in which all weigh the same: a
-    batch, or a row where the loss is a mean over rows.
+    """Return the weight of trained tokens, by groups of entries in which all weigh the same. A
+    group is a batch; under some losses it is the whole epoch, or a row.
 
     A step has T trained tokens, and a batch has t of them. If the loss is a mean over the batch,
     divided by the A batches of the step and averaged over W ranks, each token of the batch weighs
@@ -75,32 +75,32 @@ def token_weights(batches: RankBatches, request: RowRequest) -> tuple[Floats, In
         the group of each entry.
     """
     loss, settings = request.settings.loss, request.settings
-    if loss in EXACT:
-        # All entries are one group.
+    if loss in EXACT:  # every token weighs 1: all entries are one group
         return np.ones(1), np.zeros(len(batches.lengths), dtype=np.int64)
-    divided_by: Ints | int = settings.gradient_accumulation_steps
-    # axolotl divides by the batches that a step really has; the last step of an epoch may have
-    # fewer. With `varies_steps`, steps have different numbers of batches anyway.
-    # Indexed by the step and the rank of every batch, the table gives a number for each batch.
+    # A. axolotl takes the batches that a step really has; the last step of an epoch may have fewer.
+    # With `varies_steps`, steps have different numbers of batches anyway. The table has a row for
+    # each step and a column for each rank: here it is looked up for each batch, (n_batches,).
+    accumulated: Ints | int = settings.gradient_accumulation_steps
     if loss == "axolotl" or request.strategy.varies_steps:
-        divided_by = np.maximum(batches.step_totals.batches[batches.steps, batches.ranks], 1)
+        accumulated = np.maximum(batches.step_totals.batches[batches.steps, batches.ranks], 1)
+    # (n_groups,) t, and the borders of the groups among the entries.
     offsets = batches.entry_offsets
-    trained = _sum_groups(batches.loss_tokens, offsets)
+    tokens = _sum_groups(batches.loss_tokens, offsets)
     # transformers with average_tokens_across_devices=False divides by the trained tokens that its
     # own rank has in the step, over all batches: that takes the place of A t.
     if loss == "num-items-per-rank":
-        divided_by, trained = 1, _trained_by_rank(batches)[batches.steps, batches.ranks]
+        accumulated, tokens = 1, _trained_by_rank(batches)[batches.steps, batches.ranks]
     # T / (W A), for each batch.
-    numerators = batches.step_totals.tokens[batches.steps] / (batches.world_size * divided_by)
+    numerators = batches.step_totals.tokens[batches.steps] / (batches.world_size * accumulated)
     # The loss of a batch is the mean over its rows of the mean over the tokens of each row: a row
     # is a group, and divides by the rows of its batch and its own trained tokens.
     if loss == "sequence-mean":
         rows, offsets = np.diff(batches.batch_offsets), batches.row_offsets
-        trained = _sum_groups(batches.loss_tokens, offsets)
+        tokens = _sum_groups(batches.loss_tokens, offsets)
         numerators = np.repeat(numerators / np.maximum(rows, 1), rows)
-    # Divided by t, the trained tokens of the group.
-    weights = np.divide(numerators, trained, out=np.zeros(len(trained)), where=trained > 0)
-    return weights, np.repeat(np.arange(len(trained)), np.diff(offsets))
+    # Divided by t; groups without a trained token keep the 0 of `out`.
+    weights = np.divide(numerators, tokens, out=np.zeros(len(tokens)), where=tokens > 0)
+    return weights, np.repeat(np.arange(len(tokens)), np.diff(offsets))
 
 
 def _trained_by_rank(batches: RankBatches) -> Ints:
@@ -119,7 +119,7 @@ def _sum_groups(numbers: Ints, offsets: Ints) -> Ints:
     return np.diff(offsets_from_sizes(numbers)[offsets])
 
 
-def _summary(batches: RankBatches, samples: Samples, weights: Floats, group: Ints) -> TokenWeights:
+def _sum_up(batches: RankBatches, samples: Samples, weights: Floats, groups: Ints) -> TokenWeights:
     """Sum up the weights of trained tokens: percentiles, and the means of the shortest and longest
     samples and of each class. A weight of 1 is that under a loss summed over the step.
 
@@ -128,19 +128,21 @@ def _summary(batches: RankBatches, samples: Samples, weights: Floats, group: Int
         samples: the corpus.
         weights: (n_groups,) weight of the trained tokens of each group of entries in which all
             weigh the same: see `token_weights`.
-        group: (n_entries,) group of each entry.
+        groups: (n_entries,) group of each entry.
     """
     trained, lengths = batches.loss_tokens, batches.lengths
-    entry_weights = weights[group]
-    tokens_of_group = np.bincount(group, weights=trained, minlength=len(weights))
+    entry_weights = weights[groups]
+    group_tokens = np.bincount(groups, weights=trained, minlength=len(weights))
     # From the lightest group to the heaviest, and how many tokens there are up to each.
-    order = np.argsort(weights, kind="stable")
-    tokens_up_to = np.cumsum(tokens_of_group[order])
+    by_weight = np.argsort(weights, kind="stable")
+    tokens_up_to = np.cumsum(group_tokens[by_weight])
 
     def percentile(percent: int) -> float:
-        """Return the smallest weight that this share of the tokens, rounded up, do not exceed."""
-        rank = -(-tokens_up_to[-1] * percent // 100)
-        return float(weights[order[np.searchsorted(tokens_up_to, rank)]])
+        """Return the weight of the token at this percentile: the smallest weight that so many
+        percent of the tokens, rounded up, do not exceed.
+        """
+        tokens_below = -(-tokens_up_to[-1] * percent // 100)
+        return float(weights[by_weight[np.searchsorted(tokens_up_to, tokens_below)]])
 
     def mean(entries: Ints) -> float | None:
         """Return the mean weight of the trained tokens of entries; None if they have none."""
@@ -148,8 +150,8 @@ def _summary(batches: RankBatches, samples: Samples, weights: Floats, group: Int
         return float((entry_weights[entries] * trained[entries]).sum() / tokens) if tokens else None
 
     tenth = -(-len(lengths) // TENTHS)  # rounded up
-    # Puts two lengths where sorting would: the longest of the shortest tenth, and the shortest of
-    # the longest tenth.
+    # Sorted as far as needed: two lengths are where sorting would put them, the longest of the
+    # shortest tenth and the shortest of the longest tenth.
     ranked = np.partition(lengths, (tenth - 1, len(lengths) - tenth))
     return TokenWeights(
         p5=percentile(5),
@@ -176,15 +178,15 @@ def _class_means(
         weights: (n_entries,) weight of its trained tokens.
         trained: (n_entries,) its trained tokens.
     """
-    code = classes.codes[sample]
+    codes, n_classes = classes.codes[sample], len(classes.names)
     # −1, no class, becomes one more class after all others.
-    code = np.where(code < 0, len(classes.names), code)
-    n_codes = len(classes.names) + 1
-    tokens = np.bincount(code, weights=trained, minlength=n_codes)
-    weighted = np.bincount(code, weights=trained * weights, minlength=n_codes)
-    # Without a sample that has no class, the last code has no name: `zip` leaves it out.
-    names = [*classes.names, *([None] if (code == len(classes.names)).any() else [])]
+    codes = np.where(codes < 0, n_classes, codes)
+    # (n_classes + 1,) the trained tokens of each class, and the sum of their weights.
+    class_tokens = np.bincount(codes, weights=trained, minlength=n_classes + 1)
+    class_weights = np.bincount(codes, weights=trained * weights, minlength=n_classes + 1)
+    labels = [*classes.names, None] if (codes == n_classes).any() else [*classes.names]
     return tuple(
-        ClassWeight(label=name, weight=float(weight / count) if count else None)
-        for name, weight, count in zip(names, weighted, tokens, strict=False)
+        ClassWeight(label=label, weight=float(weight / tokens) if tokens else None)
+        # `zip` leaves the last class out where no sample is without a class.
+        for label, weight, tokens in zip(labels, class_weights, class_tokens, strict=False)
     )

@@ -25,7 +25,7 @@ _PAD_TO = 64
 _SEED = 42
 """The Trainer's default of `seed`; axolotl itself shuffles unseeded unless the key is set."""
 
-_TAKES_LONG_ROWS = (
+_LONG_ROWS = (
     "flash_attention_2",
     "flash_attention_3",
     "flash_attention_4",
@@ -61,22 +61,25 @@ def read_config(config: AxolotlConfig) -> TrainingRules:
         "drop_last": bool(config.dataloader_drop_last) and not packing,
         "loss": "axolotl",
     }
-    strategy = _packed_rows(config, size) if packing else _padded_rows(config, size, settings)
+    strategy = _packed_rows(config, size) if packing else _padded_rows(config, size)
+    if config.curriculum_sampling and not packing:
+        # Ranks get batches in turn, filled up by accelerate, as with `hf-trainer`, but unshuffled.
+        settings |= {"order": "file", "distribute": "batches", "remainder": "fill"}
     multiple = _padding_multiple(config, packing)
     if multiple > 1:
         settings["pad_to_multiple_of"] = multiple
     # A single data set keeps its sequence for curriculum_sampling; several are merged and shuffled.
-    several = len(config.datasets or []) > 1
-    shuffles = config.shuffle_merged_datasets and (several or not config.curriculum_sampling)
+    merges = len(config.datasets or []) > 1
+    shuffles = config.shuffle_merged_datasets and (merges or not config.curriculum_sampling)
     # axolotl cuts the texts of datasets of type completion, the only ones with a text column.
-    splits = any("text_column" in columns for columns in corpus.columns)
+    cuts_texts = any("text_column" in columns for columns in corpus.columns)
     return TrainingRules(
         config=config,
         corpus=replace(corpus, loads=loading_of(config, corpus.reading.get("chat_template"))),
         batching=Batching(
             strategy=strategy,
             settings=settings,
-            prepare=partial(prepare, config, seed if shuffles else None, splits),
+            prepare=partial(prepare, config, seed if shuffles else None, cuts_texts),
         ),
         schedule=AxolotlSchedule(
             epochs=config.num_epochs,
@@ -121,7 +124,7 @@ def _check(config: AxolotlConfig) -> None:
 
 def _check_packing(config: AxolotlConfig) -> None:
     """Raise OptionError for values that are not modelled together with sample_packing."""
-    if config.multipack_real_batches is False and attention_of(config) not in _TAKES_LONG_ROWS:
+    if config.multipack_real_batches is False and attention_of(config) not in _LONG_ROWS:
         raise config.error(
             "multipack_real_batches=false is not modelled with this attention, for which "
             "axolotl counts steps as if it were true: remove it"
@@ -167,32 +170,30 @@ def attention_of(config: AxolotlConfig) -> str | None:
 
 def _packed_rows(config: AxolotlConfig, size: int) -> StrategySpec:
     """Return the strategy of sample_packing; `size` is micro_batch_size."""
-    attention, chosen = attention_of(config), config.multipack_real_batches
+    attention, real_batches = attention_of(config), config.multipack_real_batches
     parameters = {
         "read_ahead": config.sample_packing_group_size,
         "max_samples_per_row": config.sample_packing_bin_size,
         "sequential": bool(config.sample_packing_sequentially),
         # Without multipack_real_batches, axolotl decides by the attention.
-        "real_batches": attention not in _TAKES_LONG_ROWS if chosen is None else chosen,
+        "real_batches": attention not in _LONG_ROWS if real_batches is None else real_batches,
         "curriculum": bool(config.curriculum_sampling),
         # Under these kinds of attention, the samples of a row do not see each other.
-        "within_samples": attention in (*_TAKES_LONG_ROWS, "sdpa", "eager"),
+        "within_samples": attention in (*_LONG_ROWS, "sdpa", "eager"),
         # With sample_packing, axolotl sets null, the default, to true.
         "pad_to_sequence_len": config.pad_to_sequence_len is not False,
     }
-    # Values equal to the defaults of `Axolotl`, which a dataclass has as attributes, are left out
-    # of the strategy's text.
+    # Defaults are left out of the strategy's text. Those of the dataclass `Axolotl` are attributes
+    # of the class; a field without one has no default, as None.
     changed = {key: v for key, v in parameters.items() if getattr(Axolotl, key, None) != v}
     return StrategySpec.of("axolotl", sample_packing=True, batch_size=size, **changed)
 
 
-def _padded_rows(config: AxolotlConfig, size: int, settings: dict[str, Any]) -> StrategySpec:
-    """Return the strategy of one sample per row, as the Trainer has it; change `settings` for
-    curriculum_sampling, which reads samples in the sequence of the data.
+def _padded_rows(config: AxolotlConfig, size: int) -> StrategySpec:
+    """Return the strategy of one sample per row, as the Trainer has it; `size` is micro_batch_size.
+    Under curriculum_sampling, samples keep the sequence of the data, which is a setting of static.
     """
     if config.curriculum_sampling:
-        # Ranks get batches in turn, filled up by accelerate, as with `hf-trainer`, but unshuffled.
-        settings |= {"order": "file", "distribute": "batches", "remainder": "fill"}
         return StrategySpec.of("static", batch_size=size)
     name = "hf-group-by-length" if config.group_by_length else "hf-trainer"
     return StrategySpec.of(name, batch_size=size)
@@ -202,17 +203,18 @@ def _padding_multiple(config: AxolotlConfig, packing: bool) -> int:
     """Return the number to a multiple of which widths are padded; 1 for no padding beyond the
     longest sample.
 
-    pad_to_sequence_len has three values: true pads to sequence_len, null, the default, to
-    pad_to_multiple_of, and false to nothing.
+    pad_to_sequence_len has three values: true pads to sequence_len, null, the default, to a
+    multiple of pad_to_multiple_of, and false does not pad.
     """
-    multiple, to_sequence_len = config.pad_to_multiple_of, config.pad_to_sequence_len
-    if packing:  # the strategy itself pads rows to sequence_len
-        return (multiple or 1) if to_sequence_len is not False else 1
-    if to_sequence_len is False:
+    if config.pad_to_sequence_len is False:
         return 1
-    multiple = multiple or _PAD_TO
+    if packing:  # the strategy itself pads rows to sequence_len
+        return config.pad_to_multiple_of or 1
+    multiple = config.pad_to_multiple_of or _PAD_TO
+    if config.pad_to_sequence_len is None:
+        return multiple
     # sequence_len, rounded up to a multiple: no sample is longer, so that all widths are this one.
-    return -(-config.sequence_len // multiple) * multiple if to_sequence_len else multiple
+    return -(-config.sequence_len // multiple) * multiple
 
 
 def _warnings(config: AxolotlConfig) -> Iterator[str]:
@@ -259,7 +261,7 @@ def alternatives(config: AxolotlConfig) -> Iterator[dict[str, Any]]:
             yield {"pad_to_sequence_len": False}
         return
     packing: dict[str, Any] = {"sample_packing": True}
-    if attention_of(config) not in _TAKES_LONG_ROWS:
+    if attention_of(config) not in _LONG_ROWS:
         # Packed samples need an attention that keeps them apart; old flags would contradict it.
         packing["attn_implementation"] = "flash_attention_2"
         packing |= dict.fromkeys(config.attention_flags, False)

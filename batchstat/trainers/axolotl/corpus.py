@@ -27,14 +27,14 @@ _OF_CHATS = {
     "roles_to_train": (["assistant"], ["gpt", "assistant"]),
     "train_on_eos": ("turn",),
     "train_on_eot": ("turn",),
-    "chat_template": None,
-    "chat_template_jinja": None,
+    "chat_template": object,
+    "chat_template_jinja": object,
     "message_property_mappings": (_SAME, {"role": "from", "content": "value"}),
     "drop_system_message": (False,),
     "split_thinking": (False,),
 }
-"""Keys of an entry with chats, and the values that are read: str for any text, None for any value,
-else one of several."""
+"""Keys of an entry with chats, and the values that are read: str for any text, object for any
+value, else one of several."""
 _TEMPLATES = Path(__file__).parent / "templates"
 _TURN_ENDS = {"chatml": "<|im_end|>", "llama3": "<|eot_id|>"}
 """Templates of axolotl that batchstat has a copy of, and the token with which each ends a turn."""
@@ -78,21 +78,19 @@ def corpus_of(config: AxolotlConfig) -> CorpusRules:
         reading["tokenizer"] = tokenizer
     if not entries:
         return CorpusRules(reading=reading)
-    # In words, what is not read of the first entry that has such a thing; empty if all are read.
-    why = next(filter(None, map(_unread, entries)), "")
-    kinds = set() if why else {_kind_of_entry(entry) for entry in entries}
-    # If an entry is not read, or entries differ, the user has to pass the files; for chats, the
-    # template of the configuration then still counts.
-    if len(kinds) != 1:
-        why = why or "entries that differ"
+    # The first thing that is not read in any entry, in words; empty if all is read.
+    unread = next(filter(None, map(_find_unread, entries)), "")
+    kinds = set() if unread else {_kind_of_entry(entry) for entry in entries}
+    # The user has to pass the files; for chats, the template of the configuration still counts.
+    if unread or len(kinds) > 1:
         reading |= _shared_template(config, entries)
-        unreadable = f"has datasets with {why}, not read here: {_REMEDY}"
-        return CorpusRules(reading=reading, unreadable=unreadable)
-    entry_type, column, *_ = kinds.pop()  # the one that all entries share
-    files, why = _files(entries)
+        why = f"has datasets with {unread or 'entries that differ'}, not read here: {_REMEDY}"
+        return CorpusRules(reading=reading, unreadable=why)
+    entry_type, column, *_ = kinds.pop()  # all entries are of this kind
+    files, unread = _files(entries)
     if files:
         reading["corpus"] = files
-    unreadable = f"has datasets with {why}: {_REMEDY}" if why else ""
+    unreadable = f"has datasets with {unread}: {_REMEDY}" if unread else ""
     if entry_type == "chat_template":
         return _chat_rules(config, reading, column, unreadable)
     if entry_type == "alpaca":
@@ -111,7 +109,8 @@ def corpus_of(config: AxolotlConfig) -> CorpusRules:
 
 
 def loading_of(config: AxolotlConfig, template: Path | None) -> TokenizerRules:
-    """Return how the tokenizer is loaded, and which end-of-sequence token it needs.
+    """Return how axolotl loads the tokenizer: its class and options, the tokens that are added, and
+    its end-of-sequence token.
 
     Args:
         config: the keys.
@@ -121,9 +120,9 @@ def loading_of(config: AxolotlConfig, template: Path | None) -> TokenizerRules:
     special.pop("pad_token", None)  # no text has it, so it changes no length
     further = special.pop("additional_special_tokens", None) or []
     eos_token = ""
-    # axolotl trains the token that ends a turn only if it is the tokenizer's eos_token or one of
-    # eot_tokens. batchstat's copies of its templates always mark it, so the tokenizer must have it
-    # as its eos_token, unless the configuration names it.
+    # batchstat's copies of axolotl's templates mark the token that ends a turn as trained. axolotl
+    # trains it only if it is the tokenizer's eos_token or one of eot_tokens: unless the
+    # configuration names it, the tokenizer must have it as its eos_token.
     if template is not None and _is_own(template):
         turn_end = _TURN_ENDS[template.stem.removesuffix("_all")]
         named_ends = [*(config.eot_tokens or []), special.get("eos_token")]
@@ -150,9 +149,10 @@ def _chat_rules(
         unreadable: why the files are not read, and the remedy; empty if they are.
     """
     # All entries have the same template here: entries that differ are not read.
-    template, unknown = _template_of(config, (config.datasets or [{}])[0])
+    template, own_name = _template_of(config, (config.datasets or [{}])[0])
     if config.train_on_inputs:
-        # Every message is trained, which only a template that marks each message can say.
+        # Every message is trained, which only batchstat's copies of templates can say: each has a
+        # second file, `_all`, that marks every message.
         if template not in _OWN_TEMPLATES.values():
             raise config.error(
                 f"train_on_inputs=true is not modelled for chats without chat_template="
@@ -164,15 +164,15 @@ def _chat_rules(
     if template is not None:
         reading["chat_template"] = template
     warnings: tuple[str, ...] = ()
-    if unknown:
+    if own_name:
         warnings = (
-            f"{unknown} is a template of axolotl's own: pass its text with --chat-template, or "
+            f"{own_name} is a template of axolotl's own: pass its text with --chat-template, or "
             "chats are counted by the template of the tokenizer",
         )
         # Without its template, the corpus would be counted wrongly: it has to be passed.
         reading.pop("corpus", None)
         unreadable = (
-            f"names {unknown}, a template of axolotl's own: pass its text with --chat-template, "
+            f"names {own_name}, a template of axolotl's own: pass its text with --chat-template, "
             "and the files as CORPUS"
         )
     refused = {
@@ -199,21 +199,22 @@ def _further_keys(entry: Mapping[str, Any]) -> dict[str, Any]:
     """Return the keys of an entry that do not name its files or type, with
     message_property_mappings completed by its defaults and by its old names, as axolotl does.
     """
-    others = {key: value for key, value in entry.items() if value is not None}
-    others = {key: value for key, value in others.items() if key not in _OF_FILES}
-    mappings = others.get("message_property_mappings") or {}
-    if not isinstance(mappings, dict):  # `_unread` refuses it
-        return others
-    # Values under old names move from `others` into the mappings.
-    mapped = mappings | {key: others.pop(old) for key, old in _OLD_NAMES.items() if old in others}
-    return {**others, "message_property_mappings": {**_SAME, **mapped}} if mapped else others
+    keys = {k: value for k, value in entry.items() if value is not None and k not in _OF_FILES}
+    mappings = keys.get("message_property_mappings") or {}
+    if not isinstance(mappings, dict):  # `_find_unread` refuses it
+        return keys
+    # Values under old names move from the keys into the mappings.
+    mapped = mappings | {name: keys.pop(old) for name, old in _OLD_NAMES.items() if old in keys}
+    if mapped:
+        keys["message_property_mappings"] = {**_SAME, **mapped}
+    return keys
 
 
 # Deprecated in axolotl, which writes their values into message_property_mappings.
 _OLD_NAMES = {"role": "message_field_role", "content": "message_field_content"}
 
 
-def _unread(entry: object) -> str:
+def _find_unread(entry: object) -> str:
     """Return the first thing in an entry of `datasets` that is not read; empty if all of it is."""
     if not isinstance(entry, dict):
         return short(entry)
@@ -221,9 +222,10 @@ def _unread(entry: object) -> str:
     if not isinstance(kind, str | None) or kind not in _TYPES:
         return f"type {short(kind)}"
     for key, value in _further_keys(entry).items():
-        # The values that are read: None for any, str for any text; of an unknown key, no value is.
+        # The values that are read: a type, or one of several; of an unknown key, no value is.
         known = _TYPES[kind].get(key, ())
-        if not (known is None or (isinstance(value, str) if known is str else value in known)):
+        is_read = isinstance(value, known) if isinstance(known, type) else value in known
+        if not is_read:
             return f"{key}={short(value)}"
     return ""
 
@@ -232,16 +234,17 @@ def _kind_of_entry(entry: Mapping[str, Any]) -> tuple[str, ...]:
     """Return what all entries must share to be read together: the type, the column, and for chats
     the two keys of the template, as text, since the entries are compared in a set.
     """
-    others = _further_keys(entry)
+    keys = _further_keys(entry)
     if entry["type"] != "chat_template":
-        return (entry["type"], others.get("field", "text"))
-    templates = (str(others.get(key)) for key in ("chat_template", "chat_template_jinja"))
-    return ("chat_template", others.get("field_messages", "messages"), *templates)
+        return (entry["type"], keys.get("field", "text"))
+    templates = (str(keys.get(name)) for name in ("chat_template", "chat_template_jinja"))
+    return ("chat_template", keys.get("field_messages", "messages"), *templates)
 
 
 def _template_of(config: AxolotlConfig, entry: Mapping[str, Any]) -> tuple[Path | None, str]:
-    """Return the file of the chat template of an entry, and the name of a template whose text is
-    not known here. Both are empty for the template of the tokenizer.
+    """Return the file of the chat template of an entry and an empty text; or None and what names
+    the template, where its text is not known here. For the template of the tokenizer, None and an
+    empty text.
     """
     # As `extract_chat_template_args` of axolotl: both keys of the entry, or both of the file.
     keys = entry if entry.get("chat_template") else config.values()

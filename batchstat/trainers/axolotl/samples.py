@@ -18,7 +18,7 @@ _MOST_PIECES = 64
 
 
 def prepare(
-    config: AxolotlConfig, seed: int | None, splits: bool, profile: Profile, max_length: int
+    config: AxolotlConfig, seed: int | None, cuts_texts: bool, profile: Profile, max_length: int
 ) -> TrainedSamples:
     """Return the samples that axolotl batches: it cuts texts, shuffles, drops short and long
     samples, and holds out the last ones for evaluation.
@@ -31,7 +31,7 @@ def prepare(
     Args:
         config: the keys.
         seed: seed of the shuffle; None if samples keep the sequence of the corpus.
-        splits: whether longer texts become several samples before they are shuffled.
+        cuts_texts: whether texts above max_length become several samples before the shuffle.
         profile: the corpus.
         max_length: the most tokens of a sample.
 
@@ -39,12 +39,12 @@ def prepare(
         InputError: no sample is left to train on, or a longer one is refused.
     """
     lost_ends: Ints = np.zeros(0, dtype=np.int64)  # tokens lost at the end of each very long text
-    if splits and profile.corpus.options.content == "text":
+    if cuts_texts and profile.corpus.options.content == "text":
         longest = _MOST_PIECES * max_length
         lost_ends = profile.lengths[profile.lengths > longest] - longest
-        profile = _in_pieces(profile, max_length)
+        profile = _cut_texts(profile, max_length)
     if profile.corpus.options.tokenize_apart:  # type: alpaca
-        profile = _instructions(config, profile, max_length)
+        profile = _truncate_instructions(config, profile, max_length)
     if config.excess_length_strategy == "raise" and profile.stats.max > max_length:
         raise InputError(
             f"a sample of {profile.stats.max:,} tokens is longer than sequence_len={max_length}, "
@@ -55,20 +55,20 @@ def prepare(
         order = np.random.default_rng(seed).permutation(len(profile))
     # Unset, min_sample_len is 2.
     lengths, least = profile.lengths[order], config.min_sample_len or 2
-    # For each reason to drop samples, which samples pass, in the shuffled sequence, as `lengths`.
-    passes = {f"shorter than {least} tokens": lengths >= least}
+    # For each reason to drop samples, (n_samples,) whether it drops each, in the shuffled sequence.
+    drops = {f"shorter than {least} tokens": lengths < least}
     if config.excess_length_strategy in (None, "drop"):
-        passes[f"longer than {max_length} tokens"] = lengths <= max_length
+        drops[f"longer than {max_length} tokens"] = lengths > max_length
     if config.sample_packing and profile.trained is not None:
         # axolotl truncates first, and then drops samples without a trained token left.
-        passes["without a trained token"] = profile.trained.counts(stops=max_length)[order] > 0
+        drops["without a trained token"] = profile.trained.counts(stops=max_length)[order] == 0
     dropped: dict[str, int] = {}
     is_kept = np.ones(len(order), dtype=bool)
-    for reason, is_passing in passes.items():
+    for reason, is_dropped in drops.items():
         # A sample counts under the first reason that drops it.
-        if count := int((is_kept & ~is_passing).sum()):
+        if count := int((is_kept & is_dropped).sum()):
             dropped[reason] = count
-        is_kept &= is_passing
+        is_kept &= ~is_dropped
     lost = Lost.of_excess(lost_ends) + Lost(
         dropped_samples=int(np.count_nonzero(~is_kept)), dropped_tokens=int(lengths[~is_kept].sum())
     )
@@ -86,7 +86,7 @@ def prepare(
     return TrainedSamples(profile=trained, dropped=dropped, held_out=held_out, lost=lost)
 
 
-def _instructions(config: AxolotlConfig, profile: Profile, max_length: int) -> Profile:
+def _truncate_instructions(config: AxolotlConfig, profile: Profile, max_length: int) -> Profile:
     """Return samples of type alpaca as long as axolotl makes them.
 
     It truncates a prompt and its completion to `max_length` each, and then joins them: a prompt
@@ -99,16 +99,18 @@ def _instructions(config: AxolotlConfig, profile: Profile, max_length: int) -> P
     return replace(profile, lengths=lengths, kinds=kinds)
 
 
-def _in_pieces(profile: Profile, size: int) -> Profile:
+def _cut_texts(profile: Profile, size: int) -> Profile:
     """Return texts cut every `size` tokens, each piece a sample: lengths [5, 2] and size 2 become
     lengths [2, 2, 1, 2].
     """
     lengths = np.minimum(profile.lengths, _MOST_PIECES * size)
     pieces_per_text = -(-lengths // size)  # rounded up
-    # For each piece: the text that it is from, and the tokens of that text that come before it.
+    # (n_pieces,) the text that each piece is from, and its number among the pieces of that text.
     text = np.repeat(np.arange(len(profile)), pieces_per_text)
-    before = size * (np.arange(len(text)) - offsets_from_sizes(pieces_per_text)[text])
-    return replace(profile.take(text), lengths=np.minimum(lengths[text] - before, size))
+    number = np.arange(len(text)) - offsets_from_sizes(pieces_per_text)[text]
+    # Tokens of the text that are left where the piece begins; a piece takes at most `size` of them.
+    tokens_left = lengths[text] - size * number
+    return replace(profile.take(text), lengths=np.minimum(tokens_left, size))
 
 
 _WARMUP_SHARE, _MOST_WARMUP = 0.03, 100
@@ -149,8 +151,7 @@ class AxolotlSchedule(Schedule):
         elif total == 0:  # axolotl hands on the share, which the Trainer takes of its own count
             share = _WARMUP_SHARE if ratio is None else ratio
             return math.ceil(self.total_steps(epoch) * share)
-        elif total < 0:
-            # max_steps is -1; or so is the count, where drop_last takes a step off for each epoch.
+        elif total < 0:  # max_steps is -1, or its count is negative: see `_counted_steps`
             steps = 0
         elif ratio is not None:
             steps = int(ratio * total)
@@ -159,14 +160,15 @@ class AxolotlSchedule(Schedule):
         return 2 if steps == 1 else steps
 
     def _counted_steps(self, epoch: EpochSize) -> int:
-        """Return the number of steps that axolotl counts before training; 0 or less for a training
-        so short that its count fails.
+        """Return the number of steps that axolotl counts before training: with packing from the
+        batches of the epoch, else from its samples. A short training with packing may count 0 or
+        fewer.
         """
         if not self.config.sample_packing:
             per_step = self.samples_per_step * epoch.world_size
             return math.ceil(epoch.samples * self.epochs / per_step)
-        accumulation = self.samples_per_step // self.config.micro_batch_size
+        batches_per_step = self.samples_per_step // self.config.micro_batch_size
         # axolotl counts one step at least for each epoch.
-        steps = math.floor(max(1, epoch.batches // accumulation) * self.epochs)
-        # With packing and drop_last, axolotl takes one step off for each epoch that begins.
+        steps = math.floor(max(1, epoch.batches // batches_per_step) * self.epochs)
+        # With drop_last, it takes one step off for each epoch that begins.
         return steps - math.ceil(self.epochs) if self.config.dataloader_drop_last else steps

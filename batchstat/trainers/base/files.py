@@ -48,15 +48,16 @@ def read_setup(
     path = local_path(path)
     where = path.as_posix()
     content = resolve_references(_read_keys(path))
-    name = _recognise_framework(where, content) if framework is None else framework
-    if isinstance(name, str):  # `one_of` refuses anything else that a caller may pass
-        _refuse_not_read(where, NOT_READ.get(name))
-    one_of("framework", name, CONFIGURATIONS)
-    if framework is not None:  # a framework that the caller named may be the wrong one
-        _check_framework(where, name, content)
-    values = _trainer_keys(CONFIGURATIONS[name], content)
-    check_resolved(where, values, CONFIGURATIONS[name].keys)
-    return setup_of(values, name, path, ignore_keys)
+    if framework is None:
+        framework = _recognise_framework(where, content)
+    else:
+        if isinstance(framework, str):  # `one_of` refuses anything else that a caller may pass
+            _refuse_not_read(where, NOT_READ.get(framework))
+        one_of("framework", framework, CONFIGURATIONS)
+        _check_framework(where, framework, content)  # the caller may have named the wrong one
+    values = _trainer_keys(CONFIGURATIONS[framework], content)
+    check_resolved(where, values, CONFIGURATIONS[framework].keys)
+    return setup_of(values, framework, path, ignore_keys)
 
 
 def setup_of(
@@ -76,8 +77,7 @@ def setup_of(
     framework, where = CONFIGURATIONS[name], path.as_posix()
     # Keys that decide nothing: of the framework, and those that the user says to ignore.
     without_effect = {*framework.unused, *ignore_keys}
-    known = without_effect | framework.keys.keys()
-    # In `known` are the names without effect, and those of keys that decide.
+    known = without_effect | framework.keys.keys()  # beside them, the keys that decide
     # An unknown key that is null sets nothing, whatever it means.
     unknown = tuple(key for key, value in values.items() if value is not None and key not in known)
     check_spelling(where, unknown, framework.keys)
@@ -207,7 +207,7 @@ def _read_keys(path: Path) -> dict[str, Any]:
             "open('training_args.json', 'w').write(training_args.to_json_string())"
         )
     try:
-        if path.is_dir():  # which raises OSError for a name that is too long
+        if path.is_dir():  # raises OSError for a name that is too long
             raise OptionError(f"{where} is a folder: name the configuration in it")
         if path.suffix not in SUFFIXES:
             raise OptionError(f"{where}: a trainer's configuration ends in {', '.join(SUFFIXES)}")
@@ -216,13 +216,13 @@ def _read_keys(path: Path) -> dict[str, Any]:
     except FileNotFoundError:
         raise InputError(f"no such file: {where}") from None
     except (OSError, UnicodeDecodeError) as error:
-        # Only an OSError has strerror.
+        # An OSError has its reason in strerror; the other error is about the encoding.
         reason = getattr(error, "strerror", None) or "it is not UTF-8: save it as that"
         raise InputError(f"{where} cannot be read: {reason}") from None
     try:
         content = json.loads(text) if path.suffix == ".json" else _parse_yaml(text)
         _count_values(content, {})
-    except (ValueError, RecursionError) as error:  # the latter for a list in a list, ever deeper
+    except (ValueError, RecursionError) as error:  # RecursionError: lists in lists, ever deeper
         reason = " ".join(str(error).split())[:200]
         kind = "JSON" if path.suffix == ".json" else "YAML"
         raise OptionError(f"{where} is not valid {kind}: {reason}: correct it") from None
@@ -255,8 +255,8 @@ def _count_values(value: Any, counted: dict[int, int]) -> int:
 
     Args:
         value: any value of a configuration.
-        counted: how many values each table or list has that was met before, by its id; 0 while its
-            own values are being counted.
+        counted: by the id of each table or list that was met before, how many values it has; 0
+            while these are being counted.
 
     Raises:
         ValueError: there are more than `_MOST_VALUES`, or a table or list contains itself.
@@ -268,7 +268,7 @@ def _count_values(value: Any, counted: dict[int, int]) -> int:
         parts = value.values() if isinstance(value, dict) else value
         counted[id(value)] = 1 + sum(_count_values(part, counted) for part in parts)
     count = counted[id(value)]
-    if count == 0:  # met again while its own values are being counted
+    if count == 0:  # this call is for one of its own parts, which have not all been counted
         raise ValueError("a table or list is in itself")
     if count > _MOST_VALUES:
         raise ValueError(f"more than {_MOST_VALUES:,} values")

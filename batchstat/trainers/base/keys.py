@@ -8,6 +8,7 @@ import inspect
 import json
 import math
 from collections.abc import Iterable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field, fields
 from difflib import get_close_matches
 from functools import cache
@@ -123,19 +124,18 @@ class TrainerConfig:
     @classmethod
     @cache
     def unused(cls) -> frozenset[str]:
-        """Return the keys that decide nothing.
+        """Return the keys that decide nothing: all that the trainer has in any version, without
+        those that decide about batches.
 
         A trainer that takes another trainer's keys, as TRL takes those of transformers, has a
-        record that inherits from the other one. Its keys count in any version, since the version
-        that the user installs beside it is not known.
+        record that inherits from the other one, whose keys count too. Keys of all versions count,
+        since the version that the user installs is not known.
         """
-        recorded = (
-            base.recorded()
-            for base in cls.__mro__
-            if issubclass(base, TrainerConfig) and base is not TrainerConfig
-        )
-        all_keys = frozenset[str]().union(*(known.keys | known.also for known in recorded))
-        return all_keys - cls.keys().keys()
+        all_keys = set[str]()
+        for base in cls.__mro__:
+            if issubclass(base, TrainerConfig) and base is not TrainerConfig:
+                all_keys |= base.recorded().keys | base.recorded().also
+        return frozenset(all_keys - cls.keys().keys())
 
     @classmethod
     def read(cls, where: str, all_values: Mapping[str, Any]) -> Self:
@@ -182,11 +182,12 @@ def _kind_of(annotation: Any) -> type[Any]:
     """Return the type that a key's values have where they are not null, without the type of their
     parts: int for `int | None`, list for `list[str] | None`.
     """
-    # The arguments of `int | None` are the alternatives, but those of `list[str]` are its parts.
-    kind = next((each for each in get_args(annotation) if each is not NoneType), annotation)
-    kind = annotation if get_origin(annotation) in (list, dict) else kind
-    bare_kind: type[Any] = get_origin(kind) or kind
-    return bare_kind
+    kind = annotation
+    # The arguments of `int | None` are its alternatives; those of `list[str]` are its parts.
+    if get_origin(annotation) not in (list, dict):
+        kind = next((each for each in get_args(annotation) if each is not NoneType), annotation)
+    kind_without_parts: type[Any] = get_origin(kind) or kind
+    return kind_without_parts
 
 
 _NEAR = 0.8
@@ -203,15 +204,16 @@ def check_spelling(where: str, unknown: Sequence[str], keys: Iterable[str]) -> N
         unknown: its keys that are not known.
         keys: the keys that decide about batches.
     """
-    # The most similar key that decides, in a list that is empty if none is similar enough.
-    near = {name: get_close_matches(name, keys, 1, _NEAR) for name in unknown}
-    if not any(near.values()):
+    # For each unknown key, a list of the key that it is most similar to, if one is similar enough.
+    similar = {name: get_close_matches(name, keys, n=1, cutoff=_NEAR) for name in unknown}
+    if not any(similar.values()):
         return
     if len(unknown) == 1:
         [name] = unknown
-        raise OptionError(f"{where}: unknown key {name!r}: did you mean {near[name][0]!r}?")
-    meant = (f"{n!r} (did you mean {near[n][0]!r}?)" if near[n] else repr(n) for n in unknown)
-    raise OptionError(f"{where}: unknown keys {', '.join(meant)}: correct or remove them")
+        raise OptionError(f"{where}: unknown key {name!r}: did you mean {similar[name][0]!r}?")
+    hints = {name: f" (did you mean {found[0]!r}?)" for name, found in similar.items() if found}
+    shown = ", ".join(f"{name!r}{hints.get(name, '')}" for name in unknown)
+    raise OptionError(f"{where}: unknown keys {shown}: correct or remove them")
 
 
 def _checked_value(name: str, value: Any, key: Key) -> Any:
@@ -253,13 +255,11 @@ def _as_number(name: str, value: Any, key: Key) -> Any:
     """
     number = value
     if isinstance(value, str):
-        try:
+        with suppress(ValueError):  # stays a text, which is no number below
             number = float(value)
-        except ValueError:
-            number = None
     # In Python, True and False are integers.
     is_number = isinstance(number, int | float) and not isinstance(number, bool)
-    number = _expect(name, number if is_number else value, is_number, "a number")
+    number = _expect(name, number, is_number, "a number")
     if key.kind is int:
         whole = math.isfinite(number) and number == int(number)
         number = int(_expect(name, number, whole, "a whole number"))

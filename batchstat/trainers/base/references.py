@@ -82,21 +82,20 @@ class _Resolver:
 
     def _text(self, text: str, seen: frozenset[str]) -> Any:
         """Return the value that a text refers to; the text itself if it refers to nothing that the
-        file has.
+        file has, or to itself.
         """
         match = _REFERENCE.fullmatch(text.strip()) or _SELECTED.fullmatch(text.strip())
         if match is None:
             return text
         key = match[1]
         self.referred.add(key.partition(".")[0])
-        value = self._at(key)
-        if value is _MISSING and match.re is _SELECTED:
-            return _plain(match[2] or "null")  # oc.select without a default gives null
-        if value is _MISSING or key in seen:
-            return text
-        return self.value(value, seen | {key})
+        value = self._value_at(key)
+        if value is not _MISSING:
+            return text if key in seen else self.value(value, seen | {key})
+        # Only oc.select has a default, which is null if it is left out.
+        return _parse_default(match[2] or "null") if match.re is _SELECTED else text
 
-    def _at(self, key: str) -> Any:
+    def _value_at(self, key: str) -> Any:
         """Return the value at `table.key` as the file has it; `_MISSING` if it has none."""
         value: Any = self._content
         for name in key.split("."):
@@ -106,7 +105,7 @@ class _Resolver:
         return value
 
 
-def _plain(text: str) -> Any:
+def _parse_default(text: str) -> Any:
     """Return the default of `oc.select` as YAML would read it: a number, true, false, null or a
     text.
     """

@@ -54,11 +54,11 @@ class TrainingSetup(TrainingRules):
         """Add to a message what the configuration calls the settings that it names:
         `batch_size is too large; in sft.yaml, batch_size is per_device_train_batch_size`.
         """
-        keys = self.own_keys.items()
-        # A name after ":" or "," is a parameter in a strategy, `static:batch_size=8`: no setting.
-        translations = [
-            f"{name} is {key}" for name, key in keys if re.search(rf"(?<![\w:,]){name}\b", message)
-        ]
+        translations = []
+        for name, own_key in self.own_keys.items():
+            # A name after ":" or "," is a parameter in a strategy, `static:batch_size=8`.
+            if re.search(rf"(?<![\w:,]){name}\b", message):
+                translations.append(f"{name} is {own_key}")
         where = f"; in {self.path.as_posix()}, "
         return message + where + " and ".join(translations) if translations else message
 
@@ -145,13 +145,13 @@ class Framework:
 
         Args:
             keys: the keys with their values.
-            path: the file of the configuration; the name of a class for an object, None where
-                neither is known.
+            path: the file of the configuration; the name of its class, which has no suffix, for an
+                object in Python; None where neither is known.
         """
         if path is not None and path.suffix == ".json":
             as_json = (f"{json.dumps(key)}: {json.dumps(value)}" for key, value in keys.items())
             return f"{', '.join(as_json)} in {path.as_posix()}"
-        in_file = path is not None and path.suffix != ""  # the name of a class has no suffix
+        in_file = path is not None and path.suffix != ""
         if in_file or not self.python:
             lines = ", ".join(
                 f"{key}: {value if isinstance(value, str) else json.dumps(value)}"
@@ -163,10 +163,9 @@ class Framework:
             for key, value in keys.items()
         )
         # A note for users of earlier versions, in which the argument has another name.
-        renamed = "  # group_by_length=True before transformers 5.2" * (
-            "train_sampling_strategy" in keys
-        )
-        return f"{self.python}({arguments}){renamed}"
+        is_renamed = "train_sampling_strategy" in keys
+        note = "  # group_by_length=True before transformers 5.2" if is_renamed else ""
+        return f"{self.python}({arguments}){note}"
 
     @property
     def other_version(self) -> str:

@@ -35,18 +35,20 @@ def read_config(config: LlamaFactoryArguments) -> TrainingRules:
     samples and rows.
     """
     of_texts = config.stage == TEXTS
-    # Before packing gets its default below: the length depends on whether the file sets it.
-    longest = texts.row_length(config) if of_texts else config.cutoff_len
     if of_texts:
         texts.check(config)
-    # Texts are packed by default, chats are not; neat_packing implies packing.
-    packing = texts.packs(config) if of_texts else bool(config.packing) or config.neat_packing
+        # Before packing gets its default: the length depends on whether the file sets it.
+        max_length, packing = texts.row_length(config), texts.packs(config)
+        corpus_rules, prepare = texts.corpus_of, texts.prepare
+    else:
+        max_length, packing = config.cutoff_len, bool(config.packing) or config.neat_packing
+        corpus_rules, prepare = corpus_of_chats, prepare_chats
     config = replace(config, packing=packing)
     if config.disable_shuffling:  # its own sampler replaces the Trainer's, grouped or not
         config = replace(config, train_sampling_strategy=SEQUENTIAL, group_by_length=False)
     _check(config)
     rules = base.read_arguments(config)
-    settings = {**rules.batching.settings, "max_length": longest}
+    settings = {**rules.batching.settings, "max_length": max_length}
     strategy = rules.batching.strategy
     if config.packing:
         strategy = _packing_strategy(config)
@@ -58,12 +60,12 @@ def read_config(config: LlamaFactoryArguments) -> TrainingRules:
         settings["loss"] = None  # the weights of tokens are unknown, and not reported
     return replace(
         rules,
-        corpus=with_data(config, texts.corpus_of(config) if of_texts else corpus_of_chats(config)),
+        corpus=with_data(config, corpus_rules(config)),
         batching=replace(
             rules.batching,
             strategy=strategy,
             settings=settings,
-            prepare=partial(texts.prepare if of_texts else prepare_chats, config),
+            prepare=partial(prepare, config),
         ),
         warnings=tuple(_warnings(config)),
     )
@@ -128,11 +130,10 @@ def _check_packing(config: LlamaFactoryArguments) -> None:
 
 def _warnings(config: LlamaFactoryArguments) -> Iterator[str]:
     """Yield the warnings of a report."""
-    # Without given keys, there is no warning of those of transformers 4: LLaMA-Factory runs with
-    # versions 4 and 5, and has some of these keys itself.
-    # `given_keys` are the keys that the file sets.
-    without_given_keys = replace(config, given_keys=frozenset())
-    yield from base.warnings_of(without_given_keys)
+    # transformers warns of keys of its version 4 among those that the file sets, which are
+    # `given_keys`. LLaMA-Factory runs with versions 4 and 5, and has some of these keys itself: the
+    # rules of transformers are given none, so that they do not warn.
+    yield from base.warnings_of(replace(config, given_keys=frozenset()))
     for key in config.own_losses:
         yield f"{key} gives each token a weight of its own, which is not reported"
 
@@ -151,9 +152,9 @@ def alternatives(config: LlamaFactoryArguments) -> Iterator[dict[str, Any]]:
     yield {"neat_packing": True}
     if not config.disable_shuffling:
         # `base.alternatives` concludes from keys of transformers 4 that this version is installed.
-        # LLaMA-Factory has some of these itself, whatever the version: they are not to count.
-        of_any_version = keys_of_version_4() & config.recorded().keys
-        yield from base.alternatives(replace(config, given_keys=config.given_keys - of_any_version))
+        # LLaMA-Factory has some of these itself, whatever the version, which say nothing about it.
+        own_keys = keys_of_version_4() & config.recorded().keys
+        yield from base.alternatives(replace(config, given_keys=config.given_keys - own_keys))
 
 
 LLAMA_FACTORY = Framework(

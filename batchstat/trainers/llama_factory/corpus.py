@@ -109,8 +109,8 @@ def corpus_of_chats(config: LlamaFactoryArguments) -> CorpusRules:
             "sounds to batches, or ends answers by efficient_eos; name another, such as "
             f"{', '.join(_TEMPLATES)}"
         )
-    # mask_history takes the thoughts out of all answers but the last; without enable_thinking,
-    # thoughts are taken out of all, and the empty ones are not trained.
+    # Not modelled: mask_history takes the thoughts out of all answers but the last, and without
+    # enable_thinking they are taken out of all, and the empty ones are not trained.
     if name in _WITH_THOUGHTS and (config.mask_history or config.enable_thinking is not True):
         key = "mask_history" if config.mask_history else "enable_thinking"
         raise config.error(
@@ -163,32 +163,29 @@ def _named_data(config: LlamaFactoryArguments) -> tuple[dict[str, Any], str]:
     if not names:
         return {}, "names no dataset: set dataset, or pass its files as CORPUS"
     of_texts = config.stage == TEXTS
+    remedy = _FOR_TEXTS if of_texts else _FOR_CHATS
     info, why = _read_dataset_info(folder)
+    if why:
+        return {}, f"{why}: {remedy}"
     files, readings = list[str](), list[dict[str, Any]]()
-    reading: dict[str, Any] | str
     # `_get_merged_dataset` keeps data sets by their names, so that one named twice is read once.
-    # Without dataset_info.json, none is.
-    for name in dict.fromkeys(names) if not why else ():
+    for name in dict.fromkeys(names):
         entry = info.get(name)
         if not isinstance(entry, dict):
-            why = f"has the dataset {name!r}, which is not in dataset_info.json"
-            break
+            return {}, f"has the dataset {name!r}, which is not in dataset_info.json: {remedy}"
         file = Path(str(folder), str(entry.get("file_name")))
         # Null and false are the defaults of all keys of an entry.
         facts = {key: value for key, value in entry.items() if value not in (None, False)}
         # Keywords of `profile`, or a text that says why the data set is not read.
-        reading = _not_a_file(facts) or (_as_texts(facts) if of_texts else _as_chats(facts))
+        reading = _why_no_file(facts) or (_as_texts(facts) if of_texts else _as_chats(facts))
         if not isinstance(reading, str) and not file.is_file():
             reading = f"is {file.as_posix()}, which is not a file"
         if isinstance(reading, str):
-            why = f"has the dataset {name!r}, which {reading}"
-            break
+            return {}, f"has the dataset {name!r}, which {reading}: {remedy}"
         files.append(file.as_posix())
         readings.append(reading)
-    if not why and any(each != readings[0] for each in readings):
-        why = "has datasets of several formats or columns"
-    if why:
-        return {}, f"{why}: {_FOR_TEXTS if of_texts else _FOR_CHATS}"
+    if any(reading != readings[0] for reading in readings):
+        return {}, f"has datasets of several formats or columns: {remedy}"
     return {"corpus": tuple(files), **readings[0]}, ""
 
 
@@ -202,19 +199,19 @@ def _with_passed_columns(config: LlamaFactoryArguments, rules: CorpusRules) -> C
         columns = ({"tokens_column": "input_ids"}, {"text_column": ("text",)})
         return replace(rules, columns=columns)
     info, _ = _read_dataset_info(config.dataset_dir)  # empty where it cannot be read
-    columns_passed, no_columns, refused = (*_PASSED, ALPACA), "", dict[str, str]()
+    columns_to_find, no_columns, refused = (*_PASSED, ALPACA), "", dict[str, str]()
     for name in _names(config):
         entry = info.get(name)
-        set_columns = _without_nulls(entry.get("columns")) if isinstance(entry, dict) else {}
-        if set_columns and set_columns != _ALPACA_COLUMNS:
+        own_columns = _without_nulls(entry.get("columns")) if isinstance(entry, dict) else {}
+        if own_columns and own_columns != _ALPACA_COLUMNS:
             # LLaMA-Factory reads other columns of this data set: alpaca's would be the wrong ones.
-            columns_passed = _PASSED
+            columns_to_find = _PASSED
             no_columns = f"has no chats, and the data set {name!r} has other columns: {_FOR_CHATS}"
-            unread = {str(set_columns[key]) for key in _IN_SYSTEM_MESSAGES & set_columns.keys()}
+            unread = {str(own_columns[key]) for key in _IN_SYSTEM_MESSAGES & own_columns.keys()}
             refused |= dict.fromkeys(unread, f"LLaMA-Factory begins chats with it: {_FOR_CHATS}")
     return replace(
         rules,
-        columns=columns_passed,
+        columns=columns_to_find,
         no_columns=no_columns,
         refused_columns=lambda kind: refused if kind == "messages" else {},
     )
@@ -246,14 +243,16 @@ def _read_dataset_info(folder: Any) -> tuple[dict[str, Any], str]:
     return (info, "") if isinstance(info, dict) else ({}, f"needs a table in {path.as_posix()}")
 
 
-def _not_a_file(entry: Mapping[str, Any]) -> str:
-    """Return why an entry of dataset_info.json is not simply one file; empty if it is."""
-    more = set(entry) - {"file_name", "formatting", "columns", "tags"}
+def _why_no_file(entry: Mapping[str, Any]) -> str:
+    """Return why an entry of dataset_info.json is not read as one whole file: it names no file, or
+    has further keys, such as a subset; empty if it is read.
+    """
+    further_keys = set(entry) - {"file_name", "formatting", "columns", "tags"}
     # train is the default of DatasetAttr, as if there were no split.
     if entry.get("split") == "train":
-        more -= {"split"}
-    if more or "file_name" not in entry:
-        return f"is not a file alone (it has {', '.join(sorted(more)) or 'no file_name'})"
+        further_keys -= {"split"}
+    if further_keys or "file_name" not in entry:
+        return f"is not a file alone (it has {', '.join(sorted(further_keys)) or 'no file_name'})"
     return ""
 
 
@@ -298,10 +297,10 @@ def _as_chats(entry: Mapping[str, Any]) -> dict[str, Any] | str:
     if columns is not None and set(column_names) != {"messages"}:
         return "has other columns than messages"
     if tags is not None:
-        # A missing system_tag has a message of its own, below: first, the other tags are compared.
-        completed = {"system_tag": "system", **tags} if isinstance(tags, dict) else {}
-        read = {k: tag for k, tag in _without_nulls(completed).items() if k not in _TOOL_TAGS}
-        if read not in _TAGS:
+        # A missing system_tag has a message of its own, below: here it counts as the usual one.
+        all_tags = {"system_tag": "system", **tags} if isinstance(tags, dict) else {}
+        chat_tags = {k: tag for k, tag in _without_nulls(all_tags).items() if k not in _TOOL_TAGS}
+        if chat_tags not in _TAGS:
             return "has tags that are not read here"
         # If any tags are given, `DatasetAttr.join` has no default for the others.
         if not tags.get("system_tag"):

@@ -48,12 +48,11 @@ class Turns:
         [2, 1].
         """
         offsets = trained.offsets // 2  # a range has two edges
+        # (m,) where each answer begins and ends in its sample.
         begins, ends = trained.edges[::2], trained.edges[1::2]
-        # A prompt begins where the answer before it ends, but at 0 if it is the first of a sample:
-        # offsets[:-1] are the first turns, without those of samples that have no turn.
+        # (m,) a prompt begins where the answer before it ends, but at 0 in the first turn.
         prompt_begins = np.concatenate([np.zeros(1, dtype=np.int64), ends[:-1]])[: len(ends)]
-        # np.diff(offsets) are the turns of each sample.
-        prompt_begins[offsets[:-1][np.diff(offsets) > 0]] = 0
+        prompt_begins[_first_turns(offsets)] = 0
         return cls(begins - prompt_begins, ends - begins, offsets)
 
     def lengths(self) -> Ints:
@@ -67,20 +66,20 @@ class Turns:
         """Return the turns after LLaMA-Factory has truncated each sample to `limit` tokens.
 
         From the first turn, or with `last_first` from the last one, each keeps what fits into the
-        rest of the limit. If a prompt and its answer are too long together, an answer of less than
-        half of the rest stays whole, else a prompt of less than half of it does, else both are
+        room that is left. If a prompt and its answer are too long together, an answer of less than
+        half of the room stays whole, else a prompt of less than half of it does, else both are
         shortened in proportion. Source: `_encode_data_example` of supervised.py.
         """
         prompts, answers = np.zeros_like(self.prompts), np.zeros_like(self.answers)
         # (n,) how many tokens each sample may still have.
-        rest = np.full(len(self.offsets) - 1, limit, dtype=np.int64)
+        room = np.full(len(self.offsets) - 1, limit, dtype=np.int64)
         for samples, turns in self._turn_by_turn(last_first):  # one turn of each sample at a time
-            has_room = rest[samples] > 0  # the turns of full samples stay empty
-            open_samples, open_turns = samples[has_room], turns[has_room]
-            prompts[open_turns], answers[open_turns] = _lengths_within(
-                self.prompts[open_turns], self.answers[open_turns], rest[open_samples]
+            has_room = room[samples] > 0  # the turns of full samples stay empty
+            samples, turns = samples[has_room], turns[has_room]
+            prompts[turns], answers[turns] = _lengths_within(
+                self.prompts[turns], self.answers[turns], room[samples]
             )
-            rest[open_samples] -= prompts[open_turns] + answers[open_turns]
+            room[samples] -= prompts[turns] + answers[turns]
         return Turns(prompts, answers, self.offsets)
 
     def answers_ended(self) -> "Turns":
@@ -91,9 +90,10 @@ class Turns:
         the last turn, LLaMA-Factory appends a token to the sample.
         """
         is_kept = self.prompts + self.answers > 0  # truncation leaves turns empty
-        has_turn_before = is_kept.copy()
-        has_turn_before[self.offsets[:-1][np.diff(self.offsets) > 0]] = False  # first of a sample
-        return Turns(self.prompts - has_turn_before, self.answers + is_kept, self.offsets)
+        # Each gives its first token to the answer before it, which the first of a sample lacks.
+        gives_token = is_kept.copy()
+        gives_token[_first_turns(self.offsets)] = False
+        return Turns(self.prompts - gives_token, self.answers + is_kept, self.offsets)
 
     def last_answers(self) -> npt.NDArray[np.bool_]:
         """Return (m,) whether each turn is the last one of its sample."""
@@ -113,26 +113,31 @@ class Turns:
         return TokenRanges.of_mask(np.repeat(is_trained, sizes), offsets_from_sizes(self.lengths()))
 
     def _turn_by_turn(self, last_first: bool) -> Iterator[tuple[Ints, Ints]]:
-        """Go through the turns of all samples at once: yield, for i = 0, 1, ..., the samples that
-        have an i-th turn, counted from the last one with `last_first`, and the positions of these
-        turns in `prompts` and `answers`.
+        """Yield the first turns of all samples, then the second ones, and so on; with `last_first`
+        the last turns, then those before them. Each time: (k,) the samples that have so many turns,
+        and (k,) the positions of these turns in `prompts` and `answers`.
         """
         counts = np.diff(self.offsets)  # turns of each sample
-        for i in range(int(counts.max(initial=0))):  # without samples: no i at all
-            samples = np.flatnonzero(counts > i)  # those with more than i turns
-            first = self.offsets[samples]
-            yield samples, first + (counts[samples] - 1 - i if last_first else i)
+        for i in range(int(counts.max(initial=0))):  # `initial` is for no samples
+            samples = np.flatnonzero(counts > i)
+            turn_in_sample = counts[samples] - 1 - i if last_first else i
+            yield samples, self.offsets[samples] + turn_in_sample
+
+
+def _first_turns(offsets: Ints) -> Ints:
+    """Return the first turn of each sample that has one; `offsets` as in `Turns`."""
+    return offsets[:-1][np.diff(offsets) > 0]
 
 
 def _lengths_within(prompts: Ints, answers: Ints, limits: Ints) -> tuple[Ints, Ints]:
-    """Return the tokens that are left of n prompts, and of the answers to them, if a prompt and its
-    answer may have as many tokens together as `limits` says: infer_seqlen of processor_utils.py.
+    """Return (n,) the tokens that are left of n prompts, and of the answers to them, if a prompt
+    and its answer have at most `limits` tokens together: infer_seqlen of processor_utils.py.
     """
-    # As there, the share is rounded before it is multiplied, which decides about the result.
+    # The tokens for an answer if both are shortened in proportion. As in infer_seqlen, the share is
+    # rounded before it is multiplied, which decides about the result.
     share = answers / np.maximum(prompts + answers, 1)
-    longest_answers = (limits * share).astype(np.int64)  # both shortened in proportion
-    # Each of these replaces the one before it: a short prompt stays whole, unless the answer is
-    # short, which comes first.
+    longest_answers = (limits * share).astype(np.int64)
+    # A short prompt stays whole instead. A short answer has priority over it, and so comes last.
     longest_answers = np.where(prompts * 2 < limits, limits - prompts, longest_answers)
     longest_answers = np.where(answers * 2 < limits, limits, longest_answers)
     kept_answers = np.minimum(longest_answers, answers)
@@ -153,19 +158,20 @@ def prepare_chats(
             modelled.
     """
     _check_input_column(profile)
-    rows = rows_of(profile)
-    # `empty_system` is the place of the first such chat. It is in the way only without `template`,
-    # where the tokenizer's own chat template counts.
+    rows = read_rows(profile)
+    # `empty_system` is the place of the first such chat. It matters only without `template`, where
+    # the tokenizer's own chat template counts.
     if rows.empty_system and config.template is None:
         raise InputError(
             f"{rows.empty_system}: a chat begins with an empty system message, which "
             "LLaMA-Factory leaves out: remove it"
         )
     # Positions in the profile, but for `trained_rows`, which number the records of the files.
-    trained, trained_rows, held_out, beyond = chosen_rows(profile, rows, config)
+    trained, trained_rows, held_out, unused = choose_rows(profile, rows, config)
+    # (n_samples,) whether user and assistant alternate in each chat of the profile.
     is_in_turn = ~np.isin(profile.records, rows.out_of_turn)
     in_turn = np.flatnonzero(is_in_turn[trained])
-    # In `held_out`, -1 is a record that cannot be read.
+    # All chats that are held out are dropped; in `held_out`, -1 is a record that cannot be read.
     if len(held_out) and not is_in_turn[held_out[held_out >= 0]].any():
         raise InputError(
             f"val_size holds out {counted(len(held_out), 'chat')} {_OUT_OF_TURN}: LLaMA-Factory "
@@ -186,7 +192,7 @@ def prepare_chats(
     )
     return TrainedSamples(
         profile=kept,
-        dropped=({"beyond max_samples": beyond} if beyond else {}) | dict(whole.dropped),
+        dropped=({"beyond max_samples": unused} if unused else {}) | dict(whole.dropped),
         held_out=len(held_out),
         lost=whole.lost + Lost.of_excess(excess),
         warnings=(indented_warning,) if rows.indented else (),
@@ -208,7 +214,7 @@ def _check_input_column(profile: Profile) -> None:
             )
 
 
-def chosen_rows(
+def choose_rows(
     profile: Profile, rows: ChatRows, config: LlamaFactoryArguments
 ) -> tuple[Ints, Ints, Ints, int]:
     """Return which samples LLaMA-Factory trains on and evaluates on: of each file the first
@@ -222,24 +228,25 @@ def chosen_rows(
         the rows to train on, in sequence; positions of the samples that are held out, with -1; and
         the number of samples beyond max_samples.
     """
-    file_starts = offsets_from_sizes(np.array(rows.sizes))
-    used_sizes = np.array(rows.sizes)
+    # (n_files,) the rows of each file, and those of them that are used.
+    file_sizes = used_sizes = np.array(rows.sizes)
     if config.max_samples is not None:
-        used_sizes = np.minimum(used_sizes, config.max_samples)
-    # For each sample of the profile: its file, and its row in it.
+        used_sizes = np.minimum(file_sizes, config.max_samples)
+    # (n_samples,) for each sample of the profile: its file, and its row in the file.
+    file_starts = offsets_from_sizes(file_sizes)
     file = np.searchsorted(file_starts, profile.records, side="right") - 1
     row_in_file = profile.records - file_starts[file]
     is_used = row_in_file < used_sizes[file]
-    # For each row that is used, all files one after the other: its sample.
-    samples = np.full(int(used_sizes.sum()), -1, dtype=np.int64)
-    rows_of_samples = offsets_from_sizes(used_sizes)[file] + row_in_file
-    samples[rows_of_samples[is_used]] = np.flatnonzero(is_used)
-    trained_rows, held_out_rows = _split_rows(len(samples), config)
-    trained, beyond = samples[trained_rows], len(profile) - int(is_used.sum())
-    return trained[trained >= 0], trained_rows, samples[held_out_rows], beyond
+    # (n_used_rows,) for each used row, all files one after the other: its sample, or -1.
+    sample_of_row = np.full(int(used_sizes.sum()), -1, dtype=np.int64)
+    used_row = offsets_from_sizes(used_sizes)[file] + row_in_file
+    sample_of_row[used_row[is_used]] = np.flatnonzero(is_used)
+    trained_rows, held_out_rows = _split_rows(len(sample_of_row), config)
+    trained, unused = sample_of_row[trained_rows], len(profile) - int(is_used.sum())
+    return trained[trained >= 0], trained_rows, sample_of_row[held_out_rows], unused
 
 
-def rows_of(profile: Profile) -> ChatRows:
+def read_rows(profile: Profile) -> ChatRows:
     """Return how many records each file has, and which chats LLaMA-Factory treats differently.
 
     Raises:
@@ -314,14 +321,14 @@ def _truncated(profile: Profile, cutoff: int, config: LlamaFactoryArguments) -> 
             f"record {int(profile.records[not_ended[0]]):,} has tokens after its last answer, as "
             "no sample of LLaMA-Factory has: check which tokens are trained"
         )
+    # With efficient_eos, one token is kept free for the end of the last answer.
     trains_end = config.template in EFFICIENT_EOS
-    # One token is kept free for the end of the last answer. With mask_history, the last turns have
-    # priority, and only the last answer is trained.
-    turns = whole.within(cutoff - trains_end, last_first=config.mask_history)
+    # With mask_history, the last turns have priority, and only the last answer is trained.
+    turns = whole.within(cutoff - (1 if trains_end else 0), last_first=config.mask_history)
     if trains_end:
         turns = turns.answers_ended()
     lengths = turns.lengths()
-    if config.train_on_prompt:  # every token is trained: one answer without a prompt per sample
+    if config.train_on_prompt:  # every token is trained, as if each sample were one answer
         turns = Turns(lengths * 0, lengths, np.arange(len(lengths) + 1))
     answers = turns.last_answers() if config.mask_history else None
     return replace(profile, lengths=lengths, kinds={"trained": turns.trained(answers)})

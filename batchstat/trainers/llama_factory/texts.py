@@ -14,7 +14,7 @@ from batchstat.profiling.profile import Profile
 from batchstat.trainers.base.rules import CorpusRules, TokenizerRules
 from batchstat.trainers.base.samples import TrainedSamples
 from batchstat.trainers.llama_factory.keys import LlamaFactoryArguments
-from batchstat.trainers.llama_factory.samples import chosen_rows, rows_of
+from batchstat.trainers.llama_factory.samples import choose_rows, read_rows
 from batchstat.words import counted, short
 
 _KEEP = ("mistral", "deepseek3", "deepseekr1", "gemma2", "default", "empty", "alpaca", "vicuna")
@@ -85,17 +85,17 @@ def prepare(config: LlamaFactoryArguments, profile: Profile, max_length: int) ->
         InputError: LLaMA-Factory stops at this corpus, no text is left, or its treatment is not
             modelled.
     """
-    trained, trained_rows, held_out, beyond = chosen_rows(profile, rows_of(profile), config)
+    trained, trained_rows, held_out, unused = choose_rows(profile, read_rows(profile), config)
     if len(trained) == 0:
         raise InputError("no text is left to train on: raise max_samples, or lower val_size")
-    # Rows without a sample, which is -1 in `held_out`.
+    # Rows without a sample: `trained` is without them, and in `held_out` they are -1.
     if len(trained) < len(trained_rows) or (held_out < 0).any():
         raise InputError(
             "the corpus has records that cannot be read, each of which is a text to "
             "LLaMA-Factory: remove them there"
         )
     ended = _as_tokenized(profile, config)
-    # What is left of the last row is dropped: here that would be the whole evaluation set.
+    # A last row that is not full is dropped: here that would be the whole evaluation set.
     if len(held_out) and packs(config) and ended.lengths[held_out].sum() < max_length:
         raise InputError(
             f"val_size holds out {counted(len(held_out), 'text')}, which are less than a row of "
@@ -105,7 +105,7 @@ def prepare(config: LlamaFactoryArguments, profile: Profile, max_length: int) ->
     may_pad = profile.corpus.options.content != "text" and profile.trained is None
     return TrainedSamples(
         profile=ended.take(trained),
-        dropped={"beyond max_samples": beyond} if beyond else {},
+        dropped={"beyond max_samples": unused} if unused else {},
         held_out=len(held_out),
         warnings=(_UNKNOWN_PADDING,) if may_pad else (),
     )
@@ -129,10 +129,10 @@ def _as_tokenized(profile: Profile, config: LlamaFactoryArguments) -> Profile:
         raise InputError("stage=pt trains on texts: pass --text-column or --tokens-column")
     tokenizer = tokenizer_of(profile)
     name = config.template or ""
-    end = _ENDS.get(name) or tokenizer.eos_token
-    # A tokenizer without a padding token pads with its end-of-sequence token. With some templates,
-    # texts end with another token than that.
-    appended, pad = _APPENDED.get(name, end), tokenizer.pad_token or end
+    eos_token = _ENDS.get(name) or tokenizer.eos_token  # a template may set another one
+    # With some templates, texts end with another token than that. A tokenizer without a padding
+    # token pads with its end-of-sequence token.
+    appended, pad = _APPENDED.get(name, eos_token), tokenizer.pad_token or eos_token
     if not (appended and options.append == appended and options.always_append):
         raise InputError(
             f"LLaMA-Factory ends each text with {short(appended)}, but this corpus was counted "

@@ -196,8 +196,8 @@ def alternatives(config: TrainingArguments) -> Iterator[dict[str, Any]]:
     if config.train_sampling_strategy == GROUPED or config.group_by_length:
         return
     # Version 5 refuses keys of version 4, and has train_sampling_strategy.
-    given = config.given_keys
-    is_version_4 = given & keys_of_version_4() and "train_sampling_strategy" not in given
+    has_key_of_4 = not config.given_keys.isdisjoint(keys_of_version_4())
+    is_version_4 = has_key_of_4 and "train_sampling_strategy" not in config.given_keys
     yield {"group_by_length": True} if is_version_4 else {"train_sampling_strategy": GROUPED}
 
 

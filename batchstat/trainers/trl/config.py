@@ -53,7 +53,7 @@ def read_config(config: SftConfig) -> TrainingRules:
     """
     if "max_length" not in config.given_keys:
         config = replace(config, max_length=_MAX_LENGTH)
-    if config.eos_token == _HIDDEN_EOS:  # unknown, so taken for the default
+    if config.eos_token == _HIDDEN_EOS:  # the token is not in the file: taken for the default
         config = replace(config, eos_token=None)
     sampling = base.sampling_strategy(config)
     _check(config)
@@ -93,13 +93,13 @@ def _corpus_rules(config: SftConfig) -> CorpusRules:
         reading["tokenizer"] = config.model_name_or_path
     if config.eos_token is not None:
         reading["append"] = config.eos_token
-    template = None if config.chat_template_path is None else Path(config.chat_template_path)
     check = None
-    if template is not None:
-        # chat_template_path names the file of a template, or another tokenizer that has one, with
-        # the template in a file of its own or in tokenizer_config.json.
-        inside = template / "chat_template.jinja"
-        reading["chat_template"] = inside if template.is_dir() and inside.is_file() else template
+    if config.chat_template_path is not None:
+        # The file of a template, or another tokenizer that has one: in a file of its own, or in
+        # tokenizer_config.json, which is read from the tokenizer's folder.
+        template = Path(config.chat_template_path)
+        in_folder = template / "chat_template.jinja"
+        reading["chat_template"] = in_folder if in_folder.is_file() else template
         # With the template of another tokenizer, TRL also adds that one's tokens.
         if not (template.is_file() or template.suffix in (".jinja", ".j2")):
             check = partial(check_tokens, template)
@@ -165,8 +165,8 @@ def _named_files(config: SftConfig) -> tuple[tuple[str, ...], str]:
     """
     files: list[str] = []
     for entry in config.datasets or []:
-        if why := _unread(entry):
-            return (), f"has datasets with {why}: pass the files as CORPUS"
+        if unread := _find_unread(entry):
+            return (), f"has datasets with {unread}: pass the files as CORPUS"
         files += _data_files(entry)
     name = config.dataset_name
     if files or name is None:
@@ -177,7 +177,7 @@ def _named_files(config: SftConfig) -> tuple[tuple[str, ...], str]:
     )
 
 
-def _unread(entry: object) -> str:
+def _find_unread(entry: object) -> str:
     """Return the first thing in an entry of `datasets` that is not read, in words; empty if all of
     it is read.
     """
@@ -190,10 +190,10 @@ def _unread(entry: object) -> str:
             return f"{key}={short(value)}, not read here"
     if entry.get("split") not in (None, "train"):
         return f"split={short(entry['split'])}, not read here"
-    # [None] in place of an empty list, which is refused, too.
-    if not all(isinstance(file, str) for file in _data_files(entry) or [None]):
+    files = _data_files(entry)
+    if not files or not all(isinstance(file, str) for file in files):
         return f"data_files={short(entry.get('data_files'))}, not read here"
-    for file in _data_files(entry):
+    for file in files:
         kind = format_by_name(file)
         # A pattern such as data/* may have no ending: it is taken for files of the right format.
         if kind not in _BUILDERS[path] and not (kind is None and has_magic(file)):

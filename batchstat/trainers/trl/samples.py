@@ -101,14 +101,14 @@ def prepare(config: SftConfig, profile: Profile, max_length: int) -> TrainedSamp
     if is_pair and config.completion_only_loss is False:
         profile = replace(profile, kinds={})  # prompts are trained, too
     samples = keep_all(profile, max_length)
-    # Chats of which a template renders nothing: truncation drops them, and packed rows have none
-    # of them. A corpus of such chats alone is kept, since `keep_some` needs a sample that is left.
+    # Chats of which a template renders nothing are in no batch: truncation drops them, and packed
+    # rows hold nothing of them. A corpus of such chats alone is kept: `keep_some` has to keep one.
     if config.max_length is not None and profile.lengths.any():
         samples = keep_some(profile, np.flatnonzero(profile.lengths), "without tokens")
     if config.max_length is not None and not config.packing:
         profile, lost = samples.profile, samples.lost
         if config.truncation_mode == KEEP_END:
-            # Cut off here, since batching truncates at the end of samples only.
+            # The beginning is cut off here: batching truncates at the end of samples only.
             excess = np.maximum(profile.lengths - max_length, 0)
             kinds = {kind: ranges.since(excess) for kind, ranges in profile.kinds.items()}
             profile = replace(profile, lengths=profile.lengths - excess, kinds=kinds)
