@@ -5,7 +5,7 @@ from dataclasses import asdict, replace
 from datetime import UTC, datetime, timedelta
 from functools import partial
 
-from batchstat.cli.current import current_of
+from batchstat.cli.current import current_training
 from batchstat.cli.device import device_keywords, read_device
 from batchstat.cli.inputs import Inputs, read_configuration, read_inputs
 from batchstat.cli.options import Options
@@ -14,6 +14,7 @@ from batchstat.cli.profiles import count, refuse_counting
 from batchstat.cli.records import Checks
 from batchstat.cli.results import warn_of_ignored
 from batchstat.cli.streams import say, warn
+from batchstat.corpus.options import CorpusOptions
 from batchstat.errors import InputError
 from batchstat.gate.check import DEFAULT_CURRENT, check, measure_report
 from batchstat.gate.outcome import Check, CheckedReport
@@ -23,7 +24,7 @@ from batchstat.profiling.profile import Profile
 from batchstat.profiling.staleness import changes
 from batchstat.render.text import age
 
-_NOT_NAMED = (
+_NO_CURRENT_SETUP = (
     f"the limits are held against {DEFAULT_CURRENT}, as nothing names what you train with: add "
     "--current, or current to the configuration: a strategy, a trainer's name or its file"
 )
@@ -50,12 +51,12 @@ def chosen_checks(options: Options) -> list[Inputs]:
     else:
         checks = list(configuration.checks or (configuration.shared,))
     chosen = [read_inputs(options, check) for check in checks]
-    # Each line raises for what is wrong; the values are read again when a check runs.
+    # Read only to raise for a wrong value. A check that runs reads its settings again.
     for inputs in chosen:
         settings = inputs.settings
-        if inputs.observed is None:  # a recording has batches, and no strategy
+        if inputs.observed is None:  # a recording has batches instead of a strategy
             (inputs.current or StrategySpec.of(DEFAULT_CURRENT)).checked(settings)
-        _ = inputs.reading
+        inputs.read(CorpusOptions)
         read_device(inputs)
     return chosen
 
@@ -68,27 +69,28 @@ def run_check(inputs: Inputs) -> Check:
         OptionError: options that do not fit the corpus's formats.
     """
     try:
-        profile = _profile(inputs)
-        trained = current_of(inputs, profile)
-        samples = trained.profile
+        profile = _profile_of_check(inputs)
+        training = current_training(inputs, profile)
+        samples = training.profile  # without those that a trainer leaves out
+        all_kept = len(samples) == len(profile)
         checked = check(
             samples,
             inputs.limits_in_force,
-            current=trained.row or DEFAULT_CURRENT,
+            current=training.row or DEFAULT_CURRENT,
             baseline=inputs.get("baseline"),
             name=inputs.name,
-            # What the user writes for a change. `is_whole`: the trainer leaves no sample out.
-            written=partial(lines_of_trial, inputs, samples, is_whole=len(samples) == len(profile)),
-            trainer=trained.trainer,
+            # Called where a limit fails: returns what the user writes to make a change.
+            written=partial(lines_of_trial, inputs, samples, all_kept=all_kept),
+            trainer=training.trainer,
             **device_keywords(inputs),
-            **asdict(trained.settings),
+            **asdict(training.settings),
         )
-        messages = [warning.message for warning in trained.warnings]
-        if trained.row is None:
-            messages.insert(0, _NOT_NAMED)
+        messages = [warning.message for warning in training.warnings]
+        if training.row is None:  # neither a strategy nor a trainer is named
+            messages.insert(0, _NO_CURRENT_SETUP)
         return replace(checked, warnings=(*messages, *checked.warnings))
     except InputError as error:
-        return Check(name=inputs.name, strategy=inputs.trained, report=None, error=str(error))
+        return Check(name=inputs.name, strategy=inputs.current_text, report=None, error=str(error))
 
 
 def measure_inputs(inputs: Inputs) -> CheckedReport:
@@ -96,25 +98,25 @@ def measure_inputs(inputs: Inputs) -> CheckedReport:
 
     Raises as `batchstat.gate.check.measure_report`.
     """
-    trained = current_of(inputs, _profile(inputs))
+    training = current_training(inputs, _profile_of_check(inputs))
     limits, device = inputs.limits_in_force, read_device(inputs)
-    row = trained.row or StrategySpec.of(DEFAULT_CURRENT)
-    measured = measure_report(trained.profile, row, trained.settings, limits, device)
-    messages = tuple(warning.message for warning in trained.warnings)
+    row = training.row or StrategySpec.of(DEFAULT_CURRENT)
+    measured = measure_report(training.profile, row, training.settings, limits, device)
+    messages = tuple(warning.message for warning in training.warnings)
     return replace(measured, warnings=(*messages, *measured.warnings))
 
 
-def _profile(inputs: Inputs) -> Profile:
+def _profile_of_check(inputs: Inputs) -> Profile:
     """Return the profile of a check's recording, if its current setup is one; else of its corpus;
-    else, without a corpus, the profile in the results folder.
+    else, without a corpus, the profile in the results folder. Warn if the recording is old.
     """
-    # What is observed by the command line is always a recorded run.
-    if inputs.observed is not None and (run := inputs.observed.run) is not None:
+    run = None if inputs.observed is None else inputs.observed.run
+    if inputs.observed is not None and run is not None:
         now = datetime.now(UTC)
         run_age = age(run.created, now)
         say(f"recording of {run.command or run.program}, {run_age}, in {run.folder}")
         is_old = now - datetime.fromisoformat(run.created) > timedelta(days=1)
-        # On CI, the workflow that init writes records the command again before each check.
+        # No warning on CI: the workflow that init writes records again before each check.
         if is_old and not os.environ.get("CI"):
             warn(
                 f"{run.folder} was recorded {run_age}: what has changed since is not in it; record "
@@ -122,7 +124,7 @@ def _profile(inputs: Inputs) -> Profile:
             )
         return inputs.observed.profile
     profile = count(inputs)[0] if inputs.corpus else _stored_profile(inputs)
-    warn_of_ignored(profile)
+    warn_of_ignored(profile)  # about what its chats contain and the chat template leaves out
     return profile
 
 
@@ -139,13 +141,15 @@ def _stored_profile(inputs: Inputs) -> Profile:
         profile = load_profile(folder)
     except InputError as error:
         raise InputError(f"no corpus given, here or in a configuration, and {error}") from None
-    for change in changes(profile):  # the first one is enough to refuse it
+    # What has changed in the corpus since it was counted, in words. The first change is enough.
+    if (change := next(changes(profile), None)) is not None:
         raise InputError(f"{change}: name the corpus, or rerun batchstat profile")
     say(f"profile of {age(profile.created, datetime.now(UTC))} in {folder.as_posix()}")
-    counted_with = asdict(profile.corpus.options)
-    counted_with["tokenizer"] = profile.tokenizer.name if profile.tokenizer else None
+    # The values that the profile was counted with, by the keys of settings.
+    stored_values = asdict(profile.corpus.options)
+    stored_values["tokenizer"] = profile.tokenizer.name if profile.tokenizer else None
     for key, setting in inputs.values.items():
-        if key in counted_with and setting.value != counted_with[key]:
+        if key in stored_values and setting.value != stored_values[key]:
             raise InputError(
                 f"the profile in {folder.as_posix()} has another {key.replace('_', '-')} than "
                 f"{setting.origin} sets: name the corpus, or rerun batchstat profile"

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, get_args
 
 from batchstat.calibration.known_models import known_shape
-from batchstat.cli.weights import inlined
+from batchstat.cli.weights import with_inlined_weights
 from batchstat.corpus.options import CorpusOptions
 from batchstat.errors import BatchstatError, InputError, OptionError, unknown
 from batchstat.gate.limits import Limit, read_limits
@@ -75,7 +75,7 @@ class CheckSettings:
         names = {declared.name for declared in fields(record)}
         values = {key: each.value for key, each in self.values.items() if key in names}
         if "sampler" in values:
-            values["sampler"] = inlined(values["sampler"])
+            values["sampler"] = with_inlined_weights(values["sampler"])
         return record(**values)
 
 
@@ -195,26 +195,36 @@ class _Reader:
             self._check_numbers(table)
         except RecursionError:  # the file is the user's, who may nest thousands of tables
             raise OptionError(f"{self._origin()}: tables are nested too deeply") from None
-        rest = {key: value for key, value in table.items() if key != "checks"}
-        shared = self._check(DEFAULT_CHECK, rest, keys=(), shared=CheckSettings(DEFAULT_CHECK))
+        shared_table = {key: value for key, value in table.items() if key != "checks"}
+        nothing_shared = CheckSettings(DEFAULT_CHECK)
+        shared = self._check(DEFAULT_CHECK, shared_table, keys=(), shared=nothing_shared)
         tables = table.get("checks", {})
         if "checks" in table and not (isinstance(tables, Mapping) and tables):
             raise OptionError(
                 f"{self._origin('checks')}: must name checks, as in [{self._name('checks')}.sft]"
             )
         checks = tuple(
-            self._check(name, own, ("checks", name), shared=shared) for name, own in tables.items()
+            self._check(name, each, ("checks", name), shared=shared)
+            for name, each in tables.items()
         )
         return Configuration(self.file, shared, checks)
 
     def _check_numbers(self, value: Any, *keys: str) -> None:
-        """Raise OptionError for an integer beyond TOML's 64 bits, which tomllib accepts, anywhere
-        in the value to which the keys lead.
+        """Raise OptionError for an integer beyond TOML's 64 bits, which tomllib accepts, in a value
+        or anywhere below it.
+
+        Args:
+            value: a number, text, list or table of the file.
+            keys: the keys that lead to it, which the message names.
         """
         if isinstance(value, int) and abs(value) >= 2**63:
             raise OptionError(f"{self._origin(*keys)}={short(value)}: must fit in 64 bits")
-        entries = value.items() if isinstance(value, Mapping) else ()
-        for key, entry in enumerate(value) if isinstance(value, list) else entries:
+        entries: Any = ()
+        if isinstance(value, Mapping):
+            entries = value.items()
+        elif isinstance(value, list):
+            entries = enumerate(value)
+        for key, entry in entries:
             self._check_numbers(entry, *keys, str(key))
 
     def _name(self, *keys: str) -> str:
@@ -228,44 +238,51 @@ class _Reader:
     def _check(
         self, name: str, table: Any, keys: tuple[str, ...], shared: CheckSettings
     ) -> CheckSettings:
-        """Return the settings of one check: those of its table, to which the keys lead, over the
-        shared ones. Without keys, it is batchstat's own table, with the shared settings.
+        """Return the settings of one check: those of its table, over the shared ones.
+
+        Args:
+            name: its name.
+            table: its table in the file.
+            keys: the keys that lead to this table from batchstat's own; empty for batchstat's own
+                table, which holds the shared settings.
+            shared: the settings that all checks share.
         """
         origin = self._origin(*keys)
         if not isinstance(table, Mapping):
             raise OptionError(f"{origin}: must be a table")
+        place_of_error = origin
         try:
-            own = {
+            values = {
                 key: Setting(self._value(key, value), origin)
-                for key, value in _by_field(table, holds_checks=not keys).items()
+                for key, value in _values_by_key(table, holds_checks=not keys).items()
             }
-            check = CheckSettings(name, {**shared.values, **own}, shared.limits, table=origin)
+            check = CheckSettings(name, {**shared.values, **values}, shared.limits, table=origin)
             _validate(check)
-            origin = self._origin(*keys, "limits")  # errors from here on are in this table
-            limits = read_limits(table.get("limits", {}), origin)
+            place_of_error = self._origin(*keys, "limits")
+            limits = read_limits(table.get("limits", {}), place_of_error)
         except OptionError as error:
-            raise OptionError(f"{origin}: {error}") from None
+            raise OptionError(f"{place_of_error}: {error}") from None
         return replace(check, limits={**shared.limits, **limits})
 
     def _value(self, key: str, value: Any) -> Any:
-        """Return a key's value with its type. In the file, paths are relative to the file's folder;
-        here, to the working folder.
+        """Return the value of a key with its type. A path in it, which the file has relative to its
+        own folder, becomes relative to the working folder.
         """
         typed = _typed(key, value)
         if key == "corpus":
-            return tuple(map(self._located, typed))
+            return tuple(map(self._from_working_folder, typed))
         if key in _PATHS:
-            return as_path(self._located(typed))
-        # These keys take a name or a path: a path is located, a name stays as it is.
-        if key == "current" and is_current_file(self._located(typed)):
-            return self._located(typed)
-        # A model that batchstat knows by name is not a folder that has the same name.
-        is_name = key == "model" and known_shape(typed) is not None
-        if key in ("tokenizer", "model") and not is_name and self._is_there(typed):
-            return self._located(typed)
+            return as_path(self._from_working_folder(typed))
         if key == "sampler" and (file := weights_file(typed)):  # `weights=FILE.json`
-            return typed.replace(file, self._located(file), 1)
-        return typed
+            return typed.replace(file, self._from_working_folder(file), 1)
+        # These three take a name or a path. A name stays as it is.
+        is_path = (
+            (key == "current" and is_current_file(self._from_working_folder(typed)))
+            or (key == "tokenizer" and self._is_there(typed))
+            # The name of a known model is not taken for a folder that has the same name.
+            or (key == "model" and known_shape(typed) is None and self._is_there(typed))
+        )
+        return self._from_working_folder(typed) if is_path else typed
 
     def _is_there(self, path: str) -> bool:
         try:
@@ -273,7 +290,7 @@ class _Reader:
         except (OSError, ValueError):  # for example, a name that is too long
             return False
 
-    def _located(self, path: str) -> str:
+    def _from_working_folder(self, path: str) -> str:
         """Return a path relative to the file's folder as one relative to the working folder; `-`,
         which is standard input, an address or an absolute path as it is.
         """
@@ -285,9 +302,12 @@ class _Reader:
             return (self.folder / path).as_posix()
 
 
-def _by_field(table: Mapping[str, Any], *, holds_checks: bool) -> dict[str, Any]:
-    """Return the values of a check's table by the names of `KEYS`, without its limits. `checks`, if
-    the table `holds_checks`, is read elsewhere: only the message for an unknown key names it.
+def _values_by_key(table: Mapping[str, Any], *, holds_checks: bool) -> dict[str, Any]:
+    """Return the values of a check's table by the names of `KEYS`, without its limits.
+
+    Args:
+        table: the values by the keys of the file, without `checks`.
+        holds_checks: whether the file may have `checks` there, for the message that lists the keys.
     """
     known = {key.replace("_", "-"): key for key in KEYS}
     values = {}
@@ -304,9 +324,7 @@ def _by_field(table: Mapping[str, Any], *, holds_checks: bool) -> dict[str, Any]
 
 def _typed(key: str, value: Any) -> Any:
     """Return a value of the file with the type of its key. Raises OptionError for another type."""
-    name = key.replace("_", "-")
-    declared = _FIELDS[key].type if key in _FIELDS else str
-    types = get_args(declared) or (declared,)  # of `int | None`, both of them
+    name = key.replace("_", "-")  # as messages write it
     if key in ("corpus", "text_column", "keep_labels", "ignore_keys"):  # one text, or a list
         values = value if isinstance(value, list) else [value]
         return tuple(_text(name, each) for each in values)
@@ -314,6 +332,8 @@ def _typed(key: str, value: Any) -> Any:
         if isinstance(value, bool) or not isinstance(value, int | float):  # a bool is an int, too
             raise OptionError(f"{name}={short(value)}: must be a number")
         return float(value)
+    declared_type = _FIELDS[key].type if key in _FIELDS else str
+    types = get_args(declared_type) or (declared_type,)  # `int | None` has two: int and NoneType
     if bool in types:
         if not isinstance(value, bool):
             raise OptionError(f"{name}={short(value)}: must be true or false")

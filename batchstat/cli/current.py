@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from batchstat.cli.inputs import Inputs
     from batchstat.profiling.profile import Profile
     from batchstat.trainers.base.setup import TrainingSetup
-    from batchstat.trainers.preflight.changes import Trained
+    from batchstat.trainers.preflight.changes import CurrentTraining
     from batchstat.trainers.preflight.current import CurrentSetup
     from batchstat.trainers.preflight.observed import Observed
 
@@ -23,17 +23,16 @@ _READING = ("corpus", "tokenizer", "chat_template", *(each.name for each in fiel
 
 
 def settings_of_setup(
-    setup: "TrainingSetup", above: Mapping[str, Setting], below: Mapping[str, Setting]
+    setup: "TrainingSetup", overriding: Mapping[str, Setting], overridden: Mapping[str, Setting]
 ) -> dict[str, Setting]:
-    """Return the settings that a trainer's configuration decides, by the names of `KEYS`.
-
-    Settings of batching are always among them. Settings that read a corpus are only if a corpus is
-    named: by the configuration, in `above` or in `below`.
+    """Return the settings that a trainer's configuration decides, by the names of `KEYS`: those of
+    batching, and those of reading a corpus, if any of the three names a corpus.
 
     Args:
         setup: what the configuration means.
-        above: settings that override it.
-        below: settings that it overrides; only the corpus is used of them, if nothing else has one.
+        overriding: settings that override it.
+        overridden: settings that it overrides; of these, only the corpus is used, where neither the
+            configuration nor `overriding` names one.
 
     Raises:
         InputError: the corpus that it names or its tokenizer is not available.
@@ -42,44 +41,45 @@ def settings_of_setup(
 
     origin = setup.path.as_posix()
     decided = {key: Setting(value, origin) for key, value in setup.batching.settings.items()}
-    overriding = {key: above[key].value for key in _READING if key in above}
-    # The trainer's own corpus overrides the one below.
-    if "corpus" not in overriding and "corpus" not in setup.corpus.reading and "corpus" in below:
-        overriding["corpus"] = below["corpus"].value
-    if overriding.get("corpus") or setup.corpus.reading.get("corpus"):
-        # What these are depends on the corpus: a trainer reads the first column of a list of names
-        # that the corpus has.
-        reading = profile_keywords(setup, **overriding)
-        if "corpus" in reading:
-            reading = {**reading, "corpus": tuple(map(as_shown, reading["corpus"]))}
+    own_reading = setup.corpus.reading  # how the trainer reads its corpus, and which corpus
+    given_reading = {key: overriding[key].value for key in _READING if key in overriding}
+    if "corpus" in overridden and "corpus" not in own_reading:
+        given_reading.setdefault("corpus", overridden["corpus"].value)
+    if given_reading.get("corpus") or own_reading.get("corpus"):
+        # These depend on the files of the corpus: a trainer has a list of column names, and reads
+        # the first one that the files have.
+        reading = profile_keywords(setup, **given_reading)
+        reading["corpus"] = tuple(map(as_shown, reading["corpus"]))
         decided |= {key: Setting(value, origin) for key, value in reading.items()}
     elif setup.corpus.unreadable:  # it names a corpus, in a form that is not read
         raise InputError(setup.no_corpus)
     return decided
 
 
-def settings_of_recording(observed: "Observed", above: Mapping[str, Setting]) -> dict[str, Setting]:
+def settings_of_recording(
+    observed: "Observed", overriding: Mapping[str, Setting]
+) -> dict[str, Setting]:
     """Return the settings that a recording decides, by the names of `KEYS`.
 
     Args:
         observed: what was recorded.
-        above: settings that override them.
+        overriding: settings that override them.
 
     Raises:
-        OptionError: a setting in `above` that reads a corpus.
+        OptionError: a setting in `overriding` that reads a corpus.
     """
     folder = observed.profile.corpus.sources[0].path  # the source of its samples is its folder
     for key in _READING:
-        if key in above:
+        if key in overriding:
             raise OptionError(
-                f"{key.replace('_', '-')} (set in {above[key].origin}): the recording in {folder} "
-                "brings its own samples: remove it"
+                f"{key.replace('_', '-')} (set in {overriding[key].origin}): the recording in "
+                f"{folder} brings its own samples: remove it"
             )
     decided = {**observed.setup.batching.settings, **observed.settings}
     return {key: Setting(value, folder) for key, value in decided.items()}
 
 
-def current_of(inputs: "Inputs", profile: "Profile") -> "Trained":
+def current_training(inputs: "Inputs", profile: "Profile") -> "CurrentTraining":
     """Return what the current setup trains on: samples, settings and a strategy or batches.
 
     A trainer may leave out samples of the corpus, truncate others, and decide settings.
@@ -92,25 +92,23 @@ def current_of(inputs: "Inputs", profile: "Profile") -> "Trained":
         OptionError: a setting that the recording decides.
         InputError: the trainer keeps no sample.
     """
-    from batchstat.trainers.preflight.changes import Trained, Trainer
+    from batchstat.trainers.preflight.changes import CurrentTraining, Trainer
 
     if inputs.setup is None:  # a strategy, which trains on all samples
-        return Trained(lengths=profile, settings=inputs.settings, row=inputs.current)
-    from batchstat.trainers.preflight import current
+        return CurrentTraining(lengths=profile, settings=inputs.settings, row=inputs.current)
+    from batchstat.trainers.preflight.current import training_of, training_of_recording
 
-    origins = inputs.setup_origins
-    # Settings that override the current setup; it decides the others itself.
+    # The settings that override the current setup: those in force that are not set by itself.
     overriding = {
         key: value
         for key, value in vars(inputs.settings).items()
-        if key in inputs.values and inputs.values[key].origin not in origins
+        if key in inputs.values and inputs.values[key].origin not in inputs.setup_origins
     }
     if inputs.observed is not None:
-        return current.current_of_recording(inputs.observed, overriding).warned(
-            inputs.observed.warnings
-        )
-    trained = current.current_of(Trainer(setup=inputs.setup, profile=profile, settings=overriding))
-    return trained.warned(_warnings(inputs, trained))
+        training = training_of_recording(inputs.observed, overriding)
+        return training.with_warnings(inputs.observed.warnings)
+    training = training_of(Trainer(setup=inputs.setup, profile=profile, settings=overriding))
+    return training.with_warnings(_warnings(inputs, training))
 
 
 def _warnings(inputs: "Inputs", current: "CurrentSetup") -> list[str]:
@@ -118,12 +116,15 @@ def _warnings(inputs: "Inputs", current: "CurrentSetup") -> list[str]:
     from batchstat.trainers.preflight.named import setup_warnings
 
     warnings, setup = setup_warnings(current), current.trainer.setup
-    loaded, counter = setup.corpus.reading.get("tokenizer"), current.trainer.profile.tokenizer
-    # Without a corpus, the profile is the one in the results folder: another tokenizer than the
-    # one that the trainer loads may have counted it. Paths, as ./qwen and qwen are one folder.
-    if not inputs.corpus and loaded and counter is not None and Path(loaded) != Path(counter.name):
+    trains_with = setup.corpus.reading.get("tokenizer")
+    counter = current.trainer.profile.tokenizer
+    # Without a corpus, the profile is the one in the results folder, which another tokenizer may
+    # have counted than the one that trains.
+    if inputs.corpus or not trains_with or counter is None:
+        return warnings
+    if Path(trains_with) != Path(counter.name):  # as paths, ./qwen and qwen are equal
         warnings.append(
-            f"{setup.path.as_posix()} trains with the tokenizer {loaded}, but "
+            f"{setup.path.as_posix()} trains with the tokenizer {trains_with}, but "
             f"{counter.name} counted the profile: pass the corpus, too"
         )
     return warnings

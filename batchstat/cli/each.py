@@ -40,45 +40,47 @@ def compare_each(
     """
     if export is not None:
         raise OptionError("--export writes the batches of one corpus: remove --each")
-    output, rows = options.read(Output), []
+    output = options.read(Output)
     if output.html is not None:
         raise OptionError("--html writes the page of one corpus: remove --each")
+    rows, documents = [], []  # one of both for each corpus: for the table, and for JSON
     for name, corpus_options, check in _corpora(options, output.output):
         found, comparison, result = compare_corpus(corpus_options, check)
-        warn_of_ignored(found.profile)
+        warn_of_ignored(found.profile)  # about what the chat template leaves out
         warn(*(f"{name}: {warning}" for warning in result.warnings))
-        folder = corpus_options.read(Output).output
-        say(wrote_line(store(found, result, corpus_options.read(Output)), folder))
-        rows.append((name, folder.as_posix(), comparison, result.document))
+        corpus_output = corpus_options.read(Output)
+        say(wrote_line(store(found, result, corpus_output), corpus_output.output))
+        rows.append((name, corpus_output.output.as_posix(), comparison))
+        documents.append(result.document)
     if output.as_json:
-        emit(to_text([document for *_, document in rows]))
+        emit(to_text(documents))
     else:
-        show(each_screen([row[:3] for row in rows]))  # all but the document
+        show(each_screen(rows))
 
 
 def _corpora(options: Options, folder: Path) -> Iterator[tuple[str, Options, CheckSettings]]:
     """Yield each corpus on the command line; without any, the corpus of each check in the
     configuration.
 
-    Yields its name, the user's options with `folder/NAME` as the results folder, and its settings
-    in the configuration.
+    Yields its name, the user's options for this corpus alone, with `folder/NAME` as the results
+    folder, and its settings in the configuration.
     """
     configuration = read_configuration(options)
     paths: tuple[str, ...] = options.given.get("corpus", ())
-    # Of each: its name, options of its own, and its settings in the configuration.
-    named_corpora = [(_stem(path), {"corpus": (path,)}, configuration.shared) for path in paths]
-    corpora = named_corpora or [(check.name, {}, check) for check in configuration.checks]
+    # Of each corpus: its name, the option that names it alone, and its settings.
+    corpora = [(_stem(path), {"corpus": (path,)}, configuration.shared) for path in paths]
+    corpora = corpora or [(check.name, {}, check) for check in configuration.checks]
     if not corpora:
         raise OptionError("--each compares corpora: name them, or checks in the configuration")
-    names: list[str] = []
+    names: list[str] = []  # of the corpora so far
     folders: list[str] = []
-    for name, own_options, check in corpora:
-        names.append(_unused(name, names))
+    for usual_name, own_corpus, check in corpora:
+        name = _unused(usual_name, names)  # with a number, if an earlier corpus has this name
         # Without dots, so that no name leads out of the folder.
-        safe_name = re.sub(r"[^\w-]+", "-", names[-1]).strip("-") or "corpus"
-        folders.append(_unused(safe_name, folders))
-        own_folder = {"output": folder / folders[-1]}
-        yield names[-1], Options({**options.given, **own_folder, **own_options}), check
+        folder_name = _unused(re.sub(r"[^\w-]+", "-", name).strip("-") or "corpus", folders)
+        names.append(name)
+        folders.append(folder_name)
+        yield name, Options({**options.given, **own_corpus, "output": folder / folder_name}), check
 
 
 def _stem(path: str) -> str:

@@ -67,21 +67,22 @@ def write(checks: Sequence[Check], destinations: Destinations, created: str) -> 
     Raises:
         InputError: a file or standard output is not writable.
     """
-    plain = destinations.get("text") is not None  # the screen goes into a file
+    plain = destinations.get("text") is not None  # a file with the screen has no colours
     if "github" in destinations:
         _add_summary(checks)
+    texts = {name: _formatted(name, checks, created, plain=plain) for name in destinations}
     # Files first, so that a full or closed standard output does not prevent them.
-    for name, path in sorted(destinations.items(), key=lambda item: item[1] is None):
+    for name, path in destinations.items():
         if path is not None:
-            text = _formatted(name, checks, created, plain=plain)
-            write_file(path, encoded(text), remedy="name another")
+            write_file(path, encoded(texts.pop(name)), remedy="name another")
             say(f"wrote {path.as_posix()}")
+    for name, text in texts.items():  # at most one is left, which goes to standard output
         # Where all checks have errors, a screen has nothing to show: standard error has the errors.
-        elif name != "text" or any(check.error is None for check in checks):
-            # People read screens in their terminal's encoding; programs read the other formats.
-            encoding = sys.stdout.encoding if name in ("text", "github") else "utf-8"
-            text = _formatted(name, checks, created, plain=plain)
-            emit(text, encoding, has_commands=name == "github")
+        if name == "text" and all(check.error is not None for check in checks):
+            continue
+        # People read screens in their terminal's encoding; programs read the other formats.
+        encoding = sys.stdout.encoding if name in ("text", "github") else "utf-8"
+        emit(text, encoding, has_commands=name == "github")
 
 
 def _formatted(name: str, checks: Sequence[Check], created: str, *, plain: bool) -> str:

@@ -33,7 +33,7 @@ def help_page(command: Any, context: Any, *, everything: bool) -> str:
         context: the context that it is invoked in.
         everything: whether to list the rare ones, too.
     """
-    return "\n".join(_Page(command, context, everything).lines()) + "\n"
+    return "\n".join(_Page(command, context, everything=everything).lines()) + "\n"
 
 
 class _Page:
@@ -51,7 +51,7 @@ class _Page:
         column: where descriptions begin.
     """
 
-    def __init__(self, command: Any, context: Any, everything: bool) -> None:
+    def __init__(self, command: Any, context: Any, *, everything: bool) -> None:
         self.command, self.path = command, context.command_path
         self.commands = getattr(command, "listed", [])
         columns = shutil.get_terminal_size().columns
@@ -62,12 +62,14 @@ class _Page:
         self.has_styles = bool(is_shown and not is_plain)
         self.arguments = [each for each in command.params if each.param_type_name == "argument"]
         options = [each for each in command.params if each.param_type_name == "option"]
-        if not (everything or self.commands):  # the last line of such a page names --help-all
+        # The short page of a command names --help-all in its last line, and lists no help options.
+        if not (everything or self.commands):
             options = [each for each in options if each.name not in _HELP]
-        # Only the callback of a command has `rare`, not that of a group.
+        # The names of rarely used options. A group has none.
         rare = () if everything else getattr(command.callback, "rare", ())
         self.options = [each for each in options if each.name not in rare]
         self.hidden_count = len(options) - len(self.options)
+        # What stands in the first column of the page's tables.
         names = [_placeholder(each) for each in self.arguments]
         names += [each.name for each in self.commands] + [_flags(each) for each in self.options]
         longest = max(map(len, names), default=0)
@@ -122,11 +124,11 @@ class _Page:
                 text, self.width, initial_indent=indent, subsequent_indent=indent,
                 break_on_hyphens=False,
             )  # fmt: skip
-            styled = "  " + self._styled(name, "36")
+            indented_name = "  " + self._styled(name, "36")
             if len(name) + 4 > self.column and text:  # too long for a line with its description
-                yield from (styled, wrapped)
-            else:  # the name takes the place of the indent's first columns
-                yield styled + wrapped[len(name) + 2 :]
+                yield from (indented_name, wrapped)
+            else:  # takes the place of as many columns of the first line's indent
+                yield indented_name + wrapped[len("  " + name) :]
 
     def _heading(self, text: str) -> str:
         return self._styled(text, "1")

@@ -56,6 +56,10 @@ replaces a text-column, and leaves a tokenizer nothing to count.
 """
 
 
+_LIMITS_BY_OPTION = {name.replace("-", "_"): name for name in NAMED_LIMITS}
+"""The names of limits by the names of the options that set them."""
+
+
 @dataclass(frozen=True, kw_only=True)
 class Inputs(CheckSettings):
     """What a command works with: the options given, and the values in force for one check; a
@@ -87,9 +91,9 @@ class Inputs(CheckSettings):
         return None if spec is None else StrategySpec.parse(spec)
 
     @property
-    def trained(self) -> str:
-        """The current setup as text, for commands that simulate no other: the default if none is
-        named.
+    def current_text(self) -> str:
+        """The current setup as text: a strategy, or what was recorded; without a current setup, the
+        default strategy.
         """
         if self.observed is not None:
             return self.observed.kind
@@ -152,9 +156,7 @@ def read_configuration(options: Options) -> Configuration:
 
 
 def read_inputs(
-    options: Options,
-    check: CheckSettings | None = None,
-    setup: "TrainingSetup | None" = None,
+    options: Options, check: CheckSettings | None = None, setup: "TrainingSetup | None" = None
 ) -> Inputs:
     """Return the settings in force for a check: flags over the configuration file over defaults.
 
@@ -173,34 +175,35 @@ def read_inputs(
     """
     if check is None:
         check = read_configuration(options).shared
-    flags, below_flags = _flags(options), dict(check.values)
-    # A given setup is named by an argument, which counts as a flag.
-    named_by_flag = setup is not None or "current" in flags
+    flags, file_values = _flags(options), check.values
+    # A setup that the caller has read is named by an argument, which counts as a flag.
+    is_named_by_flag = setup is not None or "current" in flags
     observed = None
     if setup is None:
-        setup, observed = _current_setup({**below_flags, **flags})
+        setup, observed = _read_current_setup({**file_values, **flags})
+    setup_values: dict[str, Setting] = {}
     if setup is not None:
-        # `above` overrides the trainer's settings; they override `below`.
-        above, below = (flags, below_flags) if named_by_flag else ({**below_flags, **flags}, {})
-        decided = (
-            settings_of_setup(setup, above, below)
-            if observed is None
-            else settings_of_recording(observed, above)
-        )
-        below_flags = {**below_flags, **decided} if named_by_flag else {**decided, **below_flags}
+        overriding = flags if is_named_by_flag else {**file_values, **flags}
+        if observed is None:
+            overridden = file_values if is_named_by_flag else {}
+            setup_values = settings_of_setup(setup, overriding, overridden)
+        else:
+            setup_values = settings_of_recording(observed, overriding)
+    # The layers below the flags.
+    if is_named_by_flag:
+        values = {**file_values, **setup_values}
+    else:
+        values = {**setup_values, **file_values}
     # A flag for one kind of content replaces what the configuration says of other kinds.
     for content, replaced_keys in _REPLACED_BY_FLAG.items():
         if content in flags:
             for key in replaced_keys:
-                below_flags.pop(key, None)
-    limits = {
-        name: options.given[key]
-        for name in NAMED_LIMITS
-        if (key := name.replace("-", "_")) in options.given
-    }
+                values.pop(key, None)
+    given = options.given
+    limits = {name: given[key] for key, name in _LIMITS_BY_OPTION.items() if key in given}
     return Inputs(
         name=check.name,
-        values={**below_flags, **flags},
+        values={**values, **flags},
         limits={**check.limits, **read_limits(limits, COMMAND_LINE)},
         table=check.table,
         options=options,
@@ -209,24 +212,23 @@ def read_inputs(
     )
 
 
-def _current_setup(
-    values: Mapping[str, Setting],
+def _read_current_setup(
+    settings: Mapping[str, Setting],
 ) -> "tuple[TrainingSetup | None, Observed | None]":
     """Read the current setup, if it is a file or a folder.
 
     Returns what a trainer's configuration means, and None; or what the arguments of a recorded run
     mean, and the recording; or two Nones, for a strategy or without a current setup.
     """
-    current, framework, ignored = (
-        values[key].value if key in values else None
-        for key in ("current", "framework", "ignore_keys")
-    )
+    values = {key: setting.value for key, setting in settings.items()}
+    current = values.get("current")
     if current is None:
         return None, None
     if names_configuration(current):
         from batchstat.trainers.base.files import read_setup
 
-        return read_setup(current, framework, ignored or ()), None
+        ignored_keys = values.get("ignore_keys") or ()
+        return read_setup(current, values.get("framework"), ignored_keys), None
     if names_recording(current):
         from batchstat.trainers.preflight.current import observe_folder
 

@@ -31,15 +31,18 @@ class _Main(Group):
     a function only when that command is run.
     """
 
-    def __init__(self, *, commands: Mapping[str, Any], **given: Any) -> None:
+    def __init__(self, *, commands: Mapping[str, Any], **group_options: Any) -> None:
+        """Make the group of the commands in `_PANELS`, and of those that typer passes: `baseline`,
+        which is a group itself. `group_options` are other arguments of typer's group.
+        """
         # Modules of commands load fast: each imports what it works with when it runs.
         listed = {
             name: Listed(name, panel, import_module(f"batchstat.cli.commands.{name}").command)
             for panel, names in _PANELS.items()
             for name in names
         }
-        lazy: Any = Commands({**listed, **commands})  # typer passes `baseline`, which is a group
-        super().__init__(commands=lazy, **given)
+        lazy_commands: Any = Commands({**listed, **commands})
+        super().__init__(commands=lazy_commands, **group_options)
 
 
 app = typer.Typer(

@@ -62,7 +62,8 @@ class _WithOptions:
 
     Attributes:
         rare: names of options that only the page of all options lists.
-        rest: the argument that takes all words from its place on; empty where none does.
+        rest_argument: name of the argument that takes all words from its place on; empty where none
+            does.
     """
 
     def __init__(self, command: Command, declared: "Mapping[str, Field[Any]]") -> None:
@@ -72,7 +73,7 @@ class _WithOptions:
         self.__annotations__: dict[str, Any] = {}  # empty: typer reads them in the signature
         options = {name: each.metadata["option"] for name, each in declared.items()}
         self.rare = {name for name, each in options.items() if not each.is_common}
-        self.rest = next((name for name, each in options.items() if each.takes_rest), "")
+        self.rest_argument = next((name for name, each in options.items() if each.takes_rest), "")
 
     @property
     def __signature__(self) -> inspect.Signature:
@@ -81,13 +82,15 @@ class _WithOptions:
 
     def __call__(self, **values: Any) -> None:
         """Run the command with the options that are given: typer passes None or [] for others."""
-        given = {
-            # The rest is a command of the user, which runs as it is written, secrets too.
-            name: _without_secrets(value) if name != self.rest else tuple(value)
-            for name, value in values.items()
-            if value not in (None, [])
-        }
-        _refuse_empty({k: given[k] for k in given if k != self.rest}, self._declared)
+        given = {}
+        for name, value in values.items():
+            if value in (None, []):
+                continue
+            if name == self.rest_argument:  # a command of the user, which runs as it is written
+                given[name] = tuple(value)
+            else:
+                given[name] = _without_secrets(value)
+                _refuse_empty(given[name], self._declared[name])
         self._command(Options(given))
 
 
@@ -103,29 +106,31 @@ def _parameter(declared: "Field[Any]") -> inspect.Parameter:
     Its default is None whatever the field's, so that a command knows which options were given.
     """
     option: Option = declared.metadata["option"]
-    kind, is_required = _kind(declared.type), declared.default is MISSING
-    shown = option.shown
+    value_type, is_required = _value_type(declared.type), declared.default is MISSING
+    shown_default = option.shown
     # A number or a name is a default that help can show; an empty tuple or a switch is not.
-    if shown is None and declared.type in (str, int) and not is_required:
-        shown = str(declared.default)
+    if shown_default is None and declared.type in (str, int) and not is_required:
+        shown_default = str(declared.default)
+    # What typer takes for an argument and for an option alike.
     common: dict[str, Any] = {
         "help": _as_flags(option.help),
         "metavar": option.metavar,
-        "show_default": _as_flags(shown) if shown else False,
-        "parser": {Path: _path, int: _whole, float: _number}.get(kind),
+        "show_default": _as_flags(shown_default) if shown_default else False,
+        "parser": {Path: _path, int: _whole, float: _number}.get(value_type),
         "autocompletion": _completion(option),
     }
     if option.is_argument:
         declaration = typer.Argument(**common)
     else:
         name = declared.name.replace("_", "-")
-        flags = option.flags or (f"--{name}/--no-{name}" if kind is bool else f"--{name}",)
+        usual_flag = f"--{name}/--no-{name}" if value_type is bool else f"--{name}"
+        flags = option.flags or (usual_flag,)
         declaration = typer.Option(*flags, rich_help_panel=option.group, **common)
     return inspect.Parameter(
         declared.name,
         inspect.Parameter.KEYWORD_ONLY,
         default=inspect.Parameter.empty if is_required else None,
-        annotation=Annotated[kind if is_required else kind | None, declaration],
+        annotation=Annotated[value_type if is_required else value_type | None, declaration],
     )
 
 
@@ -133,13 +138,15 @@ def _completion(option: Option) -> Callable[[str], list[str]] | None:
     """Return a function that takes the beginning of a value, and returns the names that a shell
     offers to complete it; None for an option whose values are no names.
     """
-    names = option.names or (lambda: option.values)
     if option.names is None and not option.values:
         return None
+    # A function: the names may be those of a registry, whose module is loaded when it is called.
+    names = option.names or (lambda: option.values)
+    # typer requires the name `incomplete`.
     return lambda incomplete: [name for name in names() if name.startswith(incomplete)]
 
 
-def _kind(declared: Any) -> Any:
+def _value_type(declared: Any) -> Any:
     """Return the type of a field's values on a command line: of `int | None`, int."""
     if get_origin(declared) is tuple:  # an option that may be repeated
         return list[str]
@@ -183,12 +190,13 @@ def _path(written: str | Path) -> Path:
     return as_path(written)
 
 
-def _refuse_empty(given: Mapping[str, Any], declared: "Mapping[str, Field[Any]]") -> None:
-    """Raise OptionError if an option is empty, as from an unset variable in a script."""
-    for name, value in given.items():
-        for item in value if isinstance(value, tuple) else (value,):
-            if isinstance(item, str) and not item.strip():
-                option: Option = declared[name].metadata["option"]
-                flags = option.flags or (f"--{name.replace('_', '-')}",)
-                shown = option.metavar if option.is_argument else max(flags, key=len)
-                raise OptionError(f"{shown} is empty: give it a value, or remove it")
+def _refuse_empty(value: Any, declared: "Field[Any]") -> None:
+    """Raise OptionError if the value of an option, or one of its values, is empty text, as from an
+    unset variable in a script. `declared` is the field that declares the option.
+    """
+    for item in value if isinstance(value, tuple) else (value,):
+        if isinstance(item, str) and not item.strip():
+            option: Option = declared.metadata["option"]
+            flags = option.flags or (f"--{declared.name.replace('_', '-')}",)
+            shown = option.metavar if option.is_argument else max(flags, key=len)
+            raise OptionError(f"{shown} is empty: give it a value, or remove it")

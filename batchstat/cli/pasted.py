@@ -24,14 +24,14 @@ _DEFAULTS = {setting.name: setting.default for setting in fields(Settings)}
 def command_line(inputs: Inputs, command: str, **values: str | int | None) -> str:
     """Return `batchstat COMMAND` on the profile in the results folder, under the settings in force.
 
-    A configuration could name another corpus. So the line ignores the configuration, and has a flag
-    for each setting of it that is not the default.
+    The line ignores the configuration, which could name another corpus: settings of batching that
+    are not the default have a flag instead.
 
     Args:
         inputs: the settings in force.
-        command: the one to run next.
-        values: settings by the names of `KEYS`, which are added, or replace those in force; a None
-            leaves one out.
+        command: the command to run next, such as "compare".
+        values: settings by the names of `KEYS` that the line has besides, or with another value
+            than the one in force; one that is None is left out.
     """
     in_force = {key: inputs.values[key].value for key in _DEFAULTS if key in inputs.values}
     settings = {key: value for key, value in in_force.items() if value != _DEFAULTS[key]}
@@ -44,51 +44,50 @@ def line_of_change(
     basis: "ResolvedSettings",
     change: "Change",
     *,
-    is_whole: bool,
+    all_kept: bool,
 ) -> str:
-    """Return the line to paste for a change of the training. The first that can be had of:
+    """Return the line to paste for a change of the training: the first of these that is possible.
 
     - the keys or arguments for the user's own trainer,
     - `batchstat compare`, for batches that no recipe reproduces,
-    - `batchstat recipe`, which prints a script, or lines for the user's script.
-
-    Empty if there is none.
+    - `batchstat recipe`, which prints a script, or lines for the user's script,
+    - empty text.
 
     Args:
         inputs: the settings in force.
         profile: the samples that are batched.
         basis: the settings of batching, those that nobody gave as batchstat decided them.
         change: the change.
-        is_whole: whether these are all samples of the profile in the results folder.
+        all_kept: whether the samples are all of the corpus, so that a trainer leaves none out.
     """
     from batchstat.render.recipes.writing import holds_text, refusal
 
-    # The line for the user's trainer, if there is one. A recorded run has no other: no recipe reads
-    # its data, and its samples are not records of a corpus.
+    # A recorded run has no other line than this one: no recipe reads its data, and its samples are
+    # not records of a corpus.
     if change.line or inputs.observed is not None:
         return change.line
-    row = change.row
-    # The settings to train with. A None has no flag: padding to a multiple of 1 changes nothing,
-    # and the label of a strategy may say its batch size already.
-    decided = {
+    row, multiple = change.row, basis.pad_to_multiple_of
+    # The settings to train with. Those that are None have no flag.
+    settings = {
         "strategy": row.label,
         "tokens_per_batch": basis.tokens_per_batch,
         "max_length": basis.max_length,
-        "pad_to_multiple_of": basis.pad_to_multiple_of if basis.pad_to_multiple_of > 1 else None,
+        "pad_to_multiple_of": multiple if multiple > 1 else None,  # 1 changes nothing
+        # A strategy that sets a batch size has it in its label.
         "batch_size": None if row.request.sets("batch_size") else row.params.get("batch_size"),
     }
-    if refusal("torch", row.request):  # no recipe has these batches: they can only be simulated
-        return command_line(inputs, "compare", **decided)
-    if not is_whole:  # a recipe trains on the whole profile, also on what the trainer leaves out
+    if refusal("torch", row.request):  # no recipe makes these batches: they can only be simulated
+        return command_line(inputs, "compare", **settings)
+    if not all_kept:  # a recipe trains on all samples, also on those that the trainer leaves out
         return ""
-    # A whole script tokenizes texts. For a profile of lengths or token ids, `recipe` prints lines
-    # for the user's own script instead.
+    # A script reads texts. For lengths or token ids, `recipe --snippet` prints lines for the user's
+    # own script instead.
     recipe_options: dict[str, Any] = {"snippet": True}
     if holds_text(profile):
         template = inputs.get("chat_template")
         recipe_options = {} if template is None else {"chat_template": template.as_posix()}
-    # A recipe trains all epochs: it has no option for one.
-    return command_line(inputs, "recipe", **decided, epoch=None, **recipe_options)
+    # `recipe` has no option for an epoch, as its script trains all epochs.
+    return command_line(inputs, "recipe", **settings, epoch=None, **recipe_options)
 
 
 def folder_flags(inputs: Inputs) -> list[str]:
@@ -118,9 +117,9 @@ def with_same_options(options: Options, command: str, **values: str) -> str:
 
 
 def lines_of_trial(
-    inputs: Inputs, profile: "Profile", trial: "Trial", *, is_whole: bool
+    inputs: Inputs, profile: "Profile", trial: "Trial", *, all_kept: bool
 ) -> tuple[str, str]:
-    """Return what the user writes for a change that keeps a limit, in two parts.
+    """Return what the user writes to make a change that keeps a limit, in two parts.
 
     The first part changes the training: "training with token-budget". The second changes the check
     to match: "set current = ... in pyproject.toml", or "pass --current ..." if the command line set
@@ -130,37 +129,34 @@ def lines_of_trial(
         inputs: the settings of the check.
         profile: the samples that are trained.
         trial: the change.
-        is_whole: whether these are all samples of the corpus.
+        all_kept: whether the samples are all of the corpus, so that a trainer leaves none out.
     """
-    line = trial.line.partition("  #")[0]  # without the note after it
+    # The first part. A line may end in a note, which is not pasted.
+    line, change = trial.line.partition("  #")[0], trial.change
     if inputs.setup is not None and line:  # the check reads the trainer's configuration again
         return line, ""
     if inputs.observed is not None:  # the check records the training again
-        assert trial.change is not None  # no trial of a recording is of settings alone
-        return f"training with {trial.change.row.label}", ""
-    if trial.change is not None:
-        basis = trial.change.row.request.settings
-        training = line or line_of_change(inputs, profile, basis, trial.change, is_whole=is_whole)
-        training = training or f"training with {trial.change.row.label}"
-    else:  # a trial of settings alone
-        pairs = (
-            value if key == "current" else f"{key}={value}" for key, value in trial.changes.items()
-        )
+        assert change is not None  # no trial of a recording is of settings alone
+        return f"training with {change.row.label}", ""
+    if change is not None:
+        basis = change.row.request.settings
+        line = line or line_of_change(inputs, profile, basis, change, all_kept=all_kept)
+        training = line or f"training with {change.row.label}"
+    else:  # a trial of settings alone; the value of `current` is a strategy, which needs no key
+        pairs = [f"{k}={v}" if k != "current" else v for k, v in trial.changes.items()]
         training = f"training with {', '.join(pairs)}"
-    changes = dict(trial.changes)
-    if inputs.setup is not None:
-        # A strategy replaces the trainer's configuration as the current setup: what only the
-        # configuration has set must now be set in the check.
-        origins = inputs.setup_origins
-        from_setup = {k: v.value for k, v in inputs.values.items() if v.origin in origins}
-        changes = from_setup | changes
+    # The second part: the settings that the check needs.
+    settings: dict[str, Any] = {}
+    # A strategy replaces the trainer's configuration, if there is one, as the current setup: what
+    # only the configuration has set must now be set in the check.
+    for key, setting in inputs.values.items():
+        if setting.origin in inputs.setup_origins:
+            settings[key] = setting.value
+    settings |= trial.changes
     # A corpus or a value on the command line overrides what the file would set.
-    is_flag = any(
-        inputs.values[key].origin.endswith(COMMAND_LINE)
-        for key in ("corpus", *changes)
-        if key in inputs.values
-    )
+    current_values = [inputs.values[key] for key in ("corpus", *settings) if key in inputs.values]
+    is_flag = any(setting.origin.endswith(COMMAND_LINE) for setting in current_values)
     if inputs.table is None or is_flag:
-        return training, f"pass {line_to_paste(flags(changes))}"
-    lines = [toml_line(key.replace("_", "-"), value) for key, value in changes.items()]
+        return training, f"pass {line_to_paste(flags(settings))}"
+    lines = [toml_line(key.replace("_", "-"), value) for key, value in settings.items()]
     return training, f"set {' and '.join(lines)} in {inputs.table}"

@@ -45,7 +45,7 @@ def profile_log(folder: Path | None) -> Iterator[None]:
     if folder is None:
         yield
         return
-    # Stores of objects cannot append to a file: there, lines are collected and written at once.
+    # A file at a URL cannot be appended to: its lines are collected, and written at the end.
     collected = StringIO()
     handler = logging.StreamHandler(collected) if is_remote(folder) else _LogFile(folder)
     handler.setFormatter(_Line())
@@ -61,8 +61,8 @@ def profile_log(folder: Path | None) -> Iterator[None]:
             # The log is optional: a run must not fail for it.
             with suppress(Exception):  # whatever a remote file system raises
                 path = folder / LOG_FILE
-                before = path.read_text(encoding="utf-8") if path.exists() else ""
-                path.write_text(before + lines, encoding="utf-8")
+                old_lines = path.read_text(encoding="utf-8") if path.exists() else ""
+                path.write_text(old_lines + lines, encoding="utf-8")
 
 
 class _Line(logging.Formatter):
@@ -103,31 +103,34 @@ def count(
         folder: the results folder; None for a command that writes no profile.
         reuse: whether a profile in the folder may be reused.
     """
-    run, corpus = _open(inputs)
+    run, corpus = _open_corpus(inputs)
     if reuse and not run.recount and folder is not None:
-        # Without a profile there that this version can read, the corpus is counted.
+        # Counted below if the folder has no profile that this version can read.
         with suppress(InputError, OSError):
             stored = load_profile(folder)
             if same_input(stored, corpus):
                 return stored, True
-    cache = _cache(run, folder)
+    cache = _count_cache(run, folder)
     # A log of one split would say no more than how the run ended.
-    with _reported(run, cache, folder if len(corpus.splits) > 1 else None) as reported_run:
-        return profile(corpus, **vars(reported_run)), False
+    log_folder = folder if len(corpus.splits) > 1 else None
+    with shown_progress() as on_progress, profile_log(log_folder):
+        run = replace(run, count_cache=cache, on_progress=on_progress)
+        return profile(corpus, **vars(run)), False
 
 
 def shard(inputs: Inputs, spec: ShardSpec, folder: Path) -> Shard:
     """Count one shard of a corpus, and store the counts of its splits in a folder of its own."""
-    run, corpus = _open(inputs)
+    run, corpus = _open_corpus(inputs)
     if corpus.reads_standard_input:  # which another machine, with another shard, cannot read
         raise OptionError("standard input cannot be sharded: name files")
     if run.count_cache is not None:
         raise OptionError("a shard stores its counts in its own folder: remove --count-cache")
-    with _reported(run, _cache_in(folder), folder) as reported_run:
-        return count_shard(corpus, spec, reported_run)
+    cache = _cache_in_results(folder)
+    with shown_progress() as on_progress, profile_log(folder):
+        return count_shard(corpus, spec, replace(run, count_cache=cache, on_progress=on_progress))
 
 
-def _open(inputs: Inputs) -> tuple[RunOptions, Corpus]:
+def _open_corpus(inputs: Inputs) -> tuple[RunOptions, Corpus]:
     """Return the options with which a command counts, and the corpus that it counts."""
     counting = inputs.options.read(Counting)
     run = RunOptions(
@@ -155,22 +158,14 @@ def _open(inputs: Inputs) -> tuple[RunOptions, Corpus]:
     return run, corpus
 
 
-@contextmanager
-def _reported(
-    run: RunOptions, cache: CountCache | None, folder: Path | None
-) -> Iterator[RunOptions]:
-    """Yield the options of a run with its cache, and with what shows its progress on a terminal.
-    Meanwhile, what happens is logged in a folder; without a folder, nowhere.
-    """
-    with shown_progress() as on_progress, profile_log(folder):
-        yield replace(run, count_cache=cache, on_progress=on_progress)
+def _count_cache(run: RunOptions, folder: Path | None) -> CountCache | None:
+    """Return where the counts of splits are stored, so that the next run need not count them: the
+    folder of `--count-cache`; for Dask, whose workers must reach it, the results folder; else the
+    user's cache. None stores them nowhere beyond the run.
 
-
-def _cache(run: RunOptions, folder: Path | None) -> CountCache | None:
-    """Return where the counts of splits are stored, so that the next run need not count them.
-
-    This is the folder of `--count-cache`; for Dask, whose workers must reach it, the results
-    folder; else the user's cache. None to store them nowhere beyond the run.
+    Args:
+        run: the options of counting.
+        folder: the results folder; None for a command that writes no profile.
 
     Raises:
         OptionError: Dask without a folder.
@@ -182,17 +177,19 @@ def _cache(run: RunOptions, folder: Path | None) -> CountCache | None:
     if run.executor == "dask":
         if folder is None:
             raise OptionError("--executor dask needs a folder for counts: pass --count-cache DIR")
-        return _cache_in(folder)
-    default = None if run.recount else cache_folder()  # to recount is what --no-cache asks
-    if default is not None:
-        cache = CountCache(str(default), is_optional=True)
-        with suppress(InputError):  # where it is not writable, as in some containers: no cache
-            cache.try_writing("")
-            return cache
-    return None
+        return _cache_in_results(folder)
+    user_folder = None if run.recount else cache_folder()  # `--no-cache` sets `recount`
+    if user_folder is None:
+        return None
+    cache = CountCache(str(user_folder), is_optional=True)
+    try:
+        cache.try_writing("")
+    except InputError:  # not writable, as in some containers
+        return None
+    return cache
 
 
-def _cache_in(folder: Path) -> CountCache:
+def _cache_in_results(folder: Path) -> CountCache:
     """Return the count cache in a results folder.
 
     Raises:

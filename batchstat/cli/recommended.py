@@ -54,30 +54,31 @@ def find_recommendation(folder: Path, profile: Profile) -> Recommendation | None
         if not _has_corpus_of(record, profile):
             return None
         compared_samples, choice = record["corpus"]["samples"], record["choice"]
-        recommendation = None  # stays so if no strategy is the best
+        recommendation = None
         if choice["best"] is not None:
             basis = ResolvedSettings(**parts(ResolvedSettings).json(record["basis"]))
             strategy = StrategySpec.parse(choice["best"])
             request = strategy.request(basis)
-            # A batch size belongs to the settings only if the strategy takes it from there: others
-            # set their own, or have none.
-            batch_size = None if request.sets("batch_size") else request.params.get("batch_size")
-            values = {each.name: getattr(basis, each.name) for each in fields(Settings)}
+            settings = {each.name: getattr(basis, each.name) for each in fields(Settings)}
+            # A strategy takes its batch size from the settings, sets its own, or has none. Only the
+            # first one belongs to the settings.
+            size = None if request.sets("batch_size") else request.params.get("batch_size")
+            settings["batch_size"] = size
             # Only to raise for a current setup that is no strategy, as a recipe prints its name.
             StrategySpec.parse(choice["current"]).request(basis)
             hint = LearningRateHint(float(record["learning_rate"]["batch_ratio"]))
             recommendation = Recommendation(
                 strategy,
-                Settings(**values | {"batch_size": batch_size}),
+                Settings(**settings),
                 Origin(shown, choice["current"], hint),
                 choice["argument"] or "",
             )
     except FileNotFoundError:
         return None
-    # The file may hold anything: what is read from it above raises one of these.
+    # The file may hold anything: reading it above raises one of these.
     except (OSError, ValueError, LookupError, TypeError) as error:
         raise InputError(f"{shown} cannot be used ({one_line(error)}): {_REMEDY}") from None
-    if recommendation is None:
+    if recommendation is None:  # the comparison has no best strategy
         raise InputError(
             f"{shown} recommends no strategy, as each exceeds the budget or loses too much: "
             f"{_REMEDY}"

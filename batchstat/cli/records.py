@@ -191,11 +191,7 @@ class Output(Json, Folder):
     )
 
     html: Path | None = option(
-        None,
-        "Write a page to share: one HTML file.",
-        "Output",
-        "FILE",
-        is_common=True,
+        None, "Write a page to share: one HTML file.", "Output", "FILE", is_common=True
     )
     open_page: bool = option(False, "Open that page in a browser.", "Output", flags=("--open",))
 

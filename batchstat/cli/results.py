@@ -74,10 +74,10 @@ def store(found: FoundProfile, result: CommandResult, output: Output) -> Collect
         result.file: encoded(to_text(result.document)),
         **plot_files(result.plotted, output),
     }
-    # A version means that the folder had this profile when it was read.
+    # With a version, the profile is from the folder, and its files are there already.
     files = {} if found.version else profile_files(profile, output)
     with only_writer(folder):
-        # Under the lock, no other run can replace the profile any more.
+        # Another run may have replaced the profile up to here; under the lock, none can.
         if found.version and found.version != profile_version(folder):
             files = profile_files(profile, output)
         files |= result_files

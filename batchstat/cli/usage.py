@@ -95,17 +95,17 @@ class Commands(UserDict[str, Any]):
         """Return typer's object of the command with this name; it is made once, and kept."""
         command = self.data[name]
         if isinstance(command, Listed):
-            # typer makes a command only as one of an application: this has no other.
+            # typer makes commands for an application only: this one exists for one command.
             app = Typer(add_completion=False, rich_markup_mode=None)
             app.command(
                 name,
                 cls=Command,
                 add_help_option=False,
                 rich_help_panel=command.rich_help_panel,
-                # `rest` names the argument that takes a command of the user, as of `batchstat run`:
-                # from its first word on, options are its own.
+                # `batchstat run` has a rest argument, the command of the user: flags after its
+                # first word are that command's own.
                 context_settings={
-                    "allow_interspersed_args": not getattr(command.callback, "rest", "")
+                    "allow_interspersed_args": not getattr(command.callback, "rest_argument", "")
                 },
             )(command.callback)
             command = self.data[name] = get_command(app)
@@ -160,18 +160,18 @@ def _unknown_option(flag: str, command: Any, context: Any) -> str:
     """Return the message for a flag that a command does not have: which other commands have it, or
     which flag of this one is meant.
     """
-    path, root = context.command_path, context.find_root().command
-    owners = [owner for owner, each in root.commands.items() if flag in _flags_of(each.params)]
-    name, rare = flag.strip("-"), getattr(command.callback, "rare", ())
-    common_flags = _flags_of(each for each in command.params if each.name not in rare)
-    # Flags that begin as the unknown one does, as --max-length does for --max, come before others.
-    begun = [known for known in common_flags if name and known.startswith(f"--{name}")]
-    # A flag of dashes alone is near to none.
-    near = nearest(f"--{name}" if name else "", begun or _flags_of(command.params))
+    path, all_commands = context.command_path, context.find_root().command.commands
+    owners = [name for name, each in all_commands.items() if flag in _flags_of(each.params)]
+    name = flag.strip("-")  # empty for a flag of dashes alone, for which no flag is suggested
+    rare_options = getattr(command.callback, "rare", ())
+    common_flags = _flags_of(each for each in command.params if each.name not in rare_options)
+    # Flags that complete the unknown one, as --max-length does --max, come before others.
+    completions = [known for known in common_flags if name and known.startswith(f"--{name}")]
+    suggestion = nearest(f"--{name}" if name else "", completions or _flags_of(command.params))
     if owners:
         remedy = f"it is an option of {' and '.join(owners)}"
-    elif near is not None:
-        remedy = f"did you mean {near!r}?"
+    elif suggestion is not None:
+        remedy = f"did you mean {suggestion!r}?"
     else:
         # A group has no --help-all.
         page = "--help" if hasattr(command, "commands") else "--help-all"

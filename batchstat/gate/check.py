@@ -24,7 +24,7 @@ from batchstat.simulation.compare.named_rows import ParsedRow, Row
 from batchstat.simulation.device import Device, as_device
 from batchstat.storage.addresses import as_path
 from batchstat.trainers.base.setup import TrainingSetup
-from batchstat.trainers.preflight.changes import Trained, Trainer
+from batchstat.trainers.preflight.changes import CurrentTraining, Trainer
 from batchstat.trainers.preflight.named import trained_today
 
 DEFAULT_CURRENT = "static"
@@ -103,7 +103,7 @@ def check(
 
 
 def measure_trained(
-    trained: Trained,
+    trained: CurrentTraining,
     limits: Iterable[Limit],
     calibration: Calibration | str | Path | None = None,
     cost_per_hour: float | None = None,

@@ -82,7 +82,7 @@ class TrialSimulator:
                 others = {key: value for key, value in changes.items() if key != "current"}
                 settings = replace(now.settings, **others)
             else:
-                changed = self.trainer.with_settings(changes)
+                changed = self.trainer.change_of_settings(changes)
                 if changed is None:
                     return None
                 # Without a profile of its own, the change leaves the samples as they are now.

@@ -13,7 +13,7 @@ from hypothesis import assume, given
 
 import batchstat
 from batchstat import InputError, OptionError
-from batchstat.cli.weights import inlined
+from batchstat.cli.weights import with_inlined_weights
 from batchstat.documents.balance import balance_document
 from batchstat.documents.base import to_text
 from batchstat.planning.classes import Classes
@@ -546,7 +546,7 @@ def test_samplers_that_cannot_be_meant(spec, message):
 def test_labels_with_commas_and_colons(tmp_path):
     path = tmp_path / "weights.json"
     path.write_text(json.dumps({"a,length=3": 1, "b:c": 2.5}), encoding="utf-8")
-    read = Settings(sampler=inlined(f"weights={path},length=70,even=true"))
+    read = Settings(sampler=with_inlined_weights(f"weights={path},length=70,even=true"))
     assert read.class_sampler.weights == {"a,length=3": 1, "b:c": 2.5}
     path.unlink()
     with pytest.raises(OptionError, match="has no weight: write label:weight, or a JSON object"):
@@ -554,17 +554,17 @@ def test_labels_with_commas_and_colons(tmp_path):
     assert Settings(sampler=read.sampler) == read
     assert read.class_sampler.length == 70
     with pytest.raises(InputError, match="weights: .*weights.json cannot be read"):
-        inlined(f"weights={path}")
+        with_inlined_weights(f"weights={path}")
     path.write_text("[1]", encoding="utf-8")
     with pytest.raises(InputError, match="has no object"):
-        inlined(f"weights={path}")
+        with_inlined_weights(f"weights={path}")
     path.write_text('{"a": ', encoding="utf-8")
     with pytest.raises(InputError, match="is not valid JSON"):
-        inlined(f"weights={path}")
+        with_inlined_weights(f"weights={path}")
     for wrong in ('{"a": "1"}', '{"a": null}', '{"a": true}', '{"a": -1}', '{"a": NaN}', "{}"):
         path.write_text(wrong, encoding="utf-8")
         with pytest.raises(InputError, match=r"weights\.json: weights"):
-            inlined(f"weights={path}")
+            with_inlined_weights(f"weights={path}")
     for wrong in (f'{{"a": {"9" * 5000}}}', '{"a":' * 100_000):
         with pytest.raises(OptionError, match="is not valid JSON"):
             Settings(sampler=f"weights={wrong}")

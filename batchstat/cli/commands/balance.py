@@ -74,12 +74,12 @@ class Strategy(Current):
     """
 )
 def command(options: Options) -> None:
-    from batchstat.cli.current import current_of
+    from batchstat.cli.current import current_training
     from batchstat.cli.inputs import read_inputs
     from batchstat.cli.pasted import command_line
     from batchstat.cli.profiles import find_profile
     from batchstat.cli.results import CommandResult, publish
-    from batchstat.cli.weights import inlined
+    from batchstat.cli.weights import with_inlined_weights
     from batchstat.documents.balance import balance_document
     from batchstat.planning.strategies.spec import StrategySpec
     from batchstat.render.html.pages import balance_page
@@ -91,49 +91,46 @@ def command(options: Options) -> None:
     )
     from batchstat.trainers.balance import balance
 
-    inputs, asked, output = read_inputs(options), options.read(Samplers), options.read(Output)
-    settings = inputs.settings
-    # Without --sampler: the default ones and the configuration's, which may be one of them and then
-    # is listed once.
+    inputs, output = read_inputs(options), options.read(Output)
+    requested, settings = options.read(Samplers), inputs.settings
+    # Compared without --sampler: the default samplers, and the configuration's if it is another.
     usual_samplers = tuple(dict.fromkeys((*DEFAULT_SAMPLERS, settings.sampler)))
-    # `inlined` puts the weights of a file in place of its name.
-    samplers = tuple(map(inlined, asked.samplers or usual_samplers))
+    # Each with the weights themselves in place of the name of a file of weights.
+    samplers = tuple(map(with_inlined_weights, requested.samplers or usual_samplers))
     strategy = StrategySpec.parse(inputs.get("strategy") or inputs.current or DEFAULT_STRATEGY)
-    # What is wrong with options by themselves is reported before anything is counted.
-    check_epochs(settings, asked.epochs)
-    for spec in samplers:
-        strategy.checked(replace(settings, sampler=spec))
+    # Wrong options are reported here, before anything is counted.
+    check_epochs(settings, requested.epochs)
+    for sampler in samplers:
+        strategy.checked(replace(settings, sampler=sampler))
     read_device(inputs)  # raises for a bad calibration; `balance` reads it again
     found = find_profile(inputs)
-    trained = current_of(inputs, found.profile)
-    settings_of_all = asdict(trained.settings)
-    del settings_of_all["sampler"]  # each row has its own
+    training = current_training(inputs, found.profile)
+    shared_settings = asdict(training.settings)
+    del shared_settings["sampler"]  # each row has its own
     report = balance(
-        trained.profile,
+        training.profile,
         samplers=samplers,
         strategy=strategy,
-        epochs=asked.epochs,
+        epochs=requested.epochs,
         **device_keywords(inputs),
-        **settings_of_all,
+        **shared_settings,
     )
-    report = replace(report, warnings=found.warnings + trained.warnings + report.warnings)
+    report = replace(report, warnings=found.warnings + training.warnings + report.warnings)
 
-    def to_use(spec: str) -> str:
-        """Return the command that compares strategies with a sampler, for the screen to suggest."""
+    def compare_command(sampler: str) -> str:
+        """Return the command line that compares batching strategies under a sampler. Screen and
+        page suggest it beside the sampler.
+        """
         return command_line(
-            inputs,
-            "compare",
-            sampler=spec,
-            strategy=strategy.text,
-            **device_keywords(inputs),
+            inputs, "compare", sampler=sampler, strategy=strategy.text, **device_keywords(inputs)
         )
 
     result = CommandResult(
         file="balance.json",
         document=balance_document(report),
-        screen=balance_screen(report, to_use, options.read(Details).details),
+        screen=balance_screen(report, compare_command, options.read(Details).details),
         plotted=report,
-        page=lambda: balance_page(report, trained.profile, to_use),
+        page=lambda: balance_page(report, training.profile, compare_command),
         warnings=[warning.message for warning in report.warnings],
     )
     publish(found, result, output)

@@ -65,14 +65,14 @@ def save(options: Options) -> None:
     from batchstat.gate.baseline import DEFAULT_FILE
     from batchstat.gate.saving import write_baselines
 
-    chosen = chosen_checks(options)
-    files = {inputs.get("baseline", DEFAULT_FILE) for inputs in chosen}
+    checks = chosen_checks(options)
+    files = {inputs.get("baseline", DEFAULT_FILE) for inputs in checks}
     if len(files) > 1:
         names = ", ".join(sorted(file.as_posix() for file in files))
         raise OptionError(f"the checks have different baselines ({names}): pick some with --check")
-    # By the name of a check: its numbers, and with them those that a limit is for.
+    # The numbers of each check by its name. The limits say which numbers a baseline has to hold.
     baselines = {
-        inputs.name: measure_inputs(inputs).as_baseline(inputs.limits_in_force) for inputs in chosen
+        inputs.name: measure_inputs(inputs).as_baseline(inputs.limits_in_force) for inputs in checks
     }
     path = files.pop()  # the only one
     # With --check, the file keeps the baselines of the checks that were not picked.

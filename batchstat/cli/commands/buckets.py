@@ -84,38 +84,37 @@ def command(options: Options) -> None:
 
     inputs, search, output = read_inputs(options), options.read(Buckets), options.read(Output)
     settings = inputs.settings
-    calibration, model_name = _cost_inputs(inputs, search.cost)
-    # The name of the cost: that of --cost, else by what is given, a calibration or a model.
-    cost, model = decide_cost(search.cost, model_name, calibration), as_model(model_name)
+    calibration, model_name = _calibration_and_model(inputs, search.cost)
+    # The name of what is minimized: --cost, else what fits the calibration or the model in use.
+    cost = decide_cost(search.cost, model_name, calibration)
     if calibration is not None:
         read_device(inputs)  # raises for a bad file before anything is counted
+    # The options of the search, with the three that were decided above.
+    search_options = vars(search) | {"cost": cost, "calibration": calibration}
+    search_options["model"] = as_model(model_name)
     found = find_profile(inputs)
-    report = find_buckets(
-        found.profile,
-        # The options of the search, with what was decided of them above.
-        **{**vars(search), "cost": cost, "model": model, "calibration": calibration},
-        **asdict(settings),
-    )
-
+    report = find_buckets(found.profile, **search_options, **asdict(settings))
     report = replace(report, warnings=found.warnings + report.warnings)
 
-    def to_use(spec: str) -> str:
-        """Return the command that compares the buckets with other strategies, to suggest it."""
+    def compare_command(buckets: str) -> str:
+        """Return the command line that compares these buckets, written as a strategy, with other
+        strategies. Screen and page suggest it.
+        """
         file = None if calibration is None else calibration.as_posix()
-        return command_line(inputs, "compare", strategy=spec, calibration=file)
+        return command_line(inputs, "compare", strategy=buckets, calibration=file)
 
     result = CommandResult(
         file="buckets.json",
         document=buckets_document(report),
-        screen=buckets_screen(report, to_use, options.read(Details).details),
+        screen=buckets_screen(report, compare_command, options.read(Details).details),
         plotted=report,
-        page=lambda: buckets_page(report, found.profile, to_use),
+        page=lambda: buckets_page(report, found.profile, compare_command),
         warnings=[warning.message for warning in report.warnings],
     )
     publish(found, result, output)
 
 
-def _cost_inputs(inputs: "Inputs", cost: str | None) -> tuple[Path | None, str | None]:
+def _calibration_and_model(inputs: "Inputs", cost: str | None) -> tuple[Path | None, str | None]:
     """Return the file of the calibration and the name of the model that are used; None for one
     that is not. Flags decide, over the configuration:
 

@@ -157,16 +157,13 @@ def _estimate(setup: Setup, measured: Measured) -> "Calibration":
     """
     from batchstat.calibration.memory_estimate import estimate_memory
 
-    setup_options = {name: getattr(setup, name) for name in options_of(setup)}
-    # Options that only a measurement uses; None where not given. `compile`, a switch of the setup,
-    # is taken out of its options, as an estimate does not have it.
-    needs_device = {
-        **{name: getattr(measured, name) for name in ("device", "max_length", "tokens_per_batch")},
-        "compile": setup_options.pop("compile") or None,  # a switch that is off is not given
-    }
-    for name, value in needs_device.items():
-        if value is not None:
+    for name in ("device", "max_length", "tokens_per_batch"):
+        if getattr(measured, name) is not None:
             raise OptionError(f"--estimate measures nothing: remove --{name.replace('_', '-')}")
+    if setup.compile:
+        raise OptionError("--estimate measures nothing: remove --compile")
+    # An estimate takes all options of the setup but this one.
+    setup_options = {name: getattr(setup, name) for name in options_of(setup) if name != "compile"}
     # In bytes; None where the memory of the device is not given.
     memory = None if measured.memory is None else parse_bytes("memory", measured.memory)
     return estimate_memory(**setup_options, memory=memory)
@@ -174,17 +171,17 @@ def _estimate(setup: Setup, measured: Measured) -> "Calibration":
 
 @contextmanager
 def _shown_progress() -> "Iterator[OnProgress]":
-    """Yield a function that shows the progress on standard error: as a bar on a terminal; else, as
-    in a log, as a line for each stage.
+    """Yield a function that shows the progress on standard error: on a terminal as a bar, which
+    ends with the context; elsewhere, such as in a log, as one line for each stage.
     """
     if not sys.stderr.isatty():
-        shown_stage = ""  # the last stage that has a line
+        last_stage = ""
 
         def say_new_stage(now: "MeasuringProgress") -> None:
-            nonlocal shown_stage
-            if now.stage != shown_stage:
-                shown_stage = now.stage
-                say(shown_stage)
+            nonlocal last_stage
+            if now.stage != last_stage:
+                last_stage = now.stage
+                say(last_stage)
 
         yield say_new_stage
         return
@@ -194,8 +191,9 @@ def _shown_progress() -> "Iterator[OnProgress]":
     columns = (BarColumn(bar_width=20), TextColumn("{task.description}"))
     # `transient`: the bar disappears at the end.
     with Progress(*columns, console=Console(stderr=True), transient=True) as bar:
+        # A total of None: the bar moves, but shows no share of the work.
         task = bar.add_task("loading torch", total=None)
-        # `of` is 0 until the number of batches is known: without a total, the bar only moves.
+        # `of`, the number of batches to measure, is 0 until it is known.
         yield lambda now: bar.update(
             task, description=f"{now.stage}: {now.shape}", completed=now.done, total=now.of or None
         )

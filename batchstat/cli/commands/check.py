@@ -79,24 +79,23 @@ def command(options: Options) -> None:
     created = datetime.now(UTC).isoformat()  # the time that reports name
     gate = options.read(Gate)
     destinations = as_destinations(gate.format or ["text"])
-    chosen = chosen_checks(options)
-    # What is wrong with options by themselves is reported before anything is counted.
-    # Of each check that was chosen, the settings in force.
-    for inputs in chosen:
+    inputs_of_checks = chosen_checks(options)  # the settings of each check
+    # Missing limits and wrong files are reported here, before anything is counted.
+    for inputs in inputs_of_checks:
         # How the message begins: "there are no limits to check".
-        subject = f"check {inputs.name!r} has" if len(chosen) > 1 else "there are"
+        subject = f"check {inputs.name!r} has" if len(inputs_of_checks) > 1 else "there are"
         require_limits(inputs.limits_in_force, inputs.get("baseline") is not None, subject)
     check_destinations(destinations)
-    checks = [run_check(inputs) for inputs in chosen]
+    checks = [run_check(inputs) for inputs in inputs_of_checks]
     write(checks, destinations, created)
     for check in checks:
         prefix = f"{check.name}: " if len(checks) > 1 else ""
         warn(*(f"{prefix}{warning}" for warning in check.warnings))
         if check.error is not None:
             say(f"error: {prefix}{check.error}")
-    # An error counts as worse than an exceeded limit.
+    # The worst status is "error", where a check has no answer; then "fail", for a limit exceeded.
     status = worst(checks)
     if status == "error":
-        raise Exit(InputError.exit_code)  # a check has no answer
+        raise Exit(InputError.exit_code)
     if status == "fail" and not gate.warn_only:
         raise Exit(_EXCEEDED)

@@ -35,7 +35,7 @@ if TYPE_CHECKING:
     from batchstat.simulation.compare.changes import Change
     from batchstat.simulation.compare.comparison import Comparison
     from batchstat.simulation.compare.named_rows import Row
-    from batchstat.trainers.preflight.changes import Trained
+    from batchstat.trainers.preflight.changes import CurrentTraining
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -110,25 +110,24 @@ def command(options: Options) -> None:
     if table.each:  # a row for each corpus instead of each strategy
         from batchstat.cli.each import compare_each
 
-        # It refuses the file of `--export`, which is of one corpus.
-        compare_each(options, table.export, _compare)
+        # It calls `_compare` for each corpus, and refuses `--export`, which is for one corpus.
+        compare_each(options, table.export, compare_corpus=_compare)
         return
-    # None: no check of the configuration is chosen, so its shared settings are in force.
-    found, comparison, result = _compare(options, None)
+    found, comparison, result = _compare(options, check=None)
     publish(found, result, output)
     if table.export is not None:
         _export(found.profile, comparison, table.export)
 
 
 def _compare(options: Options, check: "CheckSettings | None") -> "Compared":
-    """Compare the strategies on one corpus. Return the profile that was found, the comparison, and
-    what the command publishes of it: a document, a screen and a page.
+    """Compare the strategies on one corpus. Return the profile that the command works from, the
+    comparison, and what the command publishes of it: a document, a screen and a page.
 
     Args:
         options: the options that the user gave.
         check: the settings of one check of the configuration; None for what all checks share.
     """
-    from batchstat.cli.current import current_of
+    from batchstat.cli.current import current_training
     from batchstat.cli.inputs import read_inputs
     from batchstat.cli.pasted import line_of_change
     from batchstat.cli.profiles import find_profile
@@ -138,65 +137,70 @@ def _compare(options: Options, check: "CheckSettings | None") -> "Compared":
     from batchstat.trainers.compare import compare
 
     table, inputs = options.read(Table), read_inputs(options, check)
-    # What is wrong with options by themselves is reported before anything is counted.
-    strategies, share = _requested(table, inputs)
+    # Wrong options are reported here, before anything is counted.
+    strategies, share = _read_strategies_and_share(table, inputs)
     model = as_model(inputs.get("model"))
     read_device(inputs, model)  # raises for a bad calibration; `compare` reads it again
     found = find_profile(inputs)
-    trained = current_of(inputs, found.profile)
-    samples = trained.profile  # without those that a trainer leaves out
+    training = current_training(inputs, found.profile)
+    samples = training.profile  # without those that a trainer leaves out
     comparison = compare(
         samples,
-        strategies=_strategies(inputs, strategies, trained, every=table.every),
-        current=trained.row,
-        trainer=trained.trainer,
+        strategies=_rows_to_compare(inputs, strategies, training, every=table.every),
+        current=training.row,
+        trainer=training.trainer,
         model=model,
         seeds=table.seeds,
         subsample=share,
         **device_keywords(inputs),
-        **asdict(trained.settings),
+        **asdict(training.settings),
     )
-    warnings = found.warnings + trained.warnings + comparison.warnings
+    warnings = found.warnings + training.warnings + comparison.warnings
     comparison = replace(comparison, warnings=warnings)
-    is_whole = len(samples) == len(found.profile)  # the trainer leaves out no sample
-    to_use = partial(line_of_change, inputs, samples, comparison.basis, is_whole=is_whole)
+    all_kept = len(samples) == len(found.profile)
+    # A function that returns the line to paste for a change, which screen and page suggest.
+    line_to_paste = partial(line_of_change, inputs, samples, comparison.basis, all_kept=all_kept)
     result = CommandResult(
         file=COMPARE_FILE,
         document=comparison_document(comparison),
-        screen=comparison_screen(comparison, to_use, options.read(Details).details),
+        screen=comparison_screen(comparison, line_to_paste, options.read(Details).details),
         plotted=comparison,
-        page=lambda: _page(inputs, samples, comparison, to_use),
+        page=lambda: _page(inputs, samples, comparison, line_to_paste),
         warnings=[warning.message for warning in warnings],
     )
     return found, comparison, result
 
 
-def _requested(table: Table, inputs: "Inputs") -> "tuple[tuple[StrategySpec, ...], float | None]":
+def _read_strategies_and_share(
+    table: Table, inputs: "Inputs"
+) -> "tuple[Sequence[StrategySpec], float | None]":
     """Return the strategies of `--strategy`, and the share of the corpus that `--subsample` names;
-    None without it.
+    None for the whole corpus.
 
     Raises:
-        OptionError: options that contradict each other.
+        OptionError: a wrong option of `compare`, or one that contradicts others.
     """
     from batchstat.planning.strategies.spec import StrategySpec
     from batchstat.simulation.compare.candidates import check_seeds
     from batchstat.simulation.compare.estimate import check_share, read_share
 
-    # None: the whole corpus is compared.
-    settings, share = inputs.settings, None
-    if table.export is not None and table.export.suffix != ".parquet":
-        raise OptionError(f"export={table.export.as_posix()}: must end in .parquet")
-    if table.export is not None and inputs.observed is not None:
-        raise OptionError("--export writes records of a corpus: remove it beside a recording")
+    if table.export is not None:
+        if table.export.suffix != ".parquet":
+            raise OptionError(f"export={table.export.as_posix()}: must end in .parquet")
+        if inputs.observed is not None:
+            raise OptionError("--export writes records of a corpus: remove it beside a recording")
+    settings = inputs.settings
     check_seeds(settings, table.seeds)
     strategies = tuple(map(StrategySpec.parse, table.strategy))
-    # The current setup has a row as well; if it is a strategy, it must fit the settings.
-    for strategy in (*strategies, *filter(None, [inputs.current])):
+    for strategy in strategies:
         strategy.checked(settings)
-    if table.subsample is not None:
-        share = check_share(read_share(table.subsample), settings)
-        if table.export is not None:
-            raise OptionError("--export writes the batches of the whole corpus: remove --subsample")
+    if inputs.current is not None:  # the current setup has a row as well
+        inputs.current.checked(settings)
+    if table.subsample is None:
+        return strategies, None
+    share = check_share(read_share(table.subsample), settings)
+    if table.export is not None:
+        raise OptionError("--export writes the batches of the whole corpus: remove --subsample")
     return strategies, share
 
 
@@ -204,7 +208,7 @@ def _page(
     inputs: "Inputs",
     profile: "Profile",
     comparison: "Comparison",
-    to_use: "Callable[[Change], str]",
+    line_to_paste: "Callable[[Change], str]",
 ) -> str:
     """Return the page, which suggests commands that compare under other settings.
 
@@ -212,7 +216,7 @@ def _page(
         inputs: the settings in force.
         profile: the samples that were batched.
         comparison: the comparison.
-        to_use: returns the line to paste for a change.
+        line_to_paste: returns the line to paste for a change.
     """
     from batchstat.cli.pasted import folder_flags
     from batchstat.render.command_lines import corpus_words
@@ -220,22 +224,22 @@ def _page(
     from batchstat.render.html.what_if import what_if
     from batchstat.simulation.compare.nearby import nearby
 
-    # What the page's commands must name again: the values of the options in `keys`, then `words`:
-    # the corpus and the folders, as a command line has them.
-    keys, words = ["calibration", "model"], folder_flags(inputs)
+    # Each command of the page names again: these options, where they have a value; and the corpus
+    # and the folders, as words of a command line.
+    option_keys = ["calibration", "model"]
     if inputs.setup is not None:  # read again, since it decides which samples are batched
-        keys += ["current", "framework"]
-        words = [*inputs.options.given.get("corpus", ()), *words]
-    elif inputs.observed is None:
-        # A page is sent to colleagues, in whose folder there may be another profile.
+        option_keys += ["current", "framework"]
+        corpus = [*inputs.options.given.get("corpus", ())]
+    else:
+        # Named even if the profile in the results folder was used: a page is sent to colleagues,
+        # in whose folder there may be another profile.
         template = inputs.get("chat_template")
         template_file = None if template is None else template.as_posix()
-        words = [*corpus_words(profile, template_file), *words]
-    # Only options that have a value.
-    given = {key: value for key in keys if (value := inputs.get(key)) is not None}
-    return comparison_page(
-        comparison, profile, to_use, what_if(comparison, nearby(comparison), words, replaced=given)
-    )
+        corpus = corpus_words(profile, template_file)
+    words = [*corpus, *folder_flags(inputs)]
+    values = {key: inputs.get(key) for key in option_keys if inputs.get(key) is not None}
+    settings_panel = what_if(comparison, nearby(comparison), words, replaced=values)
+    return comparison_page(comparison, profile, line_to_paste, settings_panel)
 
 
 def _export(profile: "Profile", comparison: "Comparison", path: Path) -> None:
@@ -256,16 +260,15 @@ def _export(profile: "Profile", comparison: "Comparison", path: Path) -> None:
     )
 
 
-def _strategies(
-    inputs: "Inputs", given: "tuple[StrategySpec, ...]", trained: "Trained", *, every: bool
+def _rows_to_compare(
+    inputs: "Inputs", requested: "Sequence[StrategySpec]", training: "CurrentTraining", every: bool
 ) -> "Sequence[Row] | None":
-    """Return the strategies that have a row, beside the current setup; None for the defaults of a
-    comparison.
+    """Return the strategies to compare with the current setup; None for the default ones.
 
     Args:
         inputs: the settings in force.
-        given: the strategies of `--strategy`.
-        trained: what is trained today; it may limit what can be compared with it.
+        requested: the strategies of `--strategy`.
+        training: what is trained today; it may limit what can be compared with it.
         every: whether `--all` adds every other strategy of batchstat's own.
 
     Raises:
@@ -274,19 +277,20 @@ def _strategies(
     from batchstat.planning.strategies.registry import OWN_STRATEGIES
     from batchstat.simulation.compare.candidates import default_strategies
 
-    # Set (to no strategies) only for recorded batches of an encoder and a decoder: they have two
-    # widths, and a strategy plans one.
-    if trained.strategies is not None:
-        if every or given:
+    # Empty for recorded batches of an encoder and a decoder: they have two widths, and a strategy
+    # plans one. For all others, it is None.
+    if training.strategies is not None:
+        if every or requested:
             raise OptionError(
                 "no strategy plans batches of an encoder and a decoder: remove --all and --strategy"
             )
-        return trained.strategies
+        return training.strategies
     if not every:
-        return given or None
-    # `--all` needs the defaults themselves, so that none of them is listed twice.
-    trainer_changes = () if trained.trainer is None else trained.trainer.changes
-    listed = given or default_strategies(inputs.settings, inputs.current, trainer=trainer_changes)
-    # The current setup has a row without being named. None: it is no strategy that was named.
-    names = {each.name for each in (*listed, *filter(None, [inputs.current]))}
-    return (*listed, *(name for name in OWN_STRATEGIES if name not in names))
+        return requested or None
+    trainer_changes = () if training.trainer is None else training.trainer.changes
+    rows = requested or default_strategies(inputs.settings, inputs.current, trainer=trainer_changes)
+    # With `--all`, every strategy that has no row yet is added. The current setup has one.
+    names = {strategy.name for strategy in rows}
+    if inputs.current is not None:
+        names.add(inputs.current.name)
+    return (*rows, *(name for name in OWN_STRATEGIES if name not in names))

@@ -4,14 +4,7 @@ from dataclasses import MISSING, fields
 from typing import TYPE_CHECKING, Any
 
 from batchstat.cli.options import Options, takes
-from batchstat.cli.records import (
-    Checks,
-    ConfigFile,
-    Current,
-    Limits,
-    OptionalCorpus,
-    Tokenization,
-)
+from batchstat.cli.records import Checks, ConfigFile, Current, Limits, OptionalCorpus, Tokenization
 from batchstat.cli.streams import show
 from batchstat.corpus.options import CorpusOptions
 from batchstat.parameters import described
@@ -49,8 +42,8 @@ def _rows(inputs: "Inputs") -> list[tuple[str, str, str]]:
     from batchstat.cli.configuration import KEYS
     from batchstat.tokenization.builtin import NAME
 
-    # By key. Without `current`, `inputs.trained` is the strategy that stands for it.
-    defaults: dict[str, Any] = {"tokenizer": NAME, "current": inputs.trained}
+    # The default of each key. That of `current` is a strategy, by its name.
+    defaults: dict[str, Any] = {"tokenizer": NAME, "current": inputs.current_text}
     for record in (CorpusOptions, Settings):
         defaults |= {declared.name: declared.default for declared in fields(record)}
     rows = []
@@ -59,7 +52,7 @@ def _rows(inputs: "Inputs") -> list[tuple[str, str, str]]:
         if key in inputs.values:
             setting = inputs.values[key]
             rows.append((name, _shown(setting.value), setting.origin))
-        elif defaults.get(key) not in (None, (), MISSING):  # these stand for no default
+        elif defaults.get(key) not in (None, (), MISSING):  # each of these means no default
             rows.append((name, _shown(defaults[key]), "default"))
         else:
             rows.append((name, "", "not set"))

@@ -46,19 +46,20 @@ def command(options: Options) -> None:
     from batchstat.render.glossary import COLUMNS, entries, explain_all
     from batchstat.render.screens.definitions import definition_screen, names_screen
 
-    asked = options.read(Names).name
-    if not asked:  # all names, by their kind
-        kinds: dict[str, list[str]] = {"column": list(COLUMNS)}
+    requested = options.read(Names).name
+    if not requested:  # list all names, grouped by kind
+        names_by_kind: dict[str, list[str]] = {"column": list(COLUMNS)}
         for entry in entries():
-            # The kind of a key names its file, such as compare.json: here, all of them are one.
+            # Keys have a kind for each file, such as "key of compare.json": they are one group.
             kind = "key of JSON" if ".json" in entry.kind else entry.kind
-            kinds.setdefault(kind, []).append(entry.name)
-        # A name is listed once, whatever number of files have it as a key.
-        show(names_screen({kind: list(dict.fromkeys(names)) for kind, names in kinds.items()}))
+            names = names_by_kind.setdefault(kind, [])
+            if entry.name not in names:  # several files may have the same key
+                names.append(entry.name)
+        show(names_screen(names_by_kind))
         return
     target = console()
     screens = [
         render(definition_screen(entry.name, entry.kind, entry.text, entry.facts), target)
-        for entry in explain_all(asked)
+        for entry in explain_all(requested)
     ]
     emit("\n".join(screens), sys.stdout.encoding)

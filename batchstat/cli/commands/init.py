@@ -55,7 +55,7 @@ class Corpus:
 )
 def command(options: Options) -> None:
     from batchstat.cli.configuration import DEFAULT_CHECK, CheckSettings
-    from batchstat.cli.current import current_of
+    from batchstat.cli.current import current_training
     from batchstat.cli.inputs import read_inputs
     from batchstat.cli.profiles import count
     from batchstat.corpus.sources import STANDARD_INPUT
@@ -75,53 +75,49 @@ def command(options: Options) -> None:
         # Standard input is no corpus for a check, which reads it again later.
         if not inputs.corpus or STANDARD_INPUT in map(str, inputs.corpus):
             raise OptionError("no corpus: name the files that the check reads")
-        # The strategy of the current setup, or the default. Raises where it contradicts the
-        # settings, before anything is counted.
-        (inputs.current or StrategySpec.of(DEFAULT_CURRENT)).checked(inputs.settings)
-    # The next two lines raise where the workflow cannot record again, or where a configuration
-    # exists already. So they come before the corpus is counted, which may take long.
-    record_command = _to_record(inputs)
-    path, old_text = _target()
-    # The profile of the corpus is the first of what `count` returns. A recording brings its own.
-    corpus = count(inputs)[0] if inputs.observed is None else inputs.observed.profile
-    # What is trained today: samples, settings, and a strategy or batches. The samples may be fewer
-    # than the corpus has: a trainer's configuration may leave some out.
-    trained = current_of(inputs, corpus)
-    warn(*(warning.message for warning in trained.warnings))
-    samples = trained.profile
-    simulated = simulate_candidates(
-        resolve_inputs(samples, keep=trained.settings.keep_labels),
-        trained.settings,
-        strategies=trained.strategies,
-        current=trained.row or DEFAULT_CURRENT,
-        # What other arguments of the trainer would make. Where only a strategy is named, a function
-        # finds them once the settings are decided: for a strategy that stands for a trainer, such
-        # as hf-trainer; else there are none.
-        trainer=changes_of_name if trained.trainer is None else trained.trainer.changes,
+        strategy = inputs.current or StrategySpec.of(DEFAULT_CURRENT)
+        strategy.checked(inputs.settings)
+    # These two come before the corpus is counted, which may take long: they raise if the workflow
+    # cannot record the training again, or if a configuration exists already.
+    recording_command = _recording_command(inputs)
+    path, old_text = _configuration_file()
+    whole_profile = count(inputs)[0] if inputs.observed is None else inputs.observed.profile
+    # What is trained today: samples, settings, and a strategy or batches.
+    training = current_training(inputs, whole_profile)
+    warn(*(warning.message for warning in training.warnings))
+    samples = training.profile  # without those that a trainer leaves out
+    candidates = simulate_candidates(
+        resolve_inputs(samples, keep=training.settings.keep_labels),
+        training.settings,
+        strategies=training.strategies,
+        current=training.row or DEFAULT_CURRENT,
+        # The changes that other keys of the trainer would make; or a function that finds them by
+        # the name of a strategy, if that stands for a trainer, such as hf-trainer.
+        trainer=changes_of_name if training.trainer is None else training.trainer.changes,
     )
-    current = simulated.changes.current  # the results of the current setup
+    current = candidates.changes.current  # the results of the current setup
     _check_truncation(inputs, current)
-    # The limits are of the current setup alone. A report on a single strategy is made of a
-    # `Simulation`, and other strategies were simulated beside this one.
+    # The limits are for the current setup alone, without the candidates simulated beside it.
     simulation = Simulation(basis=current.request.settings, row=current, warnings=())
     limits = propose_limits(
         report_document(samples, simulation),
         may_drop=inputs.setup is not None,  # a trainer may leave out samples
         has_budget=inputs.observed is None,  # of a recording, its largest batch counts as budget
     )
-    _write(path, old_text, inputs, limits, _decided(inputs, samples, current))
-    names = [inputs.get(key) for key in ("tokenizer", "current")]  # names, or paths
-    named_paths = [*inputs.corpus, *filter(None, names)]
-    if absolute := [str(each) for each in named_paths if Path(each).is_absolute()]:
-        warn(f"absolute paths, which other machines may not have: {', '.join(absolute)}")
+    decided = _decided_values(inputs, samples, current)
+    _write_configuration(path, old_text, inputs, limits, decided)
+    # The tokenizer and the current setup may be paths as well.
+    paths = [*inputs.corpus, *filter(None, map(inputs.get, ("tokenizer", "current")))]
+    if absolute_paths := [str(each) for each in paths if Path(each).is_absolute()]:
+        warn(f"absolute paths, which other machines may not have: {', '.join(absolute_paths)}")
     # Each limit is a name, the limit, and the value that was measured.
     say(f"wrote to {path}: {', '.join(f'{name} {limit}' for name, limit, _ in limits)}")
-    _say_current(inputs, simulated.changes)
+    _say_current(inputs, candidates.changes)
     say("next: batchstat check; put the following into .github/workflows/batchstat.yml")
-    emit(workflow(record_command))
+    emit(workflow(recording_command))
 
 
-def _to_record(inputs: "Inputs") -> str:
+def _recording_command(inputs: "Inputs") -> str:
     """Return the command with which the CI workflow records the training again, before it checks
     the recording; empty if the current setup was not recorded.
 
@@ -136,9 +132,10 @@ def _to_record(inputs: "Inputs") -> str:
             f"{run.folder}: a part of a program was recorded, which a workflow cannot record "
             "again: record its command with batchstat run"
         )
+    # The workflow records a dry run, even if this recording is of a whole training.
     words = ["batchstat", "run", "--dry-run"]
-    # A dry run, whatever was recorded; without weights, and to a folder, as it was recorded.
-    words += ["--no-weights"] if run.no_weights else []
+    if run.no_weights:
+        words.append("--no-weights")
     words += ["-o", run.folder, "--"]
     return f"{shlex.join(words)} {run.command}"  # the command is quoted for a shell already
 
@@ -160,10 +157,12 @@ def _check_truncation(inputs: "Inputs", row: "StrategyResult") -> None:
     )
 
 
-def _decided(inputs: "Inputs", profile: "Profile", row: "StrategyResult") -> dict[str, int]:
-    """Return settings that nobody gave and that batchstat decided by the data: the batch size, and
-    the max-length, where the tokenizer's maximum truncates samples. They are written beside the
-    limits, so that they are the same when the data change. None for a recording.
+def _decided_values(inputs: "Inputs", profile: "Profile", row: "StrategyResult") -> dict[str, int]:
+    """Return the settings that nobody gave and that batchstat decided by the data, by their keys in
+    the file: the batch size, and the max-length, where the tokenizer's maximum truncates samples.
+
+    They are written beside the limits, so that they stay the same when the data change. Empty for
+    a recording, as each recording brings its own settings.
 
     Args:
         inputs: the settings in force.
@@ -171,17 +170,17 @@ def _decided(inputs: "Inputs", profile: "Profile", row: "StrategyResult") -> dic
         row: the results of the current setup.
     """
     decided: dict[str, int] = {}
-    if inputs.observed is not None:  # each recording brings its own settings
+    if inputs.observed is not None:
         return decided
-    given = {key.replace("_", "-") for key in inputs.values}
-    # `stated_max` is the tokenizer's maximum; None if it states none.
-    if profile.stated_max is not None and profile.stats.max > profile.stated_max:
-        decided["max-length"] = profile.stated_max
+    limit = profile.stated_max  # the tokenizer's maximum; None if it states none
+    if "max_length" not in inputs.values and limit is not None and profile.stats.max > limit:
+        decided["max-length"] = limit
     # A batch size that neither settings nor the strategy give follows from the budget.
     size_key, _ = row.size  # "batch_size", or "tokens_per_batch" for a strategy with a budget
-    if size_key == "batch_size" and row.request.settings.given_batch_size is None:
+    is_given = row.request.settings.given_batch_size or "batch_size" in inputs.values
+    if size_key == "batch_size" and not is_given:
         decided["batch-size"] = row.request.settings.batch_size
-    return {key: value for key, value in decided.items() if key not in given}
+    return decided
 
 
 def _say_current(inputs: "Inputs", changes: "Changes") -> None:
@@ -211,7 +210,7 @@ def _say_current(inputs: "Inputs", changes: "Changes") -> None:
         )
 
 
-def _target() -> tuple[Path, str]:
+def _configuration_file() -> tuple[Path, str]:
     """Return the file to write the configuration to, and its contents so far: pyproject.toml if
     there is one, else batchstat.toml, which is new.
 
@@ -229,7 +228,7 @@ def _target() -> tuple[Path, str]:
     return Path(OWN_FILE), ""
 
 
-def _write(
+def _write_configuration(
     path: Path, old_text: str, inputs: "Inputs", limits: "Limits", decided: "dict[str, int]"
 ) -> None:
     """Append a table with the settings and the limits to the configuration file.
@@ -238,8 +237,8 @@ def _write(
         path: the file.
         old_text: its contents so far.
         inputs: the settings in force, each with its origin.
-        limits: the limits: name, limit and measured value.
-        decided: settings that nobody gave, and that the limits depend on.
+        limits: name, limit and measured value of each.
+        decided: the settings that batchstat decided by the data.
 
     Raises:
         InputError: the file would not be TOML: its contents so far are not, or have such a table.
@@ -252,19 +251,21 @@ def _write(
 
     # The table's name; "" writes at the top of batchstat.toml, which is batchstat's own.
     table = "tool.batchstat" if path.name == SHARED_FILE else ""
+    # By the keys of the file. Without a current setup, the default is written by name.
+    current = inputs.get("current", inputs.current_text)
     values = {key.replace("_", "-"): setting.value for key, setting in inputs.values.items()}
-    # Without a current setup, the default is written by name.
-    values |= {"corpus": inputs.corpus, "current": inputs.get("current", inputs.trained), **decided}
+    values |= {"corpus": inputs.corpus, "current": current, **decided}
     if inputs.observed is not None:  # a recording brings its own samples
         del values["corpus"]
-    if inputs.setup is not None:  # each check reads the setup again: what it decides is left out
-        origins = inputs.setup_origins
-        read_again = [key for key, setting in inputs.values.items() if setting.origin in origins]
+    if inputs.setup is not None:
+        # What the setup decides is left out: each check reads the setup again.
+        for key, setting in inputs.values.items():
+            if setting.origin in inputs.setup_origins:
+                values.pop(key.replace("_", "-"), None)
         # A setup that truncates nothing has the longest length of this corpus as its max_length:
         # it is not written either, unless the user gave one.
         if inputs.setup.batching.max_length_of_corpus and "max_length" not in inputs.options.given:
-            read_again.append("max_length")
-        values = {k: value for k, value in values.items() if k.replace("-", "_") not in read_again}
+            values.pop("max-length", None)
     new_text = old_text.rstrip("\r\n") + "\n\n" if old_text.strip() else ""
     new_text += configuration_toml(table, values, limits)
     if "\r\n" in old_text:  # the file has Windows' ends of lines

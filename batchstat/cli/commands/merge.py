@@ -42,8 +42,8 @@ def command(options: Options) -> None:
     check_outputs(output)
     folders = options.read(Shards).shards
     profile = merge(folders, allow_partial=options.read(Partial).allow_partial)
-    # A merge reads no configuration. So the command that it suggests next must ignore one, as it
-    # does where `table` has any text.
+    # A merge reads no configuration, so the command that it suggests next has to ignore one, too.
+    # It gets --no-config if the settings name a table; the name of the table is not shown.
     table = "a configuration" if is_configured() else None
-    inputs = read_inputs(options, CheckSettings("merge", table=table))
+    inputs = read_inputs(options, check=CheckSettings("merge", table=table))
     publish_profile(inputs, profile, output)

@@ -77,17 +77,16 @@ def command(options: Options) -> None:
     trainer, output = options.read(Trainer), options.read(Output)
     if not trainer.trainer_config:
         raise OptionError("no configuration: name the trainer's, such as training_args.json")
-    current = options.read(Current)
-    # What the configuration means. `current` has only the options for reading it, not its name.
-    setup = read_setup(trainer.trainer_config, current.framework, current.ignore_keys)
-    # Without settings of batchstat's own configuration: only options override the trainer's.
-    inputs = read_inputs(options, CheckSettings(DEFAULT_CHECK), setup)
+    reading = options.read(Current)  # the options for reading a trainer's configuration
+    setup = read_setup(trainer.trainer_config, reading.framework, reading.ignore_keys)
+    # An empty check: batchstat's own configuration is not read, so only options override.
+    inputs = read_inputs(options, check=CheckSettings(DEFAULT_CHECK), setup=setup)
     if not inputs.corpus:
         raise InputError(setup.no_corpus)
     check_outputs(output)
     device = read_device(inputs)
-    # The version of the profile in the results folder, taken before the profile is read: if another
-    # run replaces the profile in between, writing the results notices that.
+    # The version of the profile in the results folder, taken before that profile is read: if
+    # another run replaces it in between, `publish` sees another version and writes it again.
     version = profile_version(output.output)
     profile, is_reused = count(inputs, folder=output.output, reuse=True)
     report = report_on_setup(
@@ -97,24 +96,21 @@ def command(options: Options) -> None:
         device=device,
         recording=trainer.recording,
     )
-    # The command to suggest, compare, with those options of this one that it takes, too: the corpus
-    # and what these records declare.
-    records = (Current, Settings, Calibrated, *READING, Folder)
-    shared = {"corpus", *(name for record in records for name in options_of(record))}
-    shared_options = Options({k: v for k, v in options.given.items() if k in shared})
+    # The next command to suggest is `batchstat compare`, with the options given here that it takes
+    # as well: the corpus, and what these records declare.
+    shared_names = {"corpus"}
+    for record in (Current, Settings, Calibrated, *READING, Folder):
+        shared_names.update(options_of(record))
+    shared_options = Options({k: v for k, v in options.given.items() if k in shared_names})
     compare = with_same_options(shared_options, "compare", current=trainer.trainer_config)
     samples = report.samples.profile  # without those that the trainer leaves out
-    to_use = partial(
-        line_of_change,
-        inputs,
-        samples,
-        report.simulation.basis,
-        is_whole=len(samples) == len(profile),
-    )
+    all_kept, basis = len(samples) == len(profile), report.simulation.basis
+    # A function that returns the line to paste for a change.
+    line_to_paste = partial(line_of_change, inputs, samples, basis, all_kept=all_kept)
     result = CommandResult(
         file=PREFLIGHT_FILE,
         document=preflight_document(report),
-        screen=preflight_screen(report, to_use, compare, options.read(Details).details),
+        screen=preflight_screen(report, line_to_paste, compare, options.read(Details).details),
         plotted=None,
         page=str,  # never called: the command has no --html
         warnings=[warning.message for warning in report.warnings],

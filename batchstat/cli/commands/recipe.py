@@ -76,13 +76,7 @@ def command(options: Options) -> None:
     from batchstat.cli.inputs import read_inputs
     from batchstat.planning.inputs import resolve_inputs
     from batchstat.profiling.parquet import load_profile
-    from batchstat.render.recipes.writing import (
-        FRAMEWORKS,
-        holds_text,
-        recipe,
-        refusal,
-        snippet,
-    )
+    from batchstat.render.recipes.writing import FRAMEWORKS, holds_text, recipe, refusal, snippet
 
     script = options.read(Script)
     framework = one_of("framework", script.framework, FRAMEWORKS)
@@ -94,22 +88,21 @@ def command(options: Options) -> None:
             "the script tokenizes whole texts, but the profile was made from lengths or token ids, "
             "or with --tokenize-apart: add --snippet for the lines that read none of these"
         )
-    # `origin` is the comparison that recommends exactly this; None if none does.
-    strategy, settings, origin = _chosen(inputs, profile)
+    # `origin` is the comparison that recommends this strategy with these settings, if one does.
+    strategy, settings, origin = _choose_strategy(inputs, profile)
     request = strategy.request(resolve_inputs(profile).resolve(settings))
-    # Refused here so that the message names the comparison. A strategy that the user named is
-    # refused below, where the recipe is written.
+    # A strategy that the framework cannot train with is refused. If a comparison recommends it, the
+    # message names the comparison; otherwise, `snippet` and `recipe` below raise.
     if origin is not None and (reason := refusal(framework, request)) is not None:
         raise InputError(f"{origin.path} recommends {reason}, or name another with --strategy")
-    # What the script reads: the file with the lengths, by its path.
-    lengths = (folder / LENGTHS_FILE).as_posix()
+    lengths_file = (folder / LENGTHS_FILE).as_posix()  # which the script reads
     if script.snippet:
-        text = snippet(framework, lengths, request, settings, origin)
+        text = snippet(framework, lengths_file, request, settings, origin)
     else:
         template = inputs.get("chat_template")
         _check_template(profile, template)
         template_file = None if template is None else template.as_posix()
-        text = recipe(framework, profile, lengths, request, settings, template_file, origin)
+        text = recipe(framework, profile, lengths_file, request, settings, template_file, origin)
     emit(text, sys.stdout.encoding)
 
 
@@ -123,27 +116,28 @@ def _check_template(profile: "Profile", template: "Path | None") -> None:
     from batchstat.profiling.inputs import tokenizer_for
     from batchstat.render.recipes.writing import holds_chats
 
-    # The tokenizer that counted, and where the samples are from. Lengths alone have no tokenizer.
-    counter, corpus = profile.tokenizer, profile.corpus
+    counter, corpus = profile.tokenizer, profile.corpus  # the tokenizer that counted the corpus
     if counter is None or not holds_chats(profile):
         return
-    # What the script would count with: its digest covers the template.
-    scripted = tokenizer_for(corpus.options, counter.name, template, corpus.sources, is_chat=True)
-    if scripted is None or scripted.digest == counter.digest:
-        return
-    used = f"the chat template of {counter.name}" if template is None else template.as_posix()
-    raise InputError(
-        f"the profile was counted with a different chat template than {used}, which the script "
-        "would use: pass the one you counted with, --chat-template"
-    )
+    # The tokenizer as the script would load it. Its digest covers the chat template.
+    tokenizer = tokenizer_for(corpus.options, counter.name, template, corpus.sources, is_chat=True)
+    if tokenizer is not None and tokenizer.digest != counter.digest:
+        shown = f"the chat template of {counter.name}" if template is None else template.as_posix()
+        raise InputError(
+            f"the profile was counted with a different chat template than {shown}, which the "
+            "script would use: pass the one you counted with, --chat-template"
+        )
 
 
-def _chosen(inputs: "Inputs", profile: "Profile") -> "tuple[StrategySpec, Settings, Origin | None]":
-    """Return the strategy of the recipe, its settings, and the comparison that recommends it: the
-    strategy of `--strategy`, else of the comparison in the results folder, else a default. The
-    comparison is None if it does not recommend this strategy with these settings.
+def _choose_strategy(
+    inputs: "Inputs", profile: "Profile"
+) -> "tuple[StrategySpec, Settings, Origin | None]":
+    """Return the strategy of the recipe, its settings, and the comparison that recommends both;
+    None instead of a comparison if none recommends them.
 
-    Say which it is, and warn where options differ from those that were compared.
+    The strategy is that of `--strategy`; else what the comparison in the results folder recommends;
+    else a default. A message says where it is from, and warns if the command line changes settings
+    of the comparison.
     """
     from batchstat.cli.recommended import find_recommendation
     from batchstat.planning.strategies.spec import StrategySpec
@@ -160,7 +154,7 @@ def _chosen(inputs: "Inputs", profile: "Profile") -> "tuple[StrategySpec, Settin
             "this profile: run batchstat compare for a recommendation"
         )
         return StrategySpec.of(_WITHOUT_COMPARISON), settings, None
-    # Settings that the command line sets, to other values than the comparison had.
+    # The settings that the command line sets to other values than the comparison had.
     changed = {
         name: value
         for name, value in vars(settings).items()

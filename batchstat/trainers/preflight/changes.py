@@ -42,20 +42,20 @@ class Trainer:
 
     @cached_property
     def changes(self) -> tuple[TrainerChange, ...]:
-        """What may save compute: other values for its keys; of an object or a recording, also what
-        was done to its samples before they were batched.
+        """What may save compute: other values for the trainer's keys; for an object or a recording,
+        also samples without the padding that they had before they were batched.
         """
         if self.observed is None:
-            return self._of_keys()
-        from batchstat.trainers.preflight.samples import as_trained
+            return self._changes_of_keys()
+        from batchstat.trainers.preflight.samples import samples_and_settings
 
-        _, wanted = as_trained(self.setup, self.profile, self.settings)
-        return tuple(changes_of_object(self.observed, wanted, self._of_keys()))
+        _, settings = samples_and_settings(self.setup, self.profile, self.settings)
+        return tuple(changes_of_object(self.observed, settings, self._changes_of_keys()))
 
-    def _of_keys(self) -> tuple[TrainerChange, ...]:
+    def _changes_of_keys(self) -> tuple[TrainerChange, ...]:
         if self.framework is None:  # a loader
             return ()
-        changes = map(self.with_keys, self.framework.alternatives(self.setup.config))
+        changes = map(self.change_of_keys, self.framework.alternatives(self.setup.config))
         return tuple(change for change in changes if change is not None)
 
     @property
@@ -65,42 +65,43 @@ class Trainer:
 
         return CONFIGURATIONS.get(self.setup.framework)
 
-    def with_keys(self, keys: Mapping[str, Any]) -> TrainerChange | None:
-        """Return what other values for some keys make; None where they contradict others, or do not
-        go with this corpus.
+    def change_of_keys(self, keys: Mapping[str, Any]) -> TrainerChange | None:
+        """Return the change of the training that other values for some keys make. None if these
+        values contradict other keys, or do not go with this corpus.
         """
         from batchstat.trainers.base.files import setup_of
-        from batchstat.trainers.preflight.samples import as_trained
+        from batchstat.trainers.preflight.samples import samples_and_settings
 
         setup = self.setup
         assert self.framework is not None
         try:
-            changed = setup_of({**setup.own, **keys}, setup.framework, setup.path)
-            samples, wanted = as_trained(changed, self.profile, self.settings)
+            # `own` has all keys of the user's configuration, with their values.
+            changed_setup = setup_of({**setup.own, **keys}, setup.framework, setup.path)
+            samples, settings = samples_and_settings(changed_setup, self.profile, self.settings)
         except BatchstatError:
             return None
         return TrainerChange(
             keys=keys,
-            line=self.framework.written(keys, setup.path),
-            strategy=changed.batching.strategy,
-            settings=wanted,
+            line=self.framework.written(keys, setup.path),  # what the user writes for these keys
+            strategy=changed_setup.batching.strategy,
+            settings=settings,
             profile=samples.profile,
         )
 
-    def with_settings(self, changes: Mapping[str, Any]) -> TrainerChange | None:
-        """Return what other values for some settings make, by the keys that decide them. None where
-        a setting has no key, the user overrides it, or `with_keys` returns None.
+    def change_of_settings(self, changes: Mapping[str, Any]) -> TrainerChange | None:
+        """Return the change of the training that other values for some settings make, through the
+        trainer's keys that decide these settings. None if the trainer has no key for one of them,
+        if the user overrides one, or if the values are not possible.
         """
         assert self.framework is not None
-        known = self.framework.keys
         keys = {self.setup.own_keys.get(name, name): value for name, value in changes.items()}
-        if not known.keys() >= keys.keys() or self.settings.keys() & changes.keys():
-            return None
-        return self.with_keys(keys)
+        has_all_keys = all(key in self.framework.keys for key in keys)
+        is_overridden = any(name in self.settings for name in changes)
+        return self.change_of_keys(keys) if has_all_keys and not is_overridden else None
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
-class Trained:
+class CurrentTraining:
     """What is trained today on a corpus.
 
     Attributes:
@@ -119,7 +120,7 @@ class Trained:
     strategies: Sequence[Row] | None = None
     warnings: tuple[ReportWarning, ...] = ()
 
-    def warned(self, messages: Iterable[str]) -> "Trained":
+    def with_warnings(self, messages: Iterable[str]) -> "CurrentTraining":
         """Return the same with these messages as warnings."""
         warnings = tuple(ReportWarning("configuration", each) for each in messages)
         return replace(self, warnings=warnings)
@@ -150,69 +151,69 @@ def changes_of_name(
         settings: the settings, as given.
         basis: the settings that are decided.
     """
-    size = current.strategy.batch_capacity
-    if current.strategy.packs_rows or size is None:
+    strategy = current.strategy
+    if strategy.packs_rows or strategy.batch_capacity is None:
         return
-    # What trainers do to a corpus loads its readers, which most commands do not need.
+    # Imported here, since these load the readers of corpora, which most commands do not need.
     from batchstat.trainers.base.files import setup_of
     from batchstat.trainers.registry import CONFIGURATIONS
 
-    named = (name for name, each in CONFIGURATIONS.items() if current.name in each.stands_for)
-    if (name := next(named, None)) is None:
+    names = [name for name, each in CONFIGURATIONS.items() if current.name in each.stands_for]
+    if not names:  # the strategy stands for no trainer
         return
-    framework = CONFIGURATIONS[name]
+    name, framework = names[0], CONFIGURATIONS[names[0]]
+    # The configuration that would train as the current setup does: its keys with their values.
     values = {
-        "batch_size": size,
+        "batch_size": strategy.batch_capacity,
         "gradient_accumulation_steps": basis.gradient_accumulation_steps,
         "max_length": basis.max_length,
     }
     keys = {framework.own_keys.get(field, field): value for field, value in values.items()}
-    own = {key: value for key, value in keys.items() if key in framework.keys}
-    own |= framework.needed
+    keys = {key: value for key, value in keys.items() if key in framework.keys}
+    configuration = {**keys, **framework.needed}
     try:
-        setup = setup_of(own, name, Path(framework.title))  # no file: the title, for messages
+        # There is no file: messages have the title in place of its path.
+        setup = setup_of(configuration, name, Path(framework.title))
     except OptionError:  # such as a length that it does not take
         return
-    for changes in framework.alternatives(setup.config):
+    for changed_keys in framework.alternatives(setup.config):
         try:
-            changed = setup_of({**own, **changes}, name, setup.path)
+            batching = setup_of({**configuration, **changed_keys}, name, setup.path).batching
         except BatchstatError:
             continue
         # Padding and dropping stay as in the current setup, unless the changed keys decide padding.
-        multiple = changed.batching.settings.get(
-            "pad_to_multiple_of", current.strategy.pad_to_multiple_of
-        )
-        drops = current.strategy.drop_last
+        multiple = batching.settings.get("pad_to_multiple_of", strategy.pad_to_multiple_of)
         yield TrainerChange(
-            keys=changes,
-            line=framework.written(changes),
-            strategy=changed.batching.strategy,
-            settings=replace(settings, pad_to_multiple_of=multiple, drop_last=drops),
+            keys=changed_keys,
+            line=framework.written(changed_keys),
+            strategy=batching.strategy,
+            settings=replace(settings, pad_to_multiple_of=multiple, drop_last=strategy.drop_last),
         )
 
 
 def changes_of_object(
     observed: Observed, settings: Settings, changes: Sequence[TrainerChange]
 ) -> Iterator[TrainerChange]:
-    """Yield what would help a trainer's object or a loader: no padding before rows are batched, by
-    itself and with other arguments of the trainer, where these decide about batches. Yield nothing
-    where it packs already, or has an encoder and a decoder.
+    """Yield what would help a trainer's object or a loader: its samples without the padding that
+    they have before they are batched, alone and together with each of `changes`. If no such padding
+    can be removed, `changes` alone. Nothing, if it packs already or has an encoder and a decoder.
 
     Args:
         observed: the object.
         settings: its settings.
-        changes: other arguments, for samples that are not padded.
+        changes: what other arguments of the trainer make of the samples as they are.
     """
     trainer = observed.trainer
     if observed.has_decoder or (trainer is not None and trainer.packs):
         return
+    # Arguments change nothing where the user's own code decides which samples share a batch.
     if trainer is None or not trainer.samples_by_arguments:
         changes = ()
-    if not observed.repair:  # nothing is padded before, or how to change that is not known
+    if not observed.repair:  # no padding before batching, or how to remove it is not known
         yield from changes
         return
     samples = observed.without_padding
-    assert observed.unpadded is not None  # what repairs padding leaves a strategy
+    assert observed.unpadded is not None  # where there is a repair, there is this strategy
     yield TrainerChange(
         keys={},
         line=observed.repair,
@@ -220,7 +221,6 @@ def changes_of_object(
         settings=settings,
         profile=samples,
     )
-    # With other arguments, the padding is taken out as well.
-    for each in changes:
-        line = f"{observed.repair}, and {each.line}"
-        yield replace(each, line=line, profile=each.profile if samples is None else samples)
+    for change in changes:  # each together with the repair
+        line = f"{observed.repair}, and {change.line}"
+        yield replace(change, line=line, profile=change.profile if samples is None else samples)

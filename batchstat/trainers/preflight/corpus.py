@@ -55,25 +55,25 @@ def profile_keywords(setup: TrainingSetup, **given: Any) -> dict[str, Any]:
         InputError: the configuration names no corpus, or one that cannot be read, lacks the
             trainer's columns, or whose tokenizer or chat template are not those of the trainer.
     """
-    # Where the user chooses another content, the configuration's keywords for chats do not count.
-    other_content = set(_CONTENTS) & set(given)
-    no_chats = {k: v for k, v in setup.corpus.reading.items() if k not in _OF_CHATS}
-    keywords: dict[str, Any] = {**(no_chats if other_content else setup.corpus.reading), **given}
+    # Where the user chooses a content other than chats, the configuration's keywords for chats do
+    # not count.
+    ignored = _OF_CHATS if set(_CONTENTS) & set(given) else ()
+    keywords = {key: value for key, value in setup.corpus.reading.items() if key not in ignored}
+    keywords |= given
     if not keywords.get("corpus"):
         raise InputError(setup.no_corpus)
     if "corpus" not in given:  # the message of `check_files` is about a configuration's files
         check_files(setup, keywords["corpus"])
     if isinstance(keywords["corpus"], str | Path):
         keywords["corpus"] = (keywords["corpus"],)
-    # The columns of the first file count for all.
-    path, columns = keywords["corpus"][0], _named_columns(keywords)
-    keywords = {**_columns(setup, path, keywords.get("input_format"), columns), **keywords}
+    # The trainer's columns that the first file has; all other files are read the same way.
+    keywords = {**_column_keywords(setup, keywords), **keywords}
+    # Keywords without effect on this content are removed. Those that the user passes stay, so that
+    # `profile` refuses them.
     without_effect = {name for column in keywords for name in _WITHOUT_EFFECT.get(column, ())}
-    # Keywords that the user passes stay: without effect, they are an error of `profile`.
     for name in without_effect - set(given):
         keywords.pop(name, None)
-    # A tokenizer that the user passes is taken as it is. The configuration's own may be loaded by
-    # the trainer in another way than here.
+    # The trainer may load its own tokenizer in another way than here; the user's is taken as it is.
     if "tokenizer" in keywords and "tokenizer" not in given:
         _check_loading(setup, keywords["tokenizer"])
     # Only texts and completions get a token at their end, and only if neither user nor
@@ -83,19 +83,20 @@ def profile_keywords(setup: TrainingSetup, **given: Any) -> dict[str, Any]:
         keywords["append"] = _end_of_sequence(keywords["tokenizer"])
     if "messages_column" in keywords:
         _check_turns(setup, keywords)
-        # Only the trainer's own template ends turns with this token.
+        # A template that the user passes need not end turns with the trainer's token.
         if setup.corpus.loads.eos_token and "chat_template" not in given:
             check_eos(keywords.get("tokenizer") or BUILTIN, setup.corpus.loads.eos_token)
     _check_columns(setup, keywords)
     if "chat_template" not in given:
-        _settle_template(setup, keywords)
-    _find_answers(setup, keywords, given)
+        _check_own_template(setup, keywords)
+    _mark_answers(setup, keywords, given)
     return keywords
 
 
-def _settle_template(setup: TrainingSetup, keywords: dict[str, Any]) -> None:
-    """Remove the configuration's chat template from `keywords` if the corpus has no chats, to which
-    `profile` would refuse it; otherwise check that the tokenizer has its tokens.
+def _check_own_template(setup: TrainingSetup, keywords: dict[str, Any]) -> None:
+    """Remove the configuration's chat template from `keywords` if the corpus has no chats, as
+    `profile` refuses a template then. Otherwise check that the tokenizer has the tokens that the
+    template writes, and raise InputError if it has not.
     """
     if "messages_column" not in keywords and not _has_chat_pairs(keywords):
         keywords.pop("chat_template", None)
@@ -103,7 +104,7 @@ def _settle_template(setup: TrainingSetup, keywords: dict[str, Any]) -> None:
         setup.corpus.check_tokens(keywords.get("tokenizer") or BUILTIN)
 
 
-def _find_answers(setup: TrainingSetup, keywords: dict[str, Any], given: Mapping[str, Any]) -> None:
+def _mark_answers(setup: TrainingSetup, keywords: dict[str, Any], given: Mapping[str, Any]) -> None:
     """Set in `keywords` how the trainer finds the answers of chats, which alone carry loss: by a
     chat template that marks them (TRL), or by the token that ends a turn (axolotl).
 
@@ -116,19 +117,19 @@ def _find_answers(setup: TrainingSetup, keywords: dict[str, Any], given: Mapping
     has_rule = rules.answers_template is not None or rules.turn_ends is not None
     if not (has_rule and keywords.get("assistant_only_loss")):
         return
-    loaded, template = load_tokenizer(tokenizer), keywords.get("chat_template")
-    file = None if template is None else Path(template)
-    if rules.answers_template is not None:
-        source = template_of(loaded, file)
-        if source and (marked := rules.answers_template(source)) is not None:
-            keywords["chat_template"] = marked
+    loaded, template_file = load_tokenizer(tokenizer), keywords.get("chat_template")
+    template = template_of(loaded, None if template_file is None else Path(template_file))
+    if rules.answers_template is not None and template:
+        marked_file = rules.answers_template(template)  # the same template, with marks
+        if marked_file is not None:
+            keywords["chat_template"] = marked_file
     if rules.turn_ends is None:
         return
-    counter = loaded.encoder.as_transformers()
+    transformers_tokenizer = loaded.encoder.as_transformers()
     # A template with marks that the user passes says itself what carries loss.
-    if given.get("chat_template") and ChatTemplate(counter, template_of(loaded, file)).has_marks:
+    if given.get("chat_template") and ChatTemplate(transformers_tokenizer, template).has_marks:
         return
-    eos = str(counter.eos_token or "")
+    eos = str(transformers_tokenizer.eos_token or "")
     if (set_eos := rules.loads.set_eos_token) not in ("", eos):
         raise InputError(
             f"the trainer makes {set_eos} the eos_token of tokenizer {tokenizer!r}, which has "
@@ -170,11 +171,11 @@ def _check_turns(setup: TrainingSetup, keywords: Mapping[str, Any]) -> None:
     if (rules := setup.corpus.turns) is None:  # it tokenizes whole chats
         return
     tokenizer, template = keywords.get("tokenizer"), keywords.get("chat_template")
-    # A template that the user passes takes the place of the trainer's own.
-    if template is None and rules.unknown_template:
-        raise InputError(f"{setup.path.as_posix()} {rules.unknown_template}")
-    if template is None and rules.reads_slots:
-        check_slots(tokenizer)
+    if template is None:  # nobody names a template: the trainer's own is used
+        if rules.unknown_template:  # why that one is not known, in words
+            raise InputError(f"{setup.path.as_posix()} {rules.unknown_template}")
+        if rules.reads_slots:  # the trainer takes the template apart
+            check_slots(tokenizer)
     file = None if template is None else Path(template)
     check_turns(tokenizer, file, rules.special_tokens, rules.begin, rules.thought)
 
@@ -184,51 +185,51 @@ def _check_columns(setup: TrainingSetup, keywords: Mapping[str, Any]) -> None:
     they are read here.
     """
     named = _named_columns(keywords)
+    # By the name of such a column, what it does. A column that the user or the configuration names
+    # is read, whatever it is called.
     refused = setup.corpus.refused_columns(CorpusOptions(**named).content)
-    # A column that the user or the configuration names is read, whatever it is called.
     refused = {name: why for name, why in refused.items() if name not in named.values()}
-    # Files are opened only where a column could be refused.
+    # Files are opened only if a column could be refused.
     for path in keywords["corpus"] if refused else ():
         for name in column_names(path, keywords.get("input_format")):
             if name in refused:
                 raise InputError(f"{path} has the column {name!r}; {refused[name]}")
 
 
-def _columns(
-    setup: TrainingSetup, path: str, input_format: str | None, named: Mapping[str, Any]
-) -> Mapping[str, Any]:
-    """Return the keywords of `profile` for the first of the trainer's columns that a file has.
+def _column_keywords(setup: TrainingSetup, keywords: Mapping[str, Any]) -> Mapping[str, Any]:
+    """Return the keywords of `profile` for the first of the trainer's columns that the first file
+    of the corpus has.
 
     Args:
         setup: what the configuration means.
-        path: the file.
-        input_format: its format; None to tell it by its name.
-        named: the columns that the user or the configuration names: they are not looked for, but
-            the trainer may have further keywords for them.
+        keywords: those that the user and the configuration decide; they may name columns.
 
     Raises:
         InputError: the file has none of the columns, and the trainer cannot do without them.
     """
-    if named:
-        return next((each for each in setup.corpus.columns if _named_columns(each) == named), {})
+    path, input_format = keywords["corpus"][0], keywords.get("input_format")
+    # Keywords of `profile`: each candidate names columns, and may have further keywords for them.
+    candidates, named = setup.corpus.columns, _named_columns(keywords)
+    if named:  # only the further keywords are missing, if the trainer has any
+        return next((each for each in candidates if _named_columns(each) == named), {})
     # Lines of a .txt file are read without the name of a column.
     is_plain_text = (input_format or format_by_name(path)) == "txt"
-    if _OF_PLAIN_TEXT in setup.corpus.columns and is_plain_text:
+    if _OF_PLAIN_TEXT in candidates and is_plain_text:
         return {}
-    unreadable: Mapping[str, Any] | None = None
-    for columns in setup.corpus.columns:
+    unreadable = []
+    for columns in candidates:
         # True: the file has them; False: it has them, but cannot be read; None: it lacks them.
         has_them = has_columns(path, CorpusOptions(**{"input_format": input_format, **columns}))
         if has_them:
             return columns
-        if has_them is not None and unreadable is None:
-            unreadable = columns
-    if unreadable is not None:
-        return unreadable  # so that counting stops with a message about what is wrong with them
-    if setup.corpus.no_columns:
+        if has_them is not None:
+            unreadable.append(columns)
+    if unreadable:
+        return unreadable[0]  # counting then stops with a message about what is wrong with them
+    if setup.corpus.no_columns:  # the message of a trainer that cannot do without them
         raise InputError(f"{path} {setup.corpus.no_columns}")
     # The last ones are the trainer's fallback: counting stops with a message that they are missing.
-    return setup.corpus.columns[-1] if setup.corpus.columns else {}
+    return candidates[-1] if candidates else {}
 
 
 def _named_columns(keywords: Mapping[str, Any]) -> dict[str, Any]:
@@ -243,10 +244,11 @@ def _appends_eos(setup: TrainingSetup, keywords: Mapping[str, Any]) -> bool:
     # The built-in tokenizer, which counts if none is named, has no such token.
     if not (setup.corpus.appends_eos and keywords.get("tokenizer")):
         return False
-    # If a file has prompts, completions and also a column of texts, TRL appends it to those texts,
-    # and so not to the completions that are counted.
-    is_pair = "completion_column" in keywords
-    names = column_names(keywords["corpus"][0], keywords.get("input_format")) if is_pair else ()
+    if "completion_column" not in keywords:
+        return True
+    # If a file has prompts, completions and also a column of texts, TRL appends the token to those
+    # texts, and so not to the completions that are counted.
+    names = column_names(keywords["corpus"][0], keywords.get("input_format"))
     return setup.corpus.eos_column not in names
 
 

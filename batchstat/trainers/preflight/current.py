@@ -12,15 +12,15 @@ from batchstat.planning.settings import Settings
 from batchstat.recording.recording import read_recording
 from batchstat.simulation.compare.named_rows import ParsedRow
 from batchstat.trainers.base.samples import TrainedSamples
-from batchstat.trainers.preflight.changes import Trained, Trainer
+from batchstat.trainers.preflight.changes import CurrentTraining, Trainer
 from batchstat.trainers.preflight.observed import WITHOUT_LABELS, Observed
 from batchstat.trainers.preflight.observed_runs import observe_recording
-from batchstat.trainers.preflight.samples import ALL_TRAINED, as_trained
+from batchstat.trainers.preflight.samples import ALL_TRAINED, samples_and_settings
 from batchstat.words import short
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
-class CurrentSetup(Trained):
+class CurrentSetup(CurrentTraining):
     """What a trainer's configuration, its object, a loader or a recording trains on.
 
     Attributes:
@@ -34,7 +34,7 @@ class CurrentSetup(Trained):
     trainer: Trainer
 
 
-def current_of(trainer: Trainer) -> CurrentSetup:
+def training_of(trainer: Trainer) -> CurrentSetup:
     """Return what a trainer trains on: the samples that it keeps, settings, and a strategy or
     batches.
 
@@ -42,17 +42,18 @@ def current_of(trainer: Trainer) -> CurrentSetup:
         OptionError: settings that contradict each other.
         InputError: the trainer keeps no sample.
     """
-    observed = trainer.observed
-    all_trained = ALL_TRAINED if observed is None else WITHOUT_LABELS
-    samples, wanted = as_trained(trainer.setup, trainer.profile, trainer.settings, all_trained)
-    row: ParsedRow = trainer.setup.batching.strategy
+    setup, observed = trainer.setup, trainer.observed
+    # The warning where the corpus does not say which tokens carry loss.
+    warning = ALL_TRAINED if observed is None else WITHOUT_LABELS
+    samples, settings = samples_and_settings(setup, trainer.profile, trainer.settings, warning)
+    row: ParsedRow = setup.batching.strategy
     if observed is not None and observed.batches is not None:
-        # The batches that were seen, not those that a strategy would make.
+        # The batches that were seen, instead of those that a strategy would make.
         row = (observed.kind, observed.batches)
     return CurrentSetup(
         lengths=samples.profile,
         samples=samples,
-        settings=wanted,
+        settings=settings,
         row=row,
         trainer=trainer,
         # A batch of an encoder and a decoder has two widths, of which a strategy plans one: no
@@ -65,7 +66,7 @@ _DECIDED = ("world_size", "gradient_accumulation_steps", "max_length", "overflow
 """Settings that are facts of a recording, and cannot be changed afterwards."""
 
 
-def current_of_recording(observed: Observed, settings: Mapping[str, Any]) -> CurrentSetup:
+def training_of_recording(observed: Observed, settings: Mapping[str, Any]) -> CurrentSetup:
     """Return what a recorded run trained on.
 
     Args:
@@ -77,16 +78,16 @@ def current_of_recording(observed: Observed, settings: Mapping[str, Any]) -> Cur
             contradict each other.
     """
     setup, profile = observed.setup, observed.profile
-    # The recording's own value may be repeated; another one is refused.
-    decided = vars(Settings(**{**setup.batching.settings, **observed.settings}))
+    recorded = vars(Settings(**{**setup.batching.settings, **observed.settings}))
+    # The user may repeat the value of the recording for these, but not change it.
     for key in _DECIDED:
-        if key in settings and settings[key] != decided[key]:
+        if key in settings and settings[key] != recorded[key]:
             raise OptionError(
                 f"{key}={short(settings[key])}: {profile.corpus.sources[0].path} was recorded with "
-                f"{short(decided[key])}: leave it out, or record a run that has it"
+                f"{short(recorded[key])}: leave it out, or record a run that has it"
             )
-    wanted = {**observed.settings, **settings}
-    return current_of(Trainer(setup=setup, profile=profile, settings=wanted, observed=observed))
+    merged = {**observed.settings, **settings}
+    return training_of(Trainer(setup=setup, profile=profile, settings=merged, observed=observed))
 
 
 def observe_folder(folder: Path) -> Observed:
@@ -99,6 +100,5 @@ def observe_folder(folder: Path) -> Observed:
     # Its samples are in no file: reports show the name of the folder in place of one.
     corpus = observed.profile.corpus
     source = replace(corpus.sources[0], path=folder.as_posix())
-    return replace(
-        observed, profile=replace(observed.profile, corpus=replace(corpus, sources=(source,)))
-    )
+    profile = replace(observed.profile, corpus=replace(corpus, sources=(source,)))
+    return replace(observed, profile=profile)

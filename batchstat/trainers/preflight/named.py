@@ -12,7 +12,7 @@ from batchstat.profiling.profile import Profile
 from batchstat.simulation.compare.named_rows import Row, parse_row
 from batchstat.storage.addresses import local_path
 from batchstat.trainers.base.named import names_configuration, names_recording
-from batchstat.trainers.preflight.changes import Trained, Trainer
+from batchstat.trainers.preflight.changes import CurrentTraining, Trainer
 
 if TYPE_CHECKING:
     from batchstat.trainers.preflight.current import CurrentSetup
@@ -24,7 +24,7 @@ def trained_today(
     settings: Mapping[str, Any],
     trainer: Trainer | None = None,
     ignore_keys: Sequence[str] = (),
-) -> Trained:
+) -> CurrentTraining:
     """Return what is trained today: samples, settings, and a strategy or batches.
 
     Args:
@@ -33,8 +33,8 @@ def trained_today(
         lengths: the corpus: a profile, or (n,) tokens per sample; None for the corpus that a
             configuration names, and for a recording, which has its own samples.
         settings: fields of `batchstat.Settings`, which override those of a configuration.
-        trainer: the trainer that `current` is of, if the caller has read it: lengths and settings
-            are then already those that it trains with, and `current` is not read again.
+        trainer: the trainer, if the caller has read its configuration already: then lengths and
+            settings are those that it trains with, and `current` is its strategy or its batches.
         ignore_keys: further keys of a configuration that decide nothing.
 
     Raises:
@@ -44,8 +44,8 @@ def trained_today(
     """
     if isinstance(current, Path):
         current = str(current)
-    # A text may be a file, a folder or a strategy; anything else is a strategy, or a name and
-    # batches.
+    # Text may name a configuration or a recording. Other text, and everything else, is a strategy
+    # or batches, and is handled below.
     if trainer is None and isinstance(current, str):
         if names_configuration(current):
             return _of_configuration(current, lengths, settings, ignore_keys)
@@ -55,16 +55,16 @@ def trained_today(
                     f"{current}: a recording brings its own samples: leave lengths out"
                 )
             # Imported here: it loads what most comparisons do not need.
-            from batchstat.trainers.preflight.current import current_of_recording, observe_folder
+            from batchstat.trainers.preflight.current import observe_folder, training_of_recording
 
-            return current_of_recording(observe_folder(local_path(current)), settings)
+            return training_of_recording(observe_folder(local_path(current)), settings)
     if lengths is None:
         raise OptionError(
             "no samples: pass a profile or lengths, or a trainer's configuration or a recording as "
             "current"
         )
     row = current if current is None else parse_row("current", current)
-    return Trained(lengths=lengths, settings=Settings(**settings), row=row, trainer=trainer)
+    return CurrentTraining(lengths=lengths, settings=Settings(**settings), row=row, trainer=trainer)
 
 
 def setup_warnings(current: "CurrentSetup") -> list[str]:
@@ -82,13 +82,13 @@ def setup_warnings(current: "CurrentSetup") -> list[str]:
 
 def _of_configuration(
     current: str | Path, lengths: object, settings: Mapping[str, Any], ignore_keys: Sequence[str]
-) -> Trained:
+) -> CurrentTraining:
     """Return what a trainer's configuration trains on; arguments as in `trained_today`."""
     # Imported here, since it loads the readers of corpora, which most comparisons do not need.
     from batchstat.profiling.build import profile
     from batchstat.trainers.base.files import read_setup
     from batchstat.trainers.preflight.corpus import profile_keywords
-    from batchstat.trainers.preflight.current import current_of
+    from batchstat.trainers.preflight.current import training_of
 
     # Lengths alone do not say what a trainer drops, or which records it holds out.
     if not (lengths is None or isinstance(lengths, Profile)):
@@ -96,5 +96,5 @@ def _of_configuration(
     setup = read_setup(current, ignore_keys=ignore_keys)
     if lengths is None:
         lengths = profile(**profile_keywords(setup))
-    today = current_of(Trainer(setup=setup, profile=lengths, settings=settings))
-    return today.warned(setup_warnings(today))
+    today = training_of(Trainer(setup=setup, profile=lengths, settings=settings))
+    return today.with_warnings(setup_warnings(today))

@@ -152,9 +152,10 @@ def observe(
             f"{short(target)} is neither a trainer's configuration, a Trainer nor a loader of "
             "batches: pass the file, the object or the DataLoader"
         )
-    kind, wanted = type(target).__name__, Settings(**settings)
-    # How many batches to read, those of all ranks together; None for all.
-    limit = steps and steps * wanted.gradient_accumulation_steps * wanted.world_size
+    kind, checked = type(target).__name__, Settings(**settings)
+    # A step has these batches on all ranks together.
+    batches_per_step = checked.gradient_accumulation_steps * checked.world_size
+    limit = None if steps is None else steps * batches_per_step
     with unchanged_random_state(target):
         batches = collated_batches(kind, target, limit=limit, pad_token_id=pad_token_id)
     return observe_batches(
@@ -176,20 +177,21 @@ def _observe_trainer(
     """
     trainer = read_trainer(target)
     setup = setup_of_trainer(trainer)
-    # The caller's settings count before those of the trainer.
-    merged: dict[str, Any] = {**settings}
-    merged.setdefault("world_size", trainer.world_size)
+    # The trainer's settings, overridden by those of the caller.
+    own: dict[str, Any] = {"world_size": trainer.world_size}
     # The strategy for a data set that is packed already has no batch size: take the argument.
-    merged.setdefault("batch_size", setup.config.values()["per_device_train_batch_size"])
+    own["batch_size"] = setup.config.values()["per_device_train_batch_size"]
     if trainer.own_loss:
-        merged.setdefault("loss", UNKNOWN)
+        own["loss"] = UNKNOWN
     elif not trainer.takes_count:
-        merged.setdefault("loss", WITHOUT_COUNT)
+        own["loss"] = WITHOUT_COUNT
+    merged = {**own, **settings}
     if trainer.rows is not None:
         return _observe_rows(trainer, trainer.rows, setup, merged)
-    accumulation = {**setup.batching.settings, **merged}.get("gradient_accumulation_steps", 1)
-    # A stream may have no end: a Trainer trains on one only with max_steps, which ends it here.
+    # Its loader must be read. A stream may have no end: a Trainer trains on one only with
+    # max_steps, which ends it here.
     most_steps = setup.schedule.max_steps if steps is None else steps
+    accumulation = {**setup.batching.settings, **merged}.get("gradient_accumulation_steps", 1)
     with unchanged_random_state():
         loader = target.get_train_dataloader()
         with unchanged_random_state(loader):
@@ -220,20 +222,25 @@ def _observe_trainer(
 def observe_batches(
     collated: CollatedBatches, *, setup: TrainingSetup, settings: Mapping[str, Any], **known: Any
 ) -> Observed:
-    """Return what is known of a training whose batches were read; `known` are other attributes of
-    `Observed`.
+    """Return what is known of a training whose batches were read.
+
+    Args:
+        collated: the batches.
+        setup: what the arguments of the training mean.
+        settings: its settings.
+        known: other attributes of `Observed`.
     """
     settings = {"order": "file", **settings}  # the samples are in the sequence of the batches
     batches, unpadded = collated.batches, None
-    sizes = np.diff(batches.batch_offsets)
-    # If every row is padded to the same width, the strategy `static` makes these batches with less
-    # padding. The last batch may be short.
-    is_one_size = bool((sizes[:-1] == sizes[0]).all()) and sizes[-1] <= sizes[0]
+    batch_sizes = np.diff(batches.batch_offsets)  # (n_batches,) rows of each batch
+    size = int(batch_sizes[0])
+    is_one_size = bool((batch_sizes[:-1] == size).all()) and batch_sizes[-1] <= size  # last: short
     if collated.constant_width is not None and is_one_size:
-        # `origin` of the batches is the strategy that would make them from rows without padding.
-        unpadded = StrategySpec.of("static", batch_size=int(sizes[0]))
-        wanted = Settings(**{**setup.batching.settings, **settings})
-        origin = unpadded.request(PlanInputs(collated.samples, None).resolve(wanted))
+        # All rows are padded to one width: the strategy `static` makes the same batches with less
+        # padding. It is their `origin`: the strategy that makes them from rows without padding.
+        unpadded = StrategySpec.of("static", batch_size=size)
+        all_settings = Settings(**{**setup.batching.settings, **settings})
+        origin = unpadded.request(PlanInputs(collated.samples, None).resolve(all_settings))
         batches = replace(batches, origin=origin)
     return Observed(
         setup=setup,
@@ -303,14 +310,17 @@ def _observe_rows(
     trained = None if rows.trained is None else TokenRanges.of_counts(rows.trained)
     collating = trainer.collating
     assert collating is not None, "without a known collator, batches are read instead"
+    own_settings = setup.batching.settings
     if collating.multiple > 1:
-        padded_as = {"pad_to_multiple_of": collating.multiple}
-        setup = setup.with_batching(settings={**setup.batching.settings, **padded_as})
-    # The strategy pads rows to the longest of a batch, and packs none: other batches are given.
+        own_settings = {**own_settings, "pad_to_multiple_of": collating.multiple}
+        setup = setup.with_batching(settings=own_settings)
+    # The strategy pads rows to the longest of a batch, and packs none. Batches that are made in
+    # another way are given as they are.
     batches = None
     if rows.padded_tokens or trainer.packs or collating.width is not None:
-        wanted = Settings(**{**setup.batching.settings, **settings})
-        batches = batches_of_rows(rows, collating, setup.batching.strategy, wanted)
+        all_settings = Settings(**{**own_settings, **settings})
+        batches = batches_of_rows(rows, collating, setup.batching.strategy, all_settings)
+    # In words: what is padded before rows are batched, and how to remove that padding.
     padded, repair = padding_before_batching(rows, collating)
     return Observed(
         kind=trainer.kind,

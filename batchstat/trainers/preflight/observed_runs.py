@@ -36,24 +36,24 @@ def observe_recording(recording: Recording, settings: Mapping[str, Any]) -> Obse
     batches = batches_of(recording)
     first = recording.ranks[0]
     name = str(first.begun["program"]) or "a command"
-    if names_strategy(name):  # a script static.py: in a comparison, its row needs another name
+    if names_strategy(name):  # a script static.py: its row may not be called as the strategy is
         name = f"{name} (run)"
     trainer = None if first.trainer is None else trainer_of(first.trainer)
     setup = replace(LOADER, path=Path(name)) if trainer is None else setup_of_trainer(trainer)
-    own: dict[str, Any] = {
+    recorded_settings: dict[str, Any] = {
         "max_length": int(batches.collated.samples.lengths.max()),
         "world_size": len(recording.ranks),
         "gradient_accumulation_steps": batches.per_step,
         "loss": _loss_of(recording, trainer),
     }
-    # The number to a multiple of which its collator pads.
+    # The trainer's collator pads to a multiple of this number.
     if first.trainer is not None and first.trainer["multiple"] > 1:
-        own["pad_to_multiple_of"] = first.trainer["multiple"]
+        recorded_settings["pad_to_multiple_of"] = first.trainer["multiple"]
     return observe_batches(
         batches.collated,
         kind=name,
         setup=setup,
-        settings={**own, **settings},
+        settings={**recorded_settings, **settings},
         trainer=trainer,
         warnings=tuple(_warnings(recording, batches)),
         run=run_facts(recording),
@@ -64,21 +64,20 @@ def observe_recording(recording: Recording, settings: Mapping[str, Any]) -> Obse
 def _loss_of(recording: Recording, trainer: TrainerObject | None) -> str:
     """Return the name of the loss of a run, one of `LOSSES`, or UNKNOWN.
 
-    A Trainer that gave every forward the number of trained tokens in the step has divided the loss
-    by that number. Otherwise the loss of a run is not known, except in a dry run, which computes
-    nothing: there it is what such a Trainer would compute, a mean of each batch.
+    A Trainer divides the loss by the number of trained tokens in the step, if every batch was
+    computed with that number. Otherwise the loss of a run is not known, except in a dry run, which
+    computes nothing: there it is what a Trainer without the number computes, a mean of each batch.
     """
     batches = [batch for rank in recording.ranks for batch in rank.batches]
     if trainer is None or trainer.own_loss:  # the user's own code decides
         return UNKNOWN
-    # SFTTrainer divides in its step, outside of the forward.
-    is_trl = trainer.framework == "trl"
-    if all(each.is_step_counted if is_trl else each.is_counted for each in batches):
-        if is_trl:
+    if trainer.framework == "trl":
+        # SFTTrainer divides in its step, outside of the forward.
+        if all(batch.is_step_counted for batch in batches):
             return "trl"
-        if trainer.takes_count:
-            across_ranks = trainer.arguments.get("average_tokens_across_devices", True)
-            return "num-items-in-batch" if across_ranks else "num-items-per-rank"
+    elif trainer.takes_count and all(batch.is_counted for batch in batches):
+        across_ranks = trainer.arguments.get("average_tokens_across_devices", True)
+        return "num-items-in-batch" if across_ranks else "num-items-per-rank"
     return WITHOUT_COUNT if recording.is_dry else UNKNOWN
 
 

@@ -18,6 +18,7 @@ from batchstat.profiling.build import profile as count
 from batchstat.profiling.profile import Profile
 from batchstat.recording.given_batches import GivenBatches
 from batchstat.simulation.compare.candidates import Candidates, simulate_candidates
+from batchstat.simulation.compare.changes import Change
 from batchstat.simulation.device import Device
 from batchstat.simulation.results import Simulation
 from batchstat.simulation.warnings import simulation_warnings
@@ -26,7 +27,7 @@ from batchstat.trainers.base.files import read_setup
 from batchstat.trainers.base.setup import TrainingSetup
 from batchstat.trainers.preflight.changes import Trainer
 from batchstat.trainers.preflight.corpus import profile_keywords
-from batchstat.trainers.preflight.current import CurrentSetup, current_of
+from batchstat.trainers.preflight.current import CurrentSetup, training_of
 from batchstat.trainers.preflight.device import device_of
 from batchstat.trainers.preflight.observed import Observed, observe
 from batchstat.trainers.preflight.proof import prove
@@ -83,7 +84,7 @@ def preflight(
         InputError: a configuration, corpus or tokenizer that is not available, or a calibration of
             another dtype or gradient checkpointing than the configuration trains with.
     """
-    if not isinstance(config, str | Path):
+    if not isinstance(config, str | Path):  # a Trainer or a loader
         observed = observe(config, settings, steps, pad_token_id)
         device = device_of(observed.setup, calibration, cost_per_hour)
         report = report_on(observed, device, recording)
@@ -95,10 +96,11 @@ def preflight(
     setup = read_setup(config, framework)
     device = device_of(setup, calibration, cost_per_hour)
     if not isinstance(corpus, Profile):
-        named = {} if corpus is None else {"corpus": corpus}
-        corpus = count(**profile_keywords(setup, **named))
-    given = cast("Mapping[str, Any]", settings)
-    return report_on_setup(setup, corpus, given, device, recording=recording)
+        # Without a corpus, `profile_keywords` takes the one that the configuration names.
+        given_corpus = {} if corpus is None else {"corpus": corpus}
+        corpus = count(**profile_keywords(setup, **given_corpus))
+    overriding = cast("Mapping[str, Any]", settings)
+    return report_on_setup(setup, corpus, overriding, device, recording=recording)
 
 
 def report_on(
@@ -142,66 +144,66 @@ def report_on_setup(
         OptionError: settings that contradict each other.
         InputError: no samples are left, or the recording cannot be described.
     """
-    now = current_of(Trainer(setup=setup, profile=profile, settings=given, observed=observed))
-    # Gradients stay in memory between the batches that are accumulated.
-    if device is not None:
-        device = device.accumulating(now.settings.gradient_accumulation_steps)
-    candidates = _simulated(setup, now, device)
-    row = candidates.changes.current
-    is_run = observed is not None and observed.run is not None
+    current = training_of(Trainer(setup=setup, profile=profile, settings=given, observed=observed))
+    if device is not None:  # gradients stay in its memory between accumulated batches
+        device = device.accumulating(current.settings.gradient_accumulation_steps)
+    candidates = _simulate(setup, current, device)
+    row = candidates.changes.current  # the results of the current setup
     basis = row.request.settings
-    shares = candidates.epochs.of(basis)
-    stats = now.samples.profile.stats
+    shares = candidates.epochs.of(basis)  # the samples of an epoch, and of each rank
+    stats = current.samples.profile.stats
     warnings = simulation_warnings([row], shares.epoch, basis, stats, device)
+    # A collator may have joined packed rows before they were recorded: their number is not known.
+    is_recorded = observed is not None and observed.run is not None
     return Preflight(
         created=datetime.now(UTC).isoformat(),
         setup=setup,
         profile=profile,
-        samples=now.samples,
+        samples=current.samples,
         simulation=Simulation(basis, row, warnings, device),
         changes=candidates.changes,
-        # A recorded row may be several that were packed, laid end to end by a collator.
-        num_examples=None if is_run else _num_examples(row.request, shares),
+        num_examples=None if is_recorded else _num_examples(row.request, shares),
         observed=observed,
-        proof=None if recording is None else prove(now, local_path(recording)),
-        saved=None if observed is None else _saved_time(observed, now, candidates),
+        proof=None if recording is None else prove(current, local_path(recording)),
+        saved=None if observed is None else _saved_time(observed, current, candidates.changes.star),
     )
 
 
-def _saved_time(observed: Observed, now: CurrentSetup, candidates: Candidates) -> SavedTime | None:
-    """Return what the best change of a recorded run saves by the times of the run itself. None
-    where nothing helps, nothing was timed, or the times tell nothing of one of the two.
+def _saved_time(observed: Observed, current: CurrentSetup, best: Change | None) -> SavedTime | None:
+    """Return what the best change of a recorded run saves, in seconds of an epoch, by the times of
+    its own batches. None if no change helps, if nothing was timed, or if these times do not give
+    the seconds before or after the change.
     """
-    star, times = candidates.changes.star, observed.times
-    if star is None or times is None or times.time is None:
+    times = observed.times
+    if best is None or times is None or times.time is None:
         return None
-    device = Device(calibration=times).accumulating(now.settings.gradient_accumulation_steps)
-    timed = _simulated(observed.setup, now, device)
-    # Simulated again with the run's times, the same change has another record: found by its label.
-    after = next((tried.row for tried in timed.tried if tried.row.label == star.row.label), None)
+    # The run's own times as a calibration, with which all candidates are simulated again.
+    device = Device(calibration=times).accumulating(current.settings.gradient_accumulation_steps)
+    timed = _simulate(observed.setup, current, device)
+    changed = next((tried.row for tried in timed.tried if tried.row.label == best.row.label), None)
     before = timed.changes.current.on_device.seconds
-    if after is None or after.on_device.seconds is None or before is None:
+    if changed is None or changed.on_device.seconds is None or before is None:
         return None
     return SavedTime(
-        label=star.row.label,
+        label=best.row.label,
         before=before,
-        after=after.on_device.seconds,
+        after=changed.on_device.seconds,
         residual=times.time.residual,
-        is_extrapolated=after.on_device.is_extrapolated,
+        is_extrapolated=changed.on_device.is_extrapolated,
     )
 
 
-def _simulated(setup: TrainingSetup, now: CurrentSetup, device: Device | None) -> Candidates:
+def _simulate(setup: TrainingSetup, current: CurrentSetup, device: Device | None) -> Candidates:
     """Simulate an epoch of the current setup and what would help. An error of the settings names
     the keys of the user's own configuration: `per_device_train_batch_size`, not `batch_size`.
     """
     try:
         return simulate_candidates(
-            resolve_inputs(now.samples.profile, keep=now.settings.keep_labels),
-            now.settings,
-            strategies=now.strategies,
-            current=now.row,
-            trainer=now.trainer.changes,
+            resolve_inputs(current.samples.profile, keep=current.settings.keep_labels),
+            current.settings,
+            strategies=current.strategies,
+            current=current.row,
+            trainer=current.trainer.changes,
             device=device,
         )
     except (InputError, OptionError) as error:
@@ -214,12 +216,12 @@ def _simulated(setup: TrainingSetup, now: CurrentSetup, device: Device | None) -
 
 def _num_examples(request: RowRequest, shares: EpochShares) -> int | None:
     """Return the number of rows that a trainer packs before training, which it then logs as the
-    number of examples; None where it packs none, or as many as there are samples.
+    number of examples; None if it packs none before training, or as many as there are samples.
     """
-    strategy, epoch = request.strategy, shares.epoch.whole
+    strategy, epoch = request.strategy, shares.epoch.whole  # the samples of all ranks together
     if isinstance(strategy, GivenBatches) and strategy.packs_rows:
         return len(strategy.row_offsets) - 1  # n rows have n + 1 offsets
-    # Only these pack the data set before it is batched; others pack each batch.
+    # Of batchstat's strategies, only ShuffledRows pack the data set before it is batched.
     if not isinstance(strategy, ShuffledRows):
         return None
     n_rows = strategy.count_rows(epoch.lengths, epoch.starts)

@@ -1,7 +1,7 @@
 """`Proof`: whether a plan is what a run has trained on, batch for batch; and if not, why."""
 
 import json
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from itertools import zip_longest
 from pathlib import Path
@@ -20,9 +20,9 @@ from batchstat.recording.recording import Recording, read_recording
 from batchstat.simulation.compare.named_rows import Row, request_of
 from batchstat.trainers.preflight.current import (
     CurrentSetup,
-    current_of,
-    current_of_recording,
     observe_folder,
+    training_of,
+    training_of_recording,
 )
 from batchstat.trainers.registry import CONFIGURATIONS
 from batchstat.words import counted
@@ -31,6 +31,8 @@ _SEEDS = (42, 0, 1, 2, 3, 1234)
 """Usual seeds, tried beside that of the recorded Trainer, if there was one."""
 _EPOCHS = (0, 1, 2, 3)
 """Epochs that are tried: a recording may have begun with a later one."""
+_ChangedPlans = Iterator[tuple[str, RankBatches]]
+"""Changes of a setup in words, such as "seed 0", each with the batches that it then plans."""
 
 
 @dataclass(frozen=True)
@@ -61,22 +63,22 @@ def prove(setup: CurrentSetup, folder: Path) -> Proof:
     Raises:
         InputError: no recording, or one that cannot be described.
     """
-    recorded = _batches(_planned(current_of_recording(observe_folder(folder), {})))
+    recorded = _batches(_planned(training_of_recording(observe_folder(folder), {})))
     proof = _compare(folder, _batches(_planned(setup)), recorded)
     if proof.is_equal:
         return proof
     recording = read_recording(folder)
-    longest = max(max(each.lengths) for each in recorded)
+    longest = max(max(batch.lengths) for batch in recorded)
 
-    def explain(tried: Iterable[tuple[str, RankBatches]]) -> tuple[str, ...]:
-        """Return the changes, in words, with which the plan equals the recording."""
-        return tuple(
-            words for words, plan in tried if _compare(folder, _batches(plan), recorded).is_equal
-        )
+    def causes_among(plans: _ChangedPlans) -> tuple[str, ...]:
+        """Return the changes, in words, whose plan has exactly the recorded batches."""
+        proofs = ((change, _compare(folder, _batches(plan), recorded)) for change, plan in plans)
+        return tuple(change for change, proof in proofs if proof.is_equal)
 
     differing = _differing_arguments(setup, recording)
-    # The changes are tried one at a time; only if none explains it, all keys that differ at once.
-    causes = explain(_one_change(setup, recording, longest)) or explain(_by_keys(setup, differing))
+    # One change at a time; only if none of them explains it, all keys that differ at once.
+    causes = causes_among(_one_change(setup, recording, longest))
+    causes = causes or causes_among(_change_of_keys(setup, differing))
     return replace(proof, causes=causes, hint="" if causes else _hint(recording, differing))
 
 
@@ -124,9 +126,7 @@ def _difference(plan: _Batch | None, record: _Batch) -> str:
     return ""
 
 
-def _one_change(
-    setup: CurrentSetup, recording: Recording, longest: int
-) -> Iterator[tuple[str, RankBatches]]:
+def _one_change(setup: CurrentSetup, recording: Recording, longest: int) -> _ChangedPlans:
     """Yield plans that differ from the setup's in one setting, each after the change in words, such
     as "seed 0". The values of the recorded run come first, since they are the most likely ones.
 
@@ -135,27 +135,28 @@ def _one_change(
         recording: the recorded run.
         longest: tokens of its longest sample, to which its max_length may have truncated it.
     """
-    ran = _arguments(recording)
-    values: dict[str, list[Any]] = {
-        "seed": [ran.get("data_seed"), ran.get("seed"), *_SEEDS],
+    run_arguments = _arguments(recording)
+    candidates: dict[str, list[Any]] = {  # values to try, by setting
+        "seed": [run_arguments.get("data_seed"), run_arguments.get("seed"), *_SEEDS],
         "epoch": [*_EPOCHS],
         "world_size": [recording.ranks[0].world_size],
-        "max_length": [ran.get("max_length"), longest],
+        "max_length": [run_arguments.get("max_length"), longest],
     }
-    for key, tried in values.items():
-        for value in dict.fromkeys(tried):  # each once, in this sequence
+    for key, values in candidates.items():
+        for value in dict.fromkeys(values):  # each once, in this sequence
             if value is None or value == getattr(setup.settings, key):
                 continue
             settings = {**setup.trainer.settings, key: value}
             try:
-                plan = _planned(current_of(replace(setup.trainer, settings=settings)))
+                plan = _planned(training_of(replace(setup.trainer, settings=settings)))
             except BatchstatError:  # the value contradicts another setting, or leaves no sample
                 continue
             yield f"{key} {value}", plan
     framework = setup.trainer.framework
     # Packing is no setting, but a key of the trainer: try the other value of it.
     if framework is not None and (packing := framework.packing):
-        yield from _by_keys(setup, {packing: not setup.trainer.setup.own.get(packing, False)})
+        other_value = not setup.trainer.setup.own.get(packing, False)
+        yield from _change_of_keys(setup, {packing: other_value})
 
 
 def _arguments(recording: Recording) -> Mapping[str, Any]:
@@ -168,20 +169,20 @@ def _differing_arguments(setup: CurrentSetup, recording: Recording) -> dict[str,
     """Return the arguments of the run that decide about batches and differ from the setup's, with
     the values of the run.
     """
-    ran, framework = _arguments(recording), setup.trainer.framework
-    known = {} if framework is None else framework.keys
-    return {
-        key: ran[key]
-        for key, value in setup.trainer.setup.config.values().items()
-        # Left out are two kinds of arguments that always differ: transformers fills up tables of
-        # keys with defaults, and writes a placeholder for tokens.
-        if key in known.keys() & ran.keys()
-        and ran[key] != value
-        and not (isinstance(ran[key], dict) or key.endswith("_token"))
-    }
+    run_arguments, framework = _arguments(recording), setup.trainer.framework
+    deciding_keys = {} if framework is None else framework.keys
+    differing = {}
+    for key, value in setup.trainer.setup.config.values().items():
+        in_run = run_arguments.get(key, value)
+        # Two kinds always differ and say nothing: tables of keys, which transformers fills up with
+        # defaults, and tokens, for which it writes a placeholder.
+        always_differs = isinstance(in_run, dict) or key.endswith("_token")
+        if key in deciding_keys and in_run != value and not always_differs:
+            differing[key] = in_run
+    return differing
 
 
-def _by_keys(setup: CurrentSetup, keys: Mapping[str, Any]) -> Iterator[tuple[str, RankBatches]]:
+def _change_of_keys(setup: CurrentSetup, keys: Mapping[str, Any]) -> _ChangedPlans:
     """Yield the keys with their values in words, and the plan of the configuration with these.
 
     Yields nothing for an object, whose samples are prepared already, and for values that contradict
@@ -189,7 +190,7 @@ def _by_keys(setup: CurrentSetup, keys: Mapping[str, Any]) -> Iterator[tuple[str
     """
     if not keys or setup.trainer.observed is not None:
         return
-    if (change := setup.trainer.with_keys(keys)) is not None:
+    if (change := setup.trainer.change_of_keys(keys)) is not None:
         words = " and ".join(f"{key} {json.dumps(value)}" for key, value in keys.items())
         # A change that leaves the samples as they are has no profile of its own.
         profile = change.profile or setup.samples.profile
@@ -197,20 +198,24 @@ def _by_keys(setup: CurrentSetup, keys: Mapping[str, Any]) -> Iterator[tuple[str
 
 
 def _hint(recording: Recording, differing: Mapping[str, Any]) -> str:
-    """Return, in words, what else differs in the run where no change explains the difference: its
-    version, whose rules cannot be tried, and its arguments, which do not explain it alone.
+    """Return, in words, what may be the reason where no change explains the difference: another
+    version of transformers in the run, whose rules cannot be tried, and its arguments.
+
+    Args:
+        recording: the recorded run.
+        differing: its arguments that differ from the setup's; empty if none does.
     """
-    words = []
+    reasons = []
     trainer, rules = recording.ranks[0].trainer, CONFIGURATIONS["transformers"].version
     # With a dot after both, so that 5.1 is not the beginning of 5.10.
     if trainer is not None and not f"{trainer['version']}.".startswith(f"{rules}."):
-        words.append(
+        reasons.append(
             f"it ran with transformers {trainer['version']}, these are the rules of {rules}"
         )
     if differing:
-        listed = ", ".join(f"{key} {json.dumps(value)}" for key, value in differing.items())
-        words.append(f"it ran with {listed}")
-    return "; ".join(words)
+        arguments = ", ".join(f"{key} {json.dumps(value)}" for key, value in differing.items())
+        reasons.append(f"it ran with {arguments}")
+    return "; ".join(reasons)
 
 
 def _planned(setup: CurrentSetup) -> RankBatches:

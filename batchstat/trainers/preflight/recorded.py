@@ -106,18 +106,17 @@ def run(
     """
     if no_weights and not dry_run:
         raise OptionError("--no-weights is for --dry-run alone: training needs the weights")
-    words = command_of(command)
+    words = command_of(command)  # a script gets the Python that runs it in front
     named_folder = None if output is None else local_path(output)
     folder = folder_of(named_folder, DEFAULT_FOLDER, words, run_id)
-    # Words that `command_of` put in front are the Python that runs a script.
-    orders = _begin(folder, command, dry_run, steps, no_weights, python=words[: -len(command)])
+    orders = _begin_run(folder, command, dry_run, steps, no_weights, python=words[: -len(command)])
     code = run_command(words, orders)
     result = Run(folder=folder.path, run_id=folder.run_id, command=words, code=code)
     try:
         Log(orders.folder, orders.run_id).note_process("ended", code=code)
         if code and (dry_run or steps) and any(rank.is_planned for rank in result.recording.ranks):
-            # The recorder ended the script as planned, but a launcher or a notebook around it may
-            # have taken that for a failure.
+            # No failure: the recorder ended the script as planned, which a launcher or a notebook
+            # around it may have taken for one.
             return replace(result, code=0)
     except (OSError, InputError):  # the command has taken the folder away: its report says so
         pass
@@ -157,8 +156,8 @@ def record(
         )
     folder = folder_of(output, DEFAULT_FOLDER, (), None)
     # Only the first rank prepares the folder; the others get its orders.
-    own_orders = _begin(folder, (), dry_run, steps, no_weights=False) if rank == 0 else None
-    orders = _of_first_rank(own_orders)
+    own_orders = _begin_run(folder, (), dry_run, steps, no_weights=False) if rank == 0 else None
+    orders = _orders_of_first_rank(own_orders)
     recorder, patches = record_here(orders)
     run_here = Run(folder=folder.path, run_id=orders.run_id)
     try:
@@ -168,7 +167,7 @@ def record(
     finally:
         recorder.close()
         patches.restore()
-    _of_first_rank(orders)  # a barrier: from here on, all ranks have written
+    _orders_of_first_rank(orders)  # called only to wait until all ranks have written
     if rank == 0:
         import batchstat
 
@@ -178,7 +177,7 @@ def record(
             warnings.warn(str(error), stacklevel=3)
 
 
-def _begin(
+def _begin_run(
     folder: RunFolder,
     words: Sequence[str],
     dry_run: bool,
@@ -219,7 +218,7 @@ def _is_together() -> bool:
     return bool(distributed.is_available() and distributed.is_initialized())
 
 
-def _of_first_rank(orders: Orders | None) -> Orders:
+def _orders_of_first_rank(orders: Orders | None) -> Orders:
     """Return the orders of the first rank on every rank. The ranks wait for each other here.
 
     Args:
@@ -227,10 +226,10 @@ def _of_first_rank(orders: Orders | None) -> Orders:
     """
     from torch import distributed
 
-    # `ranks()` is the rank of this process, and the number of ranks.
-    if orders is not None and ranks()[1] == 1:  # one rank, without torch.distributed
+    _, world_size = ranks()
+    if orders is not None and world_size == 1:  # there may be no torch.distributed
         return orders
-    shared: list[Any] = [orders]
+    shared: list[Any] = [orders]  # on other ranks, replaced by the first rank's
     distributed.broadcast_object_list(shared)
     distributed.barrier()
     return cast("Orders", shared[0])

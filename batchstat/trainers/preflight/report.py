@@ -100,8 +100,8 @@ class Preflight:
         distinct = row.counts.samples - row.counts.duplicated_samples
         if self.epochs >= 1:
             return distinct
-        # Training ends within the first epoch: each step before has whole batches, where their size
-        # is fixed; else the mean is the best that is known.
+        # Training ends within the first epoch. Up to there, a step has whole batches if their size
+        # is fixed; otherwise the mean of a step is the best that is known.
         per_step = self.samples_per_step
         batch_size = row.request.strategy.batch_capacity
         if batch_size is not None and not row.packs_rows:
@@ -139,12 +139,9 @@ class Preflight:
     @property
     def warnings(self) -> tuple[ReportWarning, ...]:
         """Caveats of the report, and what else to know about its numbers."""
-        samples = len(self.samples.profile)
-        # What `schedule_warnings` takes, in its sequence.
-        lasts = (self.warmup_steps, self.total_steps, self.epochs, self.trained_samples, samples)
         return (
             *configuration_warnings(self.setup, self.samples, self.profile.tokenizer),
             *(() if self.observed is None else observed_warnings(self.observed)),
-            *schedule_warnings(*lasts),
+            *schedule_warnings(self),
             *own_warnings(self.setup, self.simulation),
         )

@@ -19,11 +19,11 @@ ALL_TRAINED = (
 )
 
 
-def as_trained(
+def samples_and_settings(
     setup: TrainingSetup,
     profile: Profile,
     settings: Mapping[str, Any],
-    all_trained: str = ALL_TRAINED,
+    unmarked_warning: str = ALL_TRAINED,
 ) -> tuple[TrainedSamples, Settings]:
     """Return the samples of a corpus that a trainer batches, and the settings that it batches them
     with.
@@ -35,7 +35,7 @@ def as_trained(
         setup: what the trainer's configuration means.
         profile: the corpus.
         settings: fields of `batchstat.Settings` that override those of the configuration.
-        all_trained: the warning for a corpus that does not say which tokens carry loss.
+        unmarked_warning: the warning for a corpus that does not say which tokens carry loss.
 
     Raises:
         OptionError: settings that contradict each other.
@@ -43,15 +43,16 @@ def as_trained(
     """
     batching = setup.batching
     # For a trainer that truncates nothing, the longest sample is the limit.
-    of_corpus = {"max_length": profile.stats.max} if batching.max_length_of_corpus else {}
-    wanted = Settings(**{**batching.settings, **of_corpus, **settings})
-    limit = wanted.resolve(longest=profile.stats.max, stated_max=profile.stated_max).max_length
-    samples = batching.prepare(profile, limit)
+    longest = profile.stats.max
+    of_corpus = {"max_length": longest} if batching.max_length_of_corpus else {}
+    merged = Settings(**{**batching.settings, **of_corpus, **settings})
+    limit = merged.resolve(longest=longest, stated_max=profile.stated_max).max_length
+    samples = batching.prepare(profile, limit)  # drops and truncates as the trainer does
     # Texts are trained whole, and chats say what is trained; token ids and lengths may hide it.
     if samples.profile.trained is None and profile.corpus.options.content in _UNMARKED:
-        samples = replace(samples, warnings=(*samples.warnings, all_trained))
-    # The profile also says what was lost, which its samples are without.
-    return replace(samples, profile=replace(samples.profile, lost=samples.lost)), wanted
+        samples = replace(samples, warnings=(*samples.warnings, unmarked_warning))
+    # The profile, too, says which tokens were lost.
+    return replace(samples, profile=replace(samples.profile, lost=samples.lost)), merged
 
 
 def epoch_size(samples: TrainedSamples, simulation: Simulation) -> EpochSize:

@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator
 from dataclasses import replace
+from typing import TYPE_CHECKING
 
 from batchstat.documents.comparison import ReportWarning
 from batchstat.profiling.profile import TokenizerFacts
@@ -15,6 +16,9 @@ from batchstat.trainers.base.samples import TrainedSamples
 from batchstat.trainers.base.setup import TrainingSetup
 from batchstat.trainers.preflight.observed import Observed
 from batchstat.words import counted
+
+if TYPE_CHECKING:
+    from batchstat.trainers.preflight.report import Preflight
 
 
 def configuration_warnings(
@@ -46,11 +50,12 @@ def observed_warnings(observed: Observed) -> Iterator[ReportWarning]:
     """
     messages = [*observed.warnings]
     if (facts := observed.loader) is not None:
-        # A run that is recorded cannot be read again with another pad_token_id.
+        # `by` has the ways in which padding was told from tokens, in words. Some are guesses, of
+        # which one is named. A run that was recorded cannot be read again with a pad_token_id.
         remedy = ": pass pad_token_id" if observed.run is None else ""
-        # `by` says by what padding was told from tokens; of several guesses, the first is named.
-        guesses = [source for source in facts.by if source.startswith(GUESS)]
-        messages += [f"what is padding is {guess}{remedy}" for guess in guesses[:1]]
+        guess = next((way for way in facts.by if way.startswith(GUESS)), None)
+        if guess is not None:
+            messages.append(f"what is padding is {guess}{remedy}")
         messages += [UNMARKED] if UNMARKED in facts.by else []
         if facts.trained_padding:
             messages.append(
@@ -60,19 +65,11 @@ def observed_warnings(observed: Observed) -> Iterator[ReportWarning]:
         yield ReportWarning("observed", message)
 
 
-def schedule_warnings(
-    warmup: int, steps: int, epochs: float, trained: int, samples: int
-) -> Iterator[ReportWarning]:
+def schedule_warnings(report: "Preflight") -> Iterator[ReportWarning]:
     """Yield warnings about a training without a step, a warm-up that is longer than the training,
     and a training that does not see all samples.
-
-    Args:
-        warmup: steps of the warm-up.
-        steps: steps of the whole training.
-        epochs: how often the training goes through the samples; 0.5 for half of them.
-        trained: number of samples that it computes at least once.
-        samples: number of samples of the corpus.
     """
+    warmup, steps = report.warmup_steps, report.total_steps
     if not steps:
         yield ReportWarning(
             "no_steps",
@@ -87,12 +84,12 @@ def schedule_warnings(
             f"{counted(steps, 'step')}, so the learning rate never reaches its full value: lower "
             "the warm-up",
         )
-    if 0 < epochs < 1:
+    if 0 < report.epochs < 1:
+        samples = counted(len(report.samples.profile), "sample")
         yield ReportWarning(
             "less_than_an_epoch",
-            f"the training is {epochs:.2f} epochs: it computes {trained:,} of "
-            f"{counted(samples, 'sample')}, and never the others: raise the "
-            "steps for all of them",
+            f"the training is {report.epochs:.2f} epochs: it computes {report.trained_samples:,} "
+            f"of {samples}, and never the others: raise the steps for all of them",
         )
 
 
