@@ -71,8 +71,8 @@ class ModelSteps(Steps):
         self._call: Callable[..., Any] = self._model
         if setup.compile:
             torch._dynamo.config.recompile_limit = _MOST_COMPILED_SHAPES
-            # dynamic=False compiles for each shape; else torch compiles once for all from the
-            # second shape on.
+            # Compile for each shape: by default, torch compiles once more, for all shapes, when it
+            # sees a second one, and the first batches would be measured with another program.
             self._call = torch.compile(self._model, dynamic=False)
         self._autocast = nullcontext()
         if setup.mixed_precision:

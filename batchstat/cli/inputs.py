@@ -160,8 +160,10 @@ def read_inputs(
 ) -> Inputs:
     """Return the settings in force for a check: flags over the configuration file over defaults.
 
-    A trainer's configuration is a layer right below the one that names it. Named by `--current`, it
-    overrides the configuration file, but no flag; named in the file, it overrides neither.
+    A current setup that is a trainer's configuration or a recording decides settings, too. They are
+    a layer right below the one that names it:
+    - named by `--current`: flags over current setup over configuration file;
+    - named in the configuration file: flags over configuration file over current setup.
 
     Args:
         options: the options that the user gave.
@@ -178,32 +180,34 @@ def read_inputs(
     flags, file_values = _flags(options), check.values
     # A setup that the caller has read is named by an argument, which counts as a flag.
     is_named_by_flag = setup is not None or "current" in flags
-    observed = None
+    observed = None  # what was recorded, if the current setup is a recording
     if setup is None:
         setup, observed = _read_current_setup({**file_values, **flags})
-    setup_values: dict[str, Setting] = {}
-    if setup is not None:
-        overriding = flags if is_named_by_flag else {**file_values, **flags}
-        if observed is None:
-            overridden = file_values if is_named_by_flag else {}
-            setup_values = settings_of_setup(setup, overriding, overridden)
-        else:
-            setup_values = settings_of_recording(observed, overriding)
-    # The layers below the flags.
+    # The layers below and above the one of the current setup.
     if is_named_by_flag:
-        values = {**file_values, **setup_values}
+        below, above = file_values, flags
     else:
-        values = {**setup_values, **file_values}
-    # A flag for one kind of content replaces what the configuration says of other kinds.
-    for content, replaced_keys in _REPLACED_BY_FLAG.items():
-        if content in flags:
-            for key in replaced_keys:
-                values.pop(key, None)
+        below, above = {}, {**file_values, **flags}
+    setup_values: dict[str, Setting] = {}
+    if observed is not None:
+        # It brings its own samples. So settings above it that read a corpus are refused; those
+        # below it stay among the values, but no corpus is read with them.
+        setup_values = settings_of_recording(observed, overriding=above)
+    elif setup is not None:
+        # Which columns a trainer reads depends on the files of the corpus, and these may be named
+        # in a layer above or below.
+        setup_values = settings_of_setup(setup, overriding=above, overridden=below)
+    values = {**below, **setup_values, **above}
+    # A flag for one kind of content, such as `--tokens-column`, replaces what the other layers say
+    # of other kinds, such as `text_column`.
+    for flag in _REPLACED_BY_FLAG.keys() & flags.keys():
+        for key in _REPLACED_BY_FLAG[flag] - flags.keys():
+            values.pop(key, None)
     given = options.given
     limits = {name: given[key] for key, name in _LIMITS_BY_OPTION.items() if key in given}
     return Inputs(
         name=check.name,
-        values={**values, **flags},
+        values=values,
         limits={**check.limits, **read_limits(limits, COMMAND_LINE)},
         table=check.table,
         options=options,

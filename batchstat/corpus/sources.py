@@ -317,11 +317,14 @@ def _not_on_disk(path: Path) -> str:
     name = path.as_posix()
     if name.startswith("data:"):
         return f"data:{LEFT_OUT}: the content of a data: address is not read: write it to a file"
-    # `Path` makes one slash of two: s3:/bucket. A drive of Windows has only one letter.
+    # Addresses with :// are no paths, and were read before: this one was written with fewer
+    # slashes, as s3:/bucket. A scheme has at least two letters, and a drive of Windows has one.
     if re.match(r"[A-Za-z][\w+.-]+:", name):
         return f"{name}: an address has :// after its scheme, as in s3://bucket/key"
-    # Anything but owner/dataset, two parts without an ending, is no name on the Hub.
-    if path.suffix or len(path.parts) != 2 or path.is_absolute() or path.parent.exists():
+    # A dataset of the Hub is named owner/dataset, without an ending. If there is a folder of the
+    # owner's name, a file in it is meant.
+    is_on_hub = len(path.parts) == 2 and not (path.suffix or path.is_absolute())
+    if not is_on_hub or path.parent.exists():
         return name
     return (
         f"{name}; a dataset of the Hugging Face Hub is read from local files: run hf download "

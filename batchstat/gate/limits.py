@@ -163,7 +163,9 @@ def _is_number(path: str) -> bool:
 
 
 def _read_limits_on_path(path: str, value: Any) -> _UnparsedLimits:
-    """Read the limits on the number at a path, but do not parse their thresholds.
+    """Return the path of a number, the thresholds on it as they are written, by their bounds, and
+    their level. `off` has no thresholds: it switches off all bounds that are set elsewhere, such as
+    in the configuration.
 
     Raises:
         OptionError: there is no such number, or a bad table.
@@ -175,7 +177,7 @@ def _read_limits_on_path(path: str, value: Any) -> _UnparsedLimits:
         if "." not in path and "[" not in path:
             raise unknown("limit", path, NAMED_LIMITS) from None
         raise
-    if value == "off":  # all bounds, whichever was set elsewhere
+    if value == "off":
         return path, dict.fromkeys(BOUNDS), "off"
     if not isinstance(value, Mapping) or not set(value) & set(BOUNDS):
         raise OptionError(f"{path}={value!r}: write bounds, such as {{max = 100}} or {{min = 10}}")

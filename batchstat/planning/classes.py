@@ -141,15 +141,22 @@ def _rarest_of_each(labels: Ints, counts: Ints, offsets: Ints) -> Ints:
 
 
 def _as_python(label: Any) -> Any:
-    """Return a label as a Python value, so that the same number is the same class: Arrow scalars,
-    numbers of NumPy or torch. A NumPy float stays, since its text is the number in its own
-    precision; so does NumPy's masked value, which means no label.
+    """Return a label without the library that holds it, so that its text names its class: the text
+    of 3 in a tensor of torch is "tensor(3)", and that of the number is "3".
+
+    A float32 of 0.1 keeps its short text only if NumPy holds it. That of Arrow or torch becomes
+    "0.10000000149011612", as both have no shorter one.
     """
-    if hasattr(label, "as_py"):
+    if hasattr(label, "as_py"):  # a scalar of Arrow
         return label.as_py()
-    if label is np.ma.masked or isinstance(label, np.floating):
+    if isinstance(label, np.floating):
         return label
-    return label.item() if hasattr(label, "item") and getattr(label, "ndim", 1) == 0 else label
+    if label is np.ma.masked:  # there is no label; as a number of Python it would be 0.0
+        return label
+    # Other scalars of NumPy, and those of torch. An array is a list of labels, even one of a single
+    # element.
+    is_scalar = hasattr(label, "item") and getattr(label, "ndim", None) == 0
+    return label.item() if is_scalar else label
 
 
 def not_there(label: str, names: Sequence[str]) -> str:

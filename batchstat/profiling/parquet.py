@@ -243,6 +243,7 @@ def _profile(table: SealedTable, facts: _Facts) -> Profile:
     lengths, records = new_array(table.rows, LONGEST), new_array(table.rows, FAR)
     labels: list[Labels] = []
     has_labels = "label" in table.names
+    # By kind of token, such as trained: where each sample has tokens of that kind.
     kinds: dict[str, list[TokenRanges]] = {kind: [] for kind in KINDS if kind in table.names}
     # Records that were skipped have numbers too.
     last_possible = table.rows + sum(facts.corpus.skipped.values()) - 1
@@ -273,6 +274,7 @@ def _profile(table: SealedTable, facts: _Facts) -> Profile:
         kinds={kind: TokenRanges.concatenate(parts) for kind, parts in kinds.items()},
     )
     if (digests := _digests(profile)) != facts.columns:
+        # `_TYPES` has all columns that there may be.
         changed = next(name for name in _TYPES if digests.get(name) != facts.columns.get(name))
         raise ValueError(f"column {changed} was damaged or edited: its digest differs")
     return profile

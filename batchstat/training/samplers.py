@@ -116,7 +116,8 @@ class WeightedClassSampler(_ClassSampler):
             labels: (n,) the class of each sample, of any type; samples labelled None are skipped.
             weights: weight of each class; a class that is not named is not drawn.
             length: total number of samples; defaults to the number of labelled samples.
-            even: where a class has fewer samples, draw each equally often.
+            even: draw all samples of a class equally often, give or take one, where more are drawn
+                than it has; else at random, with replacement.
             seed: seed of the draws.
 
         Raises:

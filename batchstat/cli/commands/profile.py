@@ -65,7 +65,8 @@ def command(options: Options) -> None:
         result = profiles.shard(inputs, ShardSpec.parse(shard), output.output)
         _publish_shard(result, output, allow_partial=options.read(Partial).allow_partial)
         return
-    # The second value says whether the profile was counted before, which does not matter here.
+    # Whether a profile may lack splits is in `inputs`, as `--allow-partial`. The second value says
+    # whether it was counted before, which does not matter here.
     profile, _ = profiles.count(inputs, folder=output.output)
     publish_profile(inputs, profile, output)
 

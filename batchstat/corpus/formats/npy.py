@@ -57,13 +57,14 @@ def read_npy(opened: OpenSource, options: CorpusOptions) -> Iterator[Chunk]:
                     raise ValueError("it is cut short")
                 # Arrow needs the byte order of this machine.
                 numbers = np.frombuffer(data, dtype).astype(dtype.newbyteorder("="))
-                # The position is limited: a compressed file has more bytes here than on disk.
+                # How far the reading has come, which progress shows in bytes on disk: what is read
+                # of a compressed file is more.
                 yield Chunk(
                     values={"length": pa.array(numbers)},
                     columns=Columns(("length",)),
                     position=min(file.tell() - split.first, opened.size),
                     holds_lengths=True,
-                    count_before=lambda: first,
+                    count_before=lambda: first,  # of the split, the same for all its chunks
                 )
     except (ValueError, EOFError) as error:
         raise SourceError(f"{opened.path} is not a readable .npy file: {error}") from None

@@ -246,31 +246,34 @@ def _geometric(values: Ints, _counts: Ints, buckets: int, _: Cost) -> Ints:
 
 
 @described(
-    """Put the same number of tokens in each bucket: walk up the lengths, and cut where a bucket
-    exceeds its share.
+    """Put about the same number of tokens in each bucket: walk up the lengths, and cut where a
+    bucket exceeds its share.
 
-    Source: lhotse's estimate_duration_buckets, which can return the same edge twice, or fewer.
+    Source: lhotse's estimate_duration_buckets, which can return an edge several times: here, there
+    are then fewer buckets.
     """
 )
-def _equal_tokens(values: Ints, counts: Ints, buckets: int, _: Cost) -> Ints:
-    # (n_distinct + 1,) tokens of all samples that are shorter than each distinct length.
-    tokens_before = np.concatenate([[0], np.cumsum(values.astype(np.int64) * counts)])
-    # Four samples of 3, three of 4 and one of 9 tokens in 3 buckets: a share is 11, the edges 4, 9.
-    share = tokens_before[-1] / buckets
-    edges, tokens_in_buckets = [], 0
-    while (share_end := tokens_in_buckets + share) < tokens_before[-1]:
-        # The bucket ends with the sample that exceeds its share: of those with length number i, the
-        # `n_samples`-th.
-        i = int(np.searchsorted(tokens_before, share_end, side="right")) - 1
-        length, shorter_tokens = int(values[i]), int(tokens_before[i])
-        n_samples = int((share_end - shorter_tokens) // length) + 1
-        tokens_in_buckets = shorter_tokens + n_samples * length
-        # As in lhotse, the edge is the length of the sample after that, which begins a new bucket.
-        if n_samples == counts[i]:  # it has the next length
-            i += 1
-        if i == len(values):  # there is no sample after that: this bucket is the last
-            break
+def _equal_tokens(values: Ints, counts: Ints, buckets: int, _cost: Cost) -> Ints:
+    # Three samples of 4 and three of 10 tokens in 2 buckets: a share is 21. The walk over the
+    # samples, shortest first, has 4, 8, 12, 22, … tokens behind it. The fourth sample exceeds the
+    # share and ends the first bucket. The fifth has 10 tokens, too, which is the edge.
+    # (n_distinct + 1,) tokens behind the walk where each length begins, and at its end: 0, 12, 42.
+    length_begins = np.concatenate([[0], np.cumsum(values.astype(np.int64) * counts)])
+    end = length_begins[-1]
+    share = end / buckets
+    edges, tokens_behind = [], 0
+    while tokens_behind + share < end:
+        # The sample that exceeds the share has the length values[i]. It is the n-th of that length,
+        # counted from 1, and the walk goes on after it.
+        i = int(np.searchsorted(length_begins, tokens_behind + share, side="right")) - 1
+        n = int((tokens_behind + share - length_begins[i]) // values[i]) + 1
+        tokens_behind = int(length_begins[i]) + n * int(values[i])
+        # lhotse takes the length of the next sample as the edge, not that of this one. If this one
+        # is the last of its length, the next sample has the next length.
+        if n == counts[i]:
+            i = min(i + 1, len(values) - 1)
         edges.append(int(values[i]))
+    # The walk may end two buckets at samples of the same length: one edge for both.
     return np.unique([*edges, int(values[-1])])
 
 

@@ -10,6 +10,11 @@ from typing import Any
 
 from .read_batches import IGNORED, POSITIONS, ReadBatch, is_whole, shape_of, single_samples
 
+_OFFSETS = ("cu_seq_lens_q", "cu_seqlens", "cu_seq_lens")
+"""Names of offsets of samples, as kernels of flash attention take them; the first one is that of
+transformers, of DataCollatorWithFlattening.
+"""
+
 
 def marks_at_ends(marks: Any) -> Any:
     """Return (n_rows, width) the marks in an unbroken run from the beginning or to the end of their
@@ -108,10 +113,11 @@ def _note_offsets(values: Mapping[Any, Any], batch: ReadBatch) -> bool:
     """Note the samples of a packed row by the offsets that kernels of flash attention are given:
     `[0, 3, 8]` is samples of 3 and 5 tokens. Return whether the batch has such offsets.
     """
-    # cu_seq_lens_q is the name in transformers, of DataCollatorWithFlattening.
-    for name in ("cu_seq_lens_q", "cu_seqlens", "cu_seq_lens"):
+    for name in _OFFSETS:
         if batch.rows == 1 and values.get(name) is not None:
             offsets = values[name].reshape(-1).tolist()
+            if len(offsets) < 2:  # a single offset is the begin of no sample
+                continue
             batch.padding_source = name
             batch.real = [[stop - start for start, stop in zip(offsets, offsets[1:])]]
             return True
@@ -166,7 +172,7 @@ def _note_lengths(values: Mapping[Any, Any], shape: tuple[int, ...], batch: Read
     take columns by default (batch_first=False). Of columns, `batch` gets the rows and the width.
     """
     for name, lengths in values.items():
-        if "len" not in str(name) or not is_whole(lengths):
+        if "len" not in str(name) or name in _OFFSETS or not is_whole(lengths):
             continue
         # A length for each sample, none above the tokens that there are of a sample.
         are_rows = shape_of(lengths) == shape[:1] and max(lengths.tolist()) <= shape[1]

@@ -72,10 +72,12 @@ def _entries_to_keep(entries: list[Any]) -> list[Any]:
     """Return at most `MOST_ENTRIES` entries of a list: of classes those with the most samples, in
     the order of the list; of anything else the first ones.
     """
-    # All entries of a list have the same keys. Classes have their number of samples under one of
-    # these two: `before` in a balance document, `count` in others.
+    # All entries of a list have the same keys. Classes have a label, and their number of samples
+    # under one of these two: `before` in a balance document, `count` in others. A limit of a check
+    # has a `before`, too, which is null without a baseline.
     keys = entries[0] if entries and isinstance(entries[0], dict) else ()
-    size_key = next((key for key in ("before", "count") if key in keys), None)
+    is_class = "label" in keys
+    size_key = next((key for key in ("before", "count") if is_class and key in keys), None)
     if size_key is None or len(entries) <= MOST_ENTRIES:
         return entries[:MOST_ENTRIES]
     # Sorting is stable, so that lists of the same classes keep the same ones where sizes are equal.

@@ -1,9 +1,9 @@
 """Which tokenizers the fast engine, fastokens, counts as the tokenizers library does.
 
 The engine is another implementation of BPE. Where both were compared, on real texts, on every
-character in several contexts, and on edited definitions, they differ in a few ways, which
-`tests/tokenization/test_engine_gate.py` shows; each is excluded here, and so is everything that was
-not compared:
+character in several contexts, and on edited definitions, they differ in a few ways, shown by
+`tests/tokenization/counting/test_engine_gate.py`; each is excluded here, and so is everything that
+was not compared:
 
 - Byte-level BPE is wrong without a pre-tokenizer, and with an end-of-word suffix.
 - SentencePiece BPE, as of Llama 2, Mistral 7B, Yi and Gemma, is wrong where an entry of the

@@ -130,9 +130,8 @@ def _check_packing(config: LlamaFactoryArguments) -> None:
 
 def _warnings(config: LlamaFactoryArguments) -> Iterator[str]:
     """Yield the warnings of a report."""
-    # transformers warns of keys of its version 4 among those that the file sets, which are
-    # `given_keys`. LLaMA-Factory runs with versions 4 and 5, and has some of these keys itself: the
-    # rules of transformers are given none, so that they do not warn.
+    # From `given_keys`, those that the file sets, only one warning follows: that a key is one of
+    # transformers 4. LLaMA-Factory runs with versions 4 and 5, and has some of these keys itself.
     yield from base.warnings_of(replace(config, given_keys=frozenset()))
     for key in config.own_losses:
         yield f"{key} gives each token a weight of its own, which is not reported"
