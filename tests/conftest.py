@@ -173,8 +173,25 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return tmp_path_factory.mktemp("folder")
 
 
+_WITH_TORCH = {"torch", "torchdata", "accelerate", "lightning", "trl", "cases"}
+"""What needs torch, by its name: `cases` are trainings of all of these."""
+
+
+_marks: set[str] = set()
+"""Those of the test that is running."""
+
+
+def pytest_runtest_setup(item: pytest.Item) -> None:
+    _marks.clear()
+    _marks.update(mark.name for mark in item.iter_markers())
+
+
 def needs(name: str) -> Any:
-    """A library that a test is skipped without, or fails where BATCHSTAT_TEST_ALL is set."""
+    """A library that a test is skipped without, or fails where BATCHSTAT_TEST_ALL is set. A test
+    that needs torch and is not marked fails: nobody would notice that it is skipped everywhere.
+    """
+    if name.partition(".")[0] in _WITH_TORCH and "PYTEST_CURRENT_TEST" in os.environ:
+        assert "torch" in _marks, "this test needs torch: mark it with @pytest.mark.torch"
     if os.environ.get("BATCHSTAT_TEST_ALL"):
         return import_module(name)
     return pytest.importorskip(name)

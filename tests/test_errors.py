@@ -6,7 +6,6 @@ import pickle
 import string
 from dataclasses import asdict
 
-import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -14,6 +13,7 @@ from batchstat.corpus.sources import Source
 from batchstat.errors import InputError
 from batchstat.shown_addresses import is_shortened, shown_address, without_secrets
 from batchstat.storage.shown import Address, as_shown, full_address, one_line
+from tables import in_turn
 
 CANARY = "S3CRET"
 SHOWN = {
@@ -53,7 +53,7 @@ def test_a_value_longer_than_a_screen_is_cut_in_a_message():
     assert str(InputError(f"{'a' * 300} is missing")) == f"{'a' * 300} is missing"
 
 
-@pytest.mark.parametrize("address", SHOWN)
+@in_turn("address", SHOWN)
 def test_a_secret_in_an_address_is_not_shown(address):
     shown = shown_address(address)
     assert shown == SHOWN[address]
@@ -61,7 +61,7 @@ def test_a_secret_in_an_address_is_not_shown(address):
     assert "::" in shown or ":///" in shown or "http:/h" in shown or is_shortened(shown)
 
 
-@pytest.mark.parametrize("address", WHOLE)
+@in_turn("address", WHOLE)
 def test_patterns_names_and_versions_are_shown(address):
     """`?`, `#`, `;` and `@` stand in names of objects; a container is no user."""
     assert shown_address(address) == address

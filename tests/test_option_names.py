@@ -9,6 +9,7 @@ import pytest
 import batchstat
 from batchstat.words import flags_named, worded
 from conftest import ROOT, Run, write_jsonl
+from tables import in_turn
 
 MESSAGES = {
     "pass --on-error skip to skip such records": 'pass on_error="skip" to skip such records',
@@ -30,7 +31,7 @@ MESSAGES = {
 }
 
 
-@pytest.mark.parametrize("text", MESSAGES)
+@in_turn("text", MESSAGES)
 def test_a_message_for_each_reader(text):
     assert worded(text) == worded(worded(text)) == MESSAGES[text]
     with flags_named():

@@ -4,9 +4,8 @@ import ast
 import re
 from pathlib import Path
 
-import pytest
-
 from conftest import ROOT
+from tables import in_turn
 
 BANNED = [
     r"\b(?:tokens|samples|batches|steps) a (?:batch|sample|epoch|step|rank|row|second)\b",
@@ -54,7 +53,7 @@ def test_no_phrase_has_to_be_translated_back():
     assert found == {}
 
 
-@pytest.mark.parametrize(
+@in_turn(
     ("text", "banned"),
     [
         ("16,384 tokens a batch", True),

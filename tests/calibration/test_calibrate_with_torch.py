@@ -21,6 +21,8 @@ from batchstat.calibration.shapes import Shape
 from batchstat.errors import InputError
 from conftest import environment, needs
 
+pytestmark = pytest.mark.torch
+
 SMALL = {"vocab_size": 200, "max_position_embeddings": 128}
 BERT = {
     "model_type": "bert",

@@ -23,6 +23,7 @@ from batchstat.documents.comparison import comparison_document
 from batchstat.errors import InputError, OptionError
 from batchstat.storage.sealed_records import seal
 from calibration.devices import KnownDevice
+from tables import in_turn
 
 
 def calibration_of(device: KnownDevice, widest: int = 512, **more) -> Calibration:
@@ -69,7 +70,7 @@ def test_a_file_is_read_back(tmp_path):
     assert load_calibration(str(path)).cost == calibration.cost
 
 
-@pytest.mark.parametrize(
+@in_turn(
     ("change", "message"),
     [
         (lambda text: text[:100], "write it again with batchstat calibrate"),
@@ -89,7 +90,7 @@ def test_another_file_is_refused(tmp_path, change, message):
     assert "\n" not in str(caught.value)
 
 
-@pytest.mark.parametrize(
+@in_turn(
     ("place", "number"),
     [
         (("time", "per_batch"), -1),
@@ -248,7 +249,7 @@ def test_what_ran_fits_whatever_the_noise_of_the_fit(noise, state, widest, wante
             assert calibration.tokens_that_fit(shape.width) >= shape.tokens
 
 
-@pytest.mark.parametrize(
+@in_turn(
     ("tokens", "width", "fits"),
     [
         (4_096, 512, True),

@@ -9,6 +9,7 @@ import batchstat
 from batchstat import InputError, OptionError
 from batchstat.calibration.cost_model import CostModel, load_model
 from batchstat.calibration.known_models import KNOWN_MODELS
+from tables import in_turn
 
 
 def operations(width: int, matrices: list[tuple[int, int]], layers: int, hidden: int, head: int):
@@ -140,7 +141,7 @@ TIED = {"bert", "roberta", "gpt2", "llama-3.2", "qwen2-0.5b", "qwen2.5-1.5b", "s
 """Models whose input and output over the vocabulary are the same parameters."""
 
 
-@pytest.mark.parametrize("name", KNOWN_MODELS)
+@in_turn("name", KNOWN_MODELS)
 def test_built_in_shapes_have_the_published_number_of_parameters(name):
     """Each parameter of a matrix is one multiplication and one addition per token; what is missing
     are biases, norms and embeddings of positions.
@@ -200,7 +201,7 @@ def test_python_takes_what_the_command_line_takes():
     assert found.model == load_model("gpt2")
 
 
-@pytest.mark.parametrize(
+@in_turn(
     ("written", "error", "message"),
     [
         ("hidden=768", OptionError, "has no layers: write hidden=768,layers=12"),

@@ -8,6 +8,7 @@ from batchstat.calibration.setup import Setup
 from batchstat.calibration.shapes import Shape, design
 from batchstat.errors import InputError
 from calibration.devices import KnownDevice
+from tables import in_turn
 
 SETUP = Setup(model="known", shape=None)
 
@@ -159,7 +160,7 @@ def test_all_shapes_are_timed_in_turn():
     assert measured.fits is None
 
 
-@pytest.mark.parametrize("after", range(0, 200, 7))
+@in_turn("after", range(0, 200, 7))
 def test_what_is_measured_outlives_an_interrupt(after):
     """Each shape that ran twice, first to warm up; where there are enough of them. One step runs
     before all."""
@@ -200,7 +201,7 @@ def test_too_few_batches_are_said_by_cause(device, widest, tokens, message):
         measure_device(device, widest, tokens_per_batch=tokens)
 
 
-@pytest.mark.parametrize("after", range(8, 200, 7))
+@in_turn("after", range(8, 200, 7))
 def test_what_fitted_once_may_not_fit_again(after):
     device = KnownDevice(halved_after=after, memory=100_000_000)
     found: list[MeasuringProgress] = []

@@ -14,6 +14,7 @@ from batchstat.calibration.known_models import KNOWN_MODELS
 from batchstat.calibration.memory_estimate import BYTES, STATE, estimate_memory
 from batchstat.calibration.setup import ATTENTIONS
 from conftest import needs
+from tables import in_turn
 
 PUBLISHED = {
     "bert-base": 109_482_240,
@@ -60,12 +61,13 @@ OWN = {
 }
 
 
-@pytest.mark.parametrize("name", KNOWN_MODELS)
+@in_turn("name", KNOWN_MODELS)
 def test_parameters_are_those_of_published_models(name):
     shape = estimate_memory(name).setup.shape
     assert shape.parameters == pytest.approx(PUBLISHED[name], rel=0.01)
 
 
+@pytest.mark.torch
 @pytest.mark.parametrize("kind", FAMILIES)
 def test_parameters_with_torch(tmp_path, kind):
     """Against the model itself, without memory for its weights. BERT's pooler, which language
@@ -169,7 +171,7 @@ def test_an_estimate_is_a_calibration_that_is_kept(tmp_path):
     assert memory.peak(most * (memory.per_token + 1024 * memory.per_pair)) <= 80 * 2**30
 
 
-@pytest.mark.parametrize(
+@in_turn(
     ("model", "options", "error", "message"),
     [
         ("hidden=64,layers=2", {}, InputError, "has no vocabulary, .*: add vocabulary=50257"),

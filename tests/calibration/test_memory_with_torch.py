@@ -11,6 +11,8 @@ import pytest
 from batchstat.calibration.memory_estimate import estimate_memory
 from conftest import needs
 
+pytestmark = pytest.mark.torch
+
 SIZES = {"hidden_size": 64, "num_hidden_layers": 4, "num_attention_heads": 4, "vocab_size": 512}
 MODELS = {
     "bert": {

@@ -11,6 +11,7 @@ import typer
 
 from batchstat.cli.main import app
 from conftest import environment
+from tables import in_turn
 
 GROUP: Any = typer.main.get_command(app)
 
@@ -62,8 +63,8 @@ def _introduction(page):
     return re.split(r"^\w+:\n(?=  [-A-Z])", page, flags=re.MULTILINE)[0]
 
 
-@pytest.mark.parametrize("width", ["20", "80", "200"])
 @pytest.mark.parametrize("path", COMMANDS, ids=" ".join)
+@in_turn("width", ["20", "80", "200"])
 def test_every_declaration_is_shown_as_it_stands(run, path, width):
     command = COMMANDS[path]
     said = [part for part in command.help.split("\n") if part.strip() != "Examples:"]

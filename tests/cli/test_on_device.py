@@ -1,6 +1,6 @@
 """`--calibration` and `--cost-per-hour` of compare, balance, check and baseline save.
 
-Those of preflight are in tests/simulation/test_preflight_on_device.py.
+Those of preflight are in tests/trainers/preflight/test_preflight_on_device.py.
 """
 
 import json

@@ -21,6 +21,7 @@ from batchstat.documents.profile import profile_document
 from batchstat.tokenization import builtin
 from batchstat.tokenization.loading.load import load_tokenizer
 from conftest import needs, write_jsonl
+from tables import in_pairs, in_turn
 
 BACKEND = Backend.from_str(builtin.definition())
 WORDS = st.text(st.characters(exclude_categories=("Cs",)), max_size=20)
@@ -62,7 +63,7 @@ def test_sharegpt_is_the_same_chat():
     assert as_chat(theirs) == as_chat(ours) == as_chat(parts) == ours
 
 
-@pytest.mark.parametrize(
+@in_turn(
     ("chat", "message"),
     [
         ("text", "not a list of messages"),
@@ -172,7 +173,7 @@ def test_settings_change_the_prompt_that_a_completion_follows(tmp_path):
         assert (length, trained) == (len(whole), len(whole) - shared)
 
 
-@pytest.mark.parametrize(
+@in_turn(
     ("record", "message"),
     [
         ({"chat_template_kwargs": None}, "'chat_template_kwargs' is None where an object is"),
@@ -230,9 +231,7 @@ TEMPLATES = {
 }
 
 
-@pytest.mark.parametrize("call", CALLS, ids=lambda call: next(iter(call)))
-@pytest.mark.parametrize("content", [{}, {"content": ""}, {"content": "two words"}], ids=repr)
-@pytest.mark.parametrize("name", TEMPLATES)
+@in_pairs(call=CALLS, content=[{}, {"content": ""}, {"content": "two words"}], name=TEMPLATES)
 def test_calls_are_counted_as_transformers_renders_them(tmp_path, name, content, call):
     """Without them, where a template has no place for them; if it raises, its reason is said."""
     if not content and needs("transformers").__version__ < "5":
@@ -402,7 +401,7 @@ def test_lengths_that_are_none(tmp_path, values, message):
         batchstat.profile(tmp_path / "a.npy")
 
 
-@pytest.mark.parametrize(
+@in_turn(
     ("options", "message"),
     [
         (

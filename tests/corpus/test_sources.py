@@ -26,6 +26,7 @@ from batchstat.corpus.digests import digest_of
 from batchstat.corpus.options import CorpusOptions
 from batchstat.corpus.sources import find_sources
 from conftest import environment, needs, reader_of
+from tables import in_turn
 
 TEXTS = st.lists(
     st.text(st.characters(exclude_categories=("Cs",)), max_size=20).filter(
@@ -270,7 +271,7 @@ def test_standard_input_is_read_once():
         find_sources(["-", "-"])
 
 
-@pytest.mark.parametrize(
+@in_turn(
     ("content", "message"),
     [
         ("", "is empty"),

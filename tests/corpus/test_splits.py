@@ -23,6 +23,7 @@ from batchstat.corpus.splits import splits_of
 from batchstat.profiling.build import build
 from batchstat.profiling.inputs import open_corpus
 from batchstat.profiling.run_options import RunOptions
+from tables import in_turn
 
 LINES = st.lists(
     st.sampled_from(
@@ -169,7 +170,7 @@ def test_a_quoted_field_is_never_cut(tmp_path):
     assert one == other == ([0, 1], one[1], {"blank": 0, "short": 0}, (), None)
 
 
-@pytest.mark.parametrize(
+@in_turn(
     ("name", "options", "cut"),
     [
         ("a.txt", {}, True),

@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 
 import batchstat
 from conftest import write_jsonl
+from tables import in_turn
 
 ROWS = [
     {"ids": [7, 8, 9], "labels": [-100, -100, 9], "mask": [0, 0, 1], "n": 1},
@@ -85,7 +86,7 @@ def test_a_number_is_of_the_last_tokens_of_a_text(tmp_path):
     assert found.trained.counts(stops=lengths[0] - 1).tolist() == [1, 0, 2]
 
 
-@pytest.mark.parametrize(
+@in_turn(
     ("row", "message"),
     [
         ({"ids": [1, 2], "m": [1]}, "1 values for a sample of 2 tokens"),
@@ -209,7 +210,7 @@ def test_what_is_saved_is_loaded(run, tmp_path):
     assert loaded.trained.counts(3, 9).tolist() == [sum(mask[3:9]) for mask in masks]
 
 
-@pytest.mark.parametrize(
+@in_turn(
     ("trained", "ranges"),
     [
         ([2], [[0, 1]]),

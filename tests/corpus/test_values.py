@@ -14,6 +14,7 @@ import batchstat
 from batchstat.errors import InputError, OptionError
 from batchstat.tokenization import builtin
 from conftest import SAMPLE_DATA
+from tables import in_turn
 
 LENGTHS = st.lists(st.integers(1, 300), min_size=1, max_size=20)
 TEXTS = st.lists(st.text("ab é漢\n").map("x{}".format), min_size=1, max_size=8)
@@ -88,7 +89,7 @@ def test_a_tokenizer_object_is_named_as_it_is_loaded_again(tmp_path):
     assert Path(found.tokenizer.name) == tmp_path
 
 
-@pytest.mark.parametrize(
+@in_turn(
     ("call", "message"),
     [
         (lambda: batchstat.profile(), "pass a corpus, or its texts"),

@@ -23,9 +23,10 @@ from batchstat.gate.quantities import parse_quantity, shown, shown_apart
 from batchstat.planning.settings import Settings
 from batchstat.planning.strategies.spec import StrategySpec
 from batchstat.simulation.compare.compare import simulate
+from tables import in_turn
 
 
-@pytest.mark.parametrize(
+@in_turn(
     ("written", "value"),
     [
         ("5%", 0.05),
@@ -43,7 +44,7 @@ def test_ratios(written, value):
     assert parse_quantity("max-padding", written, "ratio") == value
 
 
-@pytest.mark.parametrize(
+@in_turn(
     ("written", "message"),
     [
         ("15", r"did you mean 15%\?"),
@@ -78,7 +79,7 @@ def test_differences(written, value):
     assert parse_quantity("max-increase", written, "ratio", difference=True) == value
 
 
-@pytest.mark.parametrize(
+@in_turn(
     ("written", "kind", "difference", "message"),
     [
         ("5%", "ratio", True, r"did you mean 5pp\?"),
@@ -167,7 +168,7 @@ def test_limits_of_every_kind():
     }
 
 
-@pytest.mark.parametrize(
+@in_turn(
     ("table", "message"),
     [
         ({"max-paddin": "5%"}, "unknown limit 'max-paddin': did you mean 'max-padding'"),
@@ -300,7 +301,7 @@ def remedy_of(table, profile, current="token-budget", **given):
     return outcome, outcome.remedy
 
 
-@pytest.mark.parametrize(
+@in_turn(
     ("table", "strategy", "given", "change"),
     [
         ({"max-padding": "25%"}, "token-budget", {"read_ahead": 100}, {"read_ahead": 1000}),

@@ -25,6 +25,7 @@ from batchstat.planning.rules import LOSSES
 from batchstat.planning.samplers import SAMPLERS
 from batchstat.planning.strategies.registry import STRATEGIES
 from conftest import ROOT, Run, needs
+from tables import in_turn
 
 DOCS = [path for path in refresh.PAGES if path.parent != ROOT]
 posix = pytest.mark.skipif(os.name == "nt", reason="written for a POSIX shell")
@@ -55,6 +56,7 @@ def test_the_examples_of_a_page_run(path, tmp_path):
     assert refresh.refreshed(text_of(path), tmp_path, torch=False) == text_of(path)
 
 
+@pytest.mark.torch
 @posix
 @pytest.mark.parametrize("path", WITH_TORCH, ids=by_name)
 def test_the_examples_of_a_page_run_with_torch(path, tmp_path):
@@ -105,7 +107,7 @@ def test_what_examples_print_does_not_make_a_page_long():
     assert printed_lines(text) == 3
 
 
-@pytest.mark.parametrize("path", DOCS, ids=by_name)
+@in_turn("path", DOCS)
 def test_a_page_is_short_and_its_blocks_are_run_or_say_why_not(path):
     lines = text_of(path).splitlines()
     written = len(lines) - printed_lines(text_of(path))
@@ -131,7 +133,7 @@ def test_a_page_is_short_and_its_blocks_are_run_or_say_why_not(path):
             assert re.fullmatch(rf"<!-- {language}: \w.* -->", lines[first - 1]), lines[first]
 
 
-@pytest.mark.parametrize("path", refresh.PAGES, ids=by_name)
+@in_turn("path", refresh.PAGES)
 def test_links_lead_somewhere(path):
     generated = reference_pages.pages()
     shown = re.sub("<!--.*?-->|```.*?```", "", text_of(path), flags=re.DOTALL)
@@ -182,6 +184,7 @@ def test_weights_move_the_losses_of_the_page():
             assert clear == ((tenth, steps) != ("shortest tenth", "500"))
 
 
+@pytest.mark.torch
 def test_the_weights_of_the_page_are_predicted_with_torch(monkeypatch):
     needs("torch")
     monkeypatch.syspath_prepend(ROOT / "tests/benchmarks")

@@ -19,6 +19,7 @@ import pytest
 import batchstat
 from batchstat import BatchSampler, ClassBalancedSampler, RankSampler, StreamBatcher
 from conftest import ROOT, SAMPLE_DATA, environment, needs
+from tables import in_pairs
 
 LENGTHS = np.random.default_rng(0).integers(2, 60, 203)
 SETTINGS = {"tokens_per_batch": 256, "read_ahead": 50}
@@ -34,9 +35,8 @@ def padded(samples):
     return torch.tensor(rows), torch.tensor([s["labels"] for s in samples])
 
 
-@pytest.mark.parametrize("workers", [0, 2])
-@pytest.mark.parametrize("epoch", [0, 1])
-@pytest.mark.parametrize("strategy", ["token-budget", "static", "bucketed"])
+@pytest.mark.torch
+@in_pairs(workers=[0, 2], epoch=[0, 1], strategy=["token-budget", "static", "bucketed"])
 def test_a_loader_pads_as_simulated(workers, epoch, strategy):
     torch = needs("torch")
     sampler = BatchSampler(LENGTHS, strategy, **SETTINGS)
@@ -52,6 +52,7 @@ def test_a_loader_pads_as_simulated(workers, epoch, strategy):
     assert sum(int((ids == 0).sum()) for ids in found) == row.padding_tokens
 
 
+@pytest.mark.torch
 @pytest.mark.parametrize("workers", [0, 2])
 @pytest.mark.parametrize("stop", [0, 1, 7])
 def test_a_stateful_loader_goes_on_where_training_was(workers, stop):
@@ -77,6 +78,7 @@ def test_a_stateful_loader_goes_on_where_training_was(workers, stop):
     assert [ids.tolist() for ids, _ in resumed] == whole[stop:]
 
 
+@pytest.mark.torch
 @pytest.mark.parametrize("workers", [0, 2])
 def test_a_stateful_loader_at_the_end_of_an_epoch(workers):
     """It loads its state only when it is iterated, after the next epoch was chosen."""
@@ -100,6 +102,7 @@ def test_a_stateful_loader_at_the_end_of_an_epoch(workers):
     assert [ids.tolist() for ids, _ in resumed] == following
 
 
+@pytest.mark.torch
 @pytest.mark.parametrize("stop", [0, 1, 7])
 def test_the_caller_keeps_what_was_consumed(stop):
     """A loader with workers runs ahead: the caller counts, and the state is of that."""
@@ -123,6 +126,7 @@ def test_the_caller_keeps_what_was_consumed(stop):
     assert [ids.tolist() for ids, _ in loader(other)] == whole[stop:]
 
 
+@pytest.mark.torch
 def test_weighted_gradients_are_those_of_the_step():
     """Batches of a step with their weights against all its samples at once, in double precision."""
     torch = needs("torch")
@@ -148,6 +152,7 @@ def test_weighted_gradients_are_those_of_the_step():
                 records = []
 
 
+@pytest.mark.torch
 @pytest.mark.parametrize("replacement", [True, False])
 def test_torch_samplers_over_ranks_do_not_overlap(replacement):
     torch = needs("torch")
@@ -174,6 +179,7 @@ def test_torch_samplers_over_ranks_do_not_overlap(replacement):
             assert len(drawn) == 203
 
 
+@pytest.mark.torch
 def test_accelerate_keeps_the_batches():
     accelerate = needs("accelerate")
     torch = needs("torch")
@@ -184,6 +190,7 @@ def test_accelerate_keeps_the_batches():
     assert [ids.tolist() for ids, _ in prepared] == expected
 
 
+@pytest.mark.torch
 def test_a_packed_plan_through_the_flattening_collator():
     """Position ids begin anew with every sample of the row, and labels are not shared over them."""
     torch = needs("torch")
@@ -238,7 +245,7 @@ RANK = """
 import os, sys
 import torch, torch.distributed as dist
 from torch.nn.parallel import DistributedDataParallel
-sys.path[:0] = [sys.argv[1], f"{sys.argv[1]}/integration"]
+sys.path[:0] = [sys.argv[1], f"{sys.argv[1]}/helpers", f"{sys.argv[1]}/integration"]
 from test_recipes import LENGTHS, SETTINGS, TEXTS, padded
 from batchstat import BatchSampler
 
@@ -272,6 +279,7 @@ dist.destroy_process_group()
 """
 
 
+@pytest.mark.torch
 def test_two_processes_end_together_on_the_batches_that_were_simulated(tmp_path):
     """DistributedDataParallel over gloo, class-balanced: no hang, and every rank's batches."""
     needs("torch")
@@ -298,7 +306,7 @@ def test_two_processes_end_together_on_the_batches_that_were_simulated(tmp_path)
 EVALUATE = """
 import sys
 import torch, torch.distributed as dist
-sys.path[:0] = [sys.argv[1], f"{sys.argv[1]}/integration"]
+sys.path[:0] = [sys.argv[1], f"{sys.argv[1]}/helpers", f"{sys.argv[1]}/integration"]
 from batchstat import BatchSampler
 
 rank = int(sys.argv[2])
@@ -327,6 +335,7 @@ dist.destroy_process_group()
 """
 
 
+@pytest.mark.torch
 def test_an_exact_accuracy_over_ranks(tmp_path):
     """49 samples on 2 ranks, each of them counted once: by a mask, and by uneven ranks."""
     needs("torch")
@@ -334,6 +343,7 @@ def test_an_exact_accuracy_over_ranks(tmp_path):
     assert eval(ended[0]) == [[17.0, 49.0], [17.0, 49.0]]  # noqa: S307
 
 
+@pytest.mark.torch
 def test_class_samplers_in_a_loader():
     torch = needs("torch")
     labels = [sample["labels"] if i % 7 else 2 for i, sample in enumerate(TEXTS)]
@@ -372,6 +382,7 @@ def test_a_stream_of_datasets_restores_itself(stop):
     assert list(other) == whole[stop:]
 
 
+@pytest.mark.torch
 @pytest.mark.parametrize("stop", [0, 3, 9])
 def test_a_stream_from_a_stateful_loader_restores_itself(stop):
     stateful = needs("torchdata.stateful_dataloader")
@@ -475,6 +486,7 @@ TRIED = [
 ]
 
 
+@pytest.mark.torch
 @pytest.mark.parametrize(("framework", "corpus", "strategy"), TRIED)
 def test_what_recipe_prints_runs(run, tmp_path, framework, corpus, strategy):
     """The printed script trains on as many batches as compare says."""
@@ -525,6 +537,7 @@ def launched(folder) -> "subprocess.CompletedProcess[str]":
     )
 
 
+@pytest.mark.torch
 @pytest.mark.parametrize("framework", ["torch", "trainer"])
 def test_a_recipe_on_two_processes(run, tmp_path, framework):
     """As its first lines say how to start it; each process has as many batches."""
@@ -547,6 +560,7 @@ def test_a_recipe_on_two_processes(run, tmp_path, framework):
         assert f"{where.format(rank)}: {each} batches" in trained.stdout
 
 
+@pytest.mark.torch
 @pytest.mark.parametrize("framework", ["torch", "accelerate"])
 def test_steps_of_unlike_numbers_of_batches_on_two_processes(run, tmp_path, framework):
     """`grouped` gives ranks unlike numbers of batches in a step; gradients meet once a step."""
@@ -589,6 +603,7 @@ for folder in sys.argv[1:]:
     assert ran.returncode == 0, ran.stderr
 
 
+@pytest.mark.torch
 def test_labels_are_of_the_tokens_that_were_counted_as_trained(run, tmp_path):
     """After the shift of a causal model, each batch has as many labels as its plan says."""
     needs("torch")
@@ -616,6 +631,7 @@ assert sum(batch.trained_tokens for batch in known) > 100
     assert_pass(scripts)
 
 
+@pytest.mark.torch
 def test_chats_are_encoded_as_they_were_counted(run, tmp_path):
     """With the built-in template, and with one of the user's."""
     needs("torch")
@@ -689,9 +705,12 @@ def test_epochs_after_a_resumed_one_of_datasets_are_whole():
     assert list(other) == whole
 
 
-@pytest.mark.parametrize("balance", ["none", "upsampling"])
-@pytest.mark.parametrize("strategy", ["token-budget", "hf-group-by-length", "fairseq"])
-@pytest.mark.parametrize("order", ["shuffled", "blocks"])
+@pytest.mark.torch
+@in_pairs(
+    balance=["none", "upsampling"],
+    strategy=["token-budget", "hf-group-by-length", "fairseq"],
+    order=["shuffled", "blocks"],
+)
 def test_loaders_of_all_ranks_are_the_report(balance, strategy, order):
     """Padding, batches, repeats and sequence counted in real loaders, over two epochs."""
     torch = needs("torch")
@@ -728,7 +747,7 @@ import sys
 import torch, torch.distributed as dist
 from torch.distributed.algorithms.join import Join
 from torch.nn.parallel import DistributedDataParallel
-sys.path[:0] = [sys.argv[1], f"{sys.argv[1]}/integration"]
+sys.path[:0] = [sys.argv[1], f"{sys.argv[1]}/helpers", f"{sys.argv[1]}/integration"]
 from test_recipes import LENGTHS, SETTINGS, TEXTS, padded
 from batchstat import BatchSampler
 
@@ -750,6 +769,7 @@ dist.destroy_process_group()
 """
 
 
+@pytest.mark.torch
 def test_uneven_ranks_join(tmp_path):
     """torch's Join: every sample once, a rank with a batch less waits for nobody."""
     needs("torch")
@@ -817,6 +837,7 @@ def test_samples_are_read_as_they_were_counted(run, tmp_path):
     assert "BatchSampler" in run("recipe", "--snippet").stdout
 
 
+@pytest.mark.torch
 def test_a_snippet_makes_a_script_use_the_batches(run, tmp_path, monkeypatch):
     """Pasted where a dataset, a collator, a model and a trainer are: the batches of the plan."""
     torch, transformers = needs("torch"), needs("transformers")

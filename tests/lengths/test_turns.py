@@ -1,11 +1,11 @@
 """`Turns`: what a limit leaves of prompts and answers. LLaMA-Factory itself is in integration."""
 
 import numpy as np
-import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from batchstat.trainers.llama_factory.samples import Turns
+from tables import in_turn
 
 CHATS = st.lists(
     st.lists(st.tuples(st.integers(1, 30), st.integers(1, 30)), max_size=4), max_size=5
@@ -40,7 +40,7 @@ def test_a_limit_holds_and_chats_within_it_stay_whole(chats, limit, last_first):
     assert left.trained().fits(left.lengths())
 
 
-@pytest.mark.parametrize(
+@in_turn(
     ("turns", "limit", "last_first", "expected"),
     [
         ([(10, 10)], 10, False, [(5, 5)]),  # both in proportion

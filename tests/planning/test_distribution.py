@@ -23,6 +23,7 @@ from batchstat.planning.shares import make_shares
 from batchstat.planning.strategies.registry import STRATEGIES
 from batchstat.planning.strategies.spec import StrategySpec
 from conftest import needs, packed, plan_epoch
+from tables import in_pairs
 
 SEEDS = [0, 1, 7, 2**31, 2**32 - 1, 2**32 + 5, 2**40 + 3]
 REMAINDERS = ["repeat", "drop", "uneven", "dummy"]
@@ -33,6 +34,7 @@ FREE = [name for name, kind in STRATEGIES.items() if kind.distribute is None]
 """Strategies that the settings distribute."""
 
 
+@pytest.mark.torch
 @pytest.mark.parametrize("n", [0, 1, 2, 3, 7, 100, 5000])
 @pytest.mark.parametrize("seed", SEEDS)
 def test_the_permutation_is_torchs(n, seed):
@@ -48,9 +50,8 @@ def test_permutations_of_torch_that_were_noted():
     assert torch_permutation(10, 1).tolist() == [5, 6, 1, 2, 0, 8, 9, 3, 7, 4]
 
 
-@pytest.mark.parametrize("n", [1, 3, 50, 1000])
-@pytest.mark.parametrize("seed", SEEDS[:4])
-@pytest.mark.parametrize("replacement", [True, False])
+@pytest.mark.torch
+@in_pairs(n=[1, 3, 50, 1000], seed=SEEDS[:4], replacement=[True, False])
 def test_weighted_draws_are_torchs(n, seed, replacement):
     torch = needs("torch")
     weights = np.random.default_rng(seed).random(n)
@@ -65,11 +66,14 @@ def test_weighted_draws_are_torchs(n, seed, replacement):
     assert found.tolist() == list(sampler)
 
 
-@pytest.mark.parametrize("n", [1, 2, 5, 10, 49, 64])
-@pytest.mark.parametrize("world_size", [1, 2, 3, 4, 8])
-@pytest.mark.parametrize("epoch", [0, 3])
-@pytest.mark.parametrize("drop_last", [False, True])
-@pytest.mark.parametrize("shuffle", [False, True])
+@pytest.mark.torch
+@in_pairs(
+    n=[1, 2, 5, 10, 49, 64],
+    world_size=[1, 2, 3, 4, 8],
+    epoch=[0, 3],
+    drop_last=[False, True],
+    shuffle=[False, True],
+)
 def test_samples_are_distributed_as_by_distributed_sampler(
     n, world_size, epoch, drop_last, shuffle
 ):
@@ -140,9 +144,7 @@ def test_balanced_work_is_the_same_work(costs, world_size):
         assert waited(found) <= waited(plain)
 
 
-@pytest.mark.parametrize("name", FREE)
-@pytest.mark.parametrize("distribute", ["batches", "samples", "chunks", "balanced"])
-@pytest.mark.parametrize("remainder", REMAINDERS)
+@in_pairs(name=FREE, distribute=["batches", "samples", "chunks", "balanced"], remainder=REMAINDERS)
 def test_nothing_is_lost_or_gained_unseen(name, distribute, remainder):
     lengths = SKEWED[:997]
     settings = {
@@ -346,6 +348,7 @@ def listed(plan) -> list[tuple[list[list[tuple[int, int]]], int]]:
     return [(rows[a:b], width) for (a, b), width in zip(edges, plan.widths.tolist(), strict=True)]
 
 
+@pytest.mark.torch
 @pytest.mark.parametrize("drop_last", [False, True])
 @pytest.mark.parametrize("world_size", [1, 2, 3, 4])
 def test_the_trainers_batches_are_accelerates_with_torch(world_size, drop_last):

@@ -9,6 +9,7 @@ import batchstat
 from batchstat import CorpusOptions, OptionError, Settings
 from batchstat.corpus.options import ReadingOptions
 from batchstat.planning.settings import SettingsOptions
+from tables import in_turn
 
 
 def test_keywords_are_the_fields():
@@ -17,7 +18,7 @@ def test_keywords_are_the_fields():
     assert get_type_hints(ReadingOptions) == reading
 
 
-@pytest.mark.parametrize(
+@in_turn(
     ("call", "wrong", "right"),
     [
         (lambda **wrong: batchstat.compare([1], **wrong), "stratgies", "strategies"),

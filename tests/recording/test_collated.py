@@ -13,6 +13,7 @@ import batchstat
 from batchstat import InputError
 from batchstat.recording import versions
 from conftest import ROOT, needs
+from tables import in_turn
 
 ROWS = st.lists(st.lists(st.integers(1, 99), min_size=1, max_size=9), min_size=1, max_size=5)
 PAD = 0
@@ -159,6 +160,12 @@ def test_an_encoder_and_a_decoder_are_both_counted():
     assert row.reading.widths.tolist() == [[3, 5], [3, 5]]
 
 
+def test_a_single_offset_delimits_no_sample():
+    ids, pad = np.array([[5, 6, 7, 0]]), {"pad_token_id": 0}
+    row = batchstat.measure([{"input_ids": ids, "cu_seqlens": np.array([0])}], **pad)
+    assert row.counts == batchstat.measure([{"input_ids": ids}], **pad).counts
+
+
 def test_samples_of_packed_rows_are_told_apart():
     ids, positions = np.arange(10)[None], np.array([[0, 1, 2, 0, 1, 0, 1, 2, 3, 4]])
     flat = batchstat.measure([{"input_ids": ids, "position_ids": positions}])
@@ -250,7 +257,7 @@ def test_an_encoder_and_a_decoder_that_are_equally_wide_once():
     assert batchstat.measure([both(4, 4)]).counts.total_tokens == 2 * 4
 
 
-@pytest.mark.parametrize(
+@in_turn(
     ("batches", "message"),
     [
         (
@@ -326,12 +333,14 @@ def some_rows() -> list[list[int]]:
     return [rng.integers(1, 99, rng.integers(1, 50)).tolist() for _ in range(203)]
 
 
+@pytest.mark.torch
 def test_loaders_of_torch():
     torch = needs("torch")
     rows = some_rows()
     check_loaders(loaders(torch, rows), list(map(len, rows)))
 
 
+@pytest.mark.torch
 def test_loaders_of_others_of_torch():
     torch, rows = needs("torch"), some_rows()
     loader = loaders(torch, rows)["dicts with a mask"]

@@ -13,6 +13,7 @@ from batchstat import BatchSampler, InputError, OptionError
 from batchstat.documents.comparison import comparison_document
 from batchstat.planning.strategies.registry import OWN_STRATEGIES
 from conftest import check_schema
+from tables import in_turn
 
 LENGTHS = np.random.default_rng(0).integers(1, 300, 1000)
 BATCHES = st.lists(st.lists(st.integers(0, 39), min_size=1, max_size=6), min_size=1, max_size=30)
@@ -125,7 +126,7 @@ def test_sample_numbers_are_records_of_a_profile(tmp_path):
         batchstat.measure([[0, 1]], profile)
 
 
-@pytest.mark.parametrize(
+@in_turn(
     ("batches", "given", "message"),
     [
         ([], {}, "there is no batch"),

@@ -26,6 +26,7 @@ from batchstat.render.screens.balance import balance_screen
 from batchstat.render.screens.comparison import comparison_screen
 from batchstat.render.screens.layout import Fitting, Rows
 from conftest import ROOT, SAMPLE_DATA, environment
+from tables import in_turn
 
 
 def keys(part: dict) -> Iterator[str]:
@@ -113,7 +114,7 @@ def test_every_key_of_a_balance_report_is_explained():
         assert key in {*keys(schema("compare"))} or explain(key), key
 
 
-@pytest.mark.parametrize("name", [*STRATEGIES, *RULES, *SAMPLERS])
+@in_turn("name", [*STRATEGIES, *RULES, *SAMPLERS])
 def test_strategies_rules_and_samplers_are_explained(name):
     entry = explain(name)[0]
     assert entry.name == name
@@ -183,7 +184,7 @@ def normal(name: str) -> str:
     return re.sub(r"[\s_-]+", " ", name.lower())
 
 
-@pytest.mark.parametrize(
+@in_turn(
     "documented",
     [*STRATEGIES.values(), *RULES.values(), *SAMPLERS.values(), Settings, CostModel, CorpusOptions],
 )

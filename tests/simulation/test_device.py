@@ -16,6 +16,7 @@ from batchstat.planning.shares import make_shares
 from batchstat.planning.strategies.spec import StrategySpec
 from calibrated import GIB, SHAPE, Constants, calibration, estimate, write
 from conftest import plan_epoch
+from tables import in_turn
 
 LENGTHS = np.random.default_rng(3).lognormal(4, 0.8, 150).astype(int).clip(1, 600).tolist()
 ROWS = (
@@ -198,7 +199,7 @@ def test_a_peak_of_the_optimizer_fits_since_it_ran():
     assert all(row.on_device.fits_memory for row in rows)
 
 
-@pytest.mark.parametrize(
+@in_turn(
     ("lengths", "asked", "row", "is_extrapolated"),
     [
         ([100] * 50, {}, "static", False),
@@ -265,7 +266,7 @@ def test_a_file_is_a_calibration_and_a_model_may_be_named_beside_it(tmp_path):
     assert "seconds" in found.to_frame().columns
 
 
-@pytest.mark.parametrize(
+@in_turn(
     ("asked", "error", "words"),
     [
         ({"cost_per_hour": 2.5}, OptionError, "cost_per_hour=2.5 needs the time of an epoch"),

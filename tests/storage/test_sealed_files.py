@@ -31,6 +31,7 @@ from batchstat.tokenization.loading.load import load_tokenizer
 from batchstat.training.plan_file import export_plan, load_plan
 from batchstat.training.reading import read_samples
 from conftest import resealed, write_jsonl
+from tables import in_turn
 
 KEY = "ab" * 32
 WRONG: list[Any] = [None, True, False, 0, 1, -1, 2**31, 2**63, 10**30, 0.5, -0.5, 1e300]
@@ -159,7 +160,7 @@ def refused(kind: Kind) -> str | None:
         return text
 
 
-@pytest.mark.parametrize("name", NAMES)
+@in_turn("name", NAMES)
 def test_a_flipped_bit_changes_nothing_or_is_an_error(kept, name):
     kind = kept(name)
     intact, content = kind.found(), kind.path.read_bytes()
@@ -172,7 +173,7 @@ def test_a_flipped_bit_changes_nothing_or_is_an_error(kept, name):
             assert kind.found() == intact, bit
 
 
-@pytest.mark.parametrize("name", NAMES)
+@in_turn("name", NAMES)
 def test_what_is_cut_short_or_another_file(kept, files, name):
     kind = kept(name)
     content = kind.path.read_bytes()
@@ -346,7 +347,7 @@ def cast(table: pa.Table, name: str, kind: pa.DataType) -> pa.Table:
     return table.set_column(table.column_names.index(name), name, column)
 
 
-@pytest.mark.parametrize("name", CHANGED_COLUMNS)
+@in_turn("name", CHANGED_COLUMNS)
 def test_columns_that_are_not_what_was_written(kept, name):
     change, message = CHANGED_COLUMNS[name]
     kind = kept("labels")
@@ -382,7 +383,7 @@ def test_a_plan_that_was_edited(kept, name):
     assert message in str(refused(kind))
 
 
-@pytest.mark.parametrize(
+@in_turn(
     ("column", "change", "message"),
     [
         ("rank", lambda n: n + 5, "rank is 5 in row 0: must be between 0 and 1"),

@@ -26,6 +26,7 @@ from batchstat.tokenization.counting import piece_counter as piecewise
 from batchstat.tokenization.counting.safe_cuts import find_cuts
 from batchstat.tokenization.loading.load import load_tokenizer
 from conftest import SAMPLE_DATA, environment
+from tables import in_turn
 
 LINES = (SAMPLE_DATA / "corpus.txt").read_text(encoding="utf-8").splitlines()
 
@@ -109,7 +110,7 @@ def test_no_text_and_empty_texts():
     assert batchstat.token_lengths(["", "a", ""]).tolist() == [0, 1, 0]
 
 
-@pytest.mark.parametrize(
+@in_turn(
     ("texts", "message"),
     [
         (["a", None], r"texts\[1\] is missing"),

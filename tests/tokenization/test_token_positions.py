@@ -4,6 +4,12 @@ import random
 from itertools import pairwise
 
 import pytest
+from tokenizers import AddedToken, Encoding, Tokenizer, models, processors
+
+from batchstat.tokenization.counting.engine_counter import EngineCounter
+from batchstat.tokenization.counting.engine_gate import engine_admits
+from batchstat.tokenization.counting.split_patterns import CL100K, QWEN2
+from batchstat.tokenization.token_positions import TokenLocator, Tokens
 from small_tokenizers import (
     BYTES,
     FAMILIES,
@@ -17,12 +23,7 @@ from small_tokenizers import (
     split_by,
     texts_of_entries,
 )
-from tokenizers import AddedToken, Encoding, Tokenizer, models, processors
-
-from batchstat.tokenization.counting.engine_counter import EngineCounter
-from batchstat.tokenization.counting.engine_gate import engine_admits
-from batchstat.tokenization.counting.split_patterns import CL100K, QWEN2
-from batchstat.tokenization.token_positions import TokenLocator, Tokens
+from tables import in_pairs
 
 POST_PROCESSORS = {
     "none": None,
@@ -123,9 +124,7 @@ def text_of_runs(rng: random.Random) -> str:
     )
 
 
-@pytest.mark.parametrize("kind", TRIMMING)
-@pytest.mark.parametrize("trim", [False, True])
-@pytest.mark.parametrize("prefix", [False, True])
+@in_pairs(kind=TRIMMING, trim=[False, True], prefix=[False, True])
 def test_spaces_around_words(kind, trim, prefix):
     """Texts that begin with any number of spaces, whose first token has several of them.
 

@@ -10,6 +10,7 @@ from record_keys import recorded, written
 from batchstat.trainers.registry import CONFIGURATIONS
 
 
+@pytest.mark.torch
 @pytest.mark.parametrize("name", CONFIGURATIONS)
 def test_its_keys_are_those_of_the_installed_trainer(name):
     trainer = CONFIGURATIONS[name]

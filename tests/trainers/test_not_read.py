@@ -11,6 +11,7 @@ from batchstat.trainers.base.files import read_setup
 from batchstat.trainers.base.not_read import NOT_READ
 from batchstat.trainers.registry import CONFIGURATIONS
 from conftest import SAMPLE_DATA, Run
+from tables import in_turn
 
 CORPUS = SAMPLE_DATA / "corpus.txt"
 
@@ -80,9 +81,7 @@ def test_every_trainer_has_a_case_and_none_of_its_keys_is_one_that_is_read():
             assert not any(framework.knows(key) for key in tops - {"dataset"})
 
 
-@pytest.mark.parametrize(
-    ("name", "values"), [(name, values) for name, files in FILES.items() for values in files]
-)
+@in_turn(("name", "values"), [(name, values) for name, files in FILES.items() for values in files])
 def test_its_file_is_recognised(tmp_path, name, values):
     with pytest.raises(batchstat.OptionError) as caught:
         read_setup(saved(tmp_path, values))

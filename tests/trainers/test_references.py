@@ -11,6 +11,7 @@ from hypothesis import given
 import batchstat
 from batchstat.trainers.base.files import read_setup
 from batchstat.trainers.base.references import resolve_references
+from tables import in_turn
 
 SFT = {"max_length": 64, "packing": False, "per_device_train_batch_size": 2}
 
@@ -21,7 +22,7 @@ def saved(folder: Path, text: str | dict[str, Any]) -> Path:
     return path
 
 
-@pytest.mark.parametrize(
+@in_turn(
     ("changes", "key", "expected"),
     [
         ({"size": 3, "per_device_train_batch_size": "${size}"}, "per_device_train_batch_size", 3),

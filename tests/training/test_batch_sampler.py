@@ -25,6 +25,7 @@ from batchstat import (
 )
 from batchstat.planning.strategies.registry import FRAMEWORKS
 from conftest import SAMPLE_DATA, SPECS, resealed
+from tables import in_pairs, in_turn, pairs_of
 
 LENGTHS = np.random.default_rng(0).lognormal(4, 0.9, 211).astype(int).clip(1, 400)
 LABELS = np.random.default_rng(1).choice(["a", "b", "c"], 211, p=[0.8, 0.15, 0.05]).tolist()
@@ -65,11 +66,8 @@ GRID = [
     and (overflow == "truncate" or (distribute == "batches" and gradient_accumulation_steps == 3))
 ]
 
-_DRAWN = set(random.Random(0).sample(range(len(GRID)), len(GRID) // 2))
-"""Half of the grid; the rest is slow."""
 
-
-@pytest.mark.parametrize(
+@in_turn(
     (
         "name",
         "distribute",
@@ -79,10 +77,7 @@ _DRAWN = set(random.Random(0).sample(range(len(GRID)), len(GRID) // 2))
         "gradient_accumulation_steps",
         "overflow",
     ),
-    [
-        each if i in _DRAWN else pytest.param(*each, marks=pytest.mark.slow)
-        for i, each in enumerate(GRID)
-    ],
+    pairs_of(GRID),
 )
 def test_what_is_trained_on_is_what_was_simulated(
     name, distribute, balance, world_size, remainder, gradient_accumulation_steps, overflow
@@ -132,9 +127,11 @@ def test_what_is_trained_on_is_what_was_simulated(
         assert np.array_equal(tokens, row.steps)
 
 
-@pytest.mark.parametrize("remainder", ["repeat", "drop", "uneven", "dummy"])
-@pytest.mark.parametrize("gradient_accumulation_steps", [1, 2])
-@pytest.mark.parametrize("name", ["token-budget", "asym", "static"])
+@in_pairs(
+    remainder=["repeat", "drop", "uneven", "dummy"],
+    gradient_accumulation_steps=[1, 2],
+    name=["token-budget", "asym", "static"],
+)
 def test_weights_make_the_mean_of_the_step(name, remainder, gradient_accumulation_steps):
     """Means of batches, weighted, summed on each rank and averaged over ranks, in a plain loop."""
     value = np.random.default_rng(5).random(len(LENGTHS))
@@ -322,7 +319,7 @@ def test_labels_of_any_library(library):
     assert len(WeightedClassSampler(pa.array([0, 1, 1]), {0: 1, 1: 1}, 4)) == 4
 
 
-@pytest.mark.parametrize(
+@in_turn(
     ("changed", "message"),
     [
         ({"tokens_per_batch": 999}, "tokens_per_batch 1024 then, 999 now"),
@@ -360,7 +357,7 @@ def test_no_state():
         sampler.state_dict(consumed=99999)
 
 
-@pytest.mark.parametrize(
+@in_turn(
     ("changed", "message"),
     [
         ({"lengths": [3, 0, 4]}, "record 1 has length 0"),
@@ -405,10 +402,12 @@ def test_a_dataset_that_has_changed():
         sampler.check(range(210))
 
 
-@pytest.mark.parametrize("remainder", ["repeat", "drop", "uneven", "dummy", "spread"])
-@pytest.mark.parametrize("distribute", ["batches", "samples"])
-@pytest.mark.parametrize("name", ["token-budget", "static:batch_size=5", "asym"])
-@pytest.mark.parametrize("accumulate", [1, 3])
+@in_pairs(
+    remainder=["repeat", "drop", "uneven", "dummy", "spread"],
+    distribute=["batches", "samples"],
+    name=["token-budget", "static:batch_size=5", "asym"],
+    accumulate=[1, 3],
+)
 def test_steps_are_checked_for_loops_of_others(name, distribute, remainder, accumulate):
     """Refused on every rank, where a step has another number of batches or ranks differ."""
     if remainder == "spread" and distribute == "samples":
@@ -608,9 +607,7 @@ def test_epochs_of_a_wrapped_sampler_differ():
 STREAMED = ["token-budget", "bucketed", "static", "fixed", "fairseq", "padding-free", "asym"]
 
 
-@pytest.mark.parametrize("name", STREAMED)
-@pytest.mark.parametrize("n", [211, 192, 1])
-@pytest.mark.parametrize("drop_last", [False, True])
+@in_pairs(name=STREAMED, n=[211, 192, 1], drop_last=[False, True])
 def test_a_stream_is_batched_as_the_corpus_in_file_order(name, n, drop_last):
     samples = [{"input_ids": [0] * length, "number": i} for i, length in enumerate(LENGTHS[:n])]
     settings = SETTINGS | {"drop_last": drop_last}
@@ -829,7 +826,7 @@ def test_another_source_and_other_settings():
         other.load_state_dict(state)
 
 
-@pytest.mark.parametrize(
+@in_turn(
     ("settings", "message"),
     [
         ({"strategy": "packed"}, "packed needs max_length"),

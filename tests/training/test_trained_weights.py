@@ -7,6 +7,7 @@ import pytest
 import batchstat
 from batchstat import BatchSampler
 from conftest import SAMPLE_DATA
+from tables import in_pairs
 
 RNG = np.random.default_rng(3)
 SIZES = RNG.integers(1, 60, 150)
@@ -31,11 +32,10 @@ def losses_of(batch, joined: bool = False) -> np.ndarray:
     return np.concatenate([LOSSES[i][a:b][MASKS[i][a:b]] for i, a, b in parts] or [np.zeros(0)])
 
 
-@pytest.mark.parametrize("overflow", ["truncate", "split"])
-@pytest.mark.parametrize("world_size", [1, 3])
-@pytest.mark.parametrize(
-    "strategy",
-    [
+@in_pairs(
+    overflow=["truncate", "split"],
+    world_size=[1, 3],
+    strategy=[
         *("static", "token-budget", "packed", "packed:method=wrapped", "padding-free"),
         "packed:method=wrapped,within_samples=false",
     ],

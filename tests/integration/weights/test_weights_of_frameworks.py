@@ -10,6 +10,7 @@ from weight_cases import LOOPS, cases_of, run
 from conftest import needs
 
 
+@pytest.mark.torch
 @pytest.mark.parametrize(
     ("framework", "ranks"),
     [

@@ -4,9 +4,8 @@ import re
 import runpy
 import tomllib
 
-import pytest
-
 from conftest import ROOT
+from tables import in_turn
 
 ASSETS = ROOT / "batchstat/render/html/assets"
 SOURCES = sorted([*ASSETS.glob("*.js"), *ASSETS.glob("*.css")])
@@ -22,7 +21,7 @@ def test_all_assets_together_are_small():
     assert 0 < sum(path.stat().st_size for path in SOURCES) < MOST_BYTES
 
 
-@pytest.mark.parametrize("path", SOURCES, ids=lambda path: path.name)
+@in_turn("path", SOURCES)
 def test_nothing_needs_what_the_policy_forbids(path):
     text = path.read_text(encoding="utf-8")
     assert not re.findall(r"\beval\(|\bnew Function\b|\bFunction\(|\bimport\(|@import", text)
@@ -31,7 +30,7 @@ def test_nothing_needs_what_the_policy_forbids(path):
     assert "<!--" not in text
 
 
-@pytest.mark.parametrize("path", OWN, ids=lambda path: path.name)
+@in_turn("path", OWN)
 def test_own_files_name_no_address(path):
     text = re.sub(NAMESPACES, "", path.read_text(encoding="utf-8"))
     assert not re.findall(r"https?://\S*|url\((?!data:)", text)

@@ -10,12 +10,16 @@ import webbrowser
 from collections import Counter
 from html.parser import HTMLParser
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
 
 import batchstat
+from batchstat.documents.check import check_document
 from batchstat.errors import OptionError
+from batchstat.gate.outcome import Check
+from batchstat.render.html.page import shortened
 from conftest import Run, write_jsonl
 
 HOSTILE = [
@@ -156,6 +160,21 @@ def test_of_many_classes_the_largest_are_embedded(tmp_path: Path):
     assert len(classes) == 200
     assert {f"class {i}" for i in range(290, 300)} <= {each["label"] for each in classes}
     assert "classes 100" in html.partition("<footer>")[2]
+
+
+def test_of_many_limits_the_first_are_embedded(tmp_path: Path):
+    check = batchstat.check(profile_of(tmp_path, ["a", "b"]), {"max-padding": "1%"})
+    limits = [{**each, "name": str(i)} for i in range(300) for each in outcomes(check)]
+    document, missing = shortened({"checks": [{"limits": limits}]})
+    assert [each["name"] for each in document["checks"][0]["limits"]] == [*map(str, range(200))]
+    assert missing == {"checks.limits": 100}
+
+
+def outcomes(check: Check) -> list[dict[str, Any]]:
+    """The limits of a check, as in check.json."""
+    [only] = check_document([check], check.status, "")["checks"]
+    limits: list[dict[str, Any]] = only["limits"]
+    return limits
 
 
 def test_a_long_label_does_not_fill_a_page(tmp_path: Path):

@@ -1,0 +1,248 @@
+"""Recorded batches against what the collate functions of the same trainings logged."""
+
+import secrets
+import sys
+from collections import Counter
+from pathlib import Path
+
+import pytest
+from recordings import Recorded, record_case, run_case
+
+import batchstat
+from batchstat.recording.recorded_batches import number_dispatched
+from conftest import needs
+
+for _library in ("transformers", "trl", "accelerate", "lightning", "torchdata"):
+    needs(_library)
+cases = needs("cases")
+
+pytestmark = pytest.mark.torch
+
+CASES = [*cases.TRAINERS, *cases.LOOPS]
+UNORDERED = {"workers", "loader workers"}
+"""Cases whose workers log in a sequence of their own."""
+LONGER = {"stream", "trainer"}
+"""Cases that collate more: what a loader prefetched, and an evaluation at the end."""
+TORCHRUN = (sys.executable, "-m", "torch.distributed.run", "--nproc-per-node", "2")
+
+
+@pytest.fixture(autouse=True)
+def _same_key_and_folder(monkeypatch, tmp_path):
+    monkeypatch.setattr(secrets, "token_bytes", bytes)
+    monkeypatch.setenv("OWN_LOG", str(tmp_path / "log"))
+    monkeypatch.chdir(tmp_path)
+
+
+def check(case: str, recorded: Recorded, rank: int = 0) -> None:
+    mine, own = recorded.batches(rank), recorded.collated(rank)
+    if case in UNORDERED:
+        mine, own = sorted(mine), sorted(own)
+    if case in LONGER:
+        own = own[: len(mine)]
+    assert mine
+    assert mine == own
+    if case not in UNORDERED:
+        logged = [line.get("trained") for line in recorded.logged(rank)][: len(mine)]
+        for found, expected in zip(recorded.trained(rank), logged, strict=True):
+            assert expected is None or found == expected
+
+
+@pytest.mark.parametrize("case", CASES)
+def test_each_batch_as_it_was_collated_and_in_a_dry_run(case, tmp_path, capsys):
+    for folder in ("full", "dry"):
+        (tmp_path / folder).mkdir()
+    full = record_case(case, tmp_path / "full")
+    assert "\nrun  " in f"\n{capsys.readouterr().out}"
+    dry = record_case(case, tmp_path / "dry", dry_run=True)
+    epoch = [each for each in full.recorded() if each.epoch == full.recorded()[0].epoch]
+    assert len(epoch) == len(dry.recorded())
+    for a, b in zip(epoch, dry.recorded(), strict=True):
+        assert [vars(part) for part in a.parts] == [vars(part) for part in b.parts]
+        assert (a.step, a.numbers, a.digests) == (b.step, b.numbers, b.digests)
+    check(case, full)  # which settles what only all batches tell
+
+
+@pytest.mark.parametrize("case", ["trainer", "bfd", "accelerate", "dispatcher"])
+def test_each_batch_of_two_ranks(case, tmp_path):
+    recorded = run_case(case, tmp_path, launcher=TORCHRUN)
+    assert [rank.rank for rank in recorded.recording.ranks] == [0, 1]
+    for rank in (0, 1):
+        if case == "dispatcher":  # its first rank collates, and cuts in two
+            assert len(recorded.batches(rank)) == len(recorded.collated(0))
+        else:
+            check(case, recorded, rank)
+    samples = samples_of(recorded)
+    evaluated = 8 if case == "trainer" else 0
+    if case != "bfd":  # of whose rows several are laid end to end
+        ranks = (0,) if case == "dispatcher" else (0, 1)
+        rows = [len(real) for rank in ranks for _, real in recorded.collated(rank)]
+        assert sum(samples.values()) == sum(rows) - evaluated * len(ranks)
+    assert sorted(samples) == list(range(len(samples)))
+    if case in ("trainer", "dispatcher"):  # a loop of a Trainer's, and one of the script's own
+        (tmp_path / "dry").mkdir()
+        dry = run_case(case, tmp_path / "dry", "--dry-run", launcher=TORCHRUN)
+        assert samples_of(dry) == samples
+        for rank in (0, 1):
+            assert dry.batches(rank) == recorded.batches(rank)
+
+
+def samples_of(recorded: Recorded) -> Counter[int]:
+    ranks = number_dispatched(recorded.recording.ranks)
+    batches = [batch for rank in ranks for batch in rank.batches]
+    return Counter(n for batch in batches for part in batch.numbers or () for n in part)
+
+
+class WithStep:
+    """A trainer of the user's own, whose step does more."""
+
+    def training_step(self, *args, **kwargs):
+        Path("stepped").write_text("")
+        return super().training_step(*args, **kwargs)
+
+
+def test_a_step_of_the_users_own_is_not_computed_in_a_dry_run(tmp_path):
+    from transformers import Trainer
+
+    own = type("Own", (WithStep, Trainer), {})
+    with batchstat.record(tmp_path / "run", dry_run=True) as run:
+        cases.trainer(own).train()
+    assert len(run.recording.ranks[0].batches) == 11
+    assert not Path("stepped").exists()
+
+
+def test_a_dry_run_writes_nothing_but_what_callbacks_of_the_user_write(tmp_path):
+    from transformers import TrainerCallback
+
+    class Callback(TrainerCallback):
+        def on_step_end(self, *_, **__):
+            with Path("called").open("a") as file:
+                file.write(".")
+
+    keys = {"save_strategy": "steps", "eval_strategy": "steps", "save_steps": 2, "eval_steps": 2}
+    with batchstat.record(tmp_path / "run", dry_run=True):
+        made = cases.trainer(**keys, load_best_model_at_end=True, logging_steps=1)
+        made.add_callback(Callback)
+        made.train()
+        raise AssertionError("the block goes on")
+    assert Path("called").read_text() == "." * 11
+    assert not [path for path in Path("out").rglob("*") if path.is_file()]
+
+
+def test_every_function_is_put_back(tmp_path):
+    import torch
+    from torch.optim import optimizer
+    from transformers import Trainer
+
+    def patched():
+        loader = torch.utils.data.dataloader._BaseDataLoaderIter
+        return [
+            (owner, name, vars(owner).get(name))
+            for owner, names in (
+                (torch.nn.Module, ("__call__", "zero_grad", "to", "cuda")),
+                (torch.autograd, ("backward",)),
+                (torch.amp.GradScaler, ("step",)),
+                (loader, ("_next_index", "__next__")),
+                (Trainer, ("train", "training_step", "_clip_grad_norm")),
+            )
+            for name in names
+        ] + [len(optimizer._global_optimizer_post_hooks), list(sys.meta_path)]
+
+    before = patched()
+    with batchstat.record(tmp_path / "run"):
+        assert patched() != before
+        cases.train("tuple")
+    assert patched() == before
+    with batchstat.record(tmp_path / "dry", dry_run=True):
+        cases.train("trainer")
+    assert patched() == before
+    with pytest.raises(KeyError), batchstat.record(tmp_path / "failed"):
+        cases.train("no such case")
+    assert patched() == before
+
+
+def test_losses_are_the_same_to_the_bit(tmp_path):
+    def losses():
+        made = cases.trainer(logging_steps=1)
+        made.train()
+        return [line["loss"] for line in made.state.log_history if "loss" in line]
+
+    plain = losses()
+    with batchstat.record(tmp_path / "run"):
+        recorded = losses()
+    assert recorded == plain
+    assert len(plain) == 11
+
+
+def test_the_second_training_is_counted(tmp_path):
+    with batchstat.record(tmp_path / "run") as run:
+        cases.trainer().train()
+        cases.trainer(per_device_train_batch_size=8).train()
+    assert len(run.recording.ranks[0].batches) == 11
+    warnings = [each.message for each in run.report.warnings]
+    assert "train() was called 2 times: this is the first" in warnings
+
+
+def test_arguments_of_any_kind_are_written_down(tmp_path, monkeypatch):
+    from transformers import TrainingArguments
+
+    plain = TrainingArguments.to_dict
+    odd = {"folder": Path("data"), "warmup_ratio": None}
+    monkeypatch.setattr(TrainingArguments, "to_dict", lambda self: {**plain(self), **odd})
+    with batchstat.record(tmp_path / "run") as run:
+        cases.train("trainer")
+    assert run.recording.ranks[0].trainer["arguments"]["folder"] == "data"
+    assert run.report.simulation.row.counts.batches == 11
+
+
+def test_a_callback_that_asks_for_a_checkpoint_gets_none_in_a_dry_run(tmp_path):
+    from transformers import TrainerCallback
+
+    class Asks(TrainerCallback):
+        def on_step_end(self, _args, _state, control, **_):
+            control.should_save = control.should_evaluate = control.should_log = True
+
+    with batchstat.record(tmp_path / "run", dry_run=True) as run:
+        made = cases.trainer(eval_strategy="epoch")
+        made.add_callback(Asks)
+        made.train()
+    assert len(run.recording.ranks[0].batches) == 11
+    assert not [path for path in Path("out").rglob("*") if path.is_file()]
+
+
+@pytest.mark.parametrize("dry", [False, True])
+@pytest.mark.parametrize(
+    ("case", "loss"), [("trainer", True), ("sequence to sequence", False), ("preferences", False)]
+)
+def test_a_loss_is_ok_only_where_the_model_uses_what_it_is_given(case, loss, dry, tmp_path):
+    """T5 is given the number of trained tokens, and takes the mean of its batch all the same; that
+    of preferences is of whole answers.
+    """
+    with batchstat.record(tmp_path / "run", dry_run=dry) as run:
+        cases.train(case)
+    assert {batch.is_counted for batch in run.recording.ranks[0].batches} == {loss}
+    weighed = run.report.simulation.row.request.settings.loss == "num-items-in-batch"
+    assert weighed == loss
+
+
+def test_training_goes_on_without_a_recorder_that_fails(monkeypatch, capsys):
+    from batchstat.recording.recorder import trainers
+
+    monkeypatch.setattr(trainers, "facts_of", lambda _: 1 / 0)
+    made = cases.trainer()
+    with pytest.warns(UserWarning, match="nothing was recorded"), batchstat.record("full"):
+        made.train()
+    assert made.state.global_step == 11
+    assert "batchstat: not recording any more: ZeroDivisionError" in capsys.readouterr().err
+    made = cases.trainer()
+    with pytest.warns(UserWarning, match="nothing was"), batchstat.record("dry", dry_run=True):
+        made.train()
+    assert made.state.global_step == 0
+
+
+def test_what_would_help_is_padded_to_the_multiple_of_the_collator(tmp_path):
+    with batchstat.record(tmp_path / "run") as run:
+        cases.sft(max_length=64, pad_to_multiple_of=16).train()
+    assert {
+        part.width % 16 for batch in run.recording.ranks[0].batches for part in batch.parts
+    } == {0}
+    assert run.report.changes.star.row.request.settings.pad_to_multiple_of == 16
