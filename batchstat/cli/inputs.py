@@ -161,9 +161,9 @@ def read_inputs(
     """Return the settings in force for a check: flags over the configuration file over defaults.
 
     A current setup that is a trainer's configuration or a recording decides settings, too. They are
-    a layer right below the one that names it:
-    - named by `--current`: flags over current setup over configuration file;
-    - named in the configuration file: flags over configuration file over current setup.
+    right below the layer that names the current setup:
+    - named by `--current`: configuration file < current setup < flags;
+    - named in the configuration file: current setup < configuration file < flags.
 
     Args:
         options: the options that the user gave.

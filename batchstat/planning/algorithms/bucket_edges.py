@@ -254,10 +254,11 @@ def _geometric(values: Ints, _counts: Ints, buckets: int, _: Cost) -> Ints:
     """
 )
 def _equal_tokens(values: Ints, counts: Ints, buckets: int, _cost: Cost) -> Ints:
-    # Three samples of 4 and three of 10 tokens in 2 buckets: a share is 21. The walk over the
-    # samples, shortest first, has 4, 8, 12, 22, … tokens behind it. The fourth sample exceeds the
-    # share and ends the first bucket. The fifth has 10 tokens, too, which is the edge.
-    # (n_distinct + 1,) tokens behind the walk where each length begins, and at its end: 0, 12, 42.
+    # Nine samples of 2 and four of 3 tokens in 2 buckets: a share is 15. The walk over the samples,
+    # shortest first, has 2, 4, …, 14, 16 tokens behind it. The eighth sample exceeds the share and
+    # ends the first bucket. The ninth has 2 tokens, which is the edge: the result is [2, 3]. An edge
+    # belongs to its bucket, so that the first one gets all nine.
+    # (n_distinct + 1,) tokens behind the walk where each length begins, and at its end: 0, 18, 30.
     length_begins = np.concatenate([[0], np.cumsum(values.astype(np.int64) * counts)])
     end = length_begins[-1]
     share = end / buckets
@@ -268,8 +269,8 @@ def _equal_tokens(values: Ints, counts: Ints, buckets: int, _cost: Cost) -> Ints
         i = int(np.searchsorted(length_begins, tokens_behind + share, side="right")) - 1
         n = int((tokens_behind + share - length_begins[i]) // values[i]) + 1
         tokens_behind = int(length_begins[i]) + n * int(values[i])
-        # lhotse takes the length of the next sample as the edge, not that of this one. If this one
-        # is the last of its length, the next sample has the next length.
+        # As lhotse does, take the length of the next sample as the edge, not that of this one. If
+        # this one is the last of its length, the next sample has the next length.
         if n == counts[i]:
             i = min(i + 1, len(values) - 1)
         edges.append(int(values[i]))
