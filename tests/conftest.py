@@ -15,6 +15,7 @@ from unittest.mock import patch
 import jsonschema
 import pytest
 import tokenizers
+import typer.main
 from hypothesis import HealthCheck, settings
 
 from batchstat.corpus.options import CorpusOptions
@@ -117,6 +118,7 @@ def run(tmp_path: Path, tmp_path_factory: pytest.TempPathFactory) -> Run:
             streams[0].buffer.write(stdin)
             streams[0].buffer.seek(0)
             stack.enter_context(patch.object(sys, "argv", command))
+            stack.enter_context(patch.object(typer.main, "get_command", _command_of))
             given = environment(**{"BATCHSTAT_CACHE_DIR": cache, **extra})
             stack.enter_context(patch.dict(os.environ, given, clear=True))
             stack.enter_context(chdir(cwd))
@@ -130,6 +132,12 @@ def run(tmp_path: Path, tmp_path_factory: pytest.TempPathFactory) -> Run:
         return subprocess.CompletedProcess(command, code, out, err)
 
     return start
+
+
+_command_of = cache(typer.main.get_command)
+"""typer's command of an application, made once: a process makes it anew, which is a quarter of the
+time of a small command.
+"""
 
 
 def _text_of(stream: TextIOWrapper) -> str:
@@ -177,21 +185,21 @@ _WITH_TORCH = {"torch", "torchdata", "accelerate", "lightning", "trl", "cases"}
 """What needs torch, by its name: `cases` are trainings of all of these."""
 
 
-_marks: set[str] = set()
-"""Those of the test that is running."""
+_running: list[pytest.Item] = []
+"""The test that is running; none while tests are collected, and in processes that tests start."""
 
 
 def pytest_runtest_setup(item: pytest.Item) -> None:
-    _marks.clear()
-    _marks.update(mark.name for mark in item.iter_markers())
+    _running[:] = [item]
 
 
 def needs(name: str) -> Any:
     """A library that a test is skipped without, or fails where BATCHSTAT_TEST_ALL is set. A test
     that needs torch and is not marked fails: nobody would notice that it is skipped everywhere.
     """
-    if name.partition(".")[0] in _WITH_TORCH and "PYTEST_CURRENT_TEST" in os.environ:
-        assert "torch" in _marks, "this test needs torch: mark it with @pytest.mark.torch"
+    if name.partition(".")[0] in _WITH_TORCH and _running:
+        is_marked = _running[0].get_closest_marker("torch") is not None
+        assert is_marked, "this test needs torch: mark it with @pytest.mark.torch"
     if os.environ.get("BATCHSTAT_TEST_ALL"):
         return import_module(name)
     return pytest.importorskip(name)

@@ -5,7 +5,7 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from tokenizers import Tokenizer
 from transformers import PreTrainedTokenizerFast
@@ -34,6 +34,7 @@ def test_lists_of_numbers_are_token_ids(lengths):
         assert batchstat.profile(values).lengths.tolist() == lengths
 
 
+@settings(max_examples=15)  # each loads the tokenizer four times
 @given(TEXTS)
 def test_texts_are_counted_as_those_of_a_table(texts):
     table = batchstat.profile(pd.DataFrame({"text": texts}), text_column="text")

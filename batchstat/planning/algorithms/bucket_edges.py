@@ -256,8 +256,8 @@ def _geometric(values: Ints, _counts: Ints, buckets: int, _: Cost) -> Ints:
 def _equal_tokens(values: Ints, counts: Ints, buckets: int, _cost: Cost) -> Ints:
     # Nine samples of 2 and four of 3 tokens in 2 buckets: a share is 15. The walk over the samples,
     # shortest first, has 2, 4, …, 14, 16 tokens behind it. The eighth sample exceeds the share and
-    # ends the first bucket. The ninth has 2 tokens, which is the edge: the result is [2, 3]. An edge
-    # belongs to its bucket, so that the first one gets all nine.
+    # ends the first bucket. The ninth has 2 tokens, which is the edge: the result is [2, 3]. A
+    # length that is an edge belongs to the bucket below it, which so gets all nine.
     # (n_distinct + 1,) tokens behind the walk where each length begins, and at its end: 0, 18, 30.
     length_begins = np.concatenate([[0], np.cumsum(values.astype(np.int64) * counts)])
     end = length_begins[-1]

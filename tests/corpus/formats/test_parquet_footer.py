@@ -92,14 +92,15 @@ def test_any_bytes_are_chunks_or_an_error(data):
         assert "damaged" in str(error)  # noqa: PT017
 
 
+@pytest.mark.parametrize("every", [7, pytest.param(1, marks=pytest.mark.slow)])
 @pytest.mark.parametrize("options", [{}, {"use_dictionary": False}])
-def test_a_footer_that_claims_other_records_is_an_error(tmp_path, options):
+def test_a_footer_that_claims_other_records_is_an_error(tmp_path, options, every):
     """All records or an error, whatever bit of the footer is flipped: pyarrow reads fewer of a row
     group that claims fewer, and none of a column that claims no bytes.
     """
     data = written(pa.table({"text": list("abcdefg")}), row_group_size=3, **options)
     path, refused = tmp_path / "a.parquet", 0
-    for bit in range(8 * (len(data) - 8 - len(footer_of(data))), 8 * (len(data) - 8)):
+    for bit in range(8 * (len(data) - 8 - len(footer_of(data))), 8 * (len(data) - 8), every):
         damaged = bytearray(data)
         damaged[bit // 8] ^= 1 << bit % 8
         path.write_bytes(damaged)
@@ -109,7 +110,7 @@ def test_a_footer_that_claims_other_records_is_an_error(tmp_path, options):
             refused += 1
         else:
             assert sum(len(block.content.first) for block in blocks) == 7, bit
-    assert refused > 100
+    assert refused > 100 / every
 
 
 def test_a_row_group_without_a_column_is_an_error(monkeypatch):
