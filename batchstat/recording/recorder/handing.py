@@ -153,5 +153,5 @@ def _arrays_by_place(nested: Any, place: tuple[Any, ...] = ()) -> Iterator[tuple
     elif isinstance(nested, list):
         for number, item in enumerate(nested):
             yield from _arrays_by_place(item, (*place, number))
-    elif nested is not None:  # an item that is no array of whole numbers was replaced by None
+    elif nested is not None:  # None replaces an item that holds no whole numbers
         yield place, nested

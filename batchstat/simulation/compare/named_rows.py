@@ -84,7 +84,7 @@ class NamedRows:
         if names_strategy(name):
             raise OptionError(f"{name!r} is a strategy's name: give your batches another one")
         # The current setup may also be one of the rows, and a sampler can be iterated only once:
-        # the same object is read once. Another object under the same name is read anew.
+        # the same object is read once. Another object under the same name is read as well.
         if name not in self._batches or self._batches[name][0] is not batches:
             if isinstance(batches, GivenBatches):
                 read_batches = batches
