@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from batchstat.errors import BatchstatError as BatchstatError
     from batchstat.errors import InputError as InputError
     from batchstat.errors import OptionError as OptionError
+    from batchstat.findings import Finding as Finding
     from batchstat.gate.check import check as check
     from batchstat.gate.saving import save_baseline as save_baseline
     from batchstat.planning.plan import BatchPlan as BatchPlan
@@ -62,6 +63,7 @@ _HOMES = {
     "Comparison": "batchstat.simulation.compare.comparison",
     "CorpusOptions": "batchstat.corpus.options",
     "CostModel": "batchstat.calibration.cost_model",
+    "Finding": "batchstat.findings",
     "InputError": "batchstat.errors",
     "OptionError": "batchstat.errors",
     "Preflight": "batchstat.trainers.preflight.report",

@@ -13,10 +13,11 @@ from reference_commands import commands
 import batchstat
 from batchstat.cli.configuration import KEYS
 from batchstat.cli.device import Calibrated
-from batchstat.cli.records import Baseline, Current, Model, Template, Tokenization
+from batchstat.cli.records import Baseline, Current, Ignored, Model, Template, Tokenization
 from batchstat.corpus.options import CorpusOptions
 from batchstat.documents.schema import FILES, schema
 from batchstat.errors import InputError, OptionError
+from batchstat.findings import catalogue
 from batchstat.gate.limits import LEVELS
 from batchstat.gate.named_limits import NAMED_LIMITS
 from batchstat.parameters import options_of
@@ -81,6 +82,7 @@ def pages() -> dict[str, str]:
         "metrics": page("Words and columns", _metrics()),
         "limits": page("Limits", _limits()),
         "configuration": page("Configuration", _configuration()),
+        "findings": page("Findings", _findings()),
         "json": page("JSON files", _json()),
         "environment": page("Exit codes and environment variables", _environment()),
         "python": page("Python", _python()),
@@ -190,7 +192,7 @@ def _configuration() -> Iterator[str]:
         "beats defaults. `batchstat config` prints what is in force and where it is set; "
         "`--no-config` ignores the file."
     )
-    of_commands = (Tokenization, Template, Current, Model, Calibrated, Baseline)
+    of_commands = (Tokenization, Template, Current, Model, Calibrated, Baseline, Ignored)
     records = (CorpusOptions, Settings, *of_commands)
     declared = {each.name: each for record in records for each in fields(record)}
     yield "## Keys"
@@ -220,6 +222,19 @@ def _default(field: "Field[Any]") -> str:
     if shown is not None and not isinstance(field.default, bool):
         return prose(shown)
     return "" if field.default in (None, ()) else code(json.dumps(field.default).strip('"'))
+
+
+def _findings() -> Iterator[str]:
+    yield (
+        "A warning is a finding, and ends with its id: `warning: … [ranks/unequal-steps]`. The id "
+        "is the same in JSON, annotations, JUnit, Markdown and HTML. `batchstat explain ID` prints "
+        'what is below. `--ignore ID`, or `ignore = ["ID", …]` in the '
+        "[configuration](configuration.md), silences it everywhere; an id that does not exist is "
+        "an error."
+    )
+    for name, each in catalogue().items():
+        yield f"## {name}"
+        yield f"{prose(each.what)}\n\n{prose(each.why)}\n\n**Fix.** {prose(each.fix)}"
 
 
 def _json() -> Iterator[str]:

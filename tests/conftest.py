@@ -1,5 +1,6 @@
 import json
 import os
+import re
 import subprocess
 import sys
 from collections.abc import Callable
@@ -20,6 +21,7 @@ from hypothesis import HealthCheck, settings
 
 from batchstat.corpus.options import CorpusOptions
 from batchstat.corpus.reader import CorpusReader
+from batchstat.findings import catalogue
 from batchstat.parameters import options_of
 from batchstat.planning.epoch import InMemoryEpoch
 from batchstat.planning.plan import BatchPlan
@@ -129,6 +131,7 @@ def run(tmp_path: Path, tmp_path_factory: pytest.TempPathFactory) -> Run:
             out, err = map(_text_of, streams[1:])
         assert isinstance(code, int)
         assert "Traceback" not in err
+        check_ids(err)
         return subprocess.CompletedProcess(command, code, out, err)
 
     return start
@@ -152,7 +155,7 @@ def run_process(tmp_path: Path, tmp_path_factory: pytest.TempPathFactory) -> Run
     cache = str(tmp_path_factory.mktemp("cache"))
 
     def start(*arguments: object, cwd: Path = tmp_path, **extra: str):
-        return subprocess.run(
+        ended = subprocess.run(
             [sys.executable, "-m", "batchstat", *map(str, arguments)],
             cwd=cwd,
             env=environment(**{"BATCHSTAT_CACHE_DIR": cache, **extra}),
@@ -160,8 +163,19 @@ def run_process(tmp_path: Path, tmp_path_factory: pytest.TempPathFactory) -> Run
             encoding="utf-8",
             timeout=300,
         )
+        check_ids(ended.stderr)
+        return ended
 
     return start
+
+
+def check_ids(errors: str) -> None:
+    """Every warning that a command prints ends with the id of a finding, whatever provoked it."""
+    for line in errors.splitlines():
+        if line.startswith("warning: "):
+            ended = re.search(r" \[([a-z/-]+)\]$", line)
+            assert ended is not None, line
+            assert ended[1] in catalogue(), line
 
 
 @pytest.fixture

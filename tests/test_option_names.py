@@ -69,7 +69,7 @@ def test_a_warning_in_python():
     [warning] = [
         each.message
         for each in batchstat.compare(lengths, **settings).warnings
-        if each.code == "batch_of_one"
+        if each.id == "padding/batch-of-one"
     ]
     assert "for two, set tokens_per_batch=200" in warning
 

@@ -29,14 +29,14 @@ BANNED = [
 
 _PATTERN = re.compile("|".join(BANNED), re.IGNORECASE)
 
-DOCUMENTS = sorted([*ROOT.glob("*.md"), *ROOT.glob("docs/**/*.md")])
+DOCUMENTS = sorted([*ROOT.glob("*.md"), *ROOT.glob("docs/**/*.md"), *ROOT.glob("batchstat/*.toml")])
 MODULES = sorted((ROOT / "batchstat").rglob("*.py"))
 
 
 def texts_of(path: Path) -> list[str]:
     """The lines of a document, or all text in a module: messages, docstrings and help."""
     text = path.read_text(encoding="utf-8")
-    if path.suffix == ".md":
+    if path.suffix != ".py":
         return text.splitlines()
     tree = ast.walk(ast.parse(text))
     found = [node.value for node in tree if isinstance(node, ast.Constant)]

@@ -1,6 +1,7 @@
 """The checks that a command runs: chosen, counted, and compared with their limits."""
 
 import os
+from collections.abc import Iterator
 from dataclasses import asdict, replace
 from datetime import UTC, datetime, timedelta
 from functools import partial
@@ -10,12 +11,13 @@ from batchstat.cli.device import device_keywords, read_device
 from batchstat.cli.inputs import Inputs, read_configuration, read_inputs
 from batchstat.cli.options import Options
 from batchstat.cli.pasted import lines_of_trial
+from batchstat.cli.profile_findings import profile_findings
 from batchstat.cli.profiles import count, refuse_counting
 from batchstat.cli.records import Checks
-from batchstat.cli.results import warn_of_ignored
-from batchstat.cli.streams import say, warn
+from batchstat.cli.streams import say
 from batchstat.corpus.options import CorpusOptions
 from batchstat.errors import InputError
+from batchstat.findings import Finding
 from batchstat.gate.check import DEFAULT_CURRENT, check, measure_report
 from batchstat.gate.outcome import Check, CheckedReport
 from batchstat.planning.strategies.spec import StrategySpec
@@ -85,10 +87,10 @@ def run_check(inputs: Inputs) -> Check:
             **device_keywords(inputs),
             **asdict(training.settings),
         )
-        messages = [warning.message for warning in training.warnings]
+        findings = [*_input_findings(inputs, profile), *training.warnings, *checked.warnings]
         if training.row is None:  # neither a strategy nor a trainer is named
-            messages.insert(0, _NO_CURRENT_SETUP)
-        return replace(checked, warnings=(*messages, *checked.warnings))
+            findings.insert(0, Finding("check/no-current", _NO_CURRENT_SETUP))
+        return replace(checked, warnings=inputs.shown(findings))
     except InputError as error:
         return Check(name=inputs.name, strategy=inputs.current_text, report=None, error=str(error))
 
@@ -98,34 +100,44 @@ def measure_inputs(inputs: Inputs) -> CheckedReport:
 
     Raises as `batchstat.gate.check.measure_report`.
     """
-    training = current_training(inputs, _profile_of_check(inputs))
+    profile = _profile_of_check(inputs)
+    inputs.warn(*_input_findings(inputs, profile))
+    training = current_training(inputs, profile)
     limits, device = inputs.limits_in_force, read_device(inputs)
     row = training.row or StrategySpec.of(DEFAULT_CURRENT)
     measured = measure_report(training.profile, row, training.settings, limits, device)
-    messages = tuple(warning.message for warning in training.warnings)
-    return replace(measured, warnings=(*messages, *measured.warnings))
+    return replace(measured, warnings=(*training.warnings, *measured.warnings))
 
 
 def _profile_of_check(inputs: Inputs) -> Profile:
     """Return the profile of a check's recording, if its current setup is one; else of its corpus;
-    else, without a corpus, the profile in the results folder. Warn if the recording is old.
+    else, without a corpus, the profile in the results folder.
     """
     run = None if inputs.observed is None else inputs.observed.run
     if inputs.observed is not None and run is not None:
-        now = datetime.now(UTC)
-        run_age = age(run.created, now)
+        run_age = age(run.created, datetime.now(UTC))
         say(f"recording of {run.command or run.program}, {run_age}, in {run.folder}")
-        is_old = now - datetime.fromisoformat(run.created) > timedelta(days=1)
-        # No warning on CI: the workflow that init writes records again before each check.
-        if is_old and not os.environ.get("CI"):
-            warn(
-                f"{run.folder} was recorded {run_age}: what has changed since is not in it; record "
-                "it again with batchstat run"
-            )
         return inputs.observed.profile
-    profile = count(inputs)[0] if inputs.corpus else _stored_profile(inputs)
-    warn_of_ignored(profile)  # about what its chats contain and the chat template leaves out
-    return profile
+    return count(inputs)[0] if inputs.corpus else _stored_profile(inputs)
+
+
+def _input_findings(inputs: Inputs, profile: Profile) -> Iterator[Finding]:
+    """Yield findings about the recording of a check, if its current setup is one; else about the
+    profile of its whole corpus.
+    """
+    run = None if inputs.observed is None else inputs.observed.run
+    if run is None:
+        yield from profile_findings(profile)
+        return
+    now = datetime.now(UTC)
+    is_old = now - datetime.fromisoformat(run.created) > timedelta(days=1)
+    # No warning on CI: the workflow that init writes records again before each check.
+    if is_old and not os.environ.get("CI"):
+        yield Finding(
+            "recording/old",
+            f"{run.folder} was recorded {age(run.created, now)}: what has changed since is not in "
+            "it; record it again with batchstat run",
+        )
 
 
 def _stored_profile(inputs: Inputs) -> Profile:

@@ -11,6 +11,7 @@ from batchstat.calibration.known_models import known_shape
 from batchstat.cli.weights import with_inlined_weights
 from batchstat.corpus.options import CorpusOptions
 from batchstat.errors import BatchstatError, InputError, OptionError, unknown
+from batchstat.findings import known_ids
 from batchstat.gate.limits import Limit, read_limits
 from batchstat.parameters import whole_number
 from batchstat.planning.samplers.spec import weights_file
@@ -34,7 +35,7 @@ _FIELDS: dict[str, "Field[Any]"] = {
 }
 """Fields that keys set, by name: a key's value has the type of its field. Other keys are text."""
 KEYS = (
-    *("corpus", "tokenizer", "chat_template", "current", "framework", "ignore_keys"),
+    *("corpus", "tokenizer", "chat_template", "current", "framework", "ignore_keys", "ignore"),
     *("model", "calibration", "cost_per_hour", "baseline", *_FIELDS),
 )
 """Keys that a check may have in the file, which writes `-` for `_`."""
@@ -325,9 +326,11 @@ def _values_by_key(table: Mapping[str, Any], *, holds_checks: bool) -> dict[str,
 def _typed(key: str, value: Any) -> Any:
     """Return a value of the file with the type of its key. Raises OptionError for another type."""
     name = key.replace("_", "-")  # as messages write it
-    if key in ("corpus", "text_column", "keep_labels", "ignore_keys"):  # one text, or a list
+    # One text, or a list.
+    if key in ("corpus", "text_column", "keep_labels", "ignore_keys", "ignore"):
         values = value if isinstance(value, list) else [value]
-        return tuple(_text(name, each) for each in values)
+        texts = tuple(_text(name, each) for each in values)
+        return known_ids(texts) if key == "ignore" else texts
     if key == "cost_per_hour":
         if isinstance(value, bool) or not isinstance(value, int | float):  # a bool is an int, too
             raise OptionError(f"{name}={short(value)}: must be a number")

@@ -1,13 +1,14 @@
 """The current setup of a command: a strategy, a trainer's own configuration, or a recording."""
 
-from collections.abc import Mapping
-from dataclasses import fields
+from collections.abc import Iterator, Mapping
+from dataclasses import fields, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from batchstat.cli.configuration import Setting
 from batchstat.corpus.options import CorpusOptions
 from batchstat.errors import InputError, OptionError
+from batchstat.findings import Finding
 from batchstat.storage.shown import as_shown
 
 if TYPE_CHECKING:
@@ -106,25 +107,26 @@ def current_training(inputs: "Inputs", profile: "Profile") -> "CurrentTraining":
     }
     if inputs.observed is not None:
         training = training_of_recording(inputs.observed, overriding)
-        return training.with_warnings(inputs.observed.warnings)
+        return replace(training, warnings=inputs.observed.warnings)
     training = training_of(Trainer(setup=inputs.setup, profile=profile, settings=overriding))
-    return training.with_warnings(_warnings(inputs, training))
+    return replace(training, warnings=tuple(_warnings(inputs, training)))
 
 
-def _warnings(inputs: "Inputs", current: "CurrentSetup") -> list[str]:
-    """Return the warnings of a report on a trainer's configuration."""
+def _warnings(inputs: "Inputs", current: "CurrentSetup") -> Iterator[Finding]:
+    """Yield the warnings of a report on a trainer's configuration."""
     from batchstat.trainers.preflight.named import setup_warnings
 
-    warnings, setup = setup_warnings(current), current.trainer.setup
+    yield from setup_warnings(current)
+    setup = current.trainer.setup
     trains_with = setup.corpus.reading.get("tokenizer")
     counter = current.trainer.profile.tokenizer
     # Without a corpus, the profile is the one in the results folder, which another tokenizer may
     # have counted than the one that trains.
     if inputs.corpus or not trains_with or counter is None:
-        return warnings
+        return
     if Path(trains_with) != Path(counter.name):  # as paths, ./qwen and qwen are equal
-        warnings.append(
+        yield Finding(
+            "tokenizer/other",
             f"{setup.path.as_posix()} trains with the tokenizer {trains_with}, but "
-            f"{counter.name} counted the profile: pass the corpus, too"
+            f"{counter.name} counted the profile: pass the corpus, too",
         )
-    return warnings

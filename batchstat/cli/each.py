@@ -9,7 +9,7 @@ from batchstat.cli.inputs import read_configuration
 from batchstat.cli.options import Options
 from batchstat.cli.profiles import FoundProfile
 from batchstat.cli.records import Output
-from batchstat.cli.results import CommandResult, store, warn_of_ignored
+from batchstat.cli.results import CommandResult, store
 from batchstat.cli.streams import emit, say, show, warn, wrote_line
 from batchstat.documents.base import to_text
 from batchstat.errors import OptionError
@@ -46,8 +46,7 @@ def compare_each(
     rows, documents = [], []  # one of both for each corpus: for the table, and for JSON
     for name, corpus_options, check in _corpora(options, output.output):
         found, comparison, result = compare_corpus(corpus_options, check)
-        warn_of_ignored(found.profile)  # about what the chat template leaves out
-        warn(*(f"{name}: {warning}" for warning in result.warnings))
+        warn(*result.warnings, prefix=f"{name}: ")
         corpus_output = corpus_options.read(Output)
         say(wrote_line(store(found, result, corpus_output), corpus_output.output))
         rows.append((name, corpus_output.output.as_posix(), comparison))

@@ -1,13 +1,14 @@
 """Effective settings: flags override the configuration file, which overrides defaults."""
 
 import json
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from batchstat.cli.configuration import (
+    DEFAULT_CHECK,
     KEYS,
     CheckSettings,
     Configuration,
@@ -17,9 +18,10 @@ from batchstat.cli.configuration import (
 from batchstat.cli.current import settings_of_recording, settings_of_setup
 from batchstat.cli.options import Options
 from batchstat.cli.records import ConfigFile, Folder
-from batchstat.cli.streams import say
+from batchstat.cli.streams import say, warn
 from batchstat.corpus.options import CorpusOptions
 from batchstat.errors import OptionError
+from batchstat.findings import Finding, known_ids, without_ignored
 from batchstat.gate.check import DEFAULT_CURRENT
 from batchstat.gate.limits import Limit, in_force, read_limits
 from batchstat.gate.named_limits import NAMED_LIMITS
@@ -121,6 +123,14 @@ class Inputs(CheckSettings):
         """Return the value of a key, or the default."""
         return self.values[key].value if key in self.values else default
 
+    def shown(self, findings: Iterable[Finding]) -> tuple[Finding, ...]:
+        """Return the findings that are not ignored."""
+        return without_ignored(findings, self.get("ignore", ()))
+
+    def warn(self, *findings: Finding) -> None:
+        """Print findings to standard error, except those that are ignored."""
+        warn(*self.shown(findings))
+
     @property
     def corpus(self) -> tuple[str, ...]:
         """Paths and URLs of the corpus; empty if none is named."""
@@ -153,6 +163,18 @@ def read_configuration(options: Options) -> Configuration:
     if configuration.path is not None:
         say(f"settings from {configuration.path}")
     return configuration
+
+
+def read_ignored() -> CheckSettings:
+    """Return which findings the configuration ignores, for a command that takes nothing else of it.
+
+    Raises:
+        OptionError: the configuration has invalid keys or values.
+        InputError: it cannot be read.
+    """
+    shared = load_configuration().shared
+    ignored = {key: setting for key, setting in shared.values.items() if key == "ignore"}
+    return CheckSettings(DEFAULT_CHECK, ignored)
 
 
 def read_inputs(
@@ -248,6 +270,7 @@ def _flags(options: Options) -> dict[str, Setting]:
         if key in options.given:
             value = options.given[key]
             value = _labels(value) if key == "keep_labels" else value
+            value = known_ids(value) if key == "ignore" else value
             # The corpus is an argument and has no flag.
             origin = "" if key == "corpus" else f"--{key.replace('_', '-')} on "
             settings[key] = Setting(value, origin + COMMAND_LINE)

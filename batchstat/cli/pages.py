@@ -4,7 +4,7 @@ import os
 from collections.abc import Callable
 
 from batchstat.cli.records import Output
-from batchstat.cli.streams import say, warn
+from batchstat.cli.streams import say
 from batchstat.errors import InputError
 from batchstat.storage.results import check_results, check_writable, write_file
 from batchstat.storage.shown import is_remote, one_line
@@ -43,7 +43,7 @@ def write_page(output: Output, page: Callable[[], str]) -> None:
     say(f"wrote {path.as_posix()}")
     address = str(path) if is_remote(path) else path.resolve().as_uri()
     if output.open_page and not _try_opening(address):
-        warn(f"no browser to open {printable(path.as_posix())} with: open it by hand")
+        say(f"no browser to open {printable(path.as_posix())} with: open it by hand")
 
 
 def _try_opening(address: str) -> bool:

@@ -12,10 +12,10 @@ from pathlib import Path
 
 from batchstat.cli.inputs import Inputs
 from batchstat.cli.pages import check_outputs
+from batchstat.cli.profile_findings import profile_findings
 from batchstat.cli.records import READING, Counting, Output, Partial
-from batchstat.cli.streams import warn
-from batchstat.documents.comparison import ReportWarning
 from batchstat.errors import InputError, OptionError, message
+from batchstat.findings import Finding
 from batchstat.parameters import options_of
 from batchstat.profiling.build import count_shard, profile
 from batchstat.profiling.cache import CountCache
@@ -140,7 +140,7 @@ def _open_corpus(inputs: Inputs) -> tuple[RunOptions, Corpus]:
         count_cache=None if counting.count_cache is None else CountCache.at(counting.count_cache),
         recount=counting.no_cache,
         allow_partial=inputs.options.read(Partial).allow_partial,
-        on_warning=warn,
+        on_warning=inputs.warn,
     )
     if run.workers is not None:
         limit_threads(run.workers)  # tokenizers obey only what is set before they first count
@@ -150,11 +150,12 @@ def _open_corpus(inputs: Inputs) -> tuple[RunOptions, Corpus]:
         options,
         inputs.get("tokenizer"),
         inputs.get("chat_template"),
-        warn,
+        inputs.warn,
         allow_empty=run.allow_partial,
     )
     if corpus.reads_standard_input and options.input_format is None:
-        warn("standard input is read as lines of text; use --input-format for another format")
+        lines = "standard input is read as lines of text; use --input-format for another format"
+        inputs.warn(Finding("corpus/read-as-lines", lines))
     return run, corpus
 
 
@@ -218,12 +219,12 @@ class FoundProfile:
     run: RunFacts | None = None
 
     @property
-    def warnings(self) -> tuple[ReportWarning, ...]:
-        """Warnings for a report: a profile that is out of date, or that lacks splits."""
-        warnings = tuple(ReportWarning("stale_profile", change) for change in self.changes)
-        if partial := partial_warning(self.profile):
-            warnings += (ReportWarning("partial_profile", partial),)
-        return warnings
+    def warnings(self) -> tuple[Finding, ...]:
+        """Warnings for a report: a profile that is out of date or lacks splits, or chats of which
+        the template leaves out parts.
+        """
+        stale = tuple(Finding("profile/stale", change) for change in self.changes)
+        return (*stale, *profile_findings(self.profile))
 
 
 def find_profile(inputs: Inputs) -> FoundProfile:
@@ -245,18 +246,6 @@ def find_profile(inputs: Inputs) -> FoundProfile:
     refuse_counting(inputs)
     profile = load_profile(inputs.output)
     return FoundProfile(profile, version, tuple(changes(profile)))
-
-
-def partial_warning(profile: Profile) -> str | None:
-    """Return the warning for a profile with missing splits; None if none is missing."""
-    failed = profile.corpus.failed
-    if not failed:
-        return None
-    more = f", and {len(failed) - 1:,} more" if len(failed) > 1 else ""
-    return (
-        f"the profile is partial and covers only what could be read: {failed[0]}{more}; records "
-        "are numbered as if the missing splits were empty"
-    )
 
 
 def refuse_counting(inputs: Inputs) -> None:

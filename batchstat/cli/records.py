@@ -6,6 +6,7 @@ from typing import Any
 
 from batchstat.corpus.options import CorpusOptions
 from batchstat.errors import OptionError
+from batchstat.findings import catalogue
 from batchstat.gate.named_limits import NAMED_LIMITS
 from batchstat.parameters import check_fields, names_in, option
 from batchstat.storage.result_files import PLOT_FORMATS
@@ -223,6 +224,19 @@ class ConfigFile:
     )
     no_config: bool = option(
         False, "Ignore the configuration file.", "Output", flags=("--no-config",)
+    )
+
+
+@dataclass(frozen=True, kw_only=True)
+class Ignored:
+    """The findings that are not shown."""
+
+    ignore: tuple[str, ...] = option(
+        (),
+        "Do not show findings with this id, such as padding/over-budget. Repeatable.",
+        "Output",
+        "ID",
+        names=catalogue,
     )
 
 

@@ -9,12 +9,14 @@ from typing import TYPE_CHECKING, Any
 from batchstat.cli.inputs import Inputs
 from batchstat.cli.pages import write_page
 from batchstat.cli.pasted import command_line
-from batchstat.cli.profiles import FoundProfile, partial_warning
+from batchstat.cli.profile_findings import maximum_findings, profile_findings
+from batchstat.cli.profiles import FoundProfile
 from batchstat.cli.records import Output
 from batchstat.cli.streams import console, emit, render, say, warn, wrote_line
 from batchstat.documents.base import to_text
 from batchstat.documents.profile import profile_document
 from batchstat.errors import BatchstatError
+from batchstat.findings import Finding
 from batchstat.profiling.parquet import save_lengths
 from batchstat.profiling.profile import Profile
 from batchstat.render.screens.profile import identity, profile_screen
@@ -28,7 +30,6 @@ from batchstat.storage.result_files import (
     profile_version,
 )
 from batchstat.storage.results import Writer, encoded, only_writer, write_files
-from batchstat.words import counted
 
 if TYPE_CHECKING:
     from rich.console import RenderableType
@@ -60,7 +61,7 @@ class CommandResult:
     screen: "RenderableType"
     plotted: "Result | None"
     page: Callable[[], str]
-    warnings: Collection[str] = ()
+    warnings: Collection[Finding] = ()
 
 
 def store(found: FoundProfile, result: CommandResult, output: Output) -> Collection[str]:
@@ -97,7 +98,6 @@ def publish(found: FoundProfile, result: CommandResult, output: Output) -> None:
         else recorded_identity(found.run, found.profile)
     )
     heading = render(subject, target)
-    warn_of_ignored(found.profile)
     if output.as_json:
         say(heading.rstrip())
         emit(to_text(result.document))
@@ -122,8 +122,7 @@ def publish_profile(inputs: Inputs, profile: Profile, output: Output) -> None:
     else:
         target = console()
         emit(render(profile_screen(profile, target, padding, command), target), sys.stdout.encoding)
-    warn(*filter(None, (maximum_warning(profile), partial_warning(profile))))
-    warn_of_ignored(profile)
+    inputs.warn(*maximum_findings(profile), *profile_findings(profile))
     say(wrote_line(files, output.output))
 
     def page() -> str:
@@ -145,35 +144,6 @@ def _usual_padding(inputs: Inputs, profile: Profile) -> float | None:
         return simulate(profile, "static", settings).row.counts.padding_ratio
     except BatchstatError:  # for example, an order that needs classes
         return None
-
-
-def warn_of_ignored(profile: Profile) -> None:
-    """Warn about what chats contain and the chat template leaves out, such as tool calls."""
-    ignored = [
-        f"{name.replace('_', ' ')} of {counted(chats, 'chat')}"
-        for name, chats in profile.corpus.left_out.items()
-    ]
-    if ignored:
-        warn(
-            f"the chat template ignores {', '.join(ignored)}; they are not counted, as "
-            "training with this template does not see them; use --chat-template FILE for another "
-            "template"
-        )
-
-
-def maximum_warning(profile: Profile) -> str | None:
-    """Return the warning for samples longer than the tokenizer's maximum; None without any."""
-    limit = profile.stated_max
-    if limit is None:
-        return None
-    samples, _ = profile.stats.above(limit)
-    if samples == 0:
-        return None
-    return (
-        f"{samples:,} of {counted(len(profile), 'sample')} exceed the tokenizer's maximum of "
-        f"{limit:,} tokens; profile counts them in full, compare truncates them unless "
-        "--max-length or --overflow says otherwise"
-    )
 
 
 def plot_files(plotted: "Result | None", output: Output) -> dict[str, bytes]:

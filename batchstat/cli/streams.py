@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from batchstat.errors import InputError, message
+from batchstat.findings import Finding
 from batchstat.shown_addresses import without_secrets
 from batchstat.words import counted, without_commands
 
@@ -122,10 +123,12 @@ def say(text: str) -> None:
         print(without_commands(message(text)), file=sys.stderr, flush=True)
 
 
-def warn(*messages: str) -> None:
-    """Print warnings to standard error."""
-    for text in messages:
-        say(f"warning: {text}")
+def warn(*findings: Finding, prefix: str = "") -> None:
+    """Print findings to standard error as warnings, each with its id. `prefix` begins each line:
+    the name of the check or corpus that it is about, where there are several.
+    """
+    for finding in findings:
+        say(f"warning: {prefix}{finding}")
 
 
 def say_crashed() -> None:

@@ -6,6 +6,7 @@ from pathlib import Path, PurePath
 from typing import TypeVar
 
 from batchstat.errors import InputError
+from batchstat.findings import Finding
 from batchstat.shown_addresses import named_part
 from batchstat.storage.addresses import check_regular
 from batchstat.storage.result_files import is_result
@@ -93,7 +94,7 @@ def data_files(
     paths: Iterable[FilePath],
     shown: str,
     is_there: Callable[[PurePath], bool],
-    on_warning: Callable[[str], object],
+    on_warning: Callable[[Finding], object],
     *,
     is_pattern: bool,
 ) -> list[FilePath]:
@@ -106,7 +107,7 @@ def data_files(
         shown: the folder or the pattern, as messages name it.
         is_there: returns whether a file exists, whether or not it is among `paths`: results are
             recognized by the files beside them.
-        on_warning: called with a message if files with other endings are skipped.
+        on_warning: called with a finding if files with other endings are skipped.
         is_pattern: whether `paths` match a pattern: then files of any ending are wanted.
 
     Raises:
@@ -123,8 +124,11 @@ def data_files(
         skipped = [path.name for path in files if ending(path) not in ENDINGS]
         more = f" and {len(skipped) - 3:,} more" if len(skipped) > 3 else ""
         on_warning(
-            f"skipped files in {shown} with unsupported extensions: {', '.join(skipped[:3])}{more} "
-            "(name a file to read it)"
+            Finding(
+                "corpus/skipped-files",
+                f"skipped files in {shown} with unsupported extensions: "
+                f"{', '.join(skipped[:3])}{more} (name a file to read it)",
+            )
         )
     return corpus_files
 

@@ -4,7 +4,6 @@ import glob
 import os
 import re
 import stat
-import warnings
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path, PurePath, PurePosixPath
@@ -20,6 +19,7 @@ from batchstat.corpus.data_files import (
     without_duplicates,
 )
 from batchstat.errors import InputError, OptionError, SourceError
+from batchstat.findings import Finding, warn_in_python
 from batchstat.parameters import described
 from batchstat.records import Count, Record, allowed, among, told
 from batchstat.shown_addresses import LEFT_OUT, named_part
@@ -75,7 +75,7 @@ class Source(Record):
 def find_sources(
     paths: Sequence[str | os.PathLike[str]],
     input_format: str | None = None,
-    on_warning: Callable[[str], object] = warnings.warn,
+    on_warning: Callable[[Finding], object] = warn_in_python,
     *,
     allow_empty: bool = False,
 ) -> tuple[Source, ...]:
@@ -130,7 +130,7 @@ def _with_numbers(sources: Iterable[Source]) -> Iterator[Source]:
 def _sources_at(
     path_or_address: str | os.PathLike[str],
     input_format: str | None,
-    on_warning: Callable[[str], object],
+    on_warning: Callable[[Finding], object],
 ) -> Iterator[tuple[Source, bool]]:
     """Yield each file that one argument of the user names, and whether it is known to be empty."""
     if is_remote(path_or_address):
@@ -147,7 +147,7 @@ def _sources_at(
 
 
 def _at_address(
-    address: str, input_format: str | None, on_warning: Callable[[str], object]
+    address: str, input_format: str | None, on_warning: Callable[[Finding], object]
 ) -> Iterator[tuple[Source, bool]]:
     """Yield the files at an address, and whether each is known to be empty.
 
@@ -216,7 +216,7 @@ def _data_files_in_listing(
     storage: Any,
     folder: str | None,
     address: str,
-    on_warning: Callable[[str], object],
+    on_warning: Callable[[Finding], object],
 ) -> list[str]:
     """Return the names of the data files in a listing of a storage.
 
@@ -225,7 +225,7 @@ def _data_files_in_listing(
         storage: the file system of fsspec.
         folder: the folder that was listed; None if the files match a pattern.
         address: what the user named, for messages.
-        on_warning: called with a message if files are skipped.
+        on_warning: called with a finding if files are skipped.
     """
     name_of: dict[PurePath, str] = {PurePosixPath(name): name for name in files}
     folders = {parent for path in name_of for parent in path.parents}
@@ -249,7 +249,7 @@ def _data_files_in_listing(
     return [name_of[path] for path in chosen]
 
 
-def _on_disk(path: Path, on_warning: Callable[[str], object]) -> Iterable[Path]:
+def _on_disk(path: Path, on_warning: Callable[[Finding], object]) -> Iterable[Path]:
     """Return the files that a file, folder or glob pattern of this machine stands for.
 
     Raises:

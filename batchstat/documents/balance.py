@@ -3,10 +3,11 @@
 from typing import Annotated, Any
 
 from batchstat.documents.base import Document
-from batchstat.documents.comparison import Compared, ReportWarning
+from batchstat.documents.comparison import Compared
 from batchstat.documents.device import Calibrated
 from batchstat.documents.profile import percentiles
 from batchstat.documents.strategy import Strategy, strategy_of
+from batchstat.findings import Finding
 from batchstat.parameters import described
 from batchstat.records import (
     Amount,
@@ -118,7 +119,7 @@ class Sampler(Document):
 @described(
     """Samplers that balance classes, on the same corpus. Keys may be added within this schema."""
 )
-class BalanceFile(Compared, number="batchstat.balance/3"):
+class BalanceFile(Compared, number="batchstat.balance/4"):
     calibration: Calibrated | None = told("The calibration that --calibration names.")
     epochs: Positive = told("How many epochs coverage is followed over.")
     unlabelled_samples: Count = told(
@@ -139,7 +140,7 @@ class BalanceFile(Compared, number="batchstat.balance/3"):
         "where no two are compared or none evens the classes out.",
         of="recommended.spec",
     )
-    warnings: list[ReportWarning] = told("What else to know about the numbers.")
+    warnings: list[Finding] = told("What else to know about the numbers.")
 
 
 def balance_document(report: Any) -> dict[str, Any]:

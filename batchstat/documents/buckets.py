@@ -3,9 +3,10 @@
 from typing import Annotated, Any
 
 from batchstat.documents.base import Document
-from batchstat.documents.comparison import Compared, Model, ReportWarning
+from batchstat.documents.comparison import Compared, Model
 from batchstat.documents.device import Calibrated
 from batchstat.documents.strategy import Strategy, strategy_of
+from batchstat.findings import Finding
 from batchstat.parameters import described
 from batchstat.planning.rules import COSTS
 from batchstat.records import (
@@ -86,7 +87,7 @@ class BucketTime(Record):
 
 
 @described("Upper edges of buckets. Keys may be added within this schema.")
-class BucketsFile(Compared, number="batchstat.buckets/3"):
+class BucketsFile(Compared, number="batchstat.buckets/4"):
     cost: Annotated[str, among(COSTS)] = told(
         "What the optimal edges minimise: linear is padding, quadratic is attention, model is a "
         "transformer's cost, time is by a calibration."
@@ -113,7 +114,7 @@ class BucketsFile(Compared, number="batchstat.buckets/3"):
         "The buckets of the optimal edges, rising."
     )
     rules: list[Rule] = told("What each rule gives.")
-    warnings: list[ReportWarning] = told("What does not fit the device, and what is extrapolated.")
+    warnings: list[Finding] = told("What does not fit the device, and what is extrapolated.")
 
 
 def buckets_document(report: Any) -> dict[str, Any]:

@@ -5,6 +5,7 @@ from typing import Annotated, Any
 
 from batchstat.documents.base import Document, File
 from batchstat.documents.comparison import Report
+from batchstat.findings import Finding
 from batchstat.parameters import described
 from batchstat.records import Record, allowed, among, told
 
@@ -59,7 +60,7 @@ class CheckResult(Document):
     strategy: str = told("As it is written.")
     report: Report | None = told("The numbers that limits are held against.")
     limits: list[HeldLimit] = told("The limits that were held against the report.", of="outcomes")
-    warnings: list[str]
+    warnings: list[Finding] = told("What else to know about the numbers.")
 
 
 @described(
@@ -67,7 +68,7 @@ class CheckResult(Document):
     schema.
     """
 )
-class CheckFile(File, number="batchstat.check/4"):
+class CheckFile(File, number="batchstat.check/5"):
     status: _Status = told(
         "The worst of the checks'. A warning and a pass exit with 0, fail with 1 unless "
         "--warn-only, error with 3."

@@ -12,12 +12,12 @@ from batchstat.documents.parts import parts
 from batchstat.documents.profile import OfCorpus, of_corpus
 from batchstat.documents.spreads import SampleFacts
 from batchstat.documents.strategy import Strategy, strategy_of
+from batchstat.findings import Finding
 from batchstat.parameters import described
 from batchstat.planning.settings import ResolvedSettings
 from batchstat.profiling.profile import Profile, TokenizerFacts
 from batchstat.recording.run_facts import RunFacts
 from batchstat.records import Amount, Count, Positive, Ratio, Record, allowed, among, told, told_of
-from batchstat.words import worded
 
 Basis = Annotated[ResolvedSettings, allowed(description="The settings that all rows share.")]
 
@@ -119,16 +119,6 @@ class Bounds(Record):
     sorted: SortedEpoch
 
 
-@described("A warning attached to a report.")
-class ReportWarning(Record):
-    code: str = told("A stable name of the kind of warning.")
-    message: str = told("The warning in words.")
-
-    def __post_init__(self) -> None:
-        # Warnings name options by their flags; in Python they are arguments.
-        object.__setattr__(self, "message", worded(self.message))
-
-
 @described("What several files say of the lengths that they are about.")
 class Compared(File):
     corpus: Corpus = told("Which corpus was read, and how.")
@@ -155,7 +145,7 @@ class Compared(File):
 
 
 @described("Batching strategies on the same lengths. Keys may be added within this schema.")
-class CompareFile(Compared, number="batchstat.compare/5"):
+class CompareFile(Compared, number="batchstat.compare/6"):
     run: RunFacts | None = told("The recorded run that is the current setup; null where none is.")
     model: Model | None = told("The shape of the transformer that --model names.")
     calibration: Calibrated | None = told("The calibration that --calibration names.")
@@ -176,7 +166,7 @@ class CompareFile(Compared, number="batchstat.compare/5"):
     sweep: Sweep | None = told(
         "One strategy with increasing read_ahead; null where none of these leaves a batch."
     )
-    warnings: list[ReportWarning] = told("What else to know about the numbers.")
+    warnings: list[Finding] = told("What else to know about the numbers.")
 
 
 @described("The numbers of one strategy on one corpus: what limits are held against.")

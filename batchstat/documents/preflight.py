@@ -4,11 +4,12 @@ from collections.abc import Mapping
 from typing import Annotated, Any
 
 from batchstat.documents.base import Document
-from batchstat.documents.comparison import Compared, ReportWarning
+from batchstat.documents.comparison import Compared
 from batchstat.documents.corpus import corpus_of
 from batchstat.documents.device import Calibrated, calibrated
 from batchstat.documents.parts import Sources
 from batchstat.documents.strategy import Strategy, strategy_of
+from batchstat.findings import Finding
 from batchstat.parameters import described
 from batchstat.recording.run_facts import RunFacts
 from batchstat.records import SAME, Amount, Count, Positive, Record, UnboundedRatio, among, told
@@ -124,7 +125,7 @@ class SavedTime(Record):
     schema.
     """
 )
-class PreflightFile(Compared, number="batchstat.preflight/3"):
+class PreflightFile(Compared, number="batchstat.preflight/4"):
     config: TrainerConfig
     run: RunFacts | None = told(
         "The run that was recorded; null where none was.", of="observed.run"
@@ -139,7 +140,7 @@ class PreflightFile(Compared, number="batchstat.preflight/3"):
     schedule: Schedule = told(of=SAME)
     strategy: Strategy = told("An epoch of it.")
     changes: list[Change] = told("What would help: at most one change of each role.")
-    warnings: list[ReportWarning] = told(
+    warnings: list[Finding] = told(
         "Caveats of the report, and what else to know about its numbers."
     )
 

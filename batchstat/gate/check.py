@@ -98,7 +98,7 @@ def check(
         strategy=now.strategy,
         report=now.report,
         outcomes=tuple(_with_remedies(now, outcomes, describe, trained.trainer)),
-        warnings=(*(each.message for each in trained.warnings), *now.warnings),
+        warnings=(*trained.warnings, *now.warnings),
     )
 
 
@@ -168,9 +168,8 @@ def measure_report(
             "corpus.unreadable = {max = N} in the limits"
         )
     simulation = simulate(profile, current, settings, device)
-    warnings = tuple(warning.message for warning in simulation.warnings)
     report = report_document(profile, simulation)
-    return CheckedReport(profile, current, settings, report, warnings, device)
+    return CheckedReport(profile, current, settings, report, simulation.warnings, device)
 
 
 def _limits_cover_bad_records(profile: Profile, limits: Iterable[Limit]) -> bool:

@@ -5,6 +5,7 @@ from dataclasses import asdict, dataclass
 from typing import Any, Literal
 
 from batchstat.documents.check import Remedy
+from batchstat.findings import Finding
 from batchstat.gate.baseline import Baseline
 from batchstat.gate.limits import Limit
 from batchstat.gate.quantities import Number
@@ -59,7 +60,7 @@ class Check:
         strategy: the strategy, as it is written.
         report: the numbers, as in `check.json`; None if there are none.
         outcomes: the outcome of each limit.
-        warnings: messages about the numbers.
+        warnings: what to know about the numbers.
         error: why there is no answer; None if there is one.
     """
 
@@ -67,7 +68,7 @@ class Check:
     strategy: str
     report: Mapping[str, Any] | None
     outcomes: tuple[Outcome, ...] = ()
-    warnings: tuple[str, ...] = ()
+    warnings: tuple[Finding, ...] = ()
     error: str | None = None
 
     @property
@@ -95,7 +96,7 @@ class CheckedReport:
         current: what is trained.
         settings: the settings, as given.
         report: as in `check.json`.
-        warnings: messages about the numbers.
+        warnings: what to know about the numbers.
         device: the calibrated device that trains; None without one.
     """
 
@@ -103,7 +104,7 @@ class CheckedReport:
     current: ParsedRow
     settings: Settings
     report: dict[str, Any]
-    warnings: tuple[str, ...]
+    warnings: tuple[Finding, ...]
     device: Device | None = None
 
     @property

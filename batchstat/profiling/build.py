@@ -3,7 +3,6 @@
 import os
 import sys
 import tempfile
-import warnings
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import Executor
 from contextlib import contextmanager
@@ -17,6 +16,7 @@ from batchstat.corpus.options import CorpusOptions, ReadingOptions
 from batchstat.corpus.splits import Split
 from batchstat.corpus.values import holds_values, table_of, table_of_texts
 from batchstat.errors import InputError, OptionError, StorageFullError
+from batchstat.findings import Finding, warn_in_python
 from batchstat.parameters import checks_keywords, listed, named_path
 from batchstat.profiling.cache import CountCache
 from batchstat.profiling.executors.local import threads
@@ -30,11 +30,10 @@ from batchstat.profiling.scheduler import Scheduler
 from batchstat.profiling.shards import Shard, ShardSpec
 from batchstat.profiling.tasks import CountTask
 from batchstat.storage.shown import one_line
-from batchstat.tokenization.counting.count_check import MiscountError
+from batchstat.tokenization.counting.count_check import MiscountError, recounted
 from batchstat.tokenization.loading.load import as_tokenizer
 from batchstat.tokenization.threads import worker_count
 from batchstat.tokenization.tokenizer import Tokenizer
-from batchstat.words import worded
 
 if TYPE_CHECKING:
     import datasets
@@ -67,7 +66,7 @@ def profile(
     recount: bool = False,
     allow_partial: bool = False,
     on_progress: Callable[[Progress], object] | None = None,
-    on_warning: Callable[[str], object] = warnings.warn,
+    on_warning: Callable[[Finding], object] = warn_in_python,
     **options: Unpack[ReadingOptions],
 ) -> Profile:
     """Count a corpus and return its profile.
@@ -119,11 +118,8 @@ def profile(
         is_name = isinstance(tokenizer, str | os.PathLike)
         tokenizer = os.fspath(tokenizer) if is_name else as_tokenizer(tokenizer)
 
-    def warn(text: str) -> None:
-        on_warning(worded(text))
-
     run = RunOptions(
-        executor, workers, scheduler, count_cache, recount, allow_partial, on_warning=warn
+        executor, workers, scheduler, count_cache, recount, allow_partial, on_warning=on_warning
     )
     if isinstance(corpus, Corpus):
         return _with_progress(corpus, run, on_progress)
@@ -142,7 +138,9 @@ def profile(
         corpus, read_as = table_of(corpus, read_as)
     elif isinstance(corpus, str | os.PathLike | Sequence):
         paths: Any = [corpus] if isinstance(corpus, str | os.PathLike) else corpus
-        files = open_corpus(paths, read_as, tokenizer, template, warn, allow_empty=allow_partial)
+        files = open_corpus(
+            paths, read_as, tokenizer, template, on_warning, allow_empty=allow_partial
+        )
         return _with_progress(files, run, on_progress)
     return _count_table(corpus, read_as, name, tokenizer, template, worker_count(workers))
 
@@ -172,7 +170,9 @@ def build(corpus: Corpus, run: RunOptions = DEFAULT_RUN) -> Profile:
         # Standard input is over by then and cannot be counted again.
         if cache is None or not cache.is_optional or corpus.reads_standard_input:
             raise
-        run.on_warning(f"{full.reason}: recounting without the cache")
+        run.on_warning(
+            Finding("counting/cache-full", f"{full.reason}: recounting without the cache")
+        )
         counted = _count_and_merge(corpus, replace(run, count_cache=None))
     if cache is not None and cache.is_optional:
         cache.make_room()
@@ -285,9 +285,10 @@ def _failure(failed: Mapping[int, str], splits: int, run: RunOptions) -> InputEr
         return InputError(reasons[0])
     # A single failure is named by the error itself.
     for reason in reasons[:_LISTED] if len(reasons) > 1 else ():
-        run.on_warning(f"not counted: {reason}")
+        run.on_warning(Finding("corpus/not-counted", f"not counted: {reason}"))
     if len(reasons) > _LISTED:
-        run.on_warning(f"not counted: {len(reasons) - _LISTED:,} more, all listed in the log")
+        more = f"not counted: {len(reasons) - _LISTED:,} more, all listed in the log"
+        run.on_warning(Finding("corpus/not-counted", more))
     return InputError(
         f"{len(reasons):,} of {splits:,} splits failed after 3 attempts each: {reasons[0]}: fix or "
         "remove them and run again, which counts only what is missing, or pass --allow-partial"
@@ -316,7 +317,7 @@ def _count_table(
         counted = count_samples(reader, counter, workers)
     except MiscountError as difference:
         assert counter is not None
-        warnings.warn(f"{difference}: recounting without shortcuts", stacklevel=3)
+        warn_in_python(recounted(difference))
         reader = TableReader(table, options, name)  # a reader is read once
         counted = count_samples(reader, counter.without_shortcuts(), workers)
     if len(counted) == 0:

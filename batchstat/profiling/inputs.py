@@ -1,7 +1,6 @@
 """What is counted: the files of a corpus, how they are read, and the tokenizer that counts them."""
 
 import os
-import warnings
 from collections.abc import Callable, Sequence
 from contextlib import closing
 from dataclasses import dataclass
@@ -13,6 +12,7 @@ from batchstat.corpus.options import CorpusOptions
 from batchstat.corpus.sources import Source, find_sources
 from batchstat.corpus.splits import Split, splits_of
 from batchstat.errors import ColumnError, InputError, OptionError
+from batchstat.findings import Finding, warn_in_python
 from batchstat.storage.shown import is_remote
 from batchstat.tokenization.builtin import NAME as BUILTIN
 from batchstat.tokenization.chats.chat import with_chat_template
@@ -54,7 +54,7 @@ def open_corpus(
     options: CorpusOptions,
     tokenizer: str | Tokenizer | None,
     chat_template: Path | None,
-    on_warning: Callable[[str], object] = warnings.warn,
+    on_warning: Callable[[Finding], object] = warn_in_python,
     *,
     allow_empty: bool = False,
 ) -> Corpus:

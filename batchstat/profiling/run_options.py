@@ -1,12 +1,12 @@
 """How a corpus is counted: by which executor, with which cache, and what is called meanwhile."""
 
-import warnings
 from collections.abc import Callable, Sequence
 from concurrent.futures import Executor
 from dataclasses import dataclass
 
 from batchstat.corpus.splits import Split
 from batchstat.errors import OptionError
+from batchstat.findings import Finding, warn_in_python
 from batchstat.parameters import one_of
 from batchstat.profiling.cache import CountCache
 from batchstat.profiling.executors import NAMES
@@ -45,7 +45,7 @@ class RunOptions:
     recount: bool = False
     allow_partial: bool = False
     on_progress: Callable[[Progress], object] = lambda _: None
-    on_warning: Callable[[str], object] = warnings.warn
+    on_warning: Callable[[Finding], object] = warn_in_python
 
     def __post_init__(self) -> None:
         if not isinstance(self.executor, Executor | CountingExecutor):

@@ -20,6 +20,7 @@ from batchstat.profiling.run_options import RunOptions
 from batchstat.profiling.tasks import CountTask, LocalContext, RemoteTask, SplitResult
 from batchstat.profiling.worker import check_answer, count_split
 from batchstat.storage.shown import is_remote, one_line
+from batchstat.tokenization.counting.count_check import recounted
 from batchstat.words import counted
 
 TRIES = 3
@@ -225,7 +226,7 @@ class Scheduler:
         # No difference, or shortcuts are off already.
         if not result.difference or not self._task.shortcuts:
             return True
-        self._run.on_warning(f"{result.difference}: recounting without shortcuts")
+        self._run.on_warning(recounted(result.difference))
         self._task = replace(self._task, shortcuts=False)
         for future in self._in_flight:
             future.cancel()

@@ -1,10 +1,11 @@
 """The batches of a data set that is tokenized already, and what of it is padded before batching."""
 
-from collections.abc import Sequence
+from collections.abc import Iterator
 from dataclasses import replace
 
 import numpy as np
 
+from batchstat.findings import Finding
 from batchstat.lengths.arrays import offsets_from_sizes, round_up
 from batchstat.planning.inputs import resolve_inputs
 from batchstat.planning.rank_batches import plan_ranks
@@ -100,23 +101,28 @@ def padding_before_batching(rows: PreparedRows, collating: Collating) -> tuple[s
     return "", ""
 
 
-def faults_of_padding(rows: PreparedRows, collating: Collating) -> Sequence[str]:
-    """Return, in words, what is wrong with the padding in a data set, or with its collator's."""
-    faults = []
+def faults_of_padding(rows: PreparedRows, collating: Collating) -> Iterator[Finding]:
+    """Yield what is wrong with the padding in a data set, or with its collator's."""
     if collating.is_left and rows.is_shifted and rows.trained is not None:
         # The first token is then predicted from the padding before it. How many rows of a batch are
         # padded depends on the batch, so that these tokens are not counted.
-        faults.append(
+        yield Finding(
+            "trained/first-token",
             "the tokenizer pads on the left: the first token of a row that a collator pads carries "
-            "loss too, and is not counted as trained here; set padding_side='right' for training"
+            "loss too, and is not counted as trained here; set padding_side='right' for training",
         )
     if rows.trained_padding:
-        faults.append(
-            f"{rows.trained_padding:,} tokens of padding carry loss: set their labels to -100"
-        )
+        yield trained_padding(rows.trained_padding)
     if rows.ends_in_padding:
-        faults.append(
+        yield Finding(
+            "padding/called-real",
             f"{rows.ends_in_padding:,} of {len(rows.widths):,} rows end in several padding tokens "
-            "that the attention mask calls real: they are computed, and counted as text here"
+            "that the attention mask calls real: they are computed, and counted as text here",
         )
-    return faults
+
+
+def trained_padding(tokens: int) -> Finding:
+    """Return the finding about tokens of padding that carry loss."""
+    return Finding(
+        "trained/padding", f"{tokens:,} tokens of padding carry loss: set their labels to -100"
+    )

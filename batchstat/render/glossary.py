@@ -1,4 +1,5 @@
-"""What names mean: words, columns, keys, strategies and their parameters, rules, settings.
+"""What names mean: words, columns, keys, strategies and their parameters, rules, settings and
+findings.
 
 Whatever is said elsewhere is taken from there: from docstrings, declarations of options, and JSON
 Schemas.
@@ -8,6 +9,7 @@ import inspect
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import MISSING, Field, dataclass, fields
+from functools import cache
 from typing import TYPE_CHECKING, Any
 
 from batchstat.calibration.cost_model import CostModel
@@ -18,6 +20,7 @@ from batchstat.documents.comparison import Model
 from batchstat.documents.parts import parts
 from batchstat.documents.schema import schema
 from batchstat.errors import OptionError, did_you_mean
+from batchstat.findings import catalogue
 from batchstat.parameters import Option, options_of
 from batchstat.planning.algorithms.bucket_edges import RULES
 from batchstat.planning.rules import COSTS
@@ -69,6 +72,8 @@ WORDS: Mapping[str, str] = {
     "merge.",
     "partial": "Of a profile: splits of the corpus could not be counted, and were skipped because "
     "that was asked for; batchstat check refuses it.",
+    "finding": "A fact about a corpus or configuration with a stable id, such as "
+    "padding/over-budget, which a warning ends with.",
     "limit": "What batchstat check holds a number against.",
     "baseline": "The numbers of an earlier run, to hold a check's against.",
     "lost": "Tokens that are in the epoch but never computed: truncated and dropped together.",
@@ -155,36 +160,46 @@ def explain_all(words: Sequence[str]) -> list[Entry]:
         OptionError: nothing has one of the names.
     """
     meanings: list[Entry] = []
-    # The name that is looked up is the words from `start` to before `end`.
-    start, end = 0, len(words)
+    start = 0
     while start < len(words):
-        try:
-            meanings += explain(" ".join(words[start:end]))
-        except OptionError:
-            if end == start + 1:  # not even the single word is a name
-                raise
-            end -= 1  # one word less
-        else:
-            start, end = end, len(words)  # the next name begins behind this one
+        # The longest run of words from `start` on that is a name; a single word if none is one.
+        ends = range(len(words), start, -1)
+        end = next((end for end in ends if _entries_called(" ".join(words[start:end]))), start + 1)
+        meanings += explain(" ".join(words[start:end]))
+        start = end
     return meanings
 
 
-def explain(name: str) -> list[Entry]:
+def explain(name: str) -> Sequence[Entry]:
     """Return all that a name means.
 
     Raises:
         OptionError: nothing has that name; the message says the nearest.
     """
-    # Headings have the number in them: `over 3 seeds`, `in 10 epochs`.
-    name = re.sub(r"^(over|after|in) \d+\b", r"\1", name)
-    # A heading of a screen may differ from the key that it shows.
-    target = _normalized(COLUMNS.get(name.lower(), name))
-    matches = [entry for entry in entries() if _normalized(entry.name) == target]
-    if not matches:
+    if not (matches := _entries_called(name)):
         known = {entry.name for entry in entries()} | set(COLUMNS)
         suggestion = did_you_mean(name, sorted(known)) or "run batchstat explain for all names"
         raise OptionError(f"nothing is called {name!r}: {suggestion}")
     return matches
+
+
+def _entries_called(name: str) -> Sequence[Entry]:
+    """Return all that a name means; empty if nothing has that name."""
+    # Headings have the number in them: `over 3 seeds`, `in 10 epochs`.
+    name = re.sub(r"^(over|after|in) \d+\b", r"\1", name)
+    # A heading of a screen may differ from the key that it shows.
+    return _entries_by_name().get(_normalized(COLUMNS.get(name.lower(), name)), ())
+
+
+@cache
+def _entries_by_name() -> Mapping[str, list[Entry]]:
+    """Return everything that has a name, by its normalized name. Made once: of a command line with
+    several words, every run of words is looked up.
+    """
+    by_name: dict[str, list[Entry]] = {}
+    for entry in entries():
+        by_name.setdefault(_normalized(entry.name), []).append(entry)
+    return by_name
 
 
 def entries() -> Iterator[Entry]:
@@ -208,6 +223,13 @@ def entries() -> Iterator[Entry]:
         yield Entry(name, "model", f"The shape of {model.source}: {model.shape}.")
     for name, text in WORDS.items():
         yield Entry(name, "word", text)
+    for name, explanation in catalogue().items():
+        facts = (
+            ("why it matters", explanation.why),
+            ("how to fix it", explanation.fix),
+            ("how to silence it", f'--ignore {name}, or ignore = ["{name}"] in batchstat.toml'),
+        )
+        yield Entry(name, "finding", explanation.what, facts)
     yield from _keys()
 
 

@@ -54,7 +54,7 @@ def show(report: Preflight) -> None:
         sys.stdout.writelines(f"{line.rstrip()}\n" for line in captured.get().splitlines())
     error_console = Console(stderr=True, markup=False, highlight=False)
     for warning in report.warnings:
-        error_console.print(f"warning: {printable(warning.message)}", soft_wrap=True)
+        error_console.print(f"warning: {printable(str(warning))}", soft_wrap=True)
 
 
 def screen_of(report: Preflight) -> RenderableType:

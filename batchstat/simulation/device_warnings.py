@@ -3,19 +3,19 @@
 from collections.abc import Iterator, Sequence
 
 from batchstat.calibration.calibration import Calibration
-from batchstat.documents.comparison import ReportWarning
+from batchstat.findings import Finding
 from batchstat.simulation.device import Device
 from batchstat.simulation.results import StrategyResult
 
-DOES_NOT_FIT = "does_not_fit"
-"""Code of the warning about rows that do not fit in memory."""
+DOES_NOT_FIT = "device/does-not-fit"
+"""Id of the finding about rows that do not fit in memory."""
 
 _GIB = 2**30
 
 
 def device_warnings(
     rows: Sequence[StrategyResult], device: Device | None, max_length: int
-) -> Iterator[ReportWarning]:
+) -> Iterator[Finding]:
     """Yield warnings about noisy times, rows that do not fit in memory, gradients that the peaks
     leave out, and extrapolated rows.
 
@@ -28,8 +28,8 @@ def device_warnings(
         return
     if device.is_noisy:
         name = device.file or "the calibration"
-        yield ReportWarning(
-            "noisy_calibration",
+        yield Finding(
+            "device/noisy",
             f"the times of {name} are ±{device.time_residual:.0%}, too noisy to say how long an "
             "epoch takes or what is faster: measure again on an idle device",
         )
@@ -37,12 +37,12 @@ def device_warnings(
     too_large = [row for row in rows if row.on_device.fits_memory is False]
     if too_large:
         problem, remedy = unfitting(too_large, device), _remedy(device, max_length)
-        yield ReportWarning(DOES_NOT_FIT, f"{problem}: {remedy}")
+        yield Finding(DOES_NOT_FIT, f"{problem}: {remedy}")
     memory = device.calibration.memory
     # A user's own step function says nothing about how much of its peak is gradients.
     if device.accumulates and memory is not None and memory.gradients is None:
-        yield ReportWarning(
-            "gradients_not_counted",
+        yield Finding(
+            "device/gradients-unknown",
             "peaks lack the gradients that gradient accumulation keeps, which are not known of "
             f"{device.calibration.setup.model}",
         )
@@ -54,8 +54,8 @@ def device_warnings(
         # Without a limit of memory, as on a CPU, there is nothing to fit.
         has_limit = calibration.memory is not None and calibration.hardware.memory is not None
         unknown = ", and whether they fit is not known" if has_limit and rows_unknown else ""
-        yield ReportWarning(
-            "extrapolated",
+        yield Finding(
+            "device/extrapolated",
             "time and memory are extrapolated, since the calibration has batches of at most "
             f"{calibration.most_tokens:,} tokens and rows of at most {calibration.widest:,}"
             f"{no_packed}{unknown}: {', '.join(extrapolated)}",

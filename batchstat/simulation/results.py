@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from batchstat.documents.comparison import ReportWarning
 from batchstat.documents.spreads import Interval, SeedSpread
 from batchstat.documents.trained import TrainedCounts
+from batchstat.findings import Finding
 from batchstat.lengths.arrays import Ints
 from batchstat.lengths.stats import Histogram
 from batchstat.planning.plan import BatchPlan
@@ -176,5 +176,5 @@ class Simulation:
 
     basis: ResolvedSettings
     row: StrategyResult
-    warnings: tuple[ReportWarning, ...]
+    warnings: tuple[Finding, ...]
     device: Device | None = None

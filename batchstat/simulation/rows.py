@@ -8,9 +8,9 @@ from dataclasses import replace
 import numpy as np
 
 from batchstat.calibration.costs import TOTAL_TOKENS, BatchCost
-from batchstat.documents.comparison import ReportWarning
 from batchstat.documents.spreads import SeedSpread
 from batchstat.errors import InputError, NoBatchError
+from batchstat.findings import Finding
 from batchstat.lengths.arrays import Ints
 from batchstat.lengths.stats import distinct, log_edges
 from batchstat.planning.rank_batches import plan_ranks
@@ -87,7 +87,7 @@ def make_rows(
     epochs: EpochCache,
     cost: BatchCost = TOTAL_TOKENS,
     device: Device | None = None,
-) -> tuple[list[StrategyResult], list[ReportWarning]]:
+) -> tuple[list[StrategyResult], list[Finding]]:
     """Measure the requested rows. Returns the rows that have a batch, and a warning for each row
     that has none, as where `drop_last` leaves nothing.
 
@@ -102,7 +102,7 @@ def make_rows(
             # The only row of a report is what the user asked for: without it there is no report.
             if len(requests) == 1:
                 raise
-            empty_rows.append(ReportWarning("no_batch", f"{request.spec} is not shown: {error}"))
+            empty_rows.append(Finding("strategy/no-batch", f"{request.spec} is not shown: {error}"))
     if not rows:
         raise InputError("; ".join(warning.message for warning in empty_rows))
     return rows, empty_rows

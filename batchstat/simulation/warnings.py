@@ -3,7 +3,7 @@
 from collections.abc import Iterator, Sequence
 from math import sqrt
 
-from batchstat.documents.comparison import ReportWarning
+from batchstat.findings import Finding
 from batchstat.lengths.arrays import round_up
 from batchstat.lengths.stats import LengthStats
 from batchstat.planning.rules import SHUFFLED
@@ -14,7 +14,7 @@ from batchstat.simulation.device import Device
 from batchstat.simulation.device_warnings import device_warnings
 from batchstat.simulation.results import StrategyResult
 
-_Warnings = Iterator[ReportWarning]
+_Warnings = Iterator[Finding]
 
 _NOTICED = 0.1
 """How far the 5th or the 95th percentile of weights is from 1 where a warning is due."""
@@ -46,8 +46,8 @@ def weight_warnings(rows: Sequence[StrategyResult], basis: ResolvedSettings) -> 
         if weights is not None and max(1 - weights.p5, weights.p95 - 1) >= _NOTICED:
             unequal_rows.append(f"{row.label} {weights.p5:.2f} to {weights.p95:.2f}")
     if unequal_rows:
-        yield ReportWarning(
-            "token_weights",
+        yield Finding(
+            "loss/unequal-weights",
             f"with loss={basis.loss}, trained tokens of a step have different weights (5th to 95th "
             f"percentile, 1 is exact): {', '.join(unequal_rows)}: {remedy}",
         )
@@ -57,8 +57,8 @@ def weight_warnings(rows: Sequence[StrategyResult], basis: ResolvedSettings) -> 
         if row.trained is not None and row.trained.untrained_batches
     ]
     if untrained_rows and basis.loss in _MEANS:
-        yield ReportWarning(
-            "untrained_batches",
+        yield Finding(
+            "trained/empty-batches",
             "batches without a trained token, whose mean loss is 0/0 (NaN): "
             f"{', '.join(untrained_rows)}: take 0 as the loss where batch.trained_tokens is 0, or "
             "remove samples without trained tokens",
@@ -81,7 +81,7 @@ def simulation_warnings(
     basis: ResolvedSettings,
     stats: LengthStats,
     device: Device | None,
-) -> tuple[ReportWarning, ...]:
+) -> tuple[Finding, ...]:
     """Return the warnings about the rows of a report, in the order in which it shows them.
 
     Args:
@@ -115,8 +115,8 @@ def _long_sample_warnings(epoch: Epoch, basis: ResolvedSettings) -> _Warnings:
         pieces = epoch.pieces(_AT_ONCE)
         records_of_pieces = (piece.samples[piece.lengths == longest] for piece in pieces)
         record = next(int(records[0]) for records in records_of_pieces if len(records))
-        yield ReportWarning(
-            "long_samples",
+        yield Finding(
+            "padding/long-samples",
             f"{too_long:,} of {epoch.count:,} samples are longer than tokens_per_batch={budget:,}, "
             f"the longest is record {record} with {longest:,} tokens: even a "
             "batch of one is over the budget",
@@ -142,8 +142,8 @@ def _neighbour_warnings(rows: Sequence[StrategyResult], basis: ResolvedSettings)
         # False: the strategy could shuffle its batches, but does not. Others lack the parameter.
         if any(row.params.get("shuffle_batches") is False for row in correlated_rows):
             remedies.append("shuffle_batches=true")
-        yield ReportWarning(
-            "alike_neighbours",
+        yield Finding(
+            "order/alike-neighbours",
             "consecutive batches have similar lengths, which will show in the loss: "
             + f"{', '.join(shown)}{': ' if remedies else ''}{' and '.join(remedies)}",
         )
@@ -164,8 +164,8 @@ def _peak_warnings(rows: Sequence[StrategyResult], basis: ResolvedSettings) -> _
         # A row over budget only by a batch of one long sample may still be recommended: every row
         # has that sample. `reducible_peak` leaves such batches out.
         is_excluded = any(row.counts.reducible_peak > budget for row in rows) and len(rows) > 1
-        yield ReportWarning(
-            "over_budget",
+        yield Finding(
+            "padding/over-budget",
             f"batches over tokens_per_batch={budget:,}"
             f"{', which are never recommended' if is_excluded else ''}: {', '.join(rows_over)}",
         )
@@ -183,8 +183,8 @@ def _peak_warnings(rows: Sequence[StrategyResult], basis: ResolvedSettings) -> _
     ]
     # If all rows are below the budget, no warning is due: their peaks are alike.
     if rows_above or (rows_below and len(rows_below) < len(rows)):
-        yield ReportWarning(
-            "unequal_peak",
+        yield Finding(
+            "padding/unequal-peak",
             f"not at equal peak memory ({budget:,} total tokens per batch): "
             f"{', '.join(rows_above + rows_below)}; part of a speed-up may come from larger "
             "batches",
@@ -225,8 +225,8 @@ def _single_sample_warnings(
     longer, _ = stats.above(half)
     share = f"{100 * longer / stats.count:.1f}%"
     shorter = f", or --max-length {half} ({share} of the samples are longer)" if half else ""
-    yield ReportWarning(
-        "batch_of_one",
+    yield Finding(
+        "padding/batch-of-one",
         f"batch_size is 1, since tokens_per_batch={budget:,} holds only one sample of max_length="
         f"{basis.max_length:,}: for two, set --tokens-per-batch {2 * width}{shorter}",
     )
@@ -242,8 +242,8 @@ def _rank_warnings(
         # These remainders give every rank a batch, of samples that another rank computes, too.
         repeats = basis.remainder in ("repeat", "spread", "fill")
         repeating = "only compute samples that others compute too"
-        yield ReportWarning(
-            "more_ranks_than_samples",
+        yield Finding(
+            "ranks/more-than-samples",
             f"more ranks ({basis.world_size:,}) than samples ({epoch.count:,}): with "
             f"remainder={basis.remainder}, at least {ranks_without:,} ranks "
             f"{repeating if repeats else 'have nothing to compute'}; lower --world-size",
@@ -254,8 +254,8 @@ def _rank_warnings(
         if row.counts.ranks.step_gap
     ]
     if uneven_rows:
-        yield ReportWarning(
-            "unequal_steps",
+        yield Finding(
+            "ranks/unequal-steps",
             "ranks run different numbers of steps; collectives (all-reduce) will hang once the "
             f"shorter ranks finish: {'; '.join(uneven_rows)}: use --distribute batches with "
             "--remainder repeat or drop for equal steps",
@@ -270,8 +270,8 @@ def _rank_warnings(
         if not synchronises and not row.counts.ranks.step_gap:
             uneven_batches.append(f"{row.label} {min(batches):,} to {max(batches):,}")
     if uneven_batches:
-        yield ReportWarning(
-            "unequal_batches",
+        yield Finding(
+            "ranks/unequal-batches",
             "ranks run the same number of steps but different numbers of batches, so training that "
             f"synchronises gradients after every batch will hang: {'; '.join(uneven_batches)}: "
             "synchronise them once per step",
@@ -280,8 +280,8 @@ def _rank_warnings(
     if independent_rows and basis.world_size > 1:
         # What ranks draw does not depend on the strategy: the first row stands for all.
         coverage = independent_rows[0].counts.sample_coverage
-        yield ReportWarning(
-            "independent",
+        yield Finding(
+            "ranks/independent",
             f"each rank has a different seed: {coverage.shared_samples:,} samples are computed by "
             f"several ranks, and {coverage.unseen_samples:,} of the corpus by none "
             f"({independent_rows[0].label}): use --distribute samples, which shares the seed and "
@@ -304,8 +304,8 @@ def _class_warnings(rows: Sequence[StrategyResult], basis: ResolvedSettings) -> 
         if classes is not None and {classes.min, classes.max} != {sampler.classes}:
             unlike_rows.append(f"{row.label} {classes.min} to {classes.max}")
     if unlike_rows:
-        yield ReportWarning(
-            "other_batches",
+        yield Finding(
+            "classes/other-batches",
             f"with sampler {basis.sampler}, these strategies do not keep its classes per batch: "
             f"{'; '.join(unlike_rows)}: use static with batch_size={sampler.batch_size}, "
             "--distribute batches and --overflow truncate",

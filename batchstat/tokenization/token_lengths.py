@@ -1,7 +1,6 @@
 """`token_lengths`: token counts of texts as an array."""
 
 import os
-import warnings
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -11,9 +10,10 @@ import pyarrow as pa
 from batchstat.corpus.arrow_values import decoded, holds_text
 from batchstat.corpus.content import Texts
 from batchstat.errors import InputError, OptionError, arguments_named
+from batchstat.findings import warn_in_python
 from batchstat.lengths.arrays import Ints
 from batchstat.tokenization.builtin import NAME as BUILTIN
-from batchstat.tokenization.counting.count_check import MiscountError, counting_after
+from batchstat.tokenization.counting.count_check import MiscountError, counting_after, recounted
 from batchstat.tokenization.loading.load import as_tokenizer
 from batchstat.tokenization.threads import in_order, worker_count
 from batchstat.tokenization.tokenizer import TOGETHER_BYTES, Tokenizer
@@ -67,7 +67,7 @@ def token_lengths(
         return _counts(loaded, texts, threads)
     # A check found that a faster way counts a text wrong: the tokenizer itself counts all of them.
     except MiscountError as difference:
-        warnings.warn(f"{difference}: recounting without shortcuts", stacklevel=2)
+        warn_in_python(recounted(difference))
         return _counts(loaded.without_shortcuts(), texts, threads)
 
 

@@ -61,9 +61,9 @@ def test_what_is_extrapolated_and_what_does_not_fit_is_marked(cli, device):
     assert re.search(r"its peak of [\d.]+ GiB does not fit the device", words)
     assert "warning: peak memory is above the" in err
     assert "warning: time and memory are extrapolated" in err
-    assert {each["code"] for each in results(device)["warnings"]} == {
-        "does_not_fit",
-        "extrapolated",
+    assert {each["id"] for each in results(device)["warnings"]} == {
+        "device/does-not-fit",
+        "device/extrapolated",
     }
     _, out, err = cli("buckets", CORPUS, *BUDGET, *CALIBRATED)
     assert not re.search("~|✗|extrapolated|does not fit", out + err)

@@ -118,7 +118,7 @@ def test_a_changed_corpus_is_warned_of(run, tmp_path):
     assert result.returncode == 0
     assert "warning: a.txt has changed since it was profiled" in result.stderr
     record = json.loads((tmp_path / "batchstat-results" / "compare.json").read_text())
-    assert record["warnings"][0]["code"] == "stale_profile"
+    assert record["warnings"][0]["id"] == "profile/stale"
 
 
 @pytest.mark.slow

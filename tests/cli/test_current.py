@@ -65,7 +65,7 @@ def test_the_current_row_is_what_preflight_reports(run, config):
     kept = report["samples"]["kept"]
     rows = compared["strategies"]
     assert {each["samples"] - each["duplicated_samples"] for each in rows} == {kept}
-    [warning] = [each for each in compared["warnings"] if each["code"] == "configuration"]
+    [warning] = [each for each in compared["warnings"] if each["id"] == "lost/left-out"]
     assert f"leaves out {60 - kept} of 60 samples" in warning["message"]
     found = checked(run, "--current", config.name, "--world-size", 2, "--max-padding", "100%")
     assert numbers_of(found["strategy"]) == numbers_of(row)

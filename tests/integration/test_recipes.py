@@ -966,7 +966,7 @@ def test_options_that_agree_with_a_comparison_keep_its_recommendation(run):
     assert other.stderr == (
         "warning: recipe for bucketed, which batchstat-results/compare.json recommends for "
         "read_ahead=10000: run batchstat compare with these options to know what is best with "
-        "them\n"
+        "them [recipe/other-settings]\n"
     )
     assert '"bucketed"' in other.stdout
     assert "read_ahead=70" in other.stdout

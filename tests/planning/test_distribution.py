@@ -252,10 +252,12 @@ def test_forty_nine_samples_on_two_ranks():
 def test_unequal_steps_are_warned_of():
     made = batchstat.compare(SKEWED, world_size=4, distribute="samples", tokens_per_batch=2048)
     uneven = [row.label for row in made.strategies if row.counts.ranks.step_gap]
-    message = next(w.message for w in made.warnings if w.code == "unequal_steps")
+    message = next(w.message for w in made.warnings if w.id == "ranks/unequal-steps")
     assert uneven
     assert all(label in message for label in uneven)
-    assert "unequal_steps" not in {w.code for w in batchstat.compare(SKEWED, world_size=4).warnings}
+    assert "ranks/unequal-steps" not in {
+        w.id for w in batchstat.compare(SKEWED, world_size=4).warnings
+    }
 
 
 @pytest.mark.parametrize("distribute", ["batches", "samples", "chunks", "balanced"])
@@ -520,17 +522,17 @@ def test_steps_of_unlike_numbers_of_batches_are_warned_of():
     made = batchstat.compare([5] * 11, remainder="uneven", **settings)
     assert made.strategies[0].counts.ranks.step_gap == 0
     assert "static 5 to 6" in next(
-        warning.message for warning in made.warnings if warning.code == "unequal_batches"
+        warning.message for warning in made.warnings if warning.id == "ranks/unequal-batches"
     )
-    assert "unequal_batches" not in {
-        warning.code
+    assert "ranks/unequal-batches" not in {
+        warning.id
         for warning in batchstat.compare([5] * 12, remainder="uneven", **settings).warnings
     }
 
 
 def test_a_framework_is_shown_with_its_own_way_to_the_ranks():
     made = batchstat.compare(SKEWED, strategies=["fairseq"], world_size=4, distribute="independent")
-    assert "independent" not in {warning.code for warning in made.warnings}
+    assert "ranks/independent" not in {warning.id for warning in made.warnings}
 
 
 def test_more_ranks_than_batches_and_a_dropped_remainder():

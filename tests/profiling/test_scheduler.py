@@ -108,7 +108,7 @@ def test_a_partial_profile_says_so_everywhere(run: Command, tmp_path):
     check_schema(profile, "profile")
     compared = run("compare", "--no-plots", "--json")
     warnings = json.loads(compared.stdout)["warnings"]
-    assert "partial_profile" in {warning["code"] for warning in warnings}
+    assert "profile/partial" in {warning["id"] for warning in warnings}
     checked = run("check", "--max-padding", "99%")
     assert checked.returncode == 3
     assert "the profile is partial (shards/3.txt.gz is cut short" in checked.stderr
@@ -466,7 +466,7 @@ def test_a_cache_that_is_full_is_done_without(tmp_path, monkeypatch):
     found = build(Corpus(sources, CorpusOptions(), load_tokenizer("builtin")), run)
     assert found.lengths.tolist() == [3] * 5
     assert len(warned) == 1
-    assert "cache: No space left on device: recounting without the cache" in warned[0]
+    assert "cache: No space left on device: recounting without the cache" in str(warned[0])
 
 
 @pytest.mark.slow
@@ -718,7 +718,7 @@ def test_pieces_that_are_wrong_count_nowhere(tmp_path, order):
         Corpus(both, options, loaded), RunOptions(count_cache=store, on_warning=warned.append)
     )
     assert found.lengths.tolist() == expected
-    assert "recounting without shortcuts" in warned[0]
+    assert "recounting without shortcuts" in str(warned[0])
     with pytest.raises(InputError, match="a shortcut of counting was wrong in one of them"):
         merge(shards)
 
@@ -822,7 +822,7 @@ def test_the_library_counts_as_the_command_does(tmp_path):
         (tmp_path / f"{i}.txt").write_text("some words\n" * (i + 1))
     (tmp_path / "3.txt.gz").write_bytes(gzip.compress(b"cut short\n" * 99)[:-9])
     seen: list[int] = []
-    warned: list[str] = []
+    warned: list[batchstat.Finding] = []
     counted = batchstat.profile(
         sorted(tmp_path.iterdir()),
         executor="processes",

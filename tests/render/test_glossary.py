@@ -162,7 +162,8 @@ def names_on(entry: Entry) -> Iterator[str]:
         yield from (key for key in re.split(r"[.\[\]]+", path) if key)
     if entry.kind.startswith("parameter of "):
         yield from entry.kind.removeprefix("parameter of ").split(", ")
-    for key, value in entry.facts:
+    # What follows a finding are sentences under headings.
+    for key, value in entry.facts if entry.kind != "finding" else ():
         yield key
         for word in re.findall(r"[a-z][\w-]*", value) if " " not in value else ():
             if word not in ("true", "false", "unset"):

@@ -133,7 +133,7 @@ def test_nothing_that_does_not_fit_is_recommended(lengths, budget, fitting):
     for change in filter(None, (changes.star, changes.fastest, changes.packed)):
         assert change.row.on_device.fits_memory
     large = [row.label for row in comparison if not row.on_device.fits_memory]
-    warned = [each for each in comparison.warnings if each.code == "does_not_fit"]
+    warned = [each for each in comparison.warnings if each.id == "device/does-not-fit"]
     assert len(warned) == bool(large)
     assert all(label in warned[0].message for label in large)
     if comparison.tokens_that_fit >= comparison.basis.widest:
@@ -171,12 +171,12 @@ def test_peaks_have_the_gradients_that_accumulation_keeps(
 
 def test_gradients_that_are_not_known_are_said_to_be_missing():
     of_function = calibration(gradients=None, model="train:step", shape=None)
-    for accumulation, expected in ((1, []), (2, ["gradients_not_counted"])):
+    for accumulation, expected in ((1, []), (2, ["device/gradients-unknown"])):
         comparison = batchstat.compare(
             [5, 90], calibration=of_function, gradient_accumulation_steps=accumulation
         )
-        codes = [each.code for each in comparison.warnings]
-        assert [code for code in codes if code == "gradients_not_counted"] == expected
+        codes = [each.id for each in comparison.warnings]
+        assert [code for code in codes if code == "device/gradients-unknown"] == expected
 
 
 def test_the_worst_residual_is_a_margin():
@@ -229,7 +229,7 @@ def test_what_lies_beyond_the_measured_batches_is_extrapolated(
         lengths, strategies=row, calibration=calibration(), **{"tokens_per_batch": 2000} | asked
     )
     assert found[row].on_device.is_extrapolated == is_extrapolated
-    assert ("extrapolated" in {each.code for each in found.warnings}) == is_extrapolated
+    assert ("device/extrapolated" in {each.id for each in found.warnings}) == is_extrapolated
 
 
 def test_packed_rows_are_extrapolated_where_none_was_measured():
@@ -341,7 +341,7 @@ def test_times_that_are_too_noisy_are_not_used():
     assert choice_of(made.changes) == choice_of(plain.changes)
     assert all(row.on_device.seconds is None for row in made)
     assert all(row.counts.peak_bytes for row in made)
-    [warning] = [each.message for each in made.warnings if each.code == "noisy_calibration"]
+    [warning] = [each.message for each in made.warnings if each.id == "device/noisy"]
     assert "are ±21%, too noisy" in warning
     assert warning.endswith("measure again on an idle device")
     with pytest.raises(InputError, match="too noisy: measure again on an idle device"):

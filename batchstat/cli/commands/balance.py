@@ -10,6 +10,7 @@ from batchstat.cli.records import (
     ConfigFile,
     Current,
     Details,
+    Ignored,
     OptionalCorpus,
     Output,
 )
@@ -54,7 +55,7 @@ class Strategy(Current):
 
 @takes(
     *(OptionalCorpus, Samplers, Strategy, Settings, Calibrated, *READING),
-    *(Output, Details, ConfigFile),
+    *(Output, Details, Ignored, ConfigFile),
     without=("sampler",),
 )
 @described(
@@ -115,7 +116,8 @@ def command(options: Options) -> None:
         **device_keywords(inputs),
         **shared_settings,
     )
-    report = replace(report, warnings=found.warnings + training.warnings + report.warnings)
+    warnings = (*found.warnings, *training.warnings, *report.warnings)
+    report = replace(report, warnings=inputs.shown(warnings))
 
     def compare_command(sampler: str) -> str:
         """Return the command line that compares batching strategies under a sampler. Screen and
@@ -131,6 +133,6 @@ def command(options: Options) -> None:
         screen=balance_screen(report, compare_command, options.read(Details).details),
         plotted=report,
         page=lambda: balance_page(report, training.profile, compare_command),
-        warnings=[warning.message for warning in report.warnings],
+        warnings=report.warnings,
     )
     publish(found, result, output)

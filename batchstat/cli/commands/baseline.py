@@ -7,7 +7,15 @@ import typer
 
 from batchstat.cli.device import Calibrated
 from batchstat.cli.options import Options, takes
-from batchstat.cli.records import READING, Checks, ConfigFile, Current, Folder, OptionalCorpus
+from batchstat.cli.records import (
+    READING,
+    Checks,
+    ConfigFile,
+    Current,
+    Folder,
+    Ignored,
+    OptionalCorpus,
+)
 from batchstat.cli.streams import say
 from batchstat.cli.usage import Command, Group, Help
 from batchstat.errors import OptionError
@@ -44,7 +52,7 @@ class BaselineFile:
 @app.command("save", cls=Command, add_help_option=False)
 @takes(
     *(OptionalCorpus, BaselineFile, Current, Settings, Calibrated, *READING),
-    *(Folder, Checks, ConfigFile),
+    *(Folder, Checks, Ignored, ConfigFile),
 )
 @described(
     """Save the numbers of every check to a small file for the repository.

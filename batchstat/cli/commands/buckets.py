@@ -7,7 +7,15 @@ from typing import TYPE_CHECKING
 from batchstat.calibration.cost_model import as_model
 from batchstat.cli.device import read_device
 from batchstat.cli.options import Options, takes
-from batchstat.cli.records import READING, ConfigFile, Details, Model, OptionalCorpus, Output
+from batchstat.cli.records import (
+    READING,
+    ConfigFile,
+    Details,
+    Ignored,
+    Model,
+    OptionalCorpus,
+    Output,
+)
 from batchstat.parameters import check_fields, described, option
 from batchstat.planning.rules import COSTS
 from batchstat.planning.settings import Settings
@@ -51,7 +59,7 @@ class Buckets:
 
 
 @takes(
-    *(OptionalCorpus, Buckets, Settings, Model, *READING, Output, Details, ConfigFile),
+    *(OptionalCorpus, Buckets, Settings, Model, *READING, Output, Details, Ignored, ConfigFile),
     without=("read_ahead", "max_samples"),  # of strategies that cut windows
 )
 @described(
@@ -94,7 +102,7 @@ def command(options: Options) -> None:
     search_options["model"] = as_model(model_name)
     found = find_profile(inputs)
     report = find_buckets(found.profile, **search_options, **asdict(settings))
-    report = replace(report, warnings=found.warnings + report.warnings)
+    report = replace(report, warnings=inputs.shown((*found.warnings, *report.warnings)))
 
     def compare_command(buckets: str) -> str:
         """Return the command line that compares these buckets, written as a strategy, with other
@@ -109,7 +117,7 @@ def command(options: Options) -> None:
         screen=buckets_screen(report, compare_command, options.read(Details).details),
         plotted=report,
         page=lambda: buckets_page(report, found.profile, compare_command),
-        warnings=[warning.message for warning in report.warnings],
+        warnings=report.warnings,
     )
     publish(found, result, output)
 

@@ -13,6 +13,7 @@ from batchstat.cli.records import (
     ConfigFile,
     Current,
     Folder,
+    Ignored,
     Limits,
     OptionalCorpus,
 )
@@ -49,7 +50,7 @@ class Gate:
 
 @takes(
     *(OptionalCorpus, Limits, Current, Settings, Calibrated, *READING),
-    *(Folder, Gate, Checks, ConfigFile),
+    *(Folder, Gate, Checks, Ignored, ConfigFile),
 )
 @described(
     """Check padding and other numbers of what you train against limits, for CI.
@@ -90,7 +91,7 @@ def command(options: Options) -> None:
     write(checks, destinations, created)
     for check in checks:
         prefix = f"{check.name}: " if len(checks) > 1 else ""
-        warn(*(f"{prefix}{warning}" for warning in check.warnings))
+        warn(*check.warnings, prefix=prefix)
         if check.error is not None:
             say(f"error: {prefix}{check.error}")
     # The worst status is "error", where a check has no answer; then "fail", for a limit exceeded.

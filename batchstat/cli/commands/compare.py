@@ -14,6 +14,7 @@ from batchstat.cli.records import (
     ConfigFile,
     Current,
     Details,
+    Ignored,
     Model,
     OptionalCorpus,
     Output,
@@ -79,7 +80,7 @@ class Table:
 
 @takes(
     *(OptionalCorpus, Table, Current, Settings, Model, Calibrated, *READING),
-    *(Output, Details, ConfigFile),
+    *(Output, Details, Ignored, ConfigFile),
 )
 @described(
     """Compare batching strategies on a corpus, at equal peak memory.
@@ -155,7 +156,7 @@ def _compare(options: Options, check: "CheckSettings | None") -> "Compared":
         **device_keywords(inputs),
         **asdict(training.settings),
     )
-    warnings = found.warnings + training.warnings + comparison.warnings
+    warnings = inputs.shown((*found.warnings, *training.warnings, *comparison.warnings))
     comparison = replace(comparison, warnings=warnings)
     all_kept = len(samples) == len(found.profile)
     # A function that returns the line to paste for a change, which screen and page suggest.
@@ -166,7 +167,7 @@ def _compare(options: Options, check: "CheckSettings | None") -> "Compared":
         screen=comparison_screen(comparison, line_to_paste, options.read(Details).details),
         plotted=comparison,
         page=lambda: _page(inputs, samples, comparison, line_to_paste),
-        warnings=[warning.message for warning in warnings],
+        warnings=warnings,
     )
     return found, comparison, result
 

@@ -4,7 +4,15 @@ from dataclasses import MISSING, fields
 from typing import TYPE_CHECKING, Any
 
 from batchstat.cli.options import Options, takes
-from batchstat.cli.records import Checks, ConfigFile, Current, Limits, OptionalCorpus, Tokenization
+from batchstat.cli.records import (
+    Checks,
+    ConfigFile,
+    Current,
+    Ignored,
+    Limits,
+    OptionalCorpus,
+    Tokenization,
+)
 from batchstat.cli.streams import show
 from batchstat.corpus.options import CorpusOptions
 from batchstat.parameters import described
@@ -14,7 +22,10 @@ if TYPE_CHECKING:
     from batchstat.cli.inputs import Inputs
 
 
-@takes(OptionalCorpus, Limits, Current, Settings, Tokenization, CorpusOptions, Checks, ConfigFile)
+@takes(
+    *(OptionalCorpus, Limits, Current, Settings, Tokenization, CorpusOptions),
+    *(Checks, Ignored, ConfigFile),
+)
 @described(
     """Print the settings of the checks, and where each is set.
 

@@ -1,4 +1,4 @@
-"""batchstat explain: define a column, a key, a strategy or a setting."""
+"""batchstat explain: define a column, a key, a strategy, a setting or a finding."""
 
 import sys
 from collections.abc import Iterable
@@ -26,7 +26,7 @@ class Names:
 
 @takes(Names)
 @described(
-    """Explain a column, a key, a strategy, a rule or a setting.
+    """Explain a column, a key, a strategy, a rule, a setting or a finding.
 
     Examples:
         # All names
@@ -37,6 +37,9 @@ class Names:
 
         # Two names
         batchstat explain token-budget packing efficiency
+
+        # What a warning is about, why it matters, and what to do
+        batchstat explain padding/over-budget
 
         # The models that --model knows
         batchstat explain model

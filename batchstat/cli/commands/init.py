@@ -6,9 +6,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from batchstat.cli.options import Options, takes
-from batchstat.cli.records import READING, Current, corpus_argument
-from batchstat.cli.streams import emit, say, warn
+from batchstat.cli.records import READING, Current, Ignored, corpus_argument
+from batchstat.cli.streams import emit, say
 from batchstat.errors import InputError, OptionError
+from batchstat.findings import Finding
 from batchstat.parameters import described
 from batchstat.planning.settings import Settings
 
@@ -30,7 +31,7 @@ class Corpus:
     corpus: tuple[str, ...] = corpus_argument("Files, folders, patterns or URLs, as for profile.")
 
 
-@takes(Corpus, Current, Settings, *READING)
+@takes(Corpus, Current, Settings, *READING, Ignored)
 @described(
     """Measure what you train on a corpus, write limits for it, print a CI workflow.
 
@@ -84,7 +85,7 @@ def command(options: Options) -> None:
     whole_profile = count(inputs)[0] if inputs.observed is None else inputs.observed.profile
     # What is trained today: samples, settings, and a strategy or batches.
     training = current_training(inputs, whole_profile)
-    warn(*(warning.message for warning in training.warnings))
+    inputs.warn(*training.warnings)
     samples = training.profile  # without those that a trainer leaves out
     candidates = simulate_candidates(
         resolve_inputs(samples, keep=training.settings.keep_labels),
@@ -109,7 +110,8 @@ def command(options: Options) -> None:
     # The tokenizer and the current setup may be paths as well.
     paths = [*inputs.corpus, *filter(None, map(inputs.get, ("tokenizer", "current")))]
     if absolute_paths := [str(each) for each in paths if Path(each).is_absolute()]:
-        warn(f"absolute paths, which other machines may not have: {', '.join(absolute_paths)}")
+        absolute = f"absolute paths, which other machines may not have: {', '.join(absolute_paths)}"
+        inputs.warn(Finding("config/absolute-paths", absolute))
     # Each limit is a name, the limit, and the value that was measured.
     say(f"wrote to {path}: {', '.join(f'{name} {limit}' for name, limit, _ in limits)}")
     _say_current(inputs, candidates.changes)

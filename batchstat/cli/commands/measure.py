@@ -1,10 +1,10 @@
 """batchstat measure: report again on a run that was recorded."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from batchstat.cli.options import Options, takes
-from batchstat.cli.records import Report
+from batchstat.cli.records import Ignored, Report
 from batchstat.cli.streams import emit, show, warn
 from batchstat.parameters import described, option
 
@@ -23,7 +23,7 @@ class Recorded:
     )
 
 
-@takes(Recorded, Report)
+@takes(Recorded, Report, Ignored)
 @described(
     """Report what a recorded command trained on, again.
 
@@ -38,6 +38,7 @@ class Recorded:
     """
 )
 def command(options: Options) -> None:
+    from batchstat.cli.inputs import read_ignored, read_inputs
     from batchstat.documents.base import to_text
     from batchstat.documents.preflight import preflight_document
     from batchstat.render.printed import screen_of
@@ -45,10 +46,12 @@ def command(options: Options) -> None:
     from batchstat.trainers.preflight.preflight import report_on
     from batchstat.trainers.preflight.recorded import DEFAULT_FOLDER
 
+    inputs = read_inputs(options, check=read_ignored())
     # The report is made again from the recorded batches; run has printed it once.
     report = report_on(observe_folder(options.read(Recorded).recording or DEFAULT_FOLDER))
+    report = replace(report, ignored=inputs.get("ignore", ()))
     if options.read(Report).as_json:
         emit(to_text(preflight_document(report)))
     else:
         show(screen_of(report))
-    warn(*(warning.message for warning in report.warnings))
+    warn(*report.warnings)

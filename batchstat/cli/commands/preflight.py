@@ -1,12 +1,20 @@
 """batchstat preflight: report what a trainer's configuration does to a corpus."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 
 from batchstat.cli.device import Calibrated, read_device
 from batchstat.cli.options import Options, takes
-from batchstat.cli.records import READING, Current, Details, Folder, Output, corpus_argument
+from batchstat.cli.records import (
+    READING,
+    Current,
+    Details,
+    Folder,
+    Ignored,
+    Output,
+    corpus_argument,
+)
 from batchstat.errors import InputError, OptionError
 from batchstat.parameters import described, option, options_of
 from batchstat.planning.settings import Settings
@@ -41,7 +49,7 @@ _DECIDED = (
 
 
 @takes(
-    *(Trainer, Current, Settings, Calibrated, *READING, Output, Details),
+    *(Trainer, Current, Settings, Calibrated, *READING, Output, Details, Ignored),
     without=(*_DECIDED, "current", "html", "open_page"),
 )
 @described(
@@ -63,8 +71,7 @@ _DECIDED = (
     """
 )
 def command(options: Options) -> None:
-    from batchstat.cli.configuration import DEFAULT_CHECK, CheckSettings
-    from batchstat.cli.inputs import read_inputs
+    from batchstat.cli.inputs import read_ignored, read_inputs
     from batchstat.cli.pages import check_outputs
     from batchstat.cli.pasted import line_of_change, with_same_options
     from batchstat.cli.profiles import FoundProfile, count
@@ -79,8 +86,8 @@ def command(options: Options) -> None:
         raise OptionError("no configuration: name the trainer's, such as training_args.json")
     reading = options.read(Current)  # the options for reading a trainer's configuration
     setup = read_setup(trainer.trainer_config, reading.framework, reading.ignore_keys)
-    # An empty check: batchstat's own configuration is not read, so only options override.
-    inputs = read_inputs(options, check=CheckSettings(DEFAULT_CHECK), setup=setup)
+    # Of batchstat's own configuration, only which findings to ignore: only options override.
+    inputs = read_inputs(options, check=read_ignored(), setup=setup)
     if not inputs.corpus:
         raise InputError(setup.no_corpus)
     check_outputs(output)
@@ -96,6 +103,9 @@ def command(options: Options) -> None:
         device=device,
         recording=trainer.recording,
     )
+    # The version is that of the folder's profile: a profile that was counted just now has none.
+    found = FoundProfile(profile, version if is_reused else "")
+    report = replace(report, noted=found.warnings, ignored=inputs.get("ignore", ()))
     # The next command to suggest is `batchstat compare`, with the options given here that it takes
     # as well: the corpus, and what these records declare.
     shared_names = {"corpus"}
@@ -113,7 +123,6 @@ def command(options: Options) -> None:
         screen=preflight_screen(report, line_to_paste, compare, options.read(Details).details),
         plotted=None,
         page=str,  # never called: the command has no --html
-        warnings=[warning.message for warning in report.warnings],
+        warnings=report.warnings,
     )
-    # The version is that of the folder's profile: a profile that was counted just now has none.
-    publish(FoundProfile(profile, version if is_reused else ""), result, output)
+    publish(found, result, output)

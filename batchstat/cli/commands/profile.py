@@ -4,7 +4,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from batchstat.cli.options import Options, takes
-from batchstat.cli.records import READING, ConfigFile, Corpus, Output, Partial
+from batchstat.cli.records import READING, ConfigFile, Corpus, Ignored, Output, Partial
 from batchstat.cli.streams import emit, say, show, wrote_line
 from batchstat.errors import InputError, OptionError
 from batchstat.parameters import described, option
@@ -26,7 +26,7 @@ class Sharding:
     )
 
 
-@takes(Corpus, *READING, Sharding, Partial, Output, ConfigFile)
+@takes(Corpus, *READING, Sharding, Partial, Output, Ignored, ConfigFile)
 @described(
     """Count the tokens of a corpus: lengths, tokens lost to a max_length, classes.
 

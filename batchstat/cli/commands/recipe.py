@@ -5,9 +5,10 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from batchstat.cli.options import Options, takes
-from batchstat.cli.records import STRATEGY_NAMES, ConfigFile, Folder, Template
-from batchstat.cli.streams import emit, say, warn
+from batchstat.cli.records import STRATEGY_NAMES, ConfigFile, Folder, Ignored, Template
+from batchstat.cli.streams import emit, say
 from batchstat.errors import InputError
+from batchstat.findings import Finding
 from batchstat.parameters import described, names_in, one_of, option
 from batchstat.planning.settings import Settings
 from batchstat.storage.result_files import LENGTHS_FILE
@@ -55,7 +56,7 @@ class Script:
     )
 
 
-@takes(Script, Settings, Template, Folder, ConfigFile, without=("epoch",))
+@takes(Script, Settings, Template, Folder, Ignored, ConfigFile, without=("epoch",))
 @described(
     """Print a training script that uses exactly the batches that were simulated.
 
@@ -166,9 +167,12 @@ def _choose_strategy(
             say(f"your trainer needs no recipe for it: {recommended.argument}")
         return recommended.strategy, recommended.settings, recommended.origin
     compared = ", ".join(f"{name}={getattr(recommended.settings, name)}" for name in changed)
-    warn(
-        f"recipe for {recommended.strategy}, which {recommended.origin.path} recommends for "
-        f"{compared}: run batchstat compare with these options to know what is best with them"
+    inputs.warn(
+        Finding(
+            "recipe/other-settings",
+            f"recipe for {recommended.strategy}, which {recommended.origin.path} recommends for "
+            f"{compared}: run batchstat compare with these options to know what is best with them",
+        )
     )
     # The comparison is not named as the origin: it did not compare these settings.
     return recommended.strategy, replace(recommended.settings, **changed), None

@@ -3,12 +3,12 @@
 import os
 import signal
 import sys
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from batchstat.cli.options import Options, takes
-from batchstat.cli.records import Report
+from batchstat.cli.records import Ignored, Report
 from batchstat.cli.streams import console, emit, render, say, warn
 from batchstat.errors import BatchstatError
 from batchstat.parameters import described, option
@@ -75,7 +75,7 @@ class Recorded:
     )
 
 
-@takes(Run, Recorded, Report)
+@takes(Run, Recorded, Report, Ignored)
 @described(
     """Record the batches that a command really trains on, and report what they pad.
 
@@ -94,13 +94,16 @@ class Recorded:
     """
 )
 def command(options: Options) -> None:
+    from batchstat.cli.inputs import read_ignored, read_inputs
     from batchstat.trainers.preflight.recorded import run
 
+    # Before the command runs: a wrong id must not cost its report.
+    ignored = read_inputs(options, check=read_ignored()).get("ignore", ())
     ended = run(options.read(Run).command, **vars(options.read(Recorded)))
     say("")  # a progress bar may have left the line unfinished
     # Whatever happens to the report, batchstat ends with the exit code of the command.
     try:
-        _report(ended, options.read(Report).as_json)
+        _report(ended, options.read(Report).as_json, ignored)
     except (BatchstatError, OSError) as error:
         say(f"batchstat: {error}")
     except Exception as error:  # a bug of batchstat, which must not change how the command ends
@@ -108,18 +111,19 @@ def command(options: Options) -> None:
     _end_as(ended.code)
 
 
-def _report(ended: "Recording", as_json: bool) -> None:
+def _report(ended: "Recording", as_json: bool, ignored: tuple[str, ...]) -> None:
     """Print the report on a command to standard error, as standard output is the command's own.
-    Write it as JSON beside the recording, and with `as_json` also to standard output.
+    Write it as JSON beside the recording, and with `as_json` also to standard output. Findings with
+    an id among `ignored` are left out.
     """
     from batchstat.documents.base import to_text
     from batchstat.documents.preflight import preflight_document
     from batchstat.render.printed import screen_of
     from batchstat.storage.results import write_files
 
-    report = ended.report
+    report = replace(ended.report, ignored=ignored)
     sys.stderr.write(render(screen_of(report), console()))
-    warn(*(warning.message for warning in report.warnings))
+    warn(*report.warnings)
     document = to_text(preflight_document(report))
     if as_json:
         emit(document)

@@ -1,4 +1,4 @@
-"""Checks as GitHub Actions workflow commands: an annotation for each exceeded limit."""
+"""Checks as GitHub Actions workflow commands: annotations of exceeded limits and findings."""
 
 import secrets
 from collections.abc import Iterator, Sequence
@@ -12,7 +12,7 @@ _MOST = 10
 
 def check_annotations(checks: Sequence[Check], screen: str) -> str:
     """Return what `check` prints in a GitHub Actions job: the screen, then an annotation for each
-    exceeded limit, errors before warnings.
+    exceeded limit, errors before warnings, and for each finding, with its id as the title.
 
     The screen may hold text of the user's data, so the runner is told to take no command from it.
     Syntax: https://docs.github.com/actions/reference/workflow-commands-for-github-actions
@@ -37,6 +37,10 @@ def _annotations(level: str, checks: Sequence[Check]) -> Iterator[str]:
             if failure.is_error == (level == "error"):
                 details = f"set in: {failure.set_in}\nremedy: {failure.remedy}"
                 messages.append((f"{prefix}{failure.name}", f"{failure.sentence}\n{details}"))
+    # After the limits of all checks, which are more important where GitHub drops some.
+    for check in checks if level == "warning" else ():
+        prefix = f"{check.name}: " if len(checks) > 1 else ""
+        messages += [(f"{prefix}{finding.id}", finding.message) for finding in check.warnings]
     # Where some are left out, the last of the `_MOST` annotations says how many.
     shown_messages = messages if len(messages) <= _MOST else messages[: _MOST - 1]
     for title, message in shown_messages:

@@ -15,6 +15,7 @@ _NO_XML = re.compile("[\ufffe\uffff]")
 def check_junit(checks: Sequence[Check]) -> str:
     """Return the checks as JUnit XML: a test suite for each check, and in it a test case for each
     limit. An exceeded limit is a failure, or, where it only warns, a passing case with a message.
+    Findings are output of the suite.
     """
     root = ET.Element("testsuites", {"name": "batchstat", **_totals(checks)})
     for check in checks:
@@ -37,6 +38,9 @@ def check_junit(checks: Sequence[Check]) -> str:
                 # JUnit has no warnings: the case passes, with the message as its output.
                 text = f"warning: {failure.sentence}\n{details}"
                 ET.SubElement(case, "system-out").text = _xml_lines(text)
+        if check.warnings:
+            lines = "".join(f"warning: {finding}\n" for finding in check.warnings)
+            ET.SubElement(suite, "system-out").text = _xml_lines(lines)
     ET.indent(root)
     # ElementTree would write the declaration with single quotes.
     elements = ET.tostring(root, encoding="unicode", xml_declaration=False)

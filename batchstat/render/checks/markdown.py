@@ -37,6 +37,9 @@ def check_markdown(checks: Sequence[Check]) -> str:
             f"{escaped(failure.set_in)}. Remedy: {escaped(failure.remedy)}."
             for failure in exceeded
         ]
+        if check.warnings:
+            lines.append("")
+        lines += [f"- warning: {escaped(str(finding))}" for finding in check.warnings]
     return "\n".join(lines) + "\n"
 
 

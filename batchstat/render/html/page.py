@@ -18,6 +18,7 @@ import numpy as np
 from jinja2 import Environment, PackageLoader, StrictUndefined
 
 from batchstat._version import __version__
+from batchstat.findings import Finding
 from batchstat.lengths.stats import LengthStats
 from batchstat.render.html.blocks import Block
 from batchstat.render.html.what_if import WhatIf
@@ -163,7 +164,7 @@ class Page:
     profile: dict[str, Any] | None = None
     lengths: LengthStats | None = None
     what_if: WhatIf | None = None
-    warnings: tuple[str, ...] = ()
+    warnings: tuple[Finding, ...] = ()
 
     def html(self) -> str:
         """Return the HTML file: the template, filled with text, tables, scripts and the data of

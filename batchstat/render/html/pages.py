@@ -8,9 +8,10 @@ from rich.console import RenderableType
 
 from batchstat.documents.balance import balance_document
 from batchstat.documents.buckets import buckets_document
-from batchstat.documents.comparison import ReportWarning, comparison_document
+from batchstat.documents.comparison import comparison_document
 from batchstat.documents.profile import profile_document
 from batchstat.documents.strategy import MOST_BATCHES
+from batchstat.findings import Finding
 from batchstat.planning.batch_table import BatchTable
 from batchstat.profiling.profile import Profile
 from batchstat.render.html.blocks import Block, Chart, Folded, Table, blocks, table_of
@@ -158,7 +159,7 @@ def _page(
     facts: Iterable[RenderableType],
     sections: Sequence[Section],
     document: dict[str, Any],
-    warnings: Sequence[ReportWarning] = (),
+    warnings: Sequence[Finding] = (),
     panel: WhatIf | None = None,
 ) -> str:
     """Put a page together: its facts above, its own sections, then the sections on the corpus where
@@ -189,7 +190,7 @@ def _page(
         profile=None if profile is None or command == "profile" else profile_document(profile),
         lengths=None if profile is None else profile.stats,
         what_if=panel,
-        warnings=tuple(warning.message for warning in warnings),
+        warnings=tuple(warnings),
     ).html()
 
 

@@ -9,8 +9,8 @@ from typing import NamedTuple
 import numpy as np
 
 from batchstat.documents.balance import ClassDraw
-from batchstat.documents.comparison import ReportWarning
 from batchstat.errors import InputError, NoBatchError, OptionError
+from batchstat.findings import Finding
 from batchstat.lengths.arrays import Ints
 from batchstat.lengths.exact import dot, total
 from batchstat.lengths.stats import LengthStats
@@ -114,7 +114,7 @@ def _make_row(
     epochs: int,
     unsampled: StrategyResult | None,
     device: Device | None,
-) -> tuple[SamplerResult, list[ReportWarning]]:
+) -> tuple[SamplerResult, list[Finding]]:
     """Return one row of the report and the warnings about it: what the sampler of these settings
     draws, and how the strategy batches that. `unsampled` is the strategy on all samples.
     """
@@ -141,7 +141,7 @@ def _make_row(
     )
     warnings = simulation_warnings([row], shares.epoch, basis, inputs.stats, device)
     # They name the strategy alone, which all rows of this report share: the sampler is added.
-    return result, [ReportWarning(w.code, f"{basis.sampler}: {w.message}") for w in warnings]
+    return result, [replace(w, message=f"{basis.sampler}: {w.message}") for w in warnings]
 
 
 class _DrawnSoFar(NamedTuple):
@@ -206,8 +206,8 @@ def _class_draws(
         )
 
 
-def _class_warnings(classes: Classes) -> Iterator[ReportWarning]:
+def _class_warnings(classes: Classes) -> Iterator[Finding]:
     if len(classes.names) == 1:
-        yield ReportWarning(
-            "one_class", f"there is one class, {classes.names[0]!r}: nothing to balance"
+        yield Finding(
+            "classes/one", f"there is one class, {classes.names[0]!r}: nothing to balance"
         )

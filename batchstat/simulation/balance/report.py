@@ -5,7 +5,7 @@ from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any
 
 from batchstat.documents.balance import ClassDraw
-from batchstat.documents.comparison import ReportWarning
+from batchstat.findings import Finding
 from batchstat.lengths.stats import LengthStats
 from batchstat.planning.samplers.base import Sampler
 from batchstat.planning.samplers.spec import name_and_parameters
@@ -155,7 +155,7 @@ class BalanceReport:
     unlabelled: int
     multilabel: int
     samplers: tuple[SamplerResult, ...]
-    warnings: tuple[ReportWarning, ...]
+    warnings: tuple[Finding, ...]
     device: Device | None = None
 
     def __repr__(self) -> str:

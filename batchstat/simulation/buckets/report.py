@@ -6,7 +6,7 @@ from typing import Any
 
 from batchstat.calibration.cost_model import CostModel
 from batchstat.documents.buckets import Bucket, BucketTime, Edges
-from batchstat.documents.comparison import ReportWarning
+from batchstat.findings import Finding
 from batchstat.lengths.stats import LengthStats
 from batchstat.planning.settings import ResolvedSettings
 from batchstat.profiling.profile import CorpusFacts, TokenizerFacts
@@ -57,7 +57,7 @@ class BucketReport:
     found: Mapping[str, tuple[Edges, ...]]
     uses: tuple[StrategyResult, ...]
     device: Device | None = None
-    warnings: tuple[ReportWarning, ...] = ()
+    warnings: tuple[Finding, ...] = ()
 
     def __repr__(self) -> str:
         """Return the strategy to use, and what it gives."""

@@ -8,8 +8,8 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from batchstat.calibration.cost_model import CostModel
-from batchstat.documents.comparison import ReportWarning
 from batchstat.errors import BatchstatError, InputError, OptionError
+from batchstat.findings import Finding
 from batchstat.parameters import MOST_SEED, whole_number
 from batchstat.planning.inputs import PlanInputs
 from batchstat.planning.plan import BatchPlan
@@ -74,7 +74,7 @@ class Candidates:
 
     basis: ResolvedSettings
     rows: tuple[StrategyResult, ...]
-    empty: tuple[ReportWarning, ...]
+    empty: tuple[Finding, ...]
     tried: tuple[Change, ...]
     changes: Changes
     epochs: EpochCache

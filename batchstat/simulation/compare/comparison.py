@@ -7,10 +7,11 @@ from typing import TYPE_CHECKING, Any
 
 from batchstat.calibration.calibration import Calibration
 from batchstat.calibration.cost_model import CostModel
-from batchstat.documents.comparison import Bounds, LearningRateHint, ReportWarning
+from batchstat.documents.comparison import Bounds, LearningRateHint
 from batchstat.documents.grouping import Sweep
 from batchstat.documents.spreads import SampleFacts
 from batchstat.errors import OptionError
+from batchstat.findings import Finding
 from batchstat.planning.samples import Samples
 from batchstat.planning.settings import ResolvedSettings
 from batchstat.profiling.profile import CorpusFacts, TokenizerFacts
@@ -76,7 +77,7 @@ class Comparison:
     changes: Changes
     bounds: Bounds
     sweep: Sweep | None
-    warnings: tuple[ReportWarning, ...]
+    warnings: tuple[Finding, ...]
     source: Samples
     subsample: SampleFacts | None = None
     device: Device | None = None

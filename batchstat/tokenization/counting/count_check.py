@@ -10,6 +10,7 @@ import numpy as np
 import pyarrow as pa
 import tokenizers
 
+from batchstat.findings import Finding
 from batchstat.lengths.arrays import Ints
 from batchstat.storage.arrow_numbers import as_arrow
 from batchstat.tokenization.counting.panics import panics_as_errors
@@ -30,6 +31,11 @@ text, or two, the texts of a pair; the argument has a column for each side."""
 
 class MiscountError(Exception):
     """A text that a faster way of counting counts differently than the tokenizer itself."""
+
+
+def recounted(difference: MiscountError | str) -> Finding:
+    """Return the finding that a corpus is counted again without shortcuts, after a difference."""
+    return Finding("counting/recounted", f"{difference}: recounting without shortcuts")
 
 
 class RefusedError(Exception):

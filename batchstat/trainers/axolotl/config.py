@@ -11,6 +11,7 @@ from dataclasses import replace
 from functools import partial
 from typing import Any
 
+from batchstat.findings import Finding
 from batchstat.planning.frameworks.axolotl import Axolotl
 from batchstat.planning.strategies.spec import StrategySpec
 from batchstat.trainers.axolotl.corpus import corpus_of, loading_of
@@ -217,41 +218,49 @@ def _padding_multiple(config: AxolotlConfig, packing: bool) -> int:
     return -(-config.sequence_len // multiple) * multiple
 
 
-def _warnings(config: AxolotlConfig) -> Iterator[str]:
+def _warnings(config: AxolotlConfig) -> Iterator[Finding]:
     """Yield the warnings of a report."""
     if "seed" not in config.given_keys:
-        yield (
+        yield Finding(
+            "order/unseeded-shuffle",
             "without seed, axolotl shuffles the data set differently in each run: which samples "
-            "meet, and are held out, is of one such run"
+            "meet, and are held out, is of one such run",
         )
     if config.sample_packing and not config.max_steps:
-        yield (
+        yield Finding(
+            "schedule/estimated-steps",
             "axolotl estimates the number of steps from unseeded orders of the samples: it may "
-            "differ by a few from the one here"
+            "differ by a few from the one here",
         )
     if config.batch_size is not None:
-        yield (
+        yield Finding(
+            "schedule/other-steps",
             "axolotl counts steps of batch_size samples, but takes them with "
-            "gradient_accumulation_steps=1: give that in place of batch_size"
+            "gradient_accumulation_steps=1: give that in place of batch_size",
         )
     packs_held_out = config.val_set_size and config.eval_sample_packing is not False
     may_have_no_step = config.dataloader_drop_last or config.num_epochs < 1
     if config.sample_packing and packs_held_out and may_have_no_step:
-        yield (
+        yield Finding(
+            "schedule/evaluation",
             "axolotl fails when evaluation has no step, which can happen with dataloader_drop_last "
-            "or less than an epoch: eval_sample_packing=false avoids it"
+            "or less than an epoch: eval_sample_packing=false avoids it",
         )
     if config.sample_packing and attention_of(config) is None:
-        yield (
+        yield Finding(
+            "packing/shared-attention",
             "sample_packing without attn_implementation: samples of a row see each other, and a "
-            "batch is micro_batch_size rows"
+            "batch is micro_batch_size rows",
         )
     if config.group_by_length and not config.sample_packing:
-        yield GROUPED_WARNING
+        yield Finding("order/unseeded-groups", GROUPED_WARNING)
     if set(config.special_tokens or {}) - {"pad_token"}:
-        yield "chat templates are rendered with the tokenizer's own special tokens"
+        yield Finding(
+            "tokenizer/special-tokens",
+            "chat templates are rendered with the tokenizer's own special tokens",
+        )
     if config.auto_find_batch_size:
-        yield AUTO_FIND_WARNING
+        yield Finding("config/batch-size-search", AUTO_FIND_WARNING)
 
 
 def alternatives(config: AxolotlConfig) -> Iterator[dict[str, Any]]:

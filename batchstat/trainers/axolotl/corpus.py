@@ -4,6 +4,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path, PurePath
 from typing import Any
 
+from batchstat.findings import Finding
 from batchstat.trainers.axolotl.keys import AxolotlConfig
 from batchstat.trainers.base.rules import CorpusRules, TokenizerRules
 from batchstat.words import short
@@ -163,11 +164,14 @@ def _chat_rules(
         template = template.with_stem(f"{template.stem}_all")
     if template is not None:
         reading["chat_template"] = template
-    warnings: tuple[str, ...] = ()
+    warnings: tuple[Finding, ...] = ()
     if own_name:
         warnings = (
-            f"{own_name} is a template of axolotl's own: pass its text with --chat-template, or "
-            "chats are counted by the template of the tokenizer",
+            Finding(
+                "chat/own-template",
+                f"{own_name} is a template of axolotl's own: pass its text with --chat-template, "
+                "or chats are counted by the template of the tokenizer",
+            ),
         )
         # Without its template, the corpus would be counted wrongly: it has to be passed.
         reading.pop("corpus", None)

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from batchstat.errors import InputError, OptionError
+from batchstat.findings import Finding
 from batchstat.parameters import one_of
 from batchstat.storage.addresses import local_path
 from batchstat.storage.shown import is_remote
@@ -84,13 +85,15 @@ def setup_of(
     rules = framework.read(framework.config.read(where, values))
     warnings = [*rules.warnings]
     if unknown and framework.drops_unknown:
-        warnings.append(
-            f"{framework.package} drops keys that it does not know: {', '.join(unknown)}"
-        )
+        dropped = f"{framework.package} drops keys that it does not know: {', '.join(unknown)}"
+        warnings.append(Finding("config/dropped-keys", dropped))
     if other := framework.other_version:
         warnings.append(
-            f"checked against {framework.package} {framework.version}; {other} is installed and "
-            "may differ"
+            Finding(
+                "config/other-version",
+                f"checked against {framework.package} {framework.version}; {other} is installed "
+                "and may differ",
+            )
         )
     checkpointing = values.get(framework.checkpointing)
     return TrainingSetup(

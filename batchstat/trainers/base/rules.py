@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from batchstat.corpus.options import Content
+from batchstat.findings import Finding
 from batchstat.planning.strategies.spec import StrategySpec
 from batchstat.trainers.base.keys import TrainerConfig
 from batchstat.trainers.base.samples import Preparation, keep_all
@@ -138,7 +139,7 @@ class CorpusRules:
     check_tokens: Callable[[str], None] | None = None
     loads: TokenizerRules = field(default_factory=TokenizerRules)
     turns: TurnRules | None = None
-    warnings: tuple[str, ...] = ()
+    warnings: tuple[Finding, ...] = ()
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -174,4 +175,4 @@ class TrainingRules:
     corpus: CorpusRules = field(default_factory=CorpusRules)
     batching: Batching
     schedule: Schedule
-    warnings: tuple[str, ...] = ()
+    warnings: tuple[Finding, ...] = ()

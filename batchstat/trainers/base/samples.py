@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from batchstat.errors import InputError
+from batchstat.findings import Finding
 from batchstat.lengths.arrays import Ints
 from batchstat.lengths.lost import Lost
 from batchstat.profiling.profile import Profile
@@ -28,7 +29,7 @@ class TrainedSamples:
     dropped: Mapping[str, int] = field(default_factory=dict)
     held_out: int = 0
     lost: Lost = field(default_factory=Lost)
-    warnings: tuple[str, ...] = ()
+    warnings: tuple[Finding, ...] = ()
 
 
 Preparation = Callable[[Profile, int], TrainedSamples]

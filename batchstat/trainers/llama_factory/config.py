@@ -12,6 +12,7 @@ from dataclasses import replace
 from functools import partial
 from typing import Any
 
+from batchstat.findings import Finding
 from batchstat.planning.strategies.spec import StrategySpec
 from batchstat.trainers.base.rules import TrainingRules
 from batchstat.trainers.base.setup import Framework
@@ -128,13 +129,15 @@ def _check_packing(config: LlamaFactoryArguments) -> None:
         )
 
 
-def _warnings(config: LlamaFactoryArguments) -> Iterator[str]:
+def _warnings(config: LlamaFactoryArguments) -> Iterator[Finding]:
     """Yield the warnings of a report."""
     # From `given_keys`, those that the file sets, only one warning follows: that a key is one of
     # transformers 4. LLaMA-Factory runs with versions 4 and 5, and has some of these keys itself.
     yield from base.warnings_of(replace(config, given_keys=frozenset()))
     for key in config.own_losses:
-        yield f"{key} gives each token a weight of its own, which is not reported"
+        yield Finding(
+            "loss/own-weights", f"{key} gives each token a weight of its own, which is not reported"
+        )
 
 
 def alternatives(config: LlamaFactoryArguments) -> Iterator[dict[str, Any]]:

@@ -14,6 +14,7 @@ import numpy.typing as npt
 
 from batchstat.corpus.options import CorpusOptions
 from batchstat.errors import InputError
+from batchstat.findings import Finding
 from batchstat.lengths.arrays import Ints, offsets_from_sizes
 from batchstat.lengths.lost import Lost
 from batchstat.lengths.token_ranges import TokenRanges
@@ -186,9 +187,10 @@ def prepare_chats(
     kept = _truncated(whole.profile, max_length - bool(config.packing), config)
     # With efficient_eos, a sample may be longer than the template made it: nothing is lost then.
     excess = np.maximum(whole.profile.lengths - kept.lengths, 0)
-    indented_warning = (
+    indented_warning = Finding(
+        "tokenizer/leading-space",
         f"{counted(rows.indented, 'chat')} with an answer that begins with whitespace: "
-        "LLaMA-Factory tokenizes answers by themselves, which may give these another token"
+        "LLaMA-Factory tokenizes answers by themselves, which may give these another token",
     )
     return TrainedSamples(
         profile=kept,

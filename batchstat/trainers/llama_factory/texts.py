@@ -9,6 +9,7 @@ train/pt/workflow.py, whose collator takes every token that pads for padding.
 from dataclasses import replace
 
 from batchstat.errors import InputError
+from batchstat.findings import Finding
 from batchstat.profiling.counted_by import tokenizer_of, tokens_other_than
 from batchstat.profiling.profile import Profile
 from batchstat.trainers.base.rules import CorpusRules, TokenizerRules
@@ -107,7 +108,7 @@ def prepare(config: LlamaFactoryArguments, profile: Profile, max_length: int) ->
         profile=ended.take(trained),
         dropped={"beyond max_samples": unused} if unused else {},
         held_out=len(held_out),
-        warnings=(_UNKNOWN_PADDING,) if may_pad else (),
+        warnings=(Finding("trained/pad-inside-texts", _UNKNOWN_PADDING),) if may_pad else (),
     )
 
 

@@ -2,7 +2,7 @@
 own trainer.
 """
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy.typing as npt
 
-from batchstat.documents.comparison import ReportWarning
 from batchstat.errors import BatchstatError, OptionError
+from batchstat.findings import Finding
 from batchstat.planning.settings import ResolvedSettings, Settings
 from batchstat.planning.strategies.spec import RowRequest, StrategySpec
 from batchstat.profiling.profile import Profile
@@ -118,12 +118,7 @@ class CurrentTraining:
     row: ParsedRow | None = None
     trainer: Trainer | None = None
     strategies: Sequence[Row] | None = None
-    warnings: tuple[ReportWarning, ...] = ()
-
-    def with_warnings(self, messages: Iterable[str]) -> "CurrentTraining":
-        """Return the same with these messages as warnings."""
-        warnings = tuple(ReportWarning("configuration", each) for each in messages)
-        return replace(self, warnings=warnings)
+    warnings: tuple[Finding, ...] = ()
 
     @property
     def profile(self) -> Profile:

@@ -1,12 +1,14 @@
 """What is trained today: a strategy, a configuration or a recording, as `current` names it."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy.typing as npt
 
 from batchstat.errors import OptionError
+from batchstat.findings import Finding
 from batchstat.planning.settings import Settings
 from batchstat.profiling.profile import Profile
 from batchstat.simulation.compare.named_rows import Row, parse_row
@@ -67,17 +69,19 @@ def trained_today(
     return CurrentTraining(lengths=lengths, settings=Settings(**settings), row=row, trainer=trainer)
 
 
-def setup_warnings(current: "CurrentSetup") -> list[str]:
-    """Return the warnings of a report whose current setup is a trainer's configuration."""
+def setup_warnings(current: "CurrentSetup") -> Iterator[Finding]:
+    """Yield the warnings of a report whose current setup is a trainer's configuration."""
     setup, samples = current.trainer.setup, len(current.trainer.profile)
     config, left_out = setup.path.as_posix(), samples - len(current.samples.profile)
-    warnings = [f"{config}: {setup.assumption}"] if setup.assumption else []
-    warnings += current.samples.warnings
+    if setup.assumption:
+        yield Finding("config/unknown-keys", f"{config}: {setup.assumption}")
+    yield from current.samples.warnings
     if left_out:
-        warnings.append(
-            f"{config} leaves out {left_out:,} of {samples:,} samples: batchstat preflight says why"
+        yield Finding(
+            "lost/left-out",
+            f"{config} leaves out {left_out:,} of {samples:,} samples: batchstat preflight says "
+            "why",
         )
-    return warnings
 
 
 def _of_configuration(
@@ -97,4 +101,4 @@ def _of_configuration(
     if lengths is None:
         lengths = profile(**profile_keywords(setup))
     today = training_of(Trainer(setup=setup, profile=lengths, settings=settings))
-    return today.with_warnings(setup_warnings(today))
+    return replace(today, warnings=tuple(setup_warnings(today)))

@@ -9,6 +9,7 @@ import numpy as np
 
 from batchstat.calibration.calibration import Calibration
 from batchstat.errors import InputError
+from batchstat.findings import Finding
 from batchstat.lengths.arrays import Ints
 from batchstat.lengths.token_ranges import TokenRanges
 from batchstat.planning.inputs import PlanInputs
@@ -100,7 +101,7 @@ class Observed:
     repair: str = ""
     unpadded: StrategySpec | None = None
     without_padding: Profile | None = None
-    warnings: tuple[str, ...] = ()
+    warnings: tuple[Finding, ...] = ()
     rank: int = 0
     run: RunFacts | None = None
     times: Calibration | None = None
@@ -204,9 +205,8 @@ def _observe_trainer(
             )
     warnings = [*_part_warnings(steps)]
     if (ranks := merged["world_size"]) > 1:
-        warnings.append(
-            f"the loader of one rank was read: {ranks} train, each with batches of its own"
-        )
+        one_rank = f"the loader of one rank was read: {ranks} train, each with batches of its own"
+        warnings.append(Finding("recording/missing-ranks", one_rank))
     # The report is on what was read: the batches of this rank.
     merged |= {"world_size": 1, "max_length": int(collated.samples.lengths.max())}
     return observe_batches(
@@ -272,11 +272,12 @@ def setup_of_trainer(trainer: TrainerObject) -> TrainingSetup:
     return replace(setup.with_batching(prepare=keep_all), warnings=())
 
 
-def _part_warnings(steps: int | None) -> tuple[str, ...]:
+def _part_warnings(steps: int | None) -> tuple[Finding, ...]:
     """Return the warning that only some steps of a loader were read; nothing for a whole epoch."""
     if steps is None:
         return ()
-    return (f"{counted(steps, 'step')} read: what an epoch has and loses is of these alone",)
+    part = f"{counted(steps, 'step')} read: what an epoch has and loses is of these alone"
+    return (Finding("recording/part-of-epoch", part),)
 
 
 def _width_in_words(collated: CollatedBatches) -> str:

@@ -5,6 +5,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+from batchstat.findings import Finding
 from batchstat.planning.strategies.spec import names_strategy
 from batchstat.recording.recorded_batches import RecordedBatches, batches_of
 from batchstat.recording.recorded_times import times_of
@@ -81,48 +82,65 @@ def _loss_of(recording: Recording, trainer: TrainerObject | None) -> str:
     return WITHOUT_COUNT if recording.is_dry else UNKNOWN
 
 
-def _warnings(recording: Recording, batches: RecordedBatches) -> Iterator[str]:
+def _warnings(recording: Recording, batches: RecordedBatches) -> Iterator[Finding]:
     """Yield warnings about parts of a run that its report leaves out, or does not know."""
     first = recording.ranks[0]
     if recording.others:
-        yield (
+        yield Finding(
+            "recording/several-trainings",
             f"{counted(recording.others + 1, 'training')} recorded: this is the one with the most "
-            "batches"
+            "batches",
         )
     if recording.of_other_runs:
-        yield (
+        yield Finding(
+            "recording/other-runs",
             f"{counted(recording.of_other_runs, 'file')} of another run in the same folder: left "
-            "out"
+            "out",
         )
     if later := first.later_trainings:
-        yield f"train() was called {later + 1:,} times: this is the first"
+        yield Finding(
+            "recording/several-trainings",
+            f"train() was called {later + 1:,} times: this is the first",
+        )
     yield from _rank_warnings(recording)
     if recording.is_dry and first.trainer and "compute_loss" in first.trainer["own_loss"]:
-        yield "a dry run has each batch once, whatever the script's own compute_loss does with it"
+        yield Finding(
+            "recording/own-loss",
+            "a dry run has each batch once, whatever the script's own compute_loss does with it",
+        )
     if first.why_partly:
-        yield f"this is less than an epoch: {first.why_partly}"
+        yield Finding("recording/part-of-epoch", f"this is less than an epoch: {first.why_partly}")
     if batches.epochs > 1:
-        yield f"{batches.epochs:,} epochs were recorded: this is the first"
+        yield Finding(
+            "recording/several-epochs",
+            f"{batches.epochs:,} epochs were recorded: this is the first",
+        )
     rows = len(batches.collated.samples.lengths)
     if batches.draws_again:
-        yield f"samples were drawn more than once: each of {rows:,} recorded rows counts as one"
+        yield Finding(
+            "recording/drawn-again",
+            f"samples were drawn more than once: each of {rows:,} recorded rows counts as one",
+        )
     elif not batches.is_numbered:
-        yield (
+        yield Finding(
+            "recording/unnumbered",
             f"which samples these are is not known: what would help is an estimate from "
-            f"{rows:,} recorded rows"
+            f"{rows:,} recorded rows",
         )
 
 
-def _rank_warnings(recording: Recording) -> Iterator[str]:
+def _rank_warnings(recording: Recording) -> Iterator[Finding]:
     """Yield warnings about ranks that were not recorded, or not to their end."""
     if len(recording.ranks) < (world := recording.ranks[0].world_size):
-        yield (
+        yield Finding(
+            "recording/missing-ranks",
             f"{len(recording.ranks):,} of {world:,} ranks were recorded: what ranks wait is not "
-            "known of the others"
+            "known of the others",
         )
     if unended := [str(rank.rank) for rank in recording.ranks if not rank.why_ended]:
         which = "rank" if len(unended) == 1 else "ranks"
-        yield (
+        yield Finding(
+            "recording/unended",
             f"{which} {', '.join(unended)} did not come to an end: still running or killed, so "
-            "that the last steps may be missing"
+            "that the last steps may be missing",
         )

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any, cast
 
 from batchstat.errors import InputError, OptionError, arguments_named
+from batchstat.findings import Finding
 from batchstat.parameters import whole_number
 from batchstat.recording.launch import RunFolder, command_of, folder_of, prepare, run_command
 from batchstat.recording.recorder.log import Log, ranks
@@ -174,7 +175,7 @@ def record(
         try:
             batchstat.show(run_here.report)
         except InputError as error:  # a warning: what was trained inside must not be lost
-            warnings.warn(str(error), stacklevel=3)
+            warnings.warn(str(Finding("recording/no-report", str(error))), stacklevel=3)
 
 
 def _begin_run(

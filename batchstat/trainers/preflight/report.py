@@ -2,8 +2,8 @@
 
 from dataclasses import dataclass
 
-from batchstat.documents.comparison import ReportWarning
 from batchstat.documents.preflight import Proof, SavedTime
+from batchstat.findings import Finding, without_ignored
 from batchstat.profiling.profile import Profile
 from batchstat.simulation.compare.changes import Changes
 from batchstat.simulation.results import Simulation
@@ -42,6 +42,8 @@ class Preflight:
         proof: what it has in common with a recorded run; None where none was named.
         saved: what the best change saves in time, by that of the recorded run itself; None where
             that cannot be told, or nothing was recorded.
+        noted: findings of whoever counted the corpus.
+        ignored: ids of findings that the report leaves out.
     """
 
     created: str
@@ -54,6 +56,8 @@ class Preflight:
     observed: Observed | None = None
     proof: Proof | None = None
     saved: SavedTime | None = None
+    noted: tuple[Finding, ...] = ()
+    ignored: tuple[str, ...] = ()
 
     def __repr__(self) -> str:
         """Return the setup, its padding and its steps on one line."""
@@ -137,11 +141,13 @@ class Preflight:
         return device.cost_of(seconds, self.simulation.basis.world_size)
 
     @property
-    def warnings(self) -> tuple[ReportWarning, ...]:
+    def warnings(self) -> tuple[Finding, ...]:
         """Caveats of the report, and what else to know about its numbers."""
-        return (
+        warnings = (
+            *self.noted,
             *configuration_warnings(self.setup, self.samples, self.profile.tokenizer),
             *(() if self.observed is None else observed_warnings(self.observed)),
             *schedule_warnings(self),
             *own_warnings(self.setup, self.simulation),
         )
+        return without_ignored(warnings, self.ignored)

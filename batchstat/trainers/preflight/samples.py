@@ -4,6 +4,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
+from batchstat.findings import Finding
 from batchstat.planning.settings import Settings
 from batchstat.profiling.profile import Profile
 from batchstat.simulation.results import Simulation
@@ -50,7 +51,8 @@ def samples_and_settings(
     samples = batching.prepare(profile, limit)  # drops and truncates as the trainer does
     # Texts are trained whole, and chats say what is trained; token ids and lengths may hide it.
     if samples.profile.trained is None and profile.corpus.options.content in _UNMARKED:
-        samples = replace(samples, warnings=(*samples.warnings, unmarked_warning))
+        unmarked = Finding("trained/unmarked", unmarked_warning)
+        samples = replace(samples, warnings=(*samples.warnings, unmarked))
     # The profile, too, says which tokens were lost.
     return replace(samples, profile=replace(samples.profile, lost=samples.lost)), merged
 

@@ -4,9 +4,10 @@ from collections.abc import Iterator
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from batchstat.documents.comparison import ReportWarning
+from batchstat.findings import Finding
 from batchstat.profiling.profile import TokenizerFacts
 from batchstat.recording.collated import UNMARKED
+from batchstat.recording.prepared_batches import trained_padding
 from batchstat.recording.recorder.reading import GUESS
 from batchstat.simulation.device import Device
 from batchstat.simulation.device_warnings import DOES_NOT_FIT, fixed_excess, unfitting
@@ -23,7 +24,7 @@ if TYPE_CHECKING:
 
 def configuration_warnings(
     setup: TrainingSetup, samples: TrainedSamples, counter: TokenizerFacts | None
-) -> Iterator[ReportWarning]:
+) -> Iterator[Finding]:
     """Yield the warnings about a configuration, its samples and the tokenizer that counted them.
 
     Args:
@@ -31,77 +32,74 @@ def configuration_warnings(
         samples: what the trainer keeps of the corpus.
         counter: the tokenizer that counted; None if the corpus came with lengths or token ids.
     """
-    messages = [*setup.warnings, *samples.warnings]
+    yield from (*setup.warnings, *samples.warnings)
     # The built-in tokenizer counts where none is named, but nobody trains with it.
     if counter is not None and counter.name == BUILTIN:
         tokenizer = setup.corpus.reading.get("tokenizer")
         why = "names no tokenizer" if tokenizer is None else f"trains with {tokenizer}"
-        messages.append(
+        yield Finding(
+            "tokenizer/other",
             f"the configuration {why}, but the built-in one counted: pass the one that you "
-            "train with, --tokenizer"
+            "train with, --tokenizer",
         )
-    for message in messages:
-        yield ReportWarning("configuration", message)
 
 
-def observed_warnings(observed: Observed) -> Iterator[ReportWarning]:
+def observed_warnings(observed: Observed) -> Iterator[Finding]:
     """Yield the warnings about what a trainer's object, a loader or a run does wrong, and about
     what could not be read of it.
     """
-    messages = [*observed.warnings]
-    if (facts := observed.loader) is not None:
-        # `by` has the ways in which padding was told from tokens, in words. Some are guesses, of
-        # which one is named. A run that was recorded cannot be read again with a pad_token_id.
-        remedy = ": pass pad_token_id" if observed.run is None else ""
-        guess = next((way for way in facts.by if way.startswith(GUESS)), None)
-        if guess is not None:
-            messages.append(f"what is padding is {guess}{remedy}")
-        messages += [UNMARKED] if UNMARKED in facts.by else []
-        if facts.trained_padding:
-            messages.append(
-                f"{facts.trained_padding:,} tokens of padding carry loss: set their labels to -100"
-            )
-    for message in messages:
-        yield ReportWarning("observed", message)
+    yield from observed.warnings
+    if (facts := observed.loader) is None:
+        return
+    # `by` has the ways in which padding was told from tokens, in words. Some are guesses, of which
+    # one is named. A run that was recorded cannot be read again with a pad_token_id.
+    remedy = ": pass pad_token_id" if observed.run is None else ""
+    guess = next((way for way in facts.by if way.startswith(GUESS)), None)
+    if guess is not None:
+        yield Finding("padding/guessed", f"what is padding is {guess}{remedy}")
+    if UNMARKED in facts.by:
+        yield Finding("padding/unmarked", UNMARKED)
+    if facts.trained_padding:
+        yield trained_padding(facts.trained_padding)
 
 
-def schedule_warnings(report: "Preflight") -> Iterator[ReportWarning]:
+def schedule_warnings(report: "Preflight") -> Iterator[Finding]:
     """Yield warnings about a training without a step, a warm-up that is longer than the training,
     and a training that does not see all samples.
     """
     warmup, steps = report.warmup_steps, report.total_steps
     if not steps:
-        yield ReportWarning(
-            "no_steps",
+        yield Finding(
+            "schedule/no-step",
             "no optimizer step is taken: an epoch has fewer batches on each rank than "
             "gradient_accumulation_steps, or there is no epoch: lower that or the batch size, or "
             "train longer",
         )
     elif steps < warmup:
-        yield ReportWarning(
-            "warmup_too_long",
+        yield Finding(
+            "schedule/long-warmup",
             f"the warm-up of {counted(warmup, 'step')} is longer than the whole training of "
             f"{counted(steps, 'step')}, so the learning rate never reaches its full value: lower "
             "the warm-up",
         )
     if 0 < report.epochs < 1:
         samples = counted(len(report.samples.profile), "sample")
-        yield ReportWarning(
-            "less_than_an_epoch",
+        yield Finding(
+            "schedule/part-of-epoch",
             f"the training is {report.epochs:.2f} epochs: it computes {report.trained_samples:,} "
             f"of {samples}, and never the others: raise the steps for all of them",
         )
 
 
-def own_warnings(setup: TrainingSetup, simulation: Simulation) -> Iterator[ReportWarning]:
+def own_warnings(setup: TrainingSetup, simulation: Simulation) -> Iterator[Finding]:
     """Yield the warnings of a simulation, in the words of the configuration's own keys."""
     for warning in simulation.warnings:
-        if warning.code == DOES_NOT_FIT and simulation.device is not None:
+        if warning.id == DOES_NOT_FIT and simulation.device is not None:
             what = unfitting([simulation.row], simulation.device)
             remedy = _memory_remedy(simulation.device, simulation.basis.widest)
             yield replace(warning, message=f"{what}: {remedy}")
         # Its remedy for unequal weights is a setting, `loss`, which no trainer has.
-        elif warning.code != "token_weights":
+        elif warning.id != "loss/unequal-weights":
             yield replace(warning, message=setup.with_own_keys(warning.message))
 
 

@@ -9,6 +9,7 @@ accelerate's `BatchSamplerShard` distributes batches in src/accelerate/data_load
 from collections.abc import Iterator, Mapping
 from typing import Any
 
+from batchstat.findings import Finding
 from batchstat.planning.strategies.spec import StrategySpec
 from batchstat.trainers.base.rules import Batching, Schedule, TrainingRules
 from batchstat.trainers.base.setup import Framework
@@ -175,18 +176,19 @@ def schedule_of(config: TrainingArguments) -> Schedule:
     )
 
 
-def warnings_of(config: TrainingArguments) -> Iterator[str]:
+def warnings_of(config: TrainingArguments) -> Iterator[Finding]:
     """Yield the warnings of a report: about an old key, and about what differs between runs."""
     old_keys = sorted(config.given_keys & keys_of_version_4())
     if old_keys:
-        yield (
+        yield Finding(
+            "config/old-key",
             f"{old_keys[0]} is a key of transformers 4; these are the rules of transformers "
-            f"{TRAINING_ARGUMENTS.version}, which refuses it{_SUCCESSORS.get(old_keys[0], '')}"
+            f"{TRAINING_ARGUMENTS.version}, which refuses it{_SUCCESSORS.get(old_keys[0], '')}",
         )
     if sampling_strategy(config) == GROUPED:
-        yield GROUPED_WARNING
+        yield Finding("order/unseeded-groups", GROUPED_WARNING)
     if config.auto_find_batch_size:
-        yield AUTO_FIND_WARNING
+        yield Finding("config/batch-size-search", AUTO_FIND_WARNING)
 
 
 def alternatives(config: TrainingArguments) -> Iterator[dict[str, Any]]:

@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from batchstat.corpus.sources import format_by_name
+from batchstat.findings import Finding
 from batchstat.planning.strategies.spec import StrategySpec
 from batchstat.trainers.base.rules import CorpusRules, TrainingRules
 from batchstat.trainers.base.setup import Framework
@@ -207,17 +208,19 @@ def _data_files(entry: Mapping[str, Any]) -> list[Any]:
     return files if isinstance(files, list) else [files]
 
 
-def _warnings(config: SftConfig) -> Iterator[str]:
+def _warnings(config: SftConfig) -> Iterator[Finding]:
     """Yield the warnings of a report that TRL's own keys cause."""
     if config.accelerate_config is not None and config.num_processes is None:
-        yield (
+        yield Finding(
+            "config/unread-file",
             "accelerate_config decides the number of ranks, and is not read: pass its "
-            "num_processes with --world-size"
+            "num_processes with --world-size",
         )
     if config.packing and config.packing_strategy == "wrapped":
-        yield (
+        yield Finding(
+            "packing/shared-attention",
             "packing_strategy=wrapped cuts samples, and those of a row see each other: bfd keeps "
-            "them whole and apart"
+            "them whole and apart",
         )
 
 

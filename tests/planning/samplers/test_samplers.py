@@ -461,7 +461,7 @@ def test_ranks_that_draw_for_themselves_overlap():
     assert reach.unseen_samples == pytest.approx(missed * n, rel=0.05)
     once = (1 - 1 / ranks) ** (ranks - 1)
     assert reach.shared_samples == pytest.approx((1 - missed - once) * n, rel=0.05)
-    message = next(w.message for w in independent.warnings if w.code == "independent")
+    message = next(w.message for w in independent.warnings if w.id == "ranks/independent")
     assert f"{reach.shared_samples:,} samples are computed by several ranks" in message
     assert f"{reach.unseen_samples:,} of the corpus by none" in message
 
@@ -616,7 +616,7 @@ def test_the_command_says_what_is_wrong(run, arguments, code, message):
 
 def test_one_class_and_a_class_of_one_sample():
     one = batchstat.balance(np.full(9, 5), labels=["a"] * 9)
-    assert "one_class" in {warning.code for warning in one.warnings}
+    assert "classes/one" in {warning.id for warning in one.warnings}
     rare = batchstat.balance(
         np.full(9, 5), labels=["a"] * 8 + ["b"], samplers=["downsampling", "upsampling"]
     )
@@ -783,7 +783,7 @@ def test_batches_of_other_classes_are_warned_of(changed, kept):
         samplers=["per-batch:classes=2,samples=4"],
         **settings,
     )
-    assert ("other_batches" not in {warning.code for warning in report.warnings}) == kept
+    assert ("classes/other-batches" not in {warning.id for warning in report.warnings}) == kept
 
 
 @pytest.mark.parametrize(

@@ -188,13 +188,13 @@ def test_ranks_that_plan_by_themselves_are_fewer(distribute):
 )
 def test_more_ranks_than_samples(remainder, what):
     made = batchstat.compare([3, 4], strategies=["static"], world_size=100_000, remainder=remainder)
-    (warning,) = [each for each in made.warnings if each.code == "more_ranks_than_samples"]
+    (warning,) = [each for each in made.warnings if each.id == "ranks/more-than-samples"]
     assert warning.message.startswith(
         f"more ranks (100,000) than samples (2): with remainder={remainder}, at least"
     )
     assert f"99,998 ranks {what}" in warning.message
     few = batchstat.compare([3, 4, 5], strategies=["static"], world_size=3)
-    assert "more_ranks_than_samples" not in {each.code for each in few.warnings}
+    assert "ranks/more-than-samples" not in {each.id for each in few.warnings}
 
 
 @pytest.mark.parametrize("best_fit", [False, True])

@@ -68,7 +68,7 @@ def test_only_what_it_caps_is_over_budget():
     assert counts.over_budget_batches == counts.reducible_peak == 0
     assert made.changes.star is not None
     assert made.changes.star.row is row
-    assert any(each.code == "unequal_peak" for each in made.warnings)
+    assert any(each.id == "padding/unequal-peak" for each in made.warnings)
 
 
 def test_a_sample_above_its_budget_is_counted():

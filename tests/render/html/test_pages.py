@@ -314,9 +314,9 @@ def test_open_shows_the_page_in_a_browser(run: Run, tmp_path: Path):
 
 
 @pytest.mark.usefixtures("corpus", "no_browsers")
-def test_without_a_browser_open_is_a_warning(run: Run, tmp_path: Path):
+def test_without_a_browser_open_says_so(run: Run, tmp_path: Path):
     words = ("compare", "corpus.jsonl", "--no-plots", "--html", "page.html", "--open")
     found = run(*words, PATH=str(tmp_path), BROWSER=str(tmp_path / "none"))
     assert found.returncode == 0
-    assert "warning: no browser to open page.html with" in found.stderr
+    assert "no browser to open page.html with" in found.stderr
     assert (tmp_path / "page.html").exists()

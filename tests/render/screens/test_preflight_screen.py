@@ -107,10 +107,10 @@ def test_samples_that_are_too_long_are_dropped_for_that_reason(tmp_path):
 def test_a_warmup_beyond_the_training_is_a_warning(tmp_path, warmup, is_too_long):
     report = reported(tmp_path, {**TRL, "num_train_epochs": 1, "warmup_steps": warmup})
     assert report.total_steps == 150
-    found = [each.message for each in report.warnings if each.code == "warmup_too_long"]
+    found = [each.message for each in report.warnings if each.id == "schedule/long-warmup"]
     assert len(found) == is_too_long
     assert all("151 steps" in each and "150 steps" in each for each in found)
     nothing = reported(tmp_path, {**TRL, "num_train_epochs": 0, "warmup_steps": 9})
-    assert "warmup_too_long" not in [each.code for each in nothing.warnings]
-    assert "no_steps" in [each.code for each in nothing.warnings]
-    assert "no_steps" not in [each.code for each in report.warnings]
+    assert "schedule/long-warmup" not in [each.id for each in nothing.warnings]
+    assert "schedule/no-step" in [each.id for each in nothing.warnings]
+    assert "schedule/no-step" not in [each.id for each in report.warnings]

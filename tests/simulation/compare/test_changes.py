@@ -293,13 +293,13 @@ def test_a_row_over_the_budget_is_never_recommended():
 def test_the_budget_is_that_of_the_current_setup(chosen, rows, budget):
     made = batchstat.compare(SKEWED, strategies=rows, **chosen)
     assert made.basis.tokens_per_batch == budget
-    assert not any(w.code == "unequal_peak" for w in made.warnings) or budget == 5000
+    assert not any(w.id == "padding/unequal-peak" for w in made.warnings) or budget == 5000
 
 
 def test_unequal_peaks_are_said():
     rows = ["static", "token-budget"]
     made = batchstat.compare(SKEWED, strategies=rows, batch_size=8, tokens_per_batch=16_384)
-    (warning,) = [w for w in made.warnings if w.code == "unequal_peak"]
+    (warning,) = [w for w in made.warnings if w.id == "padding/unequal-peak"]
     assert "static (at most 7,200)" in warning.message
     assert "token-budget" not in warning.message
 

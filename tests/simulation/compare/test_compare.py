@@ -61,7 +61,7 @@ def test_the_batch_size_allows_for_rounded_widths():
 def test_a_row_without_a_batch_leaves_the_table_standing():
     made = batchstat.compare([3, 4, 5], strategies=["static", "fairseq"])
     assert "fairseq" not in {row.label for row in made.strategies}
-    message = next(w.message for w in made.warnings if w.code == "no_batch")
+    message = next(w.message for w in made.warnings if w.id == "strategy/no-batch")
     assert message.startswith("fairseq is not shown: no batches left: ")
     assert "fairseq" not in made.not_shown
     with pytest.raises(batchstat.InputError, match="no batches left"):
@@ -92,7 +92,7 @@ def test_a_row_with_a_larger_budget_of_its_own_is_said_to_be_unequal():
     rows = ["token-budget", "token-budget:tokens_per_batch=8192"]
     made = batchstat.compare(SKEWED, strategies=rows, tokens_per_batch=4096)
     assert made.best.label == "token-budget"
-    assert [warning.code for warning in made.warnings] == ["unequal_peak"]
+    assert [warning.id for warning in made.warnings] == ["padding/unequal-peak"]
     assert "token-budget:tokens_per_batch=8192 (up to " in made.warnings[0].message
     assert made.strategies[1].counts.fill <= 1
 
@@ -206,25 +206,25 @@ def test_samples_above_the_budget_are_named_and_kept():
     made = batchstat.compare([100, 50, 30], tokens_per_batch=60, strategies=["token-budget"])
     assert made.strategies[0].counts.over_budget_batches == 1
     assert made.strategies[0].counts.samples == 3
-    messages = {warning.code: warning.message for warning in made.warnings}
-    assert "record 0 with 100 tokens" in messages["long_samples"]
+    messages = {warning.id: warning.message for warning in made.warnings}
+    assert "record 0 with 100 tokens" in messages["padding/long-samples"]
 
 
 def test_a_batch_of_one_that_was_asked_for_is_not_warned_of():
     made = batchstat.compare([10] * 50, tokens_per_batch=1000, batch_size=1, strategies=["static"])
-    assert "batch_of_one" not in {warning.code for warning in made.warnings}
+    assert "padding/batch-of-one" not in {warning.id for warning in made.warnings}
 
 
 def test_a_batch_of_one_sample_is_said_and_a_max_length_named():
     lengths = [10] * 990 + [9_000] * 10
     made = batchstat.compare(lengths, tokens_per_batch=16_384)
-    messages = {warning.code: warning.message for warning in made.warnings}
+    messages = {warning.id: warning.message for warning in made.warnings}
     words = "for two, set tokens_per_batch=18000, or max_length=8192 (1.0% of the samples are"
-    assert words in messages["batch_of_one"]
+    assert words in messages["padding/batch-of-one"]
     for change in ({"tokens_per_batch": 18_000}, {"max_length": 8192}):
         again = batchstat.compare(lengths, **({"tokens_per_batch": 16_384} | change))
         assert again.basis.batch_size == 2
-        assert "batch_of_one" not in {warning.code for warning in again.warnings}
+        assert "padding/batch-of-one" not in {warning.id for warning in again.warnings}
 
 
 @in_turn(

@@ -67,7 +67,7 @@ def test_a_few_random_batches_alarm_nobody():
     for seed in range(60):
         lengths = np.random.default_rng(seed).lognormal(4, 1, 600).astype(int).clip(1, 900)
         made = batchstat.compare(lengths, tokens_per_batch=24_000, seed=seed)
-        assert "alike_neighbours" not in {warning.code for warning in made.warnings}
+        assert "order/alike-neighbours" not in {warning.id for warning in made.warnings}
 
 
 def test_random_batches_are_not_separated_and_sorted_ones_are():
@@ -88,7 +88,7 @@ def test_random_batches_are_not_separated_and_sorted_ones_are():
     assert abs(shuffled.neighbour_correlation) < 0.1
     assert falling.neighbour_correlation > 0.99
     assert grouped.neighbour_correlation > 0.5
-    alike = next(w.message for w in made.warnings if w.code == "alike_neighbours")
+    alike = next(w.message for w in made.warnings if w.id == "order/alike-neighbours")
     assert "shuffle_batches=false" in alike
     assert "hf-group-by-length" in alike
     assert "static" not in alike

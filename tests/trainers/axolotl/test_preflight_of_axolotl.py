@@ -281,7 +281,7 @@ def test_max_steps_of_minus_one_are_the_trainers(tmp_path, corpora, packs):
 
 def texts_of(values: dict[str, Any], tmp_path: Path) -> list[str]:
     """The warnings about such a configuration."""
-    return list(read_setup(wrong(tmp_path, **values), "axolotl").warnings)
+    return [each.message for each in read_setup(wrong(tmp_path, **values), "axolotl").warnings]
 
 
 def test_only_without_the_key_is_there_no_seed(tmp_path):

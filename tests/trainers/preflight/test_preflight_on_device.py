@@ -112,7 +112,7 @@ def test_a_change_that_does_not_fit_is_not_offered(tmp_path):
 )
 def test_what_does_not_fit_has_a_remedy_of_the_configuration(reported, fits, words):
     report = reported(TRAINED, calibration=calibration(SLOW, fits=SLOW.peak(fits)))
-    [warning] = [each.message for each in report.warnings if each.code == "does_not_fit"]
+    [warning] = [each.message for each in report.warnings if each.id == "device/does-not-fit"]
     assert "peak memory is above the " in warning
     assert words in warning
     assert "--tokens-per-batch" not in warning
