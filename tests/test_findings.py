@@ -3,6 +3,7 @@
 import ast
 import json
 import re
+from functools import cache
 from pathlib import Path
 
 import pytest
@@ -14,7 +15,12 @@ from conftest import ROOT, SAMPLE_DATA, Run
 
 PACKAGE = ROOT / "batchstat"
 ID = re.compile(r"[a-z]+(-[a-z]+)*/[a-z]+(-[a-z]+)*")
-SOURCES = {path: ast.parse(path.read_text(encoding="utf-8")) for path in PACKAGE.rglob("*.py")}
+
+
+@cache
+def _sources() -> dict[Path, ast.Module]:
+    """The modules of the package; not parsed while tests are collected, which each worker does."""
+    return {path: ast.parse(path.read_text(encoding="utf-8")) for path in PACKAGE.rglob("*.py")}
 
 
 def _calls(tree: ast.Module, name: str) -> list[ast.Call]:
@@ -41,7 +47,7 @@ def _id_of(call: ast.Call, names: dict[str, str]) -> str:
 def test_each_id_is_made_somewhere_and_each_that_is_made_is_explained():
     made = {
         _id_of(call, _texts_of_module(tree))
-        for tree in SOURCES.values()
+        for tree in _sources().values()
         for call in _calls(tree, "Finding")
     }
     assert made == catalogue().keys()
@@ -51,7 +57,7 @@ def test_no_warning_is_without_an_id():
     """All lines that begin with `warning: ` are made of a finding, but for a limit that warns."""
     beginning = {
         path.relative_to(PACKAGE).as_posix()
-        for path, tree in SOURCES.items()
+        for path, tree in _sources().items()
         for node in ast.walk(tree)
         if isinstance(node, ast.Constant) and isinstance(node.value, str)
         if node.value.startswith("warning: ")
@@ -59,7 +65,7 @@ def test_no_warning_is_without_an_id():
     assert beginning == {"cli/streams.py", "render/checks/junit.py", "render/printed.py"}
     to_python = {
         ast.unparse(call.args[0])
-        for tree in SOURCES.values()
+        for tree in _sources().values()
         for call in _calls(tree, "warnings.warn")
     }
     assert all(text.startswith("str(") for text in to_python), to_python
