@@ -10,6 +10,8 @@ from batchstat.corpus.reader import CorpusReader
 from batchstat.corpus.sources import find_sources
 from batchstat.corpus.splits import splits_of
 
+pytestmark = pytest.mark.usefixtures("tokenizers_loaded_once")
+
 OPTIONS = {"input_format": "alpaca", "messages_column": "messages"}
 ROWS = [
     {"instruction": "Add.", "input": "1 2", "output": "3", "history": [["a", "b"]]},

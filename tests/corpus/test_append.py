@@ -7,10 +7,12 @@ from hypothesis import strategies as st
 import batchstat
 from conftest import write_jsonl
 
+pytestmark = pytest.mark.usefixtures("tokenizers_loaded_once")
+
 TEXTS = st.lists(st.sampled_from(["a", "</s>", "a</s>", " b ", "c</s> ", "</s", "é"]), min_size=1)
 
 
-@settings(max_examples=15)  # each counts a file
+@settings(max_examples=12)  # each counts a file
 @given(TEXTS, st.booleans(), st.booleans())
 def test_each_text_ends_with_it_once_or_once_more(tmp_path_factory, texts, strip, always):
     folder = tmp_path_factory.mktemp("append")

@@ -15,8 +15,12 @@ import batchstat
 from batchstat.corpus import digests, splits
 from batchstat.profiling import cache, scheduler
 from conftest import needs
+from tables import in_pairs
 
-pytestmark = pytest.mark.cluster  # where what reads addresses is installed
+pytestmark = [
+    pytest.mark.cluster,  # where what reads addresses is installed
+    pytest.mark.usefixtures("tokenizers_loaded_once"),
+]
 
 TEXTS = [f"{'word ' * (i % 11 + 1)}é" for i in range(300)]
 LINES = "".join(json.dumps({"text": text}) + "\n" for text in TEXTS).encode()
@@ -119,10 +123,12 @@ def outcome(name: str) -> list[int] | str:
         return str(error)
 
 
-@pytest.mark.parametrize("has_etag", [True, False])
-@pytest.mark.parametrize("split_bytes", [1 << 26, 5000])
-@pytest.mark.parametrize("fault", [*READS, *DESCRIPTIONS])
-@pytest.mark.parametrize("name", FILES)
+@in_pairs(
+    name=[*FILES],
+    fault=[*READS, *DESCRIPTIONS],
+    split_bytes=[1 << 26, 5000],
+    has_etag=[True, False],
+)
 def test_the_counts_or_one_line(storage, monkeypatch, name, fault, split_bytes, has_etag):
     for module in (splits, digests):
         monkeypatch.setattr(module, "SPLIT_BYTES", split_bytes)

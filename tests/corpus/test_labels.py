@@ -11,6 +11,8 @@ import pytest
 import batchstat
 from conftest import write_jsonl
 
+pytestmark = pytest.mark.usefixtures("tokenizers_loaded_once")
+
 
 def test_a_list_of_labels_counts_in_each_of_its_classes(tmp_path):
     rows = [("a", ["x", "y"]), ("b b", "x"), ("c c c", []), ("d d d d", None), ("e", [1, True])]

@@ -14,6 +14,8 @@ from batchstat.corpus.formats import delimited
 from batchstat.corpus.options import CorpusOptions
 from conftest import reader_of
 
+pytestmark = pytest.mark.usefixtures("tokenizers_loaded_once")
+
 STRINGS = st.text(st.sampled_from('a"\\{}[],:é😀\n/'), max_size=6)
 KEYS = st.sampled_from(["k", "l", 'q"', "\\", "text"])
 SCALARS = st.one_of(STRINGS, st.integers(-9, 9), st.floats(), st.booleans(), st.none())

@@ -10,6 +10,8 @@ from batchstat.corpus import opening
 from batchstat.corpus.opening import Rereadable
 from batchstat.errors import InputError
 
+pytestmark = pytest.mark.usefixtures("tokenizers_loaded_once")
+
 
 def rest_of(stream: Rereadable, size: int) -> bytes:
     return b"".join(iter(lambda: stream.next_bytes(size), b""))

@@ -7,9 +7,8 @@ import io
 import json
 import lzma
 import os
-import subprocess
-import sys
 import tarfile
+from itertools import cycle
 from pathlib import Path
 
 import hypothesis.strategies as st
@@ -25,8 +24,10 @@ from batchstat import InputError, OptionError
 from batchstat.corpus.digests import digest_of
 from batchstat.corpus.options import CorpusOptions
 from batchstat.corpus.sources import find_sources
-from conftest import environment, needs, reader_of
+from conftest import needs, reader_of
 from tables import in_turn
+
+pytestmark = pytest.mark.usefixtures("tokenizers_loaded_once")
 
 TEXTS = st.lists(
     st.text(st.characters(exclude_categories=("Cs",)), max_size=20).filter(
@@ -95,7 +96,7 @@ def read(path, **options) -> tuple[list[int], list[str]]:
 
 @pytest.mark.parametrize("ending", PACKED)
 @pytest.mark.parametrize("name", WRITTEN)
-@settings(max_examples=20)
+@settings(max_examples=7)
 @given(texts=TEXTS)
 @example(texts=["x" * 300_000, "é" * 100_000, "y"])
 def test_every_format_in_every_compression_is_read_back(folder, name, ending, texts):
@@ -219,9 +220,9 @@ def test_an_address_is_listed_as_a_path_is(tmp_path):
 def test_a_folder_is_profiled_into_itself(run, tmp_path):
     (tmp_path / "a.txt").write_text("some words\n")
     for command in ("profile", "compare"):
-        result = run(command, ".")
+        result = run(command, ".", "--no-plots")
         assert result.returncode == 0, result.stderr
-    result = run("profile", "**/*", "--json")
+    result = run("profile", "**/*", "--json", "--no-plots")
     assert [each["path"] for each in json.loads(result.stdout)["corpus"]["sources"]] == ["a.txt"]
 
 
@@ -234,25 +235,16 @@ def test_utf16_is_no_text(tmp_path, name, encoding):
             read(tmp_path / name, on_error=on_error)
 
 
-def test_a_mark_and_nothing_else(tmp_path):
+def test_a_mark_and_nothing_else(run, tmp_path):
     (tmp_path / "a.txt").write_bytes(b"\xef\xbb\xbf")
     assert read(tmp_path / "a.txt") == ([], [])
-    with (tmp_path / "a.txt").open("rb") as file:
-        result = subprocess.run(
-            [sys.executable, "-m", "batchstat", "profile", "-"],
-            stdin=file,
-            cwd=tmp_path,
-            env=environment(),
-            capture_output=True,
-            text=True,
-        )
+    result = run("profile", "-", stdin=(tmp_path / "a.txt").read_bytes())
     assert result.returncode == 3
     message = "error: no samples in standard input: it has no records"
     assert result.stderr.splitlines()[-1] == message
 
 
-@pytest.mark.parametrize("ending", PACKED)
-@pytest.mark.parametrize("name", WRITTEN)
+@pytest.mark.parametrize(("name", "ending"), [*zip(WRITTEN, cycle(PACKED), strict=False)])
 def test_standard_input(run, tmp_path, name, ending):
     data = PACKED[ending](WRITTEN[name](["some words", "more"]))
     kind = {"feather": "arrow"}.get(name[2:], name[2:])

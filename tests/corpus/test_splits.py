@@ -25,6 +25,8 @@ from batchstat.profiling.inputs import open_corpus
 from batchstat.profiling.run_options import RunOptions
 from tables import in_turn
 
+pytestmark = pytest.mark.usefixtures("tokenizers_loaded_once")
+
 LINES = st.lists(
     st.sampled_from(
         [b"", b" ", b"a b", b"word" * 9, "żółw \u2028".encode(), b"\r", b"c\r", b"x\xffy"]
@@ -131,8 +133,8 @@ def test_unquoted_records(tmp_path_factory, rows, size, header, ending):
 @pytest.mark.parametrize("size", [300, 1000, 4000])
 @pytest.mark.parametrize("group", [1, 7, 100])
 def test_row_groups(tmp_path, size, group):
-    texts = [f"{'word ' * (i % 9)}{i}" if i % 5 else None if i == 45 else " " for i in range(100)]
-    table = pa.table({"id": range(100), "text": pa.array(texts, pa.string())})
+    texts = [f"{'word ' * (i % 9)}{i}" if i % 5 else None if i == 45 else " " for i in range(60)]
+    table = pa.table({"id": range(60), "text": pa.array(texts, pa.string())})
     pq.write_table(table, tmp_path / "a.parquet", row_group_size=group)
     for on_error in ("fail", "skip"):
         one, other = whole_and_cut(tmp_path / "a.parquet", size, on_error=on_error)
@@ -141,17 +143,19 @@ def test_row_groups(tmp_path, size, group):
 
 @pytest.mark.slow
 @pytest.mark.parametrize("size", [1, 100, 131, 1000])
-@pytest.mark.parametrize("kind", ["<i4", ">u2", "u1", "<i8"])
-@pytest.mark.parametrize("wrong", [False, True])
+@pytest.mark.parametrize(
+    ("kind", "wrong"),
+    [("<i4", False), (">u2", False), ("u1", False), ("<i8", False), ("<i8", True)],
+)
 def test_numbers(tmp_path, size, kind, wrong):
-    numbers = np.arange(100).astype(kind)
-    if wrong and kind.endswith("8"):
-        numbers[70] = -5
+    numbers = np.arange(50).astype(kind)
+    if wrong:
+        numbers[40] = -5
     np.save(tmp_path / "a.npy", numbers)
     for on_error in ("fail", "skip"):
         one, other = whole_and_cut(tmp_path / "a.npy", size, on_error=on_error)
         assert one == other
-    assert one[1][:70] == list(range(70))
+    assert one[1][:40] == list(range(40))
 
 
 @pytest.mark.parametrize("ending", ["txt", "jsonl"])

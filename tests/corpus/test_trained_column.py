@@ -16,6 +16,8 @@ import batchstat
 from conftest import write_jsonl
 from tables import in_turn
 
+pytestmark = pytest.mark.usefixtures("tokenizers_loaded_once")
+
 ROWS = [
     {"ids": [7, 8, 9], "labels": [-100, -100, 9], "mask": [0, 0, 1], "n": 1},
     {"ids": [7, 8], "labels": [-100, -100], "mask": [0, 0], "n": 0},
@@ -153,7 +155,7 @@ def many(folder: Path) -> list[Path]:
     paths = []
     for k in range(3):
         rows = []
-        for _ in range(400):
+        for _ in range(150):
             mask = [rng.random() < 0.5 for _ in range(rng.randint(1, 40))]
             rows.append({"ids": [5] * len(mask), "labels": [5 if m else -100 for m in mask]})
         paths.append(write_jsonl(folder / f"{k}.jsonl", rows))
@@ -170,7 +172,8 @@ def test_any_way_of_counting_finds_the_same(tmp_path, executor):
     paths = many(tmp_path)
     masks = masks_of(paths)
     for _ in range(2):  # the second time from the cache
-        found = profile(paths, "labels", executor=executor, count_cache=tmp_path / "cache")
+        how = {"executor": executor, "workers": 1, "count_cache": tmp_path / "cache"}
+        found = profile(paths, "labels", **how)
         assert found.trained.counts().tolist() == list(map(sum, masks))
         assert found.trained.counts(3, 9).tolist() == [sum(mask[3:9]) for mask in masks]
     for cut in found.truncation:

@@ -12,21 +12,24 @@ from transformers import PreTrainedTokenizerFast
 
 import batchstat
 from batchstat.errors import InputError, OptionError
-from batchstat.tokenization import builtin
-from conftest import SAMPLE_DATA
+from conftest import two_words_definition
 from tables import in_turn
+
+pytestmark = pytest.mark.usefixtures("tokenizers_loaded_once")
 
 LENGTHS = st.lists(st.integers(1, 300), min_size=1, max_size=20)
 TEXTS = st.lists(st.text("ab é漢\n").map("x{}".format), min_size=1, max_size=8)
 CHAT = [{"role": "user", "content": "Pad?"}, {"role": "assistant", "content": "No."}]
 
 
+@settings(max_examples=10)  # each in several forms
 @given(LENGTHS)
 def test_numbers_are_lengths(lengths):
     for values in (lengths, tuple(lengths), np.array(lengths), pd.Series(lengths, name="n")):
         assert batchstat.profile(values).lengths.tolist() == lengths
 
 
+@settings(max_examples=10)  # each in several forms
 @given(LENGTHS)
 def test_lists_of_numbers_are_token_ids(lengths):
     ids = [[7] * each for each in lengths]
@@ -34,7 +37,7 @@ def test_lists_of_numbers_are_token_ids(lengths):
         assert batchstat.profile(values).lengths.tolist() == lengths
 
 
-@settings(max_examples=15)  # each loads the tokenizer four times
+@settings(max_examples=10)  # each counts the texts four times
 @given(TEXTS)
 def test_texts_are_counted_as_those_of_a_table(texts):
     table = batchstat.profile(pd.DataFrame({"text": texts}), text_column="text")
@@ -68,24 +71,26 @@ def test_missing_values_are_skipped():
 def test_a_tokenizer_object_counts_as_its_file(tmp_path):
     """Of either library, in processes too, and what was set on it stays."""
     file = tmp_path / "tokenizer.json"
-    made = Tokenizer.from_str(builtin.definition())
-    made.save(str(file))
+    file.write_text(two_words_definition())
+    made = Tokenizer.from_file(str(file))
     made.enable_truncation(3)
     fast = PreTrainedTokenizerFast(tokenizer_object=made)
-    corpus = SAMPLE_DATA / "corpus.txt"
+    corpus = tmp_path / "a.txt"
+    corpus.write_text("some words\n\nwords some words some words\n" * 9)
     named = batchstat.profile(corpus, tokenizer=file)
     for tokenizer in (made, fast):
         for executor in ("threads", "processes"):
-            found = batchstat.profile(corpus, tokenizer=tokenizer, executor=executor)
+            found = batchstat.profile(corpus, tokenizer=tokenizer, executor=executor, workers=1)
             assert found.lengths.tolist() == named.lengths.tolist()
+            assert found.lengths.max() > 3
     assert made.truncation["max_length"] == 3
 
 
 def test_a_tokenizer_object_is_named_as_it_is_loaded_again(tmp_path):
-    made = Tokenizer.from_str(builtin.definition())
+    made = Tokenizer.from_str(two_words_definition())
     PreTrainedTokenizerFast(tokenizer_object=made).save_pretrained(tmp_path)
     loaded = PreTrainedTokenizerFast.from_pretrained(tmp_path)
-    found = batchstat.profile(texts=["Pack it."], tokenizer=loaded)
+    found = batchstat.profile(texts=["some words"], tokenizer=loaded)
     assert found.tokenizer is not None
     assert Path(found.tokenizer.name) == tmp_path
 

@@ -23,6 +23,8 @@ from batchstat.profiling.worker import key_of
 from batchstat.tokenization.loading.load import load_tokenizer
 from conftest import SAMPLE_DATA, environment, two_words_definition
 
+pytestmark = pytest.mark.usefixtures("tokenizers_loaded_once")
+
 FILES = ["corpus.txt", "reviews.csv"]
 
 
@@ -203,7 +205,7 @@ def test_a_folder_that_cannot_be_used_is_no_error(corpus, tmp_path, run):
     (tmp_path / "file").touch()
     options = {"BATCHSTAT_CACHE_DIR": str(tmp_path / "file" / "cache")}
     for _ in range(2):
-        assert run("profile", corpus, **options).returncode == 0
+        assert run("profile", corpus, "--no-plots", **options).returncode == 0
         log = (tmp_path / "batchstat-results" / "profile.log").read_text()
         assert "counted" in log
         assert "cached" not in log
@@ -219,16 +221,17 @@ def test_several_processes_at_once(corpus, tmp_path):
         "from batchstat.profiling.cache import CountCache\n"
         "from batchstat.profiling.inputs import open_corpus\n"
         "from batchstat.profiling.run_options import RunOptions\n"
-        "cache = CountCache(sys.argv[2])\n"
+        "from batchstat.tokenization.loading.load import load_tokenizer\n"
+        "cache, loaded = CountCache(sys.argv[2]), load_tokenizer('builtin')\n"
         "for _ in range(15):\n"
-        "    corpus = open_corpus([sys.argv[1]], CorpusOptions(), None, None)\n"
+        "    corpus = open_corpus([sys.argv[1]], CorpusOptions(), loaded, None)\n"
         "    found = build(corpus, RunOptions(count_cache=cache))\n"
         "    cache.make_room(8000)\n"
         "    print(int(found.lengths.sum()), len(found))\n"
     )
     arguments = [sys.executable, "-c", program, str(corpus), str(tmp_path / "cache")]
     running = [
-        subprocess.Popen(arguments, stdout=subprocess.PIPE, env=environment()) for _ in range(4)
+        subprocess.Popen(arguments, stdout=subprocess.PIPE, env=environment()) for _ in range(3)
     ]
     plain = Counted(corpus, None).profile
     expected = f"{int(plain.lengths.sum())} {len(plain)}"
@@ -292,28 +295,13 @@ def test_reading_an_entry_leaves_no_thread_behind(tmp_path):
     assert result.stdout == "0\n", result.stderr
 
 
-@pytest.mark.slow
-def test_standard_input_is_nobody_elses(tmp_path):
-    """Two that are read at once into one cache do not get each other's counts."""
+def test_standard_input_is_nobody_elses(run, tmp_path):
+    """Two that are read into one cache do not get each other's counts."""
     cache = str(tmp_path / "kept")
-    program = [
-        sys.executable,
-        "-m",
-        "batchstat",
-        "check",
-        "-",
-        "--max-padding=99%",
-        "--format=json",
-    ]
-    for text in ("a\n", "some more words\nhere\n"):
-        subprocess.run(
-            program,
-            input=text.encode(),
-            env=environment(BATCHSTAT_CACHE_DIR=cache),
-            cwd=tmp_path,
-            check=True,
-            capture_output=True,
-        )
+    command = ("check", "-", "--max-padding=99%", "--format=json")
+    for text in (b"a\n", b"some more words\nhere\n"):
+        result = run(*command, stdin=text, BATCHSTAT_CACHE_DIR=cache)
+        assert result.returncode == 0, result.stderr
     assert len(list((tmp_path / "kept").glob("*.counts"))) == 2
 
 

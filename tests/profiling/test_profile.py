@@ -23,6 +23,8 @@ from batchstat.profiling.profile import TokenizerFacts
 from batchstat.profiling.staleness import changes
 from conftest import SAMPLE_DATA, check_schema
 
+pytestmark = pytest.mark.usefixtures("tokenizers_loaded_once")
+
 LENGTHS = st.lists(st.integers(0, 5000), min_size=1, max_size=300)
 
 

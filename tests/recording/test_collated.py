@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 import hypothesis.strategies as st
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 
 import batchstat
 from batchstat import InputError
@@ -66,6 +66,7 @@ KINDS = {
 
 
 @pytest.mark.parametrize("kind", KINDS)
+@settings(max_examples=8)  # of each kind
 @given(batches=st.lists(ROWS, min_size=1, max_size=4))
 def test_real_tokens_are_those_of_the_rows(kind, batches):
     row = batchstat.measure(map(KINDS[kind], batches))

@@ -139,13 +139,18 @@ def test_sample_numbers_are_records_of_a_profile(tmp_path):
         ([[[0], 1]], {}, "some rows are sequences of sample numbers, others are not"),
         (range(9), {}, "yields single numbers, such as 0: pass batch_size"),
         (7, {}, "must be batches of sample numbers, such as a batch_sampler"),
-        (cycle([[1, 2]]), {}, "has no end after .* samples: pass steps=N"),
-        (count(), {"batch_size": 4}, "has no end after .* samples: pass steps=N"),
     ],
 )
 def test_what_is_no_batch_of_samples(batches, given, message):
     with pytest.raises(InputError, match=message):
         batchstat.measure(batches, LENGTHS, **given)
+
+
+@in_turn(("batches", "given"), [(cycle([[1, 2]]), {}), (count(), {"batch_size": 4})])
+def test_batches_that_never_end(batches, given):
+    """Found out after many times as many samples as there are: here few."""
+    with pytest.raises(InputError, match="has no end after .* samples: pass steps=N"):
+        batchstat.measure(batches, LENGTHS[:10], **given)
 
 
 def test_what_does_not_go_together():

@@ -19,6 +19,8 @@ from batchstat.corpus.options import CorpusOptions
 from conftest import reader_of
 from tables import in_turn
 
+pytestmark = pytest.mark.usefixtures("tokenizers_loaded_once")
+
 TEXT = st.text(st.characters(exclude_categories=("Cs",)), max_size=30)
 LINE = TEXT.filter(lambda text: "\n" not in text and not text.endswith("\r"))
 TRICKY = ["NA", "null", "1e5", "2020-01-01", "a\u0085b", "a\u2028b", "\ufeff", " x ", '"', "a\x00b"]

@@ -33,6 +33,8 @@ from batchstat.corpus.options import CorpusOptions
 from conftest import reader_of
 from tables import in_turn
 
+pytestmark = pytest.mark.usefixtures("tokenizers_loaded_once")
+
 TABLE = pa.table({"text": ["a b", "c d e"]})
 
 
@@ -602,7 +604,7 @@ def test_a_record_too_long_is_one_bad_record(tmp_path_factory, name):
     folder = tmp_path_factory.mktemp("long")
 
     @given(texts=SIZED)
-    @settings(max_examples=40, deadline=None)
+    @settings(max_examples=15)
     def check(texts: list[str]) -> None:
         rows = [{"text": text, "y": "q"} for text in ["first", *texts]]
         path, sizes = folder / f"a.{name}", write_rows(folder / f"a.{name}", rows)

@@ -1,6 +1,7 @@
 """Plans against recordings: of Trainers, and of recordings that were written from a plan."""
 
 import json
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -10,6 +11,8 @@ import batchstat
 from batchstat.recording.recording import RUN_FILE
 from conftest import SAMPLE_DATA, Cli
 from written import batch, begin, step, write
+
+pytestmark = pytest.mark.usefixtures("tokenizers_loaded_once")
 
 VALUES = {"per_device_train_batch_size": 4, "gradient_accumulation_steps": 2}
 
@@ -21,9 +24,13 @@ def config(tmp_path: Path) -> Path:
     return path
 
 
+@cache
+def corpus() -> batchstat.Profile:
+    return batchstat.profile(SAMPLE_DATA / "reviews.csv", text_column="review")
+
+
 def planned(config: Path, ranks: int = 2, **settings: Any) -> Any:
-    corpus = batchstat.profile(SAMPLE_DATA / "reviews.csv", text_column="review")
-    return batchstat.preflight(config, corpus, world_size=ranks, max_length=64, **settings)
+    return batchstat.preflight(config, corpus(), world_size=ranks, max_length=64, **settings)
 
 
 def recorded(folder: Path, report: Any, ranks: int = 2) -> Path:
@@ -70,8 +77,7 @@ def test_a_plan_is_equal_to_itself(config, tmp_path):
 def test_a_cause_is_found_by_trying(config, tmp_path, ran, cause):
     settings = {"max_length": 64, "ranks": 2, **ran}
     ranks, longest = settings.pop("ranks"), settings.pop("max_length")
-    corpus = batchstat.profile(SAMPLE_DATA / "reviews.csv", text_column="review")
-    made = batchstat.preflight(config, corpus, world_size=ranks, max_length=longest, **settings)
+    made = batchstat.preflight(config, corpus(), world_size=ranks, max_length=longest, **settings)
     proof = planned(config, recording=recorded(tmp_path / "run", made, ranks)).proof
     assert not proof.is_equal
     assert cause in proof.causes
@@ -92,7 +98,7 @@ def test_the_first_batch_that_differs_is_named(config, tmp_path, cli: Cli, monke
     assert report.proof.equal == 4 * 2 + 2  # of two steps, and of the first rank in the third
     assert report.proof.difference.startswith("batch 11 (step 3, rank 1): sample 1 of ")
     assert not report.proof.causes
-    given = ("--text-column", "review", "--world-size", "2", "--max-length", "64")
+    given = ("--text-column", "review", "--world-size", "2", "--max-length", "64", "--no-plots")
     code, shown, _ = cli(
         "preflight", config, SAMPLE_DATA / "reviews.csv", *given, "--recording", folder
     )

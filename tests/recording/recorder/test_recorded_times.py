@@ -140,7 +140,8 @@ def test_a_comparison_by_the_times_of_a_run(tmp_path, cli: Cli, monkeypatch):
     folder.mkdir()
     recorded(folder, lines(lengths_of(200)))
     monkeypatch.chdir(tmp_path)
-    code, shown, aside = cli("compare", "--current", "run", "--calibration", "run")
+    compare = ("compare", "--current", "run", "--calibration", "run", "--no-plots")
+    code, shown, aside = cli(*compare)
     assert code == 0, aside
     assert "device   run: cpu, train.py" in shown
     document = json.loads((tmp_path / "batchstat-results/compare.json").read_text())

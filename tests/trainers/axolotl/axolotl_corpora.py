@@ -4,7 +4,9 @@ import hashlib
 import json
 import random
 from collections.abc import Iterator
+from functools import cache
 from pathlib import Path
+from typing import Any
 
 from trainers import save_tokenizer
 
@@ -142,14 +144,19 @@ def random_chats() -> Iterator[list[dict[str, str]]]:
 
 def digest_of(template: str, tokenizer: Path) -> str:
     """SHA-256 of what a chat template renders of random chats."""
-    from transformers import AutoTokenizer
-
-    loaded = AutoTokenizer.from_pretrained(tokenizer)
+    loaded = _loaded(tokenizer)
     rendered = [
         loaded.apply_chat_template(chat, chat_template=template, tokenize=False)
         for chat in random_chats()
     ]
     return hashlib.sha256(json.dumps(rendered).encode()).hexdigest()
+
+
+@cache
+def _loaded(tokenizer: Path) -> Any:
+    from transformers import AutoTokenizer
+
+    return AutoTokenizer.from_pretrained(tokenizer)
 
 
 def _instructions(texts: list[str]) -> Iterator[dict[str, str | None]]:

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from math import ceil, sqrt
 from pathlib import Path
 from statistics import mean, variance
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import pytest
@@ -15,9 +15,15 @@ from make_axolotl import SOME_CHATS, configuration
 
 import batchstat
 from batchstat.lengths.lost import Lost
-from batchstat.tokenization import builtin
+from batchstat.planning.inputs import resolve_inputs
+from batchstat.simulation.compare.candidates import simulate_candidates
+from batchstat.simulation.meters.counts import PlanCounts
+from batchstat.simulation.results import Simulation
 from batchstat.trainers.base.files import read_setup
+from batchstat.trainers.preflight.changes import Trainer
 from batchstat.trainers.preflight.corpus import profile_keywords
+from batchstat.trainers.preflight.current import training_of
+from batchstat.trainers.preflight.samples import epoch_size
 from conftest import needs, write_jsonl
 from reports import sizes_of
 
@@ -86,22 +92,42 @@ def agree(ours: list[int], theirs: list[int]) -> bool:
     return near and distance <= 1.95 * sqrt((n + m) / (n * m))
 
 
-def runs_of(config: Path, case: dict[str, Any]) -> Iterator[Any]:
-    """What is reported for each of the seeds."""
+class Run(NamedTuple):
+    """What the configuration makes of the corpus with a seed."""
+
+    samples: int
+    steps: int
+    counts: PlanCounts
+
+
+def runs_of(config: Path, case: dict[str, Any]) -> Iterator[Run]:
+    """What is reported for each of the seeds: without the changes that would help, of which the
+    simulation takes most of the time of a report."""
     setup = read_setup(config, "axolotl")
     profile = batchstat.profile(**profile_keywords(setup))
     for seed in SEEDS:
-        yield batchstat.preflight(
-            config, profile, framework="axolotl", world_size=case["ranks"], seed=seed
-        )
+        settings = {"world_size": case["ranks"], "seed": seed}
+        current = training_of(Trainer(setup=setup, profile=profile, settings=settings))
+        inputs = resolve_inputs(current.samples.profile)
+        found = simulate_candidates(inputs, current.settings, strategies=(), current=current.row)
+        row = found.changes.current
+        size = epoch_size(current.samples, Simulation(found.basis, row, ()))
+        made = Run(len(current.samples.profile), setup.schedule.total_steps(size), row.counts)
+        if seed == SEEDS[0]:
+            report = batchstat.preflight(config, profile, framework="axolotl", **settings)
+            reported = Run(
+                len(report.samples.profile), report.total_steps, report.simulation.row.counts
+            )
+            assert made == reported
+        yield made
 
 
 @pytest.mark.parametrize("case", [each for each in MADE["drawn"] if each["totals"]], ids=named)
 def test_what_axolotl_draws_unseeded_has_the_same_distribution(tmp_path, tokenizers, corpora, case):
     reports = list(runs_of(written(tmp_path, case, corpora, tokenizers), case))
-    assert {len(each.samples.profile) for each in reports} == {case["samples"]}
-    assert {each.total_steps for each in reports} == {*case["steps"]}
-    counts = [each.simulation.row.counts for each in reports]
+    assert {each.samples for each in reports} == {case["samples"]}
+    assert {each.steps for each in reports} == {*case["steps"]}
+    counts = [each.counts for each in reports]
     batches = {each.batches // case["ranks"] for each in counts}
     assert batches == {number for number, _ in case["totals"]}
     totals = [total for _, total in case["totals"]]
@@ -110,9 +136,7 @@ def test_what_axolotl_draws_unseeded_has_the_same_distribution(tmp_path, tokeniz
 
 def test_steps_that_axolotl_estimates_have_the_same_distribution(tmp_path, tokenizers, corpora):
     case = next(each for each in MADE["drawn"] if "packed by eights" in each["example"])
-    steps = [
-        each.total_steps for each in runs_of(written(tmp_path, case, corpora, tokenizers), case)
-    ]
+    steps = [each.steps for each in runs_of(written(tmp_path, case, corpora, tokenizers), case)]
     assert len({*steps}) > 1
     assert agree(steps, case["steps"])
     assert not agree([each + 4 for each in steps], case["steps"])  # one batch more in each epoch
@@ -122,7 +146,7 @@ def test_distributions_that_differ_do_not_agree(tmp_path, tokenizers, corpora):
     case = next(each for each in MADE["drawn"] if "batches of 4" in each["example"])
     ungrouped = case | {"values": case["values"] | {"group_by_length": False}}
     reports = runs_of(written(tmp_path, ungrouped, corpora, tokenizers), case)
-    ours = [each.simulation.row.counts.total_tokens for each in reports]
+    ours = [each.counts.total_tokens for each in reports]
     assert not agree(ours, [total for _, total in case["totals"]])
 
 
@@ -290,6 +314,22 @@ def test_only_without_the_key_is_there_no_seed(tmp_path):
     assert not any("without seed" in each for each in texts_of({"seed": None}, tmp_path))
 
 
+@pytest.fixture(scope="module")
+def ending(tmp_path_factory) -> dict[str, Path]:
+    """Tokenizers of a few words, by the token that ends a sequence."""
+    transformers, tokenizers = needs("transformers"), needs("tokenizers")
+    words = tokenizers.models.WordLevel({"<unk>": 0, "a": 1, "b": 2, "c": 3}, unk_token="<unk>")
+    backend = tokenizers.Tokenizer(words)
+    backend.pre_tokenizer = tokenizers.pre_tokenizers.Whitespace()
+    backend.add_special_tokens(["<|im_end|>", "<|eot_id|>", "</s>"])
+    folders = {}
+    for eos in ("<|im_end|>", "</s>"):
+        made = transformers.PreTrainedTokenizerFast(tokenizer_object=backend, eos_token=eos)
+        folders[eos] = tmp_path_factory.mktemp("ending")
+        made.save_pretrained(folders[eos])
+    return folders
+
+
 @pytest.mark.parametrize(
     ("keys", "stops"),
     [
@@ -300,21 +340,15 @@ def test_only_without_the_key_is_there_no_seed(tmp_path):
     ],
 )
 @pytest.mark.parametrize("trains", [False, True])
-def test_a_token_that_ends_a_turn_untrained_is_refused(tmp_path, keys, stops, trains):
+def test_a_token_that_ends_a_turn_untrained_is_refused(tmp_path, ending, keys, stops, trains):
     """axolotl trains it as the tokenizer's eos_token, or as one of eot_tokens."""
-    transformers, tokenizers = needs("transformers"), needs("tokenizers")
     chat = [{"role": "user", "content": "a b"}, {"role": "assistant", "content": "c"}]
     path = tmp_path / "a.jsonl"
     path.write_text(json.dumps({"messages": chat}) + "\n")
     entry = {"path": str(path), "type": "chat_template"}
     found = []
-    for eos in ("<|im_end|>", "</s>"):
-        backend = tokenizers.Tokenizer.from_str(builtin.definition())
-        backend.add_special_tokens(["<|im_end|>", "<|eot_id|>", "</s>"])
-        made = transformers.PreTrainedTokenizerFast(tokenizer_object=backend, eos_token=eos)
-        folder = str(tmp_path / eos.strip("</|>"))
-        made.save_pretrained(folder)
-        values = {"base_model": folder, "chat_template": "chatml"}
+    for eos, folder in ending.items():
+        values = {"base_model": str(folder), "chat_template": "chatml"}
         values |= {"train_on_inputs": trains, "datasets": [entry], **keys}
         config = wrong(tmp_path, **values)
         if stops and eos == "</s>":

@@ -2,6 +2,7 @@
 
 import json
 import random
+from functools import cache
 from itertools import accumulate, pairwise
 from pathlib import Path
 from typing import Any
@@ -82,11 +83,16 @@ def config_of(folder: Path, texts: list[str], tokenizer: Path, **values: Any) ->
     return path
 
 
-def rows_of(texts: list[str], tokenizer: Path, values: dict[str, Any]) -> list[tuple[int, int]]:
-    """Tokens of each row, and those with a label that is predicted: made one text after another."""
+@cache
+def loaded(tokenizer: Path) -> Any:
     from transformers import AutoTokenizer
 
-    own = AutoTokenizer.from_pretrained(tokenizer)
+    return AutoTokenizer.from_pretrained(tokenizer)
+
+
+def rows_of(texts: list[str], tokenizer: Path, values: dict[str, Any]) -> list[tuple[int, int]]:
+    """Tokens of each row, and those with a label that is predicted: made one text after another."""
+    own = loaded(tokenizer)
     ids = [own.encode(text + END, add_special_tokens=False) for text in texts]
     cutoff = 24
     if values.get("packing") is False:
@@ -104,15 +110,14 @@ def rows_of(texts: list[str], tokenizer: Path, values: dict[str, Any]) -> list[t
     return [(len(row), sum(one != own.pad_token_id for one in row[1:])) for row in rows]
 
 
-@pytest.mark.parametrize("seed", range(3))
 @pytest.mark.parametrize(
-    "values",
+    ("seed", "values"),
     [
-        {},
-        {"packing": True},
-        {"packing": False},
-        {"preprocessing_batch_size": 7},
-        {"preprocessing_batch_size": 9, "preprocessing_num_workers": 3},
+        (0, {}),
+        (1, {"packing": True}),
+        (2, {"packing": False}),
+        (3, {"preprocessing_batch_size": 7}),
+        (4, {"preprocessing_batch_size": 9, "preprocessing_num_workers": 3}),
     ],
 )
 def test_its_rows_are_those_of_a_plain_loop(tmp_path, tokenizer, values, seed):
