@@ -116,8 +116,8 @@ def run(arguments: list[str], folder: Path) -> str:
 
 
 def in_shell(command: str, folder: Path) -> str:
-    """Return what a command line prints."""
-    return run(["sh", "-c", command], folder)
+    """Return what a command line, or several, print."""
+    return run(["sh", "-euc", command], folder)
 
 
 def console(example: Example, folder: Path, run_command: RunCommand = in_shell) -> str:
@@ -138,7 +138,7 @@ def refreshed(page: str, folder: Path, *, torch: bool, run_command: RunCommand =
         page: the text.
         folder: an empty folder.
         torch: whether to run examples that need torch.
-        run_command: what runs the commands of consoles.
+        run_command: what runs the commands of consoles, and scripts.
     """
     shutil.copytree(ROOT / "sample_data", folder / "sample_data")
     for name in ("device.json", "train.py"):
@@ -155,7 +155,7 @@ def refreshed(page: str, folder: Path, *, torch: bool, run_command: RunCommand =
             parts += [page[end : example.start], session]
             end = example.start + len(example.text)
         elif example.kind == "sh":
-            run(["sh", "-euc", example.text], folder)
+            run_command(example.text, folder)
         else:
             run([sys.executable, "-c", example.text], folder)
     return "".join([*parts, page[end:]])

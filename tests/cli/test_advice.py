@@ -5,6 +5,7 @@ import re
 import shlex
 import tomllib
 from collections.abc import Iterator
+from itertools import cycle
 from pathlib import Path
 
 import numpy as np
@@ -12,6 +13,7 @@ import pytest
 
 from batchstat.render.text import percent
 from conftest import SAMPLE_DATA, Cli
+from small_tokenizers import half_slow
 
 
 def as_printed(cli: Cli, line: str, *more: str) -> tuple[int, str, str]:
@@ -105,15 +107,15 @@ def pasted(shown: str) -> Iterator[tuple[str, str]]:
             yield found[1], below.strip()
 
 
-@pytest.mark.parametrize(
-    ("name", "configured"),
-    [*((name, False) for name in BUCKETS), ("few tokens", True), ("some labels", True)],
-)
-def test_lines_of_buckets(cli: Cli, tmp_path: Path, name: str, configured: bool):
+@pytest.mark.parametrize("name", half_slow(BUCKETS))
+def test_lines_of_buckets(cli: Cli, tmp_path: Path, name: str):
     """Shapes, padding and what is left out: as compare has them in its table."""
     write_corpus(tmp_path)
     corpus, flags = BUCKETS[name]
-    if configured:  # what the file says of another corpus must not come into it
+    if name in (
+        "defaults",
+        "some labels",
+    ):  # what the file says of another corpus must not come into it
         (tmp_path / "other.txt").write_text("some words\n" * 50)
         (tmp_path / "batchstat.toml").write_text(
             'corpus = "other.txt"\nseed = 5\nread-ahead = 7\ncurrent = "static"\n'
@@ -141,7 +143,7 @@ def test_lines_of_buckets(cli: Cli, tmp_path: Path, name: str, configured: bool)
 
 
 def test_as_many_shapes_as_buckets_where_little_is_lost(cli: Cli, tmp_path: Path):
-    write_corpus(tmp_path, n=3000)
+    write_corpus(tmp_path, n=1500)
     flags = ["--length-column", "n", "--tokens-per-batch", "1000", "--buckets", "6"]
     code, shown, _ = cli("buckets", "corpus.jsonl", *flags, "--no-plots")
     assert code == 0
@@ -421,7 +423,7 @@ def same(one: str, other: str) -> bool:
 UNHELPED = ("impossible", "truncated, and little room", "fill at a small batch size")
 
 
-@pytest.mark.parametrize("name", CHECKS)
+@pytest.mark.parametrize("name", half_slow(CHECKS))
 def test_remedies_as_flags(cli: Cli, tmp_path: Path, name: str):
     corpus, flags = CHECKS[name]
     path = write_corpus(tmp_path)
@@ -531,8 +533,11 @@ def toml(table: dict[str, object], name: str = "") -> str:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("name", CONFIGURED)
-@pytest.mark.parametrize("where", ["batchstat.toml", "pyproject.toml", "a named check"])
+@pytest.mark.parametrize(
+    ("name", "where"),
+    # A third of the grid, which has every remedy and every table.
+    zip(CONFIGURED, cycle(["batchstat.toml", "pyproject.toml", "a named check"]), strict=False),
+)
 def test_remedies_as_lines_of_a_configuration(cli: Cli, tmp_path: Path, name: str, where: str):
     """Each stands in the table that it names, instead of what was there."""
     corpus, flags = CHECKS[name]

@@ -9,7 +9,9 @@ import pytest
 from calibrated import Constants, calibration, write
 from conftest import SAMPLE_DATA
 
-CORPUS = SAMPLE_DATA / "corpus.txt"
+LINES = (SAMPLE_DATA / "corpus.txt").read_text("utf-8").splitlines(keepends=True)
+CORPUS = "corpus.txt"
+"""A part of the sample corpus in the working folder: edges are sought among all of its lengths."""
 SLOW = Constants(step=0.04, batch=0.02, token=5e-5, pair=4e-8)
 BUDGET = ("--tokens-per-batch", 4096, "--no-plots")
 CALIBRATED = ("--calibration", "device.json")
@@ -17,7 +19,8 @@ CALIBRATED = ("--calibration", "device.json")
 
 @pytest.fixture
 def device(tmp_path):
-    """A calibration in the working folder, of a device on which 5,000 tokens fit."""
+    """A calibration in the working folder, of a device on which 5,000 tokens fit; and a corpus."""
+    (tmp_path / CORPUS).write_text("".join(LINES[:200]), "utf-8")
     write(tmp_path / "device.json", calibration(SLOW, fits=SLOW.peak(5000)))
     return tmp_path
 

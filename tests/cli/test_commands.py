@@ -52,7 +52,7 @@ def test_profile_prints_a_result_and_writes_its_files(run, tmp_path):
 
 
 def test_compare_takes_the_profile_and_says_whose_it_is(run, tmp_path):
-    run("profile", SAMPLE_DATA / "corpus.txt")
+    run("profile", SAMPLE_DATA / "corpus.txt", "--no-plots")
     result = run("compare", "--tokens-per-batch", "16384")
     assert result.returncode == 0, result.stderr
     lines = result.stdout.splitlines()
@@ -64,14 +64,14 @@ def test_compare_takes_the_profile_and_says_whose_it_is(run, tmp_path):
     assert any(
         line.startswith("result   An epoch with bucketed is an estimated ") for line in lines
     )
-    assert files(tmp_path / "batchstat-results") == PROFILE_FILES | COMPARE_FILES
+    assert files(tmp_path / "batchstat-results") == PROFILE_FILES - PROFILE_PLOTS | COMPARE_FILES
 
 
 def test_json_is_the_file_and_nothing_else(run, tmp_path):
     results = tmp_path / "batchstat-results"
-    result = run("profile", *REVIEWS, "--json")
+    result = run("profile", *REVIEWS, "--json", "--no-plots")
     assert result.stdout == (results / "profile.json").read_text(encoding="utf-8")
-    result = run("compare", "--json")
+    result = run("compare", "--json", "--no-plots")
     assert result.stdout == (results / "compare.json").read_text(encoding="utf-8")
     check_schema(json.loads(result.stdout), "compare")
     assert "profile  reviews.csv" in result.stderr
@@ -81,7 +81,8 @@ def test_json_is_the_file_and_nothing_else(run, tmp_path):
 def test_equal_runs_give_equal_bytes_but_for_created(run, tmp_path):
     outputs = []
     for _ in range(2):
-        record = json.loads(run("compare", *REVIEWS, "--json", "-o", tmp_path / "x").stdout)
+        arguments = (*REVIEWS, "--json", "--no-plots", "-o", tmp_path / "x")
+        record = json.loads(run("compare", *arguments).stdout)
         del record["created"]
         outputs.append(json.dumps(record))
         (tmp_path / "x" / "lengths.parquet").unlink()
@@ -335,7 +336,7 @@ def test_an_encoding_without_blocks_gets_plain_bars(run_process):
 def test_names_and_labels_are_shown_harmlessly(run, tmp_path):
     name = "a [red]b \x1b[31m $x$ 世界.csv"
     (tmp_path / name).write_text("text,label\nsome words,\x1b[31m[bold]x[/]\nmore,$y$\n")
-    result = run("compare", name, "--label-column", "label")
+    result = run("compare", name, "--label-column", "label", "--no-plots")
     assert result.returncode == 0, result.stderr
     assert "\x1b" not in result.stdout + result.stderr
     assert "a [red]b \\x1b[31m $x$ 世界.csv" in result.stdout
@@ -349,7 +350,7 @@ def test_a_file_name_that_is_not_utf8(run, tmp_path):
     result = run("profile", os.fsdecode(b"caf\xe9.txt"), "--json")
     assert result.returncode == 0, result.stderr
     assert json.loads(result.stdout)["corpus"]["sources"][0]["path"] == "caf\udce9.txt"
-    assert "caf\\udce9.txt" in run("compare").stdout
+    assert "caf\\udce9.txt" in run("compare", "--no-plots").stdout
 
 
 @pytest.mark.skipif(os.name == "nt", reason="POSIX signals and pipes")
@@ -407,10 +408,18 @@ command.main()
 
 @pytest.mark.slow
 @pytest.mark.skipif(os.name == "nt", reason="POSIX signals and pipes")
-@pytest.mark.parametrize("sent", [signal.SIGINT, signal.SIGTERM])
-@pytest.mark.parametrize("delay", [0.03, 0.1, 0.3, 1.0, 2.0])
+@pytest.mark.parametrize(
+    ("delay", "sent"),
+    [
+        (0.03, signal.SIGINT),
+        (0.1, signal.SIGTERM),
+        (0.3, signal.SIGINT),
+        (1.0, signal.SIGTERM),
+        (2.0, signal.SIGINT),
+    ],
+)
 def test_an_interrupt_leaves_earlier_results_as_they_were(run, tmp_path, delay, sent):
-    run("profile", *REVIEWS)
+    run("profile", *REVIEWS, "--no-plots")
     results = tmp_path / "batchstat-results"
     before = {name: (results / name).read_bytes() for name in files(results)}
     # Letters at random, which no counting by pieces makes quick.

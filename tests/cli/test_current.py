@@ -58,7 +58,8 @@ def numbers_of(row: dict[str, Any]) -> dict[str, Any]:
 def test_the_current_row_is_what_preflight_reports(run, config):
     report = printed(run, "preflight", config.name, "--world-size", 2, "--json")
     assert report["samples"]["dropped"]
-    compared = printed(run, "compare", "--current", config.name, "--world-size", 2, "--json")
+    named = ("--current", config.name, "--world-size", 2)
+    compared = printed(run, "compare", *named, "--json", "--no-plots")
     row = report["strategy"]
     assert numbers_of(compared["strategies"][0]) == numbers_of(row)
     assert compared["basis"]["tokens_per_batch"] == report["basis"]["tokens_per_batch"]
@@ -67,7 +68,7 @@ def test_the_current_row_is_what_preflight_reports(run, config):
     assert {each["samples"] - each["duplicated_samples"] for each in rows} == {kept}
     [warning] = [each for each in compared["warnings"] if each["id"] == "lost/left-out"]
     assert f"leaves out {60 - kept} of 60 samples" in warning["message"]
-    found = checked(run, "--current", config.name, "--world-size", 2, "--max-padding", "100%")
+    found = checked(run, *named, "--max-padding", "100%")
     assert numbers_of(found["strategy"]) == numbers_of(row)
 
 
@@ -129,7 +130,7 @@ def test_a_path_in_the_file_is_relative_to_it(run, config, tmp_path):
 
 
 def test_a_configuration_without_a_corpus_is_of_the_profile_in_the_folder(run, config):
-    flags = ("--prompt-column", "prompt", "--completion-column", "completion")
+    flags = ("--prompt-column", "prompt", "--completion-column", "completion", "--no-plots")
     assert run("profile", "pairs.jsonl", *flags).returncode == 0
     named = printed(run, "compare", "--current", config.name, "--no-plots", "--json")
     saved(config, SETTINGS)
@@ -202,12 +203,12 @@ def test_one_that_is_wrong(run, tmp_path, command, name, values, code, message):
 )
 def test_the_change_is_for_the_trainer_of_the_configuration(run, tmp_path, values, keys):
     rng = random.Random(0)
-    lengths = [round(5 * 2 ** rng.uniform(0, 6)) for _ in range(600)]
+    lengths = [round(5 * 2 ** rng.uniform(0, 6)) for _ in range(300)]
     rows = [{"input_ids": [7] * length, "labels": [7] * length} for length in lengths]
     write_jsonl(tmp_path / "ids.jsonl", rows)
     saved(tmp_path / "a.json", values)
     columns = ("--tokens-column", "input_ids", "--trained-column", "labels")
-    done = run("compare", "ids.jsonl", *columns, "--current", "a.json")
+    done = run("compare", "ids.jsonl", *columns, "--current", "a.json", "--no-plots")
     [begin] = [each for each in done.stdout.splitlines() if each.startswith("change ")]
     assert "hf-group-by-length" in begin
     assert f" {json.dumps(keys)[1:-1]} in a.json\n" in done.stdout
@@ -277,7 +278,8 @@ def encoded(document: Any) -> Any:
 
 
 def test_compare_takes_it_in_python(run, config, tmp_path, monkeypatch):
-    expected = printed(run, "compare", "--current", config.name, "--world-size", 2, "--json")
+    arguments = ("--current", config.name, "--world-size", 2)
+    expected = printed(run, "compare", *arguments, "--json", "--no-plots")
     monkeypatch.chdir(tmp_path)
     for profile in (None, batchstat.profile(**READ)):
         made = batchstat.compare(profile, current=config.name, world_size=2)
@@ -310,11 +312,11 @@ def test_check_takes_it_in_python(run, config, tmp_path, monkeypatch):
 
 
 def test_balance_and_buckets_take_it_in_python(run, tmp_path, monkeypatch):
-    rows = [{"text": "word " * (1 + i % 40), "label": "ab"[i % 9 == 0]} for i in range(200)]
+    rows = [{"text": "word " * (1 + i % 20), "label": "ab"[i % 9 == 0]} for i in range(100)]
     write_jsonl(tmp_path / "r.jsonl", rows)
     saved(tmp_path / "t.json", {"per_device_train_batch_size": 4, "dataloader_drop_last": True})
     arguments = ("r.jsonl", "--text-column", "text", "--label-column", "label")
-    expected = printed(run, "balance", *arguments, "--current", "t.json", "--json")
+    expected = printed(run, "balance", *arguments, "--current", "t.json", "--json", "--no-plots")
     monkeypatch.chdir(tmp_path)
     profile = batchstat.profile("r.jsonl", text_column="text", label_column="label")
     made = told(balance_document(batchstat.balance(profile, current="t.json")))

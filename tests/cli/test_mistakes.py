@@ -42,7 +42,9 @@ def chat(*messages: object) -> str:
     return "".join(json.dumps({"messages": each}) + "\n" for each in (good, list(messages)))
 
 
-LINES = b"some words here\n" * 700_000
+LINE = (b"some words here " * 64)[:-1] + b"\n"
+LINES_OF_A_BLOCK = 9_000
+"""More than the 8 MiB that are read at a time."""
 CALL = {"type": "function", "function": {"name": "look_up", "arguments": "{}"}}
 OWN_CODE = {"model_type": "own", "auto_map": {"AutoTokenizer": ["own.Own", None]}}
 NOISE = bytes(np.random.default_rng(0).integers(32, 127, 200_000, dtype=np.uint8))
@@ -52,14 +54,14 @@ TEXT = ["--text-column", "text"]
 # Files to write, the arguments, and what the line must say.
 MISTAKES: dict[str, tuple[Files, list[str], str]] = {
     "not UTF-8 in the middle of a large file": (
-        {"a.txt": LINES + b"caf\xe9\n" + LINES},
+        {"a.txt": LINE * LINES_OF_A_BLOCK + b"caf\xe9\n" + LINE * 99},
         ["a.txt"],
-        "a.txt, line 700001: byte 11200003 is not UTF-8 (0xe9)",
+        "a.txt, line 9001: byte 9216003 is not UTF-8 (0xe9)",
     ),
     "not UTF-8 in the middle of a large CSV file": (
-        {"a.csv": b"text\n" + LINES + b"caf\xe9\n" + LINES},
+        {"a.csv": b"text\n" + LINE * LINES_OF_A_BLOCK + b"caf\xe9\n" + LINE * 99},
         ["a.csv"],
-        "a.csv, line 700002: byte 11200008 is not UTF-8 (0xe9)",
+        "a.csv, line 9002: byte 9216008 is not UTF-8 (0xe9)",
     ),
     "UTF-16": ({"a.txt": "some words\n".encode("utf-16")}, ["a.txt"], "a.txt is UTF-16: convert"),
     "UTF-16, faults skipped": (
@@ -414,7 +416,7 @@ def test_a_folder_whose_recording_is_not_one(run, tmp_path, content):
 @pytest.mark.parametrize("change", ["shrinks", "vanishes", "grows"])
 def test_a_file_that_changes_while_it_is_read(tmp_path, change):
     path = tmp_path / "a.txt"
-    size = path.write_bytes(LINES * 3)
+    size = path.write_bytes(LINE * LINES_OF_A_BLOCK * 4)
     results = earlier_results(tmp_path)
     process = subprocess.Popen(
         [sys.executable, "-m", "batchstat", "profile", "a.txt"],

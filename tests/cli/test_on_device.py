@@ -15,7 +15,9 @@ from calibrated import GIB, Constants, calibration, estimate, write
 from conftest import SAMPLE_DATA, check_schema
 from html_panel import check_row, panel_of
 
-CORPUS = SAMPLE_DATA / "corpus.txt"
+LINES = (SAMPLE_DATA / "corpus.txt").read_text("utf-8").splitlines(keepends=True)
+CORPUS = "corpus.txt"
+"""A part of the sample corpus in the working folder."""
 BUDGET = ("--tokens-per-batch", 4096, "--no-plots")
 COST = ("--calibration", "h100.json", "--cost-per-hour", 2.5)
 SLOW = Constants(step=0.04, batch=0.02, token=5e-5, pair=4e-8)
@@ -24,7 +26,8 @@ SLOW = Constants(step=0.04, batch=0.02, token=5e-5, pair=4e-8)
 
 @pytest.fixture
 def device(tmp_path):
-    """A calibration in the working folder, of a device on which 5,000 tokens fit."""
+    """A calibration in the working folder, of a device on which 5,000 tokens fit; and a corpus."""
+    (tmp_path / CORPUS).write_text("".join(LINES[:300]), "utf-8")
     write(tmp_path / "h100.json", calibration(SLOW, fits=SLOW.peak(5000)))
     return tmp_path
 
@@ -204,7 +207,7 @@ def test_balance_and_check_show_them(cli, device):
 
 def test_limits_on_time_memory_and_cost(run, device):
     write(device / "h100.json", calibration())
-    asked = f'corpus = "{CORPUS.as_posix()}"\ntokens-per-batch = 4096\n'
+    asked = f'corpus = "{CORPUS}"\ntokens-per-batch = 4096\n'
     named = 'calibration = "h100.json"\ncost-per-hour = 2.5\n'
     limits = "[limits]\nstrategy.{} = {{max = {}}}\n"
 
@@ -224,7 +227,7 @@ def test_limits_on_time_memory_and_cost(run, device):
 def test_a_file_of_the_configuration_is_beside_it(run, device):
     (device / "batchstat.toml").write_text('calibration = "h100.json"\ncost-per-hour = 2\n')
     (device / "below").mkdir()
-    done = run("compare", CORPUS, *BUDGET, "--json", cwd=device / "below")
+    done = run("compare", device / CORPUS, *BUDGET, "--json", cwd=device / "below")
     assert done.returncode == 0, done.stderr
     assert json.loads(done.stdout)["calibration"]["file"] == "../h100.json"
     assert json.loads(done.stdout)["calibration"]["cost_per_hour"] == 2
@@ -331,8 +334,8 @@ def test_what_the_keys_of_a_framework_say(framework, values, dtype, checkpointin
     assert setup.gradient_checkpointing is checkpointing
 
 
-def test_the_library_takes_a_check_too():
-    profile = batchstat.profile(CORPUS)
+def test_the_library_takes_a_check_too(device):
+    profile = batchstat.profile(device / CORPUS)
     known = calibration()
     checked = batchstat.check(
         profile, {"strategy.seconds": {"max": 1e9}}, calibration=known, tokens_per_batch=4096

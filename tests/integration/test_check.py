@@ -11,7 +11,7 @@ from xml.etree import ElementTree as ET
 import pytest
 import xmlschema
 
-from conftest import SAMPLE_DATA, Run, check_schema, environment, write_jsonl
+from conftest import Run, check_schema, environment, write_jsonl
 
 SHORT = ["some words of equal length"] * 2000
 LONG = ["word " * 40 * (1 + i % 7) for i in range(100)]
@@ -470,7 +470,7 @@ def test_more_annotations_than_github_shows(files: Path, run: Run):
 def test_a_check_of_standard_input(tmp_path: Path):
     result = subprocess.run(
         [sys.executable, "-m", "batchstat", "check", "-", "--max-padding", "99%"],
-        input=(SAMPLE_DATA / "corpus.txt").read_bytes(),
+        input=b"some words\n" * 20,
         cwd=tmp_path,
         env=environment(),
         capture_output=True,

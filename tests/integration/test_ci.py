@@ -2,6 +2,7 @@
 
 import os
 import re
+import shlex
 import shutil
 import subprocess
 import sys
@@ -92,12 +93,15 @@ def test_the_action(repository: Path):
         assert ("\n::error title=batchstat" in result.stdout) == bool(code)
 
 
-def test_the_gitlab_job(repository: Path):
+def test_the_gitlab_job(repository: Path, run: Run):
     job = yaml.safe_load(YAML[1])["padding"]
     install, check = job["script"]
     assert install == INSTALL
     cache = job["variables"]["BATCHSTAT_CACHE_DIR"].replace("$CI_PROJECT_DIR", str(repository))
-    result = in_shell(check, repository, BATCHSTAT_CACHE_DIR=cache)
+    program, *arguments = shlex.split(check)  # which no shell has to interpret
+    assert program == "batchstat"
+    assert not set(check) & set("|&;<>$")
+    result = run(*arguments, cwd=repository, BATCHSTAT_CACHE_DIR=cache)
     assert result.returncode == 0, result.stderr
     assert ET.parse(repository / job["artifacts"]["reports"]["junit"]).getroot()  # noqa: S314
     assert list((repository / job["cache"]["paths"][0]).iterdir())

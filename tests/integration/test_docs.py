@@ -25,6 +25,7 @@ from batchstat.planning.rules import LOSSES
 from batchstat.planning.samplers import SAMPLERS
 from batchstat.planning.strategies.registry import STRATEGIES
 from conftest import ROOT, Run, needs
+from examples import in_process
 from tables import in_turn
 
 DOCS = [path for path in refresh.PAGES if path.parent != ROOT]
@@ -52,8 +53,10 @@ WITHOUT_TORCH = [
 @posix
 @pytest.mark.slow
 @pytest.mark.parametrize("path", WITHOUT_TORCH, ids=by_name)
-def test_the_examples_of_a_page_run(path, tmp_path):
-    assert refresh.refreshed(text_of(path), tmp_path, torch=False) == text_of(path)
+def test_the_examples_of_a_page_run(path, tmp_path, run: Run):
+    page = text_of(path)
+    run_command = in_process(run, draws="plot" in page)
+    assert refresh.refreshed(page, tmp_path, torch=False, run_command=run_command) == page
 
 
 @pytest.mark.torch
@@ -261,8 +264,9 @@ def test_the_reference_is_complete_tables():
 
 def test_the_reference_has_the_environment_variables_that_are_read():
     read = set()
-    for path in (ROOT / "batchstat").rglob("*.py"):
-        for node in ast.walk(ast.parse(text_of(path))):
+    texts = map(text_of, (ROOT / "batchstat").rglob("*.py"))
+    for text in (text for text in texts if "os.environ." in text):
+        for node in ast.walk(ast.parse(text)):
             if isinstance(node, ast.Call) and ast.unparse(node.func).startswith("os.environ."):
                 read.add(ast.literal_eval(node.args[0]))
     assert read

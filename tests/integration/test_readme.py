@@ -2,10 +2,9 @@
 
 import os
 import re
+import runpy
 import shlex
 import shutil
-import subprocess
-import sys
 from pathlib import Path
 
 import pyarrow.parquet as pq
@@ -16,6 +15,7 @@ from batchstat.planning.samplers import SAMPLERS
 from batchstat.planning.strategies.registry import STRATEGIES
 from batchstat.simulation.compare.candidates import DEFAULT_STRATEGIES
 from conftest import ROOT, SAMPLE_DATA, Run
+from examples import in_process
 
 README = (ROOT / "README.md").read_text(encoding="utf-8")
 
@@ -29,22 +29,13 @@ def test_the_first_two_commands_install_and_run(tmp_path: Path, run: Run):
     for command in job:
         program, *arguments = shlex.split(command)
         assert program == "batchstat"
-        assert run(*arguments, cwd=tmp_path).returncode == 0
+        # Their plots are those of tests/cli/test_commands.py.
+        assert run(*arguments, "--no-plots", cwd=tmp_path).returncode == 0
 
 
 @pytest.mark.skipif(os.name == "nt", reason="written for a POSIX shell")
 def test_the_examples_run(tmp_path: Path, run: Run):
-    """What no shell has to interpret runs in this process."""
-
-    def run_command(command: str, folder: Path) -> str:
-        program, *arguments = shlex.split(command)
-        if program != "batchstat" or set(arguments) & {">", "|", "&&", ";"}:
-            return refresh.in_shell(command, folder)
-        result = run(*arguments, cwd=folder)
-        assert result.returncode == 0, result.stderr
-        return result.stdout
-
-    made = refresh.refreshed(README, tmp_path, torch=False, run_command=run_command)
+    made = refresh.refreshed(README, tmp_path, torch=False, run_command=in_process(run))
     assert made == README
 
 
@@ -63,7 +54,7 @@ def test_every_strategy_and_sampler_is_explained(run: Run):
 
 def test_sample_data_is_made_by_its_script(tmp_path: Path):
     shutil.copy(SAMPLE_DATA / "make.py", tmp_path)
-    subprocess.run([sys.executable, tmp_path / "make.py"], check=True)
+    runpy.run_path(str(tmp_path / "make.py"), run_name="__main__")
     made = sorted(path.name for path in tmp_path.iterdir())
     assert made == [
         "chat.jsonl",

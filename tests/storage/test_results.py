@@ -107,7 +107,7 @@ def test_results_of_another_profile_do_not_stay(start, tmp_path):
     (tmp_path / "b.csv").write_text(OTHER)
     labelled = ["--label-column", "label"]
     assert start("compare", "a.csv", *labelled, "--world-size", 2).code == 0
-    assert start("balance").code == start("buckets", "--buckets", 1).code == 0
+    assert start("balance", "--no-plots").code == start("buckets", "--buckets", 1).code == 0
     (tmp_path / "trainer.json").write_text('{"seed": 1}')
     assert start("preflight", "trainer.json", "a.csv", *labelled).code == 0
     assert {head for head in WRITTEN_TOGETHER if (folder / head).exists()} == {*WRITTEN_TOGETHER}
@@ -258,7 +258,9 @@ def test_at_an_address_too(start, tmp_path):
     (tmp_path / "b.csv").write_text(OTHER)
     folder = tmp_path / "results"
     address = f"file://{folder.as_posix()}"
-    assert start("compare", "a.csv", "-o", address).code == 0
+    assert start("profile", "a.csv", "-o", address).code == 0
+    assert start("compare", "-o", address, "--no-plots").code == 0
+    assert files(folder) == PROFILE | {"plots/lengths.png", "compare.json"}
     assert start("profile", "b.csv", "-o", address, "--no-plots").code == 0
     assert files(folder) == PROFILE
     (folder / "compare.json").mkdir()

@@ -329,8 +329,9 @@ def _climb(ends: Ints, samples_before: Ints, costs: Floats) -> Ints:
     for _ in range(_STEPS_A_LENGTH * len(costs)):
         # (climbs, buckets) samples × cost of the edge, and (climbs, buckets − 1) by how much each
         # bucket costs more than the one below it.
-        bucket_costs = costs[ends[:, 1:]] * np.diff(samples_before[ends + 1], axis=1)
-        gaps = np.diff(bucket_costs, axis=1)
+        behind = samples_before[ends + 1]
+        bucket_costs = costs[ends[:, 1:]] * (behind[:, 1:] - behind[:, :-1])
+        gaps = bucket_costs[:, 1:] - bucket_costs[:, :-1]
         # Of each climb, the pair of neighbours that differs most; `ends[pair + 1]` is between them.
         pair = np.abs(gaps).argmax(axis=1)
         gap = gaps[climbs, pair]

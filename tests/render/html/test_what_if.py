@@ -13,7 +13,7 @@ from batchstat.render.html.what_if import NO_ROWS
 from conftest import SAMPLE_DATA, Cli, write_jsonl
 from html_panel import check_row, panel_of
 
-CHATS = SAMPLE_DATA / "chat.jsonl"
+CHATS = (SAMPLE_DATA / "chat.jsonl").read_text("utf-8").splitlines(keepends=True)[:40]
 
 
 def check_commands(cli: Cli, page: str, every: int) -> None:
@@ -34,7 +34,7 @@ def corpus(tmp_path: Path) -> Path:
     records: list[dict[str, object]] = [
         {"text": "word " * int(length), "label": label}
         for length, label in zip(
-            rng.lognormal(3, 1, 200).clip(1, 300), rng.choice(["a", "b"], 200), strict=True
+            rng.lognormal(3, 1, 100).clip(1, 300), rng.choice(["a", "b"], 100), strict=True
         )
     ]
     return write_jsonl(tmp_path / "corpus.jsonl", records)
@@ -62,22 +62,25 @@ def corpus(tmp_path: Path) -> Path:
     ids=["usual", "ranks", "packed", "split", "sizes", "sampler", "labels"],
 )
 def test_a_command_prints_its_row(cli: Cli, corpus: Path, words):
-    own = ("--label-column", "label", "--html", "page.html")
+    own = ("--label-column", "label", "--html", "page.html", "--no-plots")
     code, _, err = cli("compare", "corpus.jsonl", *words, *own)
     assert code == 0, err
-    check_commands(cli, (corpus.parent / "page.html").read_text("utf-8"), every=19)
+    check_commands(cli, (corpus.parent / "page.html").read_text("utf-8"), every=18)
 
 
+@pytest.mark.usefixtures("tokenizers_loaded_once")
 @pytest.mark.parametrize("names_corpus", [True, False])
 def test_a_command_reads_the_trainer_s_configuration_again(cli: Cli, tmp_path: Path, names_corpus):
     """It decides which samples are batched, and may name another corpus."""
-    named = {"datasets": [{"path": "json", "data_files": CHATS.as_posix()}]}
+    chats = tmp_path / "chats.jsonl"
+    chats.write_text("".join(CHATS), "utf-8")
+    named = {"datasets": [{"path": "json", "data_files": chats.as_posix()}]}
     values = {"max_length": 64, "packing": True, "per_device_train_batch_size": 2, "seed": 7}
     config = tmp_path / "sft.json"
     config.write_text(json.dumps(values | (named if names_corpus else {})))
-    corpus = () if names_corpus else (CHATS, "--messages-column", "messages")
+    corpus = () if names_corpus else (chats, "--messages-column", "messages")
     words = (*corpus, "--current", "sft.json", "--world-size", 2)
-    code, _, err = cli("compare", *words, "--html", "page.html")
+    code, _, err = cli("compare", *words, "--html", "page.html", "--no-plots")
     assert code == 0, err
     check_commands(cli, (tmp_path / "page.html").read_text("utf-8"), every=37)
 
@@ -86,7 +89,7 @@ def test_a_command_of_a_part_draws_it_again(cli: Cli, tmp_path: Path):
     lengths = np.random.default_rng(3).lognormal(3, 1, 60_000).clip(1, 300).astype(int)
     (tmp_path / "lengths.csv").write_text("n\n" + "\n".join(map(str, lengths)))
     words = ("lengths.csv", "--length-column", "n", "--subsample", "50%", "--html", "page.html")
-    code, _, err = cli("compare", *words)
+    code, _, err = cli("compare", *words, "--no-plots")
     assert code == 0, err
     page = (tmp_path / "page.html").read_text("utf-8")
     assert "estimate from 50.0% of the corpus" in panel_of(page).notes[1]
@@ -94,7 +97,7 @@ def test_a_command_of_a_part_draws_it_again(cli: Cli, tmp_path: Path):
 
 
 def test_a_page_made_in_python_has_commands(cli: Cli, corpus: Path):
-    assert cli("profile", "corpus.jsonl")[0] == 0
+    assert cli("profile", "corpus.jsonl", "--no-plots")[0] == 0
     profile = load_profile(corpus.parent / "batchstat-results")
     comparison = batchstat.compare(profile, current="hf-trainer", seed=5, world_size=2)
     check_commands(cli, batchstat.to_html(comparison, profile), every=17)

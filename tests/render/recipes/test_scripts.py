@@ -1,23 +1,21 @@
 """Every printed training script compiles; tests/integration/test_recipes.py trains with them."""
 
-import pytest
+from itertools import product
 
 from batchstat.render.recipes.writing import FRAMEWORKS
 from conftest import SAMPLE_DATA
 
 
-@pytest.mark.parametrize("framework", FRAMEWORKS)
-@pytest.mark.parametrize(
-    "options",
-    [
+def test_scripts_compile(run, subtests):
+    assert run("profile", SAMPLE_DATA / "corpus.txt", "--no-plots").returncode == 0
+    every_options = [
         [],
         ["--snippet"],
         ["--snippet", "--strategy", "packed"],
         ["--world-size", 2, "--gradient-accumulation-steps", 2],
-    ],
-)
-def test_scripts_compile(run, framework, options):
-    assert run("profile", SAMPLE_DATA / "corpus.txt", "--no-plots").returncode == 0
-    printed = run("recipe", framework, *options)
-    assert printed.returncode == 0, printed.stderr
-    compile(printed.stdout, "train.py", "exec")
+    ]
+    for framework, options in product(FRAMEWORKS, every_options):
+        with subtests.test(framework=framework, options=options):
+            printed = run("recipe", framework, *options)
+            assert printed.returncode == 0, printed.stderr
+            compile(printed.stdout, "train.py", "exec")
