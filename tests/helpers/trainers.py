@@ -35,13 +35,27 @@ class Found:
     warmup: int
 
 
-def save_tokenizer(folder: Path) -> Path:
-    """The built-in tokenizer with a token that ends a sequence, as transformers saves it."""
+def shorter_definition(merges: int = 3000) -> str:
+    """The built-in tokenizer with its first merges only: every trainer, and batchstat beside it,
+    loads the vocabulary again, of which all 32,000 entries take most of the time of a small case.
+    """
+    made = json.loads(definition())
+    model = made["model"]
+    unmerged = len(model["vocab"]) - len(model["merges"])
+    model["merges"] = model["merges"][:merges]
+    model["vocab"] = {k: v for k, v in model["vocab"].items() if v < unmerged + merges}
+    return json.dumps(made)
+
+
+def save_tokenizer(folder: Path, text: str | None = None) -> Path:
+    """A tokenizer.json, by default the built-in one, with a token that ends a sequence, as
+    transformers saves it.
+    """
     from tokenizers import Tokenizer
     from transformers import PreTrainedTokenizerFast
 
     made = PreTrainedTokenizerFast(
-        tokenizer_object=Tokenizer.from_str(definition()),
+        tokenizer_object=Tokenizer.from_str(text or definition()),
         eos_token="<|im_end|>",
         pad_token="<|endoftext|>",
         chat_template=CHAT_TEMPLATE,

@@ -16,7 +16,7 @@ from batchstat.trainers.trl.templates import answers_template
 from conftest import SAMPLE_DATA, needs, write_jsonl
 from reports import batches_of
 from tables import in_pairs
-from trainers import is_sft, run, save_tokenizer
+from trainers import is_sft, run, save_tokenizer, shorter_definition
 
 PLAIN = {"num_train_epochs": 3, "warmup_steps": 0.1}
 UNEVEN = {"even_batches": False}
@@ -116,7 +116,7 @@ CASES: list[tuple[str, dict[str, Any], int]] = [
 @pytest.fixture(scope="session")
 def tokenizer(tmp_path_factory) -> Path:
     needs("transformers")
-    return save_tokenizer(tmp_path_factory.mktemp("tokenizer"))
+    return save_tokenizer(tmp_path_factory.mktemp("tokenizer"), shorter_definition())
 
 
 @pytest.fixture(scope="session")
@@ -165,6 +165,7 @@ def corpora(tmp_path_factory) -> dict[str, Path]:
 
 
 @pytest.mark.torch
+@pytest.mark.usefixtures("tokenizers_loaded_once")
 @pytest.mark.parametrize(("kind", "values", "ranks"), CASES, ids=str)
 def test_its_batches_are_the_trainers(tmp_path, tokenizer, corpora, kind, values, ranks):
     needs("torch")
