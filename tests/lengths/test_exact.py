@@ -67,7 +67,7 @@ SPECS = [
 ]
 
 
-@settings(max_examples=8)
+@settings(max_examples=3)
 @pytest.mark.parametrize("spec", SPECS)
 @given(
     lengths=EXTREME,

@@ -90,7 +90,7 @@ def test_an_epoch_takes_what_its_batches_take(ranks, accumulation, compiles):
 MANY = st.lists(st.integers(1, 400), min_size=5, max_size=40)
 
 
-@settings(max_examples=25, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@settings(max_examples=8, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 @given(lengths=MANY, budget=st.integers(100, 3000), ranks=st.sampled_from([1, 3]))
 def test_with_time_per_token_only_a_comparison_is_that_of_total_tokens(lengths, budget, ranks):
     """Speed-ups, the best row and all others that are named."""
@@ -103,7 +103,7 @@ def test_with_time_per_token_only_a_comparison_is_that_of_total_tokens(lengths, 
     assert choice_of(plain.changes) == choice_of(timed.changes)
 
 
-@settings(max_examples=15, deadline=None)
+@settings(max_examples=5, deadline=None)
 @given(lengths=MANY, factor=st.integers(2, 50))
 def test_a_slower_device_takes_longer_and_changes_no_speed_up(lengths, factor):
     fast = Constants()
@@ -118,7 +118,7 @@ def test_a_slower_device_takes_longer_and_changes_no_speed_up(lengths, factor):
         assert after.speed_up(other) == pytest.approx(before.speed_up(row), rel=1e-3)
 
 
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=8, deadline=None)
 @given(lengths=MANY, budget=st.integers(200, 4000), fitting=st.integers(300, 4000))
 def test_nothing_that_does_not_fit_is_recommended(lengths, budget, fitting):
     constants = Constants()
@@ -146,7 +146,7 @@ def test_nothing_that_does_not_fit_is_recommended(lengths, budget, fitting):
         assert all(row.on_device.fits_memory for row in again)
 
 
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=8, deadline=None)
 @given(
     lengths=MANY,
     budget=st.integers(200, 3000),

@@ -2,7 +2,7 @@
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import batchstat
@@ -14,6 +14,7 @@ from batchstat.planning.strategies.spec import StrategySpec
 from conftest import SAMPLE_DATA
 
 
+@settings(max_examples=8)  # each makes a sampler of every row and rank
 @given(
     lengths=st.lists(st.integers(1, 60), min_size=12, max_size=40),
     batch_size=st.integers(1, 4),
@@ -23,8 +24,8 @@ from conftest import SAMPLE_DATA
 def test_batches_are_those_of_the_sampler_that_is_made_by_hand(
     lengths, batch_size, world_size, seed
 ):
-    settings = {"batch_size": batch_size, "world_size": world_size, "seed": seed}
-    comparison = batchstat.compare(lengths, **settings)
+    given_ = {"batch_size": batch_size, "world_size": world_size, "seed": seed}
+    comparison = batchstat.compare(lengths, **given_)
     for row in comparison:
         for rank in range(world_size):
             made = comparison.sampler(row.label, rank=rank)
@@ -34,7 +35,7 @@ def test_batches_are_those_of_the_sampler_that_is_made_by_hand(
                 row.label,
                 rank=rank,
                 tokens_per_batch=comparison.basis.tokens_per_batch,
-                **settings,
+                **given_,
             )
             assert list(made) == list(by_hand)
             assert made.state_dict() == by_hand.state_dict()

@@ -6,7 +6,7 @@ from itertools import pairwise, product
 import hypothesis.strategies as st
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 
 import batchstat
 from batchstat import InputError, OptionError
@@ -227,15 +227,15 @@ def test_a_framework_that_is_not_known():
 @pytest.mark.parametrize(
     ("name", "multiple", "size"), [("trl", 1, 8), ("axolotl", 64, 1), ("llama-factory", 8, 8)]
 )
+@settings(max_examples=8)  # each compares twice
 @given(lengths=st.lists(st.integers(1, 300), min_size=1, max_size=60), ranks=st.integers(1, 3))
 def test_a_trainer_packs_only_if_it_is_asked_to(name, multiple, size, lengths, ranks):
     """By default it has the Trainer's batches, with the padding of its own collator."""
-    settings = {"world_size": ranks}
-    found = batchstat.compare(lengths, strategies=name, **settings).strategies[0]
+    found = batchstat.compare(lengths, strategies=name, world_size=ranks).strategies[0]
     by_trainer = f"hf-trainer:batch_size={size},pad_to_multiple_of={multiple}"
-    expected = batchstat.compare(lengths, strategies=by_trainer, **settings).strategies[0]
+    [expected] = batchstat.compare(lengths, strategies=by_trainer, world_size=ranks).strategies
     assert not found.packs_rows
     assert found.counts.total_tokens == expected.counts.total_tokens
     assert found.counts.duplicated_samples == expected.counts.duplicated_samples
     with pytest.raises(OptionError, match="read_ahead is of packing only: add (sample_)?packing="):
-        batchstat.compare(lengths, strategies=f"{name}:read_ahead=9", **settings)
+        batchstat.compare(lengths, strategies=f"{name}:read_ahead=9", world_size=ranks)

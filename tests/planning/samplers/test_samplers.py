@@ -654,7 +654,10 @@ def test_the_command_and_the_check(run, tmp_path):
     record = json.loads((tmp_path / "batchstat-results" / "balance.json").read_text())
     down = next(row for row in record["samplers"] if row["name"] == "downsampling")
     compared = json.loads(
-        run("compare", "--sampler", "downsampling", "--no-plots", "--json").stdout
+        run(
+            *("compare", "--sampler", "downsampling", "--strategy", "token-budget"),
+            *("--no-plots", "--json"),
+        ).stdout
     )
     assert compared["basis"]["sampler"] == "downsampling"
     row = next(row for row in compared["strategies"] if row["name"] == "token-budget")
@@ -699,17 +702,19 @@ def test_the_configuration_balances(run, tmp_path):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("label", ["[/a]", "[red]x", "$\\frac$", "a,b", "x:y", "", "é" * 300])
-def test_labels_are_shown_as_they_are(run, tmp_path, label):
+@in_turn("labels", [("[/a]", "[red]x"), ("$\\frac$", "a,b"), ("x:y", "é" * 300), ("", "b")])
+def test_labels_are_shown_as_they_are(run, tmp_path, labels):
     """No markup and no formula, on screens and in plots."""
-    frame = pd.DataFrame({"text": ["some words", "others", "more"], "label": [label, label, "b"]})
+    held = [*labels, labels[0]]
+    frame = pd.DataFrame({"text": ["some words", "others", "more"], "label": held})
     frame.to_csv(tmp_path / "a.csv", index=False)
     flags = ["--text-column", "text", "--label-column", "label"]
-    shown = run("balance", "a.csv", *flags, COLUMNS="400")
-    assert shown.returncode == (0 if label else shown.returncode), shown.stderr
+    shown = run("balance", tmp_path / "a.csv", *flags, COLUMNS="400")
+    assert shown.returncode == 0 or "" in labels, shown.stderr
     assert "Traceback" not in shown.stderr
-    if 0 < len(label) < 20:
-        assert label in shown.stdout
+    for label in labels:
+        if len(label) < 20 and "" not in labels:
+            assert label in shown.stdout
 
 
 @pytest.mark.parametrize(("small_classes", "is_recommended"), [(1, True), (9, False)])
@@ -728,7 +733,7 @@ def test_what_evens_nothing_out_is_not_recommended(run):
     shown = run("balance", *reviews, *only, "--no-plots").stdout
     assert "use      batchstat compare --sampler downsampling" in shown
     chance = ["--sampler", "none", "--sampler", "weighted-random", "--seed", 3]
-    shown = run("balance", *reviews, *chance).stdout
+    shown = run("balance", *reviews, *chance, "--no-plots").stdout
     assert "use      batchstat compare --seed 3 --sampler weighted-random" in shown
 
 

@@ -19,16 +19,15 @@ SPECS = ("fixed", "static", "bucketed", "token-budget", "packed", "padding-free"
 UNSHUFFLED = tuple(f"{name}:shuffle_batches=false" for name in ("bucketed", "token-budget"))
 SORTED = ("bucketed", "token-budget", *UNSHUFFLED)
 RANKS = [(1, "batches", "repeat"), (2, "batches", "drop"), (3, "balanced", "repeat")]
-RANKS += [(2, "samples", "repeat"), (4, "samples", "drop"), (2, "chunks", "uneven")]
+RANKS += [(2, "samples", "repeat"), (2, "samples", "drop"), (2, "chunks", "uneven")]
 LENGTHS = np.random.default_rng(4).lognormal(4, 0.9, 211).clip(1, 500).astype(int)
 SETTINGS = {"batch_size": 16, "tokens_per_batch": 3_000, "max_length": 500, "drop_last": True}
 
 
-def seen(spec: str, epoch: int, ranks: int, **settings: object) -> set[int]:
+def seen(samplers: list[BatchSampler], epoch: int) -> set[int]:
     """The records of all batches of all ranks."""
     found: set[int] = set()
-    for rank in range(ranks):
-        sampler = BatchSampler(LENGTHS, spec, rank=rank, world_size=ranks, **settings)
+    for sampler in samplers:
         sampler.set_epoch(epoch)
         found |= {record for batch in sampler for record in batch}
     return found
@@ -58,9 +57,13 @@ def test_a_sample_is_as_likely_to_be_dropped_whatever_its_length(
     if spec == "packed":
         del settings["read_ahead"]
     place = np.argsort(np.argsort(LENGTHS, kind="stable"), kind="stable") - (len(LENGTHS) - 1) / 2
+    samplers = [
+        BatchSampler(LENGTHS, spec, rank=rank, world_size=ranks, **settings)
+        for rank in range(ranks)
+    ]
     sums = []
-    for epoch in range(30):
-        dropped = sorted(set(range(len(LENGTHS))) - seen(spec, epoch, ranks, **settings))
+    for epoch in range(20):
+        dropped = sorted(set(range(len(LENGTHS))) - seen(samplers, epoch))
         sums.append(place[dropped].sum())
     assert np.std(sums) > 0
     assert abs(np.mean(sums)) <= 4 * np.std(sums, ddof=1) / len(sums) ** 0.5
@@ -118,7 +121,7 @@ def test_one_batch_is_dropped_and_the_others_stay(spec, lengths, seed):
 @pytest.mark.parametrize("spec", [*SPECS, *UNSHUFFLED])
 def test_the_numbers_of_a_comparison_are_those_of_the_batches(spec):
     """From the histogram of lengths too, where all are sorted together."""
-    for seed, multiple in product(range(3), (1, 8)):
+    for seed, multiple in ((0, 1), (1, 8)):
         settings = SETTINGS | {"seed": seed, "pad_to_multiple_of": multiple}
         [row] = batchstat.compare(LENGTHS, strategies=[spec], **settings).strategies
         batches = list(BatchSampler(LENGTHS, spec, **settings).batches())

@@ -78,7 +78,7 @@ def covered(parts: Iterable[tuple[int, int, int]]) -> int:
     return total
 
 
-@settings(max_examples=10)
+@settings(max_examples=3)
 @pytest.mark.parametrize("name", STRATEGIES)
 @given(data=st.data())
 def test_the_numbers_are_those_of_the_batches(name, data):

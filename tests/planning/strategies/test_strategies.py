@@ -7,7 +7,7 @@ from typing import Any
 import hypothesis.strategies as st
 import numpy as np
 import pytest
-from hypothesis import example, given
+from hypothesis import example, given, settings
 
 import oracle
 from batchstat.planning.epoch import InMemoryEpoch
@@ -88,6 +88,7 @@ def test_plans_are_well_formed(name, lengths, multiple):
     assert (made.widths % multiple == 0).all()
 
 
+@settings(max_examples=5)  # what is not the same is so for most lengths
 @pytest.mark.parametrize("name", STRATEGIES)
 @given(lengths=LENGTHS)
 def test_the_same_arguments_give_the_same_plan(name, lengths):

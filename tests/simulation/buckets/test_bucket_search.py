@@ -19,7 +19,8 @@ from batchstat.trainers.buckets import find_buckets
 from conftest import SAMPLE_DATA, check_schema
 from tables import in_turn
 
-SKEWED = np.random.default_rng(0).lognormal(4, 1, 3000).astype(int).clip(1, 512)
+# Few distinct lengths: the search for `equal-cost` tries each.
+SKEWED = np.random.default_rng(0).lognormal(3, 1, 900).astype(int).clip(1, 100)
 
 
 @pytest.mark.slow
@@ -58,14 +59,14 @@ def test_buckets_are_the_plain_loop(lengths, wanted, multiple):
     "settings",
     [
         {},
-        {"pad_to_multiple_of": 8},
-        {"pad_to_multiple_of": 64, "min_bucket_samples": 100},
+        {"pad_to_multiple_of": 4},
+        {"pad_to_multiple_of": 14, "min_bucket_samples": 30},
         {"cost": "quadratic"},
         {"cost": "model", "model": CostModel(hidden=8, layers=1)},
     ],
 )
 def test_no_rule_costs_less_and_more_buckets_never_cost_more(settings):
-    wanted = 8 if settings.get("pad_to_multiple_of") == 64 else 20
+    wanted = 8 if settings.get("pad_to_multiple_of") == 14 else 20
     made = find_buckets(SKEWED, buckets=wanted, **settings)
     assert list(made.found) == list(RULES)
     numbers = [each.wanted for each in made.found["optimal"]]
@@ -92,8 +93,8 @@ def test_a_model_or_a_calibration_is_what_is_minimised():
 
 
 def test_each_bucket_holds_as_many_samples_as_are_asked_for():
-    made = find_buckets(SKEWED, buckets=6, min_bucket_samples=300)
-    assert min(bucket.samples for bucket in made.buckets) >= 300
+    made = find_buckets(SKEWED, buckets=6, min_bucket_samples=90)
+    assert min(bucket.samples for bucket in made.buckets) >= 90
     free = find_buckets(SKEWED, buckets=6)
     assert made.chosen.padding_ratio >= free.chosen.padding_ratio
     for wanted in range(2, 17):
@@ -101,7 +102,7 @@ def test_each_bucket_holds_as_many_samples_as_are_asked_for():
         for rule in RULES:
             other = made.of(rule, wanted)
             held = np.bincount(np.searchsorted(other.edges, SKEWED))
-            assert held.min() >= 300
+            assert held.min() >= 90
             assert best <= other.cost * (1 + 1e-12)
 
 
@@ -134,7 +135,7 @@ def test_lengths_that_are_none(lengths):
         (
             {"min_bucket_samples": 4000},
             InputError,
-            "min_bucket_samples=4,000: there are only 3,000 samples",
+            "min_bucket_samples=4,000: there are only 900 samples",
         ),
         ({"cost": "cubic"}, OptionError, "unknown cost 'cubic'"),
         ({"cost": "model"}, OptionError, "cost=model needs a model: name one with model"),
@@ -175,7 +176,7 @@ def test_the_command_prints_edges_to_paste_and_writes_its_files(run, tmp_path):
     assert (tmp_path / "batchstat-results" / "profile.json").exists()
     pasted = run(*arguments, "--no-plots")
     assert pasted.returncode == 0, pasted.stderr
-    again = run("buckets", "--json", "--buckets", 6, "--pad-to-multiple-of", 8)
+    again = run("buckets", "--json", "--no-plots", "--buckets", 6, "--pad-to-multiple-of", 8)
     assert json.loads(again.stdout)["buckets"] == record["buckets"]
     for flags in (
         ["--cost", "quadratic"],

@@ -7,7 +7,7 @@ from itertools import combinations, cycle, islice, pairwise
 import hypothesis.strategies as st
 import numpy as np
 import pytest
-from hypothesis import assume, given, settings
+from hypothesis import assume, given
 
 import batchstat
 from batchstat.calibration.cost_model import CostModel
@@ -157,7 +157,6 @@ def expected(facts, budget, argument):
     return current, best, fastest, packed
 
 
-@settings(max_examples=60)
 @given(
     lengths=st.lists(st.integers(1, 400), min_size=8, max_size=60),
     rows=ROWS,

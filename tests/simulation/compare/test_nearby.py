@@ -10,9 +10,10 @@ from batchstat.simulation.compare import nearby as module
 from batchstat.simulation.compare.comparison import Comparison
 from batchstat.simulation.compare.nearby import Nearby, NearbyRow, nearby
 from conftest import SPECS
+from small_tokenizers import half_slow
 
-LENGTHS = np.clip(np.random.default_rng(5).lognormal(3, 1, 700), 1, 120).astype(int)
-SETTINGS = {"max_length": 100, "tokens_per_batch": 800}
+LENGTHS = np.clip(np.random.default_rng(5).lognormal(3, 1, 200), 1, 120).astype(int)
+SETTINGS = {"max_length": 100, "tokens_per_batch": 400}
 
 
 def again(near: NearbyRow, current: str, lengths: np.ndarray, **settings: object) -> Comparison:
@@ -27,7 +28,7 @@ def check_row(near: NearbyRow, found: Nearby, comparison: Comparison) -> None:
     assert found.speed_up(near.result) == comparison.speed_up(row)
 
 
-@pytest.mark.parametrize("spec", SPECS)
+@pytest.mark.parametrize("spec", half_slow(SPECS))
 def test_a_row_is_that_of_a_comparison(spec):
     settings = {**SETTINGS, "world_size": 2}
     comparison = batchstat.compare(
@@ -54,12 +55,13 @@ def test_a_row_is_that_of_a_comparison(spec):
     ids=["samples", "balanced", "split", "sampler", "model"],
 )
 def test_a_row_has_the_settings_of_the_comparison(extra):
-    labels = ["a", "b", "b", "c"] * 175
+    labels = ["a", "b", "b", "c"] * 50
     settings = {**SETTINGS, "world_size": 3, "labels": labels, **extra}
-    comparison = batchstat.compare(LENGTHS, current="hf-trainer", **settings)
+    strategies = ["token-budget", "packed"]
+    comparison = batchstat.compare(LENGTHS, strategies=strategies, current="hf-trainer", **settings)
     found = nearby(comparison)
     assert {near.world_size for near in found.rows} == {1, 3, 6}
-    for near in found.rows[::13]:
+    for near in found.rows[::7]:
         check_row(near, found, again(near, "hf-trainer", LENGTHS, **settings))
 
 
@@ -92,7 +94,7 @@ def test_ranks_on_which_nothing_is_left_have_no_row():
 def test_where_there_is_little_time_the_nearest_rows_are_there(monkeypatch):
     comparison = batchstat.compare(LENGTHS, current="hf-trainer", world_size=4, **SETTINGS)
     every = nearby(comparison)
-    monkeypatch.setattr(module, "_SECONDS", 0.02)
+    monkeypatch.setattr(module, "_SECONDS", 0.006)
     few = nearby(comparison)
     assert few.share is None
     assert len(comparison) < len(few.rows) < len(every.rows) == len(few.rows) + few.too_slow
@@ -114,7 +116,7 @@ def test_where_there_is_no_time_the_rows_are_of_a_part_that_can_be_drawn_again(m
     found = nearby(comparison)
     assert found.share == 0.5
     assert 29_000 < found.samples < 31_000
-    for near in found.rows[::3]:
+    for near in found.rows[::9]:
         shared = {**SETTINGS, "subsample": found.share}
         check_row(near, found, again(near, "hf-trainer", lengths, **shared))
 
@@ -123,7 +125,8 @@ def test_where_there_is_no_time_the_rows_are_of_a_part_that_can_be_drawn_again(m
 def test_the_part_of_a_subsample_is_drawn_again(order):
     lengths = np.resize(LENGTHS, 90_500)
     settings = {**SETTINGS, "order": order, "seed": 2}
-    comparison = batchstat.compare(lengths, subsample=0.3, **settings)
+    strategies = ["static", "token-budget"]
+    comparison = batchstat.compare(lengths, strategies=strategies, subsample=0.3, **settings)
     found = nearby(comparison)
     assert found.samples == comparison.subsample.samples
     assert found.too_slow == found.without_batch == 0
