@@ -86,7 +86,7 @@ def recent(*steps, split_first: bool = False) -> Tokenizer:
 
 
 def train(tokenizer: Tokenizer, trainer, **options) -> Tokenizer:
-    lines = (SAMPLE_DATA / "corpus.txt").read_text(encoding="utf-8").splitlines()[:300]
+    lines = (SAMPLE_DATA / "corpus.txt").read_text(encoding="utf-8").splitlines()[:100]
     made = trainer(vocab_size=600, special_tokens=SPECIAL, show_progress=False, **options)
     tokenizer.train_from_iterator(lines, made)
     return tokenizer

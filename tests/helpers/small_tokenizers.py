@@ -59,25 +59,30 @@ FAMILIES = {
 }
 
 
-@cache
-def _pairs(seed: int) -> tuple[dict[str, int], list[tuple[str, str]]]:
-    rng = random.Random(seed)
-    merges = list(itertools.product(BYTES, BYTES))
+_AS_SIGNS = pre_tokenizers.ByteLevel(add_prefix_space=False, use_regex=False)
+
+
+def of_pairs(splitter, normalizer, texts: Iterable[str], seed: int = 0) -> Tokenizer:
+    """Any two bytes of a word merge, in random order, so that words show in the counts.
+
+    Those that stand side by side in the texts: of all pairs, of which most are in no text, the
+    engine takes a second to load.
+    """
+    rng, text = random.Random(seed), " ".join(["", *texts])
+    if normalizer is not None:
+        text += normalizer.normalize_str(text)
+    [(signs, _)] = _AS_SIGNS.pre_tokenize_str(text)
+    merges = sorted(set(itertools.pairwise(signs)))
     rng.shuffle(merges)
     tokens = BYTES + ["".join(pair) for pair in merges]
     rng.shuffle(tokens)
-    return {token: number for number, token in enumerate(tokens)}, merges
-
-
-def of_pairs(splitter, normalizer, seed: int = 0) -> Tokenizer:
-    """Any two bytes of a word merge, in random order, so that words show in the counts."""
-    vocabulary, merges = _pairs(seed)
+    vocabulary = {token: number for number, token in enumerate(tokens)}
     model = models.BPE(vocabulary, merges, ignore_merges=bool(seed % 2))
     return _with(Tokenizer(model), splitter, normalizer)
 
 
 def half_slow(names: Iterable[Any]) -> list[Any]:
-    """Every second name marked as slow: loading the engine takes half a second for each."""
+    """Every second name marked as slow: there are many alike."""
     return [
         pytest.param(each, marks=pytest.mark.slow) if i % 2 else each
         for i, each in enumerate(names)
@@ -93,16 +98,28 @@ def _with(tokenizer: Tokenizer, splitter, normalizer) -> Tokenizer:
 
 
 def trained(splitter, normalizer, size: int = 1000) -> Tokenizer:
-    """Trained on the sample corpus."""
+    """Trained on the sample corpus, for at most 3,000 entries."""
+    entries, merges = _learned(splitter, normalizer)
+    missing = len(entries) - size  # each of the last entries is what the last merges make
+    vocabulary = {entry: number for number, entry in enumerate(entries[:size])}
+    model = models.BPE(vocabulary, merges[: len(merges) - missing] if missing > 0 else merges)
+    return _with(Tokenizer(model), splitter, normalizer)
+
+
+@cache
+def _learned(splitter, normalizer) -> tuple[list[str], list[tuple[str, str]]]:
+    """The entries and merges of a large vocabulary, whose first ones are those of a smaller one."""
     tokenizer = _with(Tokenizer(models.BPE()), splitter, normalizer)
     lines = (SAMPLE_DATA / "corpus.txt").read_text(encoding="utf-8").splitlines()[:300]
     tokenizer.train_from_iterator(
         lines,
         trainers.BpeTrainer(
-            vocab_size=size, special_tokens=SPECIAL, show_progress=False, initial_alphabet=BYTES
+            vocab_size=3000, special_tokens=SPECIAL, show_progress=False, initial_alphabet=BYTES
         ),
     )
-    return tokenizer
+    model = json.loads(tokenizer.to_str())["model"]
+    vocabulary: dict[str, int] = model["vocab"]
+    return sorted(vocabulary, key=vocabulary.__getitem__), [tuple(p) for p in model["merges"]]
 
 
 CONTENTS = ["<extra>", "two words", "it's", " x", "é!", "e\u0301!", "\u212b", "ab", "   ", "\n\n"]

@@ -1,8 +1,9 @@
 """Load a tokenizer by what the user wrote: `builtin`, a tokenizer.json, a folder, or a hub name."""
 
 import os
+from collections.abc import Callable
 from contextlib import suppress
-from functools import cache
+from functools import cache, partial
 from pathlib import Path
 from typing import Any
 
@@ -92,19 +93,23 @@ def _builtin() -> Tokenizer:
 
     Its settings are known, so the tokenizers library parses it only when something is counted.
     """
-    definition = builtin.definition()
     return Tokenizer(
         name=builtin.NAME,
-        define=lambda: full_definition(definition, splits_special_tokens=False),
+        define=lambda: full_definition(builtin.definition(), splits_special_tokens=False),
         special_tokens_per_sample=0,
         special_tokens_per_pair=0,
         max_length=builtin.MAX_LENGTH,
         library=_LIBRARY,
-        load=lambda: _encoder(
-            tokenizers.Tokenizer.from_str(definition), None, chat_template=builtin.CHAT_TEMPLATE
-        ),
+        load=lambda: _encoder(*_parsed_builtin()),
         made_by=(_builtin, ()),
     )
+
+
+@cache  # nothing modifies either, and a process may count several corpora
+def _parsed_builtin() -> tuple[tokenizers.Tokenizer, Callable[[], Any]]:
+    """Return the built-in tokenizer, and what makes the transformers tokenizer of it."""
+    backend = tokenizers.Tokenizer.from_str(builtin.definition())
+    return backend, cache(partial(_as_transformers, backend, builtin.CHAT_TEMPLATE))
 
 
 def _from_backend(
@@ -122,6 +127,7 @@ def _from_backend(
     backend.no_padding()
     with panics_as_errors():  # with some post-processors, it panics on an empty text
         special = len(backend.encode("").ids), len(backend.encode("", "").ids)
+    as_transformers = cache(lambda: _as_transformers(backend, None) if loaded is None else loaded)
     return Tokenizer(
         name=name,
         define=lambda: definition_of(backend),
@@ -129,30 +135,26 @@ def _from_backend(
         special_tokens_per_pair=special[1],
         max_length=max_length,
         library=_LIBRARY,
-        load=lambda: _encoder(backend, loaded, chat_template=None),
+        load=lambda: _encoder(backend, as_transformers),
         made_by=(_rebuild, (backend, backend.encode_special_tokens, name, max_length, loaded)),
     )
 
 
-def _encoder(backend: tokenizers.Tokenizer, loaded: Any, chat_template: str | None) -> Encoder:
+def _as_transformers(backend: tokenizers.Tokenizer, chat_template: str | None) -> Any:
+    """Return a transformers tokenizer with a copy of the backend, which takes time."""
+    return import_quietly("PreTrainedTokenizerFast")(
+        tokenizer_object=backend, chat_template=chat_template
+    )
+
+
+def _encoder(backend: tokenizers.Tokenizer, as_transformers: Callable[[], Any]) -> Encoder:
     """Return the encoder of a tokenizer of the tokenizers library, with the faster ways of counting
     that are exact for it.
 
     Args:
         backend: the tokenizer.
-        loaded: the transformers tokenizer that it belongs to; None to make one when it is first
-            asked for.
-        chat_template: the template of the one that is made.
+        as_transformers: returns the transformers tokenizer that it belongs to, always the same.
     """
-
-    @cache  # transformers copies the backend, which takes time
-    def as_transformers() -> Any:
-        if loaded is not None:
-            return loaded
-        return import_quietly("PreTrainedTokenizerFast")(
-            tokenizer_object=backend, chat_template=chat_template
-        )
-
     cuts = find_cuts(backend)
 
     def shortcuts(*, special_tokens: bool) -> dict[str, Any]:

@@ -3,6 +3,7 @@
 import json
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
+from functools import cache
 from pathlib import Path
 from threading import Barrier
 
@@ -49,14 +50,19 @@ def builtin() -> PreTrainedTokenizerFast:
 
 
 @pytest.fixture(params=FILES)
-def corpus(request) -> Path:
-    return SAMPLE_DATA / request.param
+def corpus(request, tmp_path) -> Path:
+    """The first chats of a file."""
+    lines = (SAMPLE_DATA / request.param).read_text(encoding="utf-8").splitlines(keepends=True)
+    path = tmp_path / request.param
+    path.write_text("".join(lines[:40]), encoding="utf-8")
+    return path
 
 
 def chats_of(path: Path) -> list[list[dict[str, str]]]:
     return [json.loads(line)["messages"] for line in path.read_text(encoding="utf-8").splitlines()]
 
 
+@cache
 def published(folder: Path) -> tuple[PreTrainedTokenizerFast, str]:
     """Qwen2's tokenizer and template, which adds a system prompt and has no marks."""
     loaded = PreTrainedTokenizerFast(tokenizer_file=str(folder / "tokenizer.json"))
@@ -110,6 +116,7 @@ def test_turns_without_marks_are_what_they_add(builtin, corpus, tmp_path):
     assert texts == [spoken(chat, "<|im_end|>\n") for chat in chats]
 
 
+@pytest.mark.usefixtures("tokenizers_loaded_once")
 def test_turns_of_a_published_template(real_data, corpus):
     folder, chats = real_data / "tokenizers" / "qwen2", chats_of(corpus)
     loaded, template = published(folder)
@@ -118,6 +125,7 @@ def test_turns_of_a_published_template(real_data, corpus):
     assert texts == [spoken(chat, "<|im_end|>\n") for chat in chats]
 
 
+@pytest.mark.usefixtures("tokenizers_loaded_once")
 def test_marks_in_a_published_template(real_data, corpus, tmp_path):
     folder, chats = real_data / "tokenizers" / "qwen2", chats_of(corpus)
     loaded, template = published(folder)

@@ -10,7 +10,7 @@ from transformers import PreTrainedTokenizerFast
 import batchstat
 from conftest import write_jsonl
 from piece_tokenizers import metaspace
-from small_tokenizers import FAMILIES, crafted_texts, half_slow, of_pairs
+from small_tokenizers import FAMILIES, crafted_texts, half_slow, of_pairs, trained
 
 COLUMNS = {"prompt_column": "prompt", "completion_column": "completion", "tokenize_apart": True}
 BEGIN, END = "[MASK]", "<|end|>"
@@ -60,9 +60,10 @@ def saved(backend: Tokenizer, template: str, folder, *, begins: bool) -> PreTrai
 @pytest.mark.parametrize("template", half_slow(TEMPLATES))
 @pytest.mark.parametrize("family", ["gpt2, roberta", "metaspace"])
 def test_tokens_are_those_of_both_sides(tmp_path, family, template, begins):
-    backend = metaspace("always") if family == "metaspace" else of_pairs(*FAMILIES[family])
+    texts = crafted_texts(60, seed=1)
+    backend = metaspace("always") if family == "metaspace" else of_pairs(*FAMILIES[family], texts)
     loaded = saved(backend, TEMPLATES[template], tmp_path / "tokenizer", begins=begins)
-    rows = rows_of(crafted_texts(60, seed=1))
+    rows = rows_of(texts)
     rows = [row for row in rows if (row["prompt"] + row["completion"]).strip()]
     path = write_jsonl(tmp_path / "a.jsonl", rows)
     found = batchstat.profile(path, tokenizer=str(tmp_path / "tokenizer"), **COLUMNS)
@@ -99,7 +100,7 @@ def test_chats_are_refused(tmp_path):
 
 
 def test_samples_are_read_as_prompts_and_completions(tmp_path):
-    loaded = saved(of_pairs(*FAMILIES["gpt2, roberta"]), "$A", tmp_path / "t", begins=False)
+    loaded = saved(trained(*FAMILIES["gpt2, roberta"]), "$A", tmp_path / "t", begins=False)
     row = {"prompt": "some words", "completion": " more"}
     path = write_jsonl(tmp_path / "a.jsonl", [row])
     found = batchstat.profile(path, tokenizer=str(tmp_path / "t"), **COLUMNS)
@@ -112,7 +113,7 @@ def test_the_digest_holds_the_tokens_that_begin_and_end(tmp_path):
     digests = set()
     for begins in (True, False):
         folder = tmp_path / f"t{begins}"
-        saved(of_pairs(*FAMILIES["gpt2, roberta"]), "$A", folder, begins=begins)
+        saved(trained(*FAMILIES["gpt2, roberta"]), "$A", folder, begins=begins)
         profile = batchstat.profile(path, tokenizer=str(folder), **COLUMNS)
         digests.add(profile.tokenizer.digest)
     assert len(digests) == 2
@@ -120,7 +121,7 @@ def test_the_digest_holds_the_tokens_that_begin_and_end(tmp_path):
 
 @pytest.mark.parametrize("executor", ["threads", "processes"])
 def test_other_processes_count_them_too(tmp_path, executor):
-    saved(of_pairs(*FAMILIES["gpt2, roberta"]), TEMPLATES["begun"], tmp_path / "t", begins=True)
+    saved(trained(*FAMILIES["gpt2, roberta"]), TEMPLATES["begun"], tmp_path / "t", begins=True)
     rows = [{"prompt": f"p {i}", "completion": f"c {i}"} for i in range(5)]
     path = write_jsonl(tmp_path / "a.jsonl", rows)
     options = {"tokenizer": str(tmp_path / "t"), **COLUMNS}

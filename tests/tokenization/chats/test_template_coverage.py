@@ -2,6 +2,8 @@
 
 import json
 
+import pytest
+
 import batchstat
 from batchstat.corpus.chat import NO_INPUTS, TemplateInputs, inputs_from_tools
 from batchstat.documents.profile import profile_document
@@ -171,6 +173,7 @@ def test_chats_are_counted_as_transformers_counts_them(tmp_path):
     assert batchstat.profile(path, **options).lengths.tolist() == [len(ids) for ids in expected]
 
 
+@pytest.mark.usefixtures("tokenizers_loaded_once")
 def test_the_warning_stands_with_every_command(cli, tmp_path):
     settings = {"tokenizer_class": "PreTrainedTokenizerFast", "chat_template": QWEN2}
     folder = tmp_path / "t"
@@ -178,7 +181,7 @@ def test_the_warning_stands_with_every_command(cli, tmp_path):
     (folder / "tokenizer.json").write_text(builtin.definition())
     (folder / "tokenizer_config.json").write_text(json.dumps(settings))
     write_jsonl(tmp_path / "a.jsonl", [{"messages": [USER, TOOL, ANSWER]}, {"messages": [USER]}])
-    corpus = ("a.jsonl", "--tokenizer", "t", "--messages-column", "messages")
+    corpus = ("a.jsonl", "--tokenizer", folder, "--messages-column", "messages")
     warning = "warning: the chat template ignores tool messages of 1 chat; they are not counted"
     assert warning in cli("profile", *corpus, "--no-plots")[2]
     assert warning in cli("compare", *corpus, "--no-plots")[2]

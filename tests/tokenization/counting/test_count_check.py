@@ -1,5 +1,6 @@
 """Which texts are counted both ways: it follows from the corpus alone."""
 
+import random
 import time
 from collections import Counter
 from dataclasses import replace
@@ -48,9 +49,9 @@ def noting(log: str) -> Tokenizer:
 def corpus(tmp_path, monkeypatch) -> list[Path]:
     """Two files of several splits, and one of a single one."""
     monkeypatch.setattr("batchstat.corpus.splits.SPLIT_BYTES", 60_000)
-    rng, files = np.random.default_rng(0), []
+    rng, files = random.Random(0), []
     for name, lines in (("a.txt", 4_000), ("b.txt", 3_000), ("c.txt", 500)):
-        texts = (f"{name} {i} {' '.join(rng.choice(WORDS, 8))}" for i in range(lines))
+        texts = (f"{name} {i} {' '.join(rng.choices(WORDS, k=8))}" for i in range(lines))
         (tmp_path / name).write_text("".join(f"{text}\n" for text in texts))
         files.append(tmp_path / name)
     return files
@@ -87,6 +88,14 @@ def test_the_same_texts_are_checked_by_every_executor(
     assert first + rest == expected
 
 
+@pytest.fixture(scope="module")
+def counted():
+    """The built-in tokenizer, and texts with their counts."""
+    backend = load_tokenizer("builtin").encoder.pieces._backend
+    texts = [f"{i:06} {'some words ' * 20}"[:220] for i in range(4_000)]
+    return backend, texts, np.array([len(each) for each in backend.encode_batch_fast(texts)])
+
+
 @in_turn(
     ("first_byte", "record", "one_in"),
     [
@@ -99,13 +108,11 @@ def test_the_same_texts_are_checked_by_every_executor(
         (1 << 29, 2_500_000, 800),
     ],
 )
-def test_a_part_of_every_block_is_checked(tmp_path, first_byte, record, one_in):
+def test_a_part_of_every_block_is_checked(counted, tmp_path, first_byte, record, one_in):
     """More near the beginning of a file; other texts in equal blocks at other places."""
     log = tmp_path / "log"
-    backend = load_tokenizer("builtin").encoder.pieces._backend
-    texts = [f"{i:06} {'some words ' * 20}"[:220] for i in range(4_000)]
+    backend, texts, counts = counted
     column = pa.array(texts, pa.large_string())
-    counts = np.array([len(each) for each in backend.encode_batch_fast(texts)])
     check = CountCheck(Noting(backend, str(log)), "it has")
 
     def checked(first_byte, record) -> list[str]:
@@ -125,8 +132,8 @@ def test_a_list_is_cut_alike_for_any_number_of_workers(tmp_path):
     """Which texts of a list are checked does not depend on how many threads share it."""
     from batchstat.tokenization.token_lengths import _counts
 
-    rng, found = np.random.default_rng(0), []
-    texts = [f"{i} {' '.join(rng.choice(WORDS, 8))}" for i in range(40_000)]
+    rng, found = random.Random(0), []
+    texts = [f"{i} {' '.join(rng.choices(WORDS, k=8))}" for i in range(20_000)]
     for workers in (1, 2, 7):
         log = tmp_path / f"{workers}"
         _counts(noting(str(log)), texts, workers)

@@ -20,7 +20,7 @@ from small_tokenizers import FAMILIES, crafted_texts, of_pairs, trained
 
 pytest.importorskip("fastokens")
 
-LINES = (SAMPLE_DATA / "corpus.txt").read_text(encoding="utf-8").splitlines()
+LINES = (SAMPLE_DATA / "corpus.txt").read_text(encoding="utf-8").splitlines()[::4]
 
 
 def column(texts) -> pa.LargeStringArray:
@@ -151,7 +151,7 @@ TEXTS = ["", "\x00", "a'ſb", "a\u180eb", "a" * 100_000, "\n" * 9_000, *crafted_
 
 @pytest.mark.parametrize("pair", ["$A [UNK] $B", "[UNK] $B $A"])
 def test_texts_and_pairs_with_their_special_tokens(pair):
-    tokenizer = of_pairs(*FAMILIES["llama-3, glm-4, olmo-2"])
+    tokenizer = of_pairs(*FAMILIES["llama-3, glm-4, olmo-2"], TEXTS)
     special = [("[UNK]", tokenizer.token_to_id("[UNK]"))]
     tokenizer.post_processor = processors.TemplateProcessing(
         single="[UNK] $A", pair=pair, special_tokens=special
@@ -176,9 +176,8 @@ def test_a_wrong_engine_is_found_out_and_everything_is_recounted(gpt2, monkeypat
     other = trained(*FAMILIES["gpt2, roberta"], size=400).to_str()
     right = engine_counter._load
     monkeypatch.setattr(engine_counter, "_load", lambda _: right(other))
-    texts = LINES * 3
     with pytest.warns(UserWarning, match="tokens, but fastokens counts .*: recounting without"):
-        assert batchstat.token_lengths(texts, gpt2).tolist() == whole(gpt2, texts)
+        assert batchstat.token_lengths(LINES, gpt2).tolist() == whole(gpt2, LINES)
 
 
 @pytest.mark.usefixtures("_at_once")
@@ -188,10 +187,10 @@ def test_a_corpus_too_is_recounted(gpt2, monkeypatch, tmp_path):
     monkeypatch.setattr(engine_counter, "_load", lambda _: right(other))
     monkeypatch.setattr("batchstat.tokenization.tokenizer.TOGETHER_BYTES", 20_000)
     (tmp_path / "tokenizer.json").write_text(gpt2.to_str(), encoding="utf-8")
+    corpus = tmp_path / "corpus.txt"
+    corpus.write_text("\n".join(LINES), encoding="utf-8")
     with pytest.warns(UserWarning, match="fastokens counts .*: recounting without shortcuts"):
-        profile = batchstat.profile(
-            SAMPLE_DATA / "corpus.txt", tokenizer=str(tmp_path / "tokenizer.json")
-        )
+        profile = batchstat.profile(corpus, tokenizer=str(tmp_path / "tokenizer.json"))
     assert profile.lengths.tolist() == whole(gpt2, (line for line in LINES if line.strip()))
 
 

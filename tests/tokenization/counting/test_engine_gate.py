@@ -59,34 +59,41 @@ def assert_equal_counts(tokenizer: Tokenizer, texts: Sequence[str]) -> None:
 
 @cache
 def real_texts() -> list[str]:
+    """The beginning of each file as one text of many lines, and all lines."""
     files = [SAMPLE_DATA / name for name in ("corpus.txt", "reviews.csv", "make.py")]
     texts = [file.read_text(encoding="utf-8") for file in files]
-    return [*texts, *(line for text in texts for line in text.split("\n"))]
+    return [
+        *(text[:10_000] for text in texts),
+        *(line for text in texts for line in text.split("\n")),
+    ]
 
 
 @pytest.mark.parametrize("name", FAMILIES)
 def test_families_on_crafted_and_real_texts_and_characters_in_every_context(name):
     """A sample of all characters, and all that some library takes for whitespace or a contraction.
 
-    One tokenizer for both: the engine takes half a second to load a large one.
+    One tokenizer for both: the engine takes long to load.
     """
-    texts = crafted_texts(700, seed=len(name)) + real_texts()[::9]
-    signs = random.Random(name).sample(EVERY, 1000)
+    texts = crafted_texts(300, seed=len(name)) + real_texts()[::30]
+    signs = random.Random(name).sample(EVERY, 300)
     notable = [sign for sign in EVERY[:0x3100] if sign.isspace() or sign in "ſ\u180e\u200b"]
     characters = [in_contexts(sign) for sign in signs + notable]
-    assert_equal_counts(of_pairs(*FAMILIES[name], seed=len(name)), texts + characters)
+    texts_of_pairs = texts + characters
+    tokenizer = of_pairs(*FAMILIES[name], texts_of_pairs, seed=len(name))
+    assert_equal_counts(tokenizer, texts_of_pairs)
     assert_equal_counts(trained(*FAMILIES[name]), texts)
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("name", FAMILIES)
 def test_every_character_in_every_context(name):
-    """A quarter of them; of large blocks that are alike, one in 64. All were tried once."""
+    """A twelfth of them; of large blocks that are alike, one in 200. All were tried once."""
     rng, alike = random.Random(name), set(ALIKE)
     signs = [
-        sign for sign in EVERY[:0x33500] if rng.random() < (1 / 64 if sign in alike else 1 / 4)
+        sign for sign in EVERY[:0x33500] if rng.random() < (1 / 200 if sign in alike else 1 / 12)
     ]
-    assert_equal_counts(of_pairs(*FAMILIES[name]), [in_contexts(sign) for sign in signs])
+    texts = [in_contexts(sign) for sign in signs]
+    assert_equal_counts(of_pairs(*FAMILIES[name], texts), texts)
 
 
 def tried(seed: int) -> bool:
@@ -94,20 +101,20 @@ def tried(seed: int) -> bool:
     tokenizer = random_tokenizer(seed)
     if not engine_admits(tokenizer):
         return False
-    assert_equal_counts(tokenizer, crafted_texts(300, seed) + real_texts()[seed::40])
+    assert_equal_counts(tokenizer, crafted_texts(300, seed) + real_texts()[seed % 40 :: 40])
     return True
 
 
-@pytest.mark.parametrize("seeds", [range(first, 40, 4) for first in range(4)], ids=str)
+@pytest.mark.parametrize("seeds", [range(first, 14, 2) for first in range(2)], ids=str)
 def test_random_tokenizers(seeds):
     assert sum(map(tried, seeds)) > len(seeds) / 2
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("first", range(40, 1000, 120))
+@pytest.mark.parametrize("first", range(40, 136, 24))
 def test_many_random_tokenizers(first):
-    """An eighth of a thousand: all of them, and 1,800 more, were tried once."""
-    seeds = range(first, first + 120, 8)
+    """One in 24 of a thousand: all of them, and 1,800 more, were tried once."""
+    seeds = range(first, 1000, 96)
     assert sum(map(tried, seeds)) > len(seeds) / 2
 
 
@@ -116,7 +123,7 @@ def test_many_random_tokenizers(first):
 def test_added_tokens_of_every_kind(content, normalized):
     """With every flag that is admitted, alone and together with others."""
     tried = 0
-    texts = crafted_texts(400, seed=1)
+    texts = crafted_texts(150, seed=1)
     for flags in ("", "lstrip", "rstrip", "single_word", "special", "lstrip rstrip special"):
         tokenizer = trained(*FAMILIES["qwen2, qwen3"])
         given = dict.fromkeys(flags.split(), True)
@@ -130,9 +137,10 @@ def test_added_tokens_of_every_kind(content, normalized):
 @pytest.mark.parametrize("name", ["gpt-neox, olmo", "qwen2, qwen3"])
 @pytest.mark.parametrize("normalized", [False, True])
 def test_runs_of_spaces_as_tokens(name, normalized):
-    tokenizer = of_pairs(*FAMILIES[name])
+    texts = crafted_texts(300, seed=2)
+    tokenizer = of_pairs(*FAMILIES[name], texts)
     tokenizer.add_tokens([AddedToken(" " * n, normalized=normalized) for n in range(2, 25)])
-    assert_equal_counts(tokenizer, crafted_texts(500, seed=2))
+    assert_equal_counts(tokenizer, texts)
 
 
 @pytest.mark.parametrize("name", ["gpt2, roberta", "gpt-neox, olmo"])
@@ -167,7 +175,7 @@ def test_plain_tokens_of_raw_text_may_share_spaces_with_others(seed):
     tokenizer.add_tokens([AddedToken(each, normalized=True) for each in runs])
     tokenizer.add_tokens([AddedToken(each, normalized=False) for each in plain])
     parts = [*runs, *plain, *(each[1:] for each in plain), " ", "\n", "x", "###", " the", "e\u0301"]
-    texts = ["".join(rng.choices(parts, k=rng.randrange(8))) for _ in range(600)]
+    texts = ["".join(rng.choices(parts, k=rng.randrange(8))) for _ in range(300)]
     assert_equal_counts(tokenizer, texts)
 
 
@@ -178,7 +186,7 @@ def test_tokens_that_may_claim_the_same_space_are_refused():
         AddedToken("two words", normalized=False, rstrip=True),
         AddedToken("\n\n", normalized=False, single_word=True),
     ):
-        tokenizer = of_pairs(*FAMILIES["gpt-neox, olmo"])
+        tokenizer = trained(*FAMILIES["gpt-neox, olmo"], size=400)
         tokenizer.add_tokens([run])
         assert engine_admits(tokenizer)
         tokenizer.add_tokens([other])
@@ -190,7 +198,7 @@ def test_special_tokens_counted_as_text(name):
     tokenizer = trained(*FAMILIES[name])
     tokenizer.add_tokens([AddedToken("<extra>", normalized=False)])
     tokenizer.encode_special_tokens = True
-    assert_equal_counts(tokenizer, crafted_texts(1000, seed=2))
+    assert_equal_counts(tokenizer, crafted_texts(300, seed=2))
 
 
 Edit = Callable[[dict[str, Any]], object]
@@ -231,7 +239,7 @@ EQUAL: dict[str, Edit] = {
 @pytest.mark.parametrize("edit", EQUAL)
 @pytest.mark.parametrize("name", half_slow(["gpt2, roberta", "qwen2, qwen3", "deepseek-v3"]))
 def test_edited_definitions(name, edit):
-    texts = crafted_texts(500, seed=3) + real_texts()[::9]
+    texts = crafted_texts(200, seed=3) + real_texts()[::30]
     assert_equal_counts(edited(name, EQUAL[edit]), texts)
 
 
@@ -274,8 +282,8 @@ def test_a_vocabulary_without_bytes_of_no_text(name):
     tokenizer = edited(name, _without_bytes_of_no_text)
     tokenizer.add_tokens([AddedToken(text, normalized=False) for text in ("À", "ÿÿ", "   ")])
     letters = [f"{chr(byte)} a{chr(byte)}\u0301{chr(byte)}" for byte in BYTES_OF_NO_TEXT]
-    signs = [in_contexts(sign) for sign in random.Random(name).sample(EVERY, 500)]
-    texts = crafted_texts(500, seed=5) + real_texts()[::9] + letters + signs
+    signs = [in_contexts(sign) for sign in random.Random(name).sample(EVERY, 200)]
+    texts = crafted_texts(200, seed=5) + real_texts()[::30] + letters + signs
     assert_equal_counts(tokenizer, texts)
     ids, offsets, left = loaded(tokenizer).token_ids(pa.array(texts, pa.large_string()))
     for i, expected in enumerate(tokenizer.encode_batch(texts)):
@@ -362,7 +370,8 @@ def test_the_engine_differs_where_the_gate_says():
     """If one of these becomes equal, its exclusion can go."""
     names = ("llama-3, glm-4, olmo-2", "deepseek-v3, some line ends unescaped")
     for name, sign in zip(names, "ſ\u180e", strict=True):
-        text, tokenizer = in_contexts(sign), of_pairs(*FAMILIES[name])
+        text = in_contexts(sign)
+        tokenizer = of_pairs(*FAMILIES[name], [text])
         engine = fastokens.Tokenizer.from_json_str(tokenizer.to_str())
         assert possibly_miscounted(["", text]) == [1]
         assert len(engine.encode(text).ids) != len(tokenizer.encode(text))
@@ -371,27 +380,27 @@ def test_the_engine_differs_where_the_gate_says():
 def assert_marked_equal(name: str, seed: int) -> None:
     tokenizer, entries = marked(name, seed)
     tokenizer.encode_special_tokens = seed % 4 == 0
-    texts = texts_of_entries(entries, 600, seed) + crafted_texts(200, seed) + real_texts()[::40]
+    texts = texts_of_entries(entries, 300, seed) + crafted_texts(100, seed) + real_texts()[::40]
     assert_equal_counts(tokenizer, texts)
 
 
 @pytest.mark.parametrize("name", MARKED)
-@pytest.mark.parametrize("seed", range(3))
+@pytest.mark.parametrize("seed", range(2))
 def test_sentence_piece(name, seed):
     assert_marked_equal(name, seed)
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("name", MARKED)
-@pytest.mark.parametrize("first", range(3, 39, 12))
+@pytest.mark.parametrize("first", range(2, 38, 12))
 def test_many_of_sentence_piece(name, first):
-    for seed in range(first, first + 5):
+    for seed in range(first, first + 3):
         assert_marked_equal(name, seed)
 
 
 @pytest.mark.parametrize("name", MARKED)
 def test_characters_in_sentence_piece(name):
-    signs = random.Random(name).sample(EVERY, 3000) + EVERY[:0x300]
+    signs = random.Random(name).sample(EVERY, 1000) + EVERY[:0x300:2]
     assert_equal_counts(marked(name, 1)[0], [in_contexts(sign) for sign in signs])
 
 
@@ -423,12 +432,12 @@ def test_what_was_not_found_equal_of_sentence_piece_is_excluded(edit):
 
 def test_byte_alphabet_and_pattern_are_complete():
     assert len(BYTES) == 256
-    assert not engine_admits(of_pairs(split_by(r"\s+|\S+"), None))
+    assert not engine_admits(of_pairs(split_by(r"\s+|\S+"), None, ["a b"]))
 
 
 def test_real_tokenizers_on_real_texts(real_data):
     lines = (real_data / "multilingual.txt").read_text(encoding="utf-8").split("\n")
-    texts = [*lines[::3], *crafted_texts(5000, seed=4), *real_texts()]
+    texts = [*lines[::9], *crafted_texts(1500, seed=4), *real_texts()[::3]]
     admitted = set()
     for folder in sorted((real_data / "tokenizers").iterdir()):
         tokenizer = Tokenizer.from_file(str(folder / "tokenizer.json"))

@@ -158,7 +158,7 @@ def test_every_character_before_and_after_a_space():
     bert = normalizers.BertNormalizer(lowercase=True)
     for normalizer in (*accents, *others, bert):
         change = normalizer.normalize_str
-        for sign in (*EVERY[:0x3100:3], *MARKS, *SPACES, *CONTROLS):
+        for sign in (*EVERY[:0x3100:7], *MARKS, *SPACES, *CONTROLS):
             assert change(f"{sign} x") == f"{change(sign)} x"
             assert change(f"x {sign}") == f"x{change(f' {sign}')}"
             assert change(f" {sign}").startswith(" ")
@@ -216,4 +216,4 @@ def test_published_normalizers_with_a_real_map(real_data, made):
     cuts = find_cuts(tokenizer)
     assert cuts is not None
     lines = (real_data / "multilingual.txt").read_text(encoding="utf-8").split("\n")
-    assert_equal_counts(tokenizer, PieceCounter(tokenizer, cuts), list(dict.fromkeys(lines)))
+    assert_equal_counts(tokenizer, PieceCounter(tokenizer, cuts), list(dict.fromkeys(lines[::4])))

@@ -14,7 +14,7 @@ from batchstat.corpus.content import Texts
 from batchstat.tokenization import builtin
 from batchstat.tokenization.loading.load import load_tokenizer
 from batchstat.tokenization.token_lengths import token_lengths
-from conftest import environment, needs
+from conftest import environment, needs, two_words_definition
 from tables import in_turn
 
 BUILTIN = load_tokenizer("builtin")
@@ -167,8 +167,8 @@ def test_a_file_that_is_no_tokenizer(tmp_path, content):
 
 
 def saved(folder, settings=None, **files):
-    """A folder with the built-in tokenizer and these settings, or with other files."""
-    written = files or {"tokenizer.json": builtin.definition()}
+    """A folder with a small tokenizer and these settings, or with other files."""
+    written = files or {"tokenizer.json": two_words_definition()}
     for name, content in written.items():
         path = folder / name.replace("__", ".")
         path.write_bytes(content if isinstance(content, bytes) else content.encode())
