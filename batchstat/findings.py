@@ -44,6 +44,11 @@ def catalogue() -> Mapping[str, Explanation]:
 @described(
     """What else to know about the numbers: a fact about a corpus or a configuration. Its `str` is
     the message, followed by the id in brackets.
+
+    Example:
+        >>> report = batchstat.compare([5, 3, 9], strategies=["static"], tokens_per_batch=8)
+        >>> [finding.id for finding in report.warnings]
+        ['padding/long-samples', 'padding/over-budget', 'padding/batch-of-one']
     """
 )
 class Finding(Record):

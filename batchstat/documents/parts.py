@@ -186,7 +186,8 @@ def _cached_parts(annotation: Any) -> Part:
         return Part("object", items=parts(arguments[1]))  # the keys are any texts
     if is_dataclass(annotation):
         # The docstring of a record with options is for help pages: documents describe each option.
-        text = "" if options_of(annotation) else cleandoc(annotation.__doc__ or "")
+        documented = "" if options_of(annotation) else cleandoc(annotation.__doc__ or "")
+        text = documented.partition("\n\nExample:")[0]
         return Part("object", text=text, keys=_parts_by_key(annotation))
     return Part(_TYPES.get(annotation))
 

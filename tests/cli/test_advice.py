@@ -536,7 +536,7 @@ def toml(table: dict[str, object], name: str = "") -> str:
 @pytest.mark.parametrize(
     ("name", "where"),
     # A third of the grid, which has every remedy and every table.
-    zip(CONFIGURED, cycle(["batchstat.toml", "pyproject.toml", "a named check"]), strict=False),
+    [*zip(CONFIGURED, cycle(["batchstat.toml", "pyproject.toml", "a named check"]), strict=False)],
 )
 def test_remedies_as_lines_of_a_configuration(cli: Cli, tmp_path: Path, name: str, where: str):
     """Each stands in the table that it names, instead of what was there."""

@@ -25,6 +25,9 @@ _USUAL_BATCHES = 30
 """Batches of the current setup that are drawn, where they are small."""
 _FEWEST_ROWS, _MOST_ROWS = 120, 480
 """Between so many rows stand side by side where batches are small."""
+Line = tuple[tuple[float, float], tuple[float, float]]
+"""Both ends of a line: x and y."""
+
 _GAP = 0.006
 """Space between batches, as a share of the width."""
 _DISTINCT = 360
@@ -180,9 +183,6 @@ def _draw_plan(axes: Axes, plan: BatchPlan, rows_shown: int) -> int:
         axes.add_collection(drawn, autolim=False)
     return tallest
 
-
-Line = tuple[tuple[float, float], tuple[float, float]]
-"""Both ends of a line: x and y."""
 
 _MOST_LINES = 40
 """Lines between the samples of a row: more would hide the samples."""
