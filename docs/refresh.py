@@ -115,9 +115,13 @@ def run(arguments: list[str], folder: Path) -> str:
     return result.stdout
 
 
+STOPS = "set -eu\n"
+"""Begins a script: it ends at the first command that fails."""
+
+
 def in_shell(command: str, folder: Path) -> str:
     """Return what a command line, or several, print."""
-    return run(["sh", "-euc", command], folder)
+    return run(["sh", "-c", command], folder)
 
 
 def console(example: Example, folder: Path, run_command: RunCommand = in_shell) -> str:
@@ -155,7 +159,7 @@ def refreshed(page: str, folder: Path, *, torch: bool, run_command: RunCommand =
             parts += [page[end : example.start], session]
             end = example.start + len(example.text)
         elif example.kind == "sh":
-            run_command(example.text, folder)
+            run_command(f"{STOPS}{example.text}", folder)
         else:
             run([sys.executable, "-c", example.text], folder)
     return "".join([*parts, page[end:]])

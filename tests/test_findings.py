@@ -3,7 +3,6 @@
 import ast
 import json
 import re
-from functools import cache
 from pathlib import Path
 
 import pytest
@@ -12,15 +11,13 @@ import xmlschema
 import batchstat
 from batchstat.findings import Finding, catalogue
 from conftest import ROOT, SAMPLE_DATA, Run
+from package_trees import PACKAGE, tree_of
 
-PACKAGE = ROOT / "batchstat"
 ID = re.compile(r"[a-z]+(-[a-z]+)*/[a-z]+(-[a-z]+)*")
 
 
-@cache
 def _sources() -> dict[Path, ast.Module]:
-    """The modules of the package; not parsed while tests are collected, which each worker does."""
-    return {path: ast.parse(path.read_text(encoding="utf-8")) for path in PACKAGE.rglob("*.py")}
+    return {path: tree_of(path) for path in PACKAGE.rglob("*.py")}
 
 
 def _calls(tree: ast.Module, name: str) -> list[ast.Call]:

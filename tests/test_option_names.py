@@ -9,6 +9,7 @@ import pytest
 import batchstat
 from batchstat.words import flags_named, worded
 from conftest import ROOT, Run, write_jsonl
+from package_trees import tree_of
 from tables import in_turn
 
 MESSAGES = {
@@ -45,7 +46,7 @@ def test_no_flag_of_any_message_is_left_or_takes_a_word_for_its_value():
     for path in (ROOT / "batchstat").rglob("*.py"):
         if path.relative_to(ROOT).parts[1] in ("cli", "render", "recording", "documents"):
             continue
-        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+        for node in ast.walk(tree_of(path)):
             if not isinstance(node, ast.JoinedStr):
                 continue
             parts = (each.value if isinstance(each, ast.Constant) else "X" for each in node.values)

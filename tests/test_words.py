@@ -5,6 +5,7 @@ import re
 from pathlib import Path
 
 from conftest import ROOT
+from package_trees import tree_of
 from tables import in_turn
 
 BANNED = [
@@ -38,7 +39,7 @@ def texts_of(path: Path) -> list[str]:
     text = path.read_text(encoding="utf-8")
     if path.suffix != ".py":
         return text.splitlines()
-    tree = ast.walk(ast.parse(text))
+    tree = ast.walk(tree_of(path))
     found = [node.value for node in tree if isinstance(node, ast.Constant)]
     return [" ".join(value.split()) for value in found if isinstance(value, str)]
 

@@ -183,7 +183,7 @@ SAID: dict[str, tuple[list[str], str]] = {
             *("compare", "sorted.npy", "--order", "file", "--strategy", "static"),
             *("--tokens-per-batch", "500"),
         ],
-        r"warning: consecutive batches .*: (--order shuffled)$",
+        r"warning: consecutive batches .*: (--order shuffled) \[order/alike-neighbours\]$",
     ),
 }
 

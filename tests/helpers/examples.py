@@ -17,9 +17,9 @@ def in_process(run: Run, *, draws: bool = False) -> refresh.RunCommand:
 
     def run_command(command: str, folder: Path) -> str:
         # A line that goes on after a backslash is one, as for a shell.
-        program, *arguments = shlex.split(command.replace("\\\n", " "), comments=True)
-        is_one = "\n" not in command.strip().replace("\\\n", "")
-        if not is_one or program != "batchstat" or set("|&;<>$*") & set(command):
+        line = command.removeprefix(refresh.STOPS).strip().replace("\\\n", " ")
+        program, *arguments = shlex.split(line, comments=True)
+        if program != "batchstat" or set("\n|&;<>$*") & set(line):
             return refresh.in_shell(command, folder)
         undrawn = ["--no-plots"] if arguments[0] in _DRAWING and not draws else []
         at = arguments.index("--") if "--" in arguments else len(arguments)
