@@ -44,11 +44,6 @@ os.environ.setdefault("OMP_NUM_THREADS", "1")
 Cli = Callable[..., tuple[int, str, str]]
 
 
-def pytest_xdist_auto_num_workers() -> int:
-    """One worker more than cores: many tests wait for a process, a thread or a file."""
-    return (os.cpu_count() or 1) + 1
-
-
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """What starts a process or counts a real corpus takes long; a browser is another matter."""
     for item in items:

@@ -140,6 +140,7 @@ def test_a_file_in_the_place_of_the_plots_folder(run, tmp_path):
     assert left == ["plots", "profile.json"]
 
 
+@pytest.mark.slow
 def test_a_crash_is_no_limit_and_says_what_it_is(tmp_path):
     import subprocess
     import sys

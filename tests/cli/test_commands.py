@@ -353,6 +353,7 @@ def test_a_file_name_that_is_not_utf8(run, tmp_path):
     assert "caf\\udce9.txt" in run("compare", "--no-plots").stdout
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(os.name == "nt", reason="POSIX signals and pipes")
 def test_a_closed_pipe_is_no_error(tmp_path):
     command = [sys.executable, "-m", "batchstat", "profile", *map(str, REVIEWS), "--no-plots"]

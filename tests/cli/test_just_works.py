@@ -174,6 +174,7 @@ def test_terminals(tmp_path, width, extra, colored):
             assert number in output
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(os.name == "nt", reason="POSIX pipes")
 @pytest.mark.parametrize("arguments", ["--help", "compare --help", "explain"])
 def test_a_reader_that_goes_away_is_no_error(tmp_path, arguments):

@@ -219,6 +219,7 @@ def test_the_first_faulty_record_is_the_one_named(folder, two_words, name, picks
         assert len(named) == min(len(bad), 5)
 
 
+@pytest.mark.slow
 def test_records_of_many_megabytes(tmp_path):
     big = "word " * 1_700_000  # more than a block
     (tmp_path / "a.csv").write_bytes(as_csv(["small", big, "small"]))
@@ -231,6 +232,7 @@ def test_records_of_many_megabytes(tmp_path):
         assert [len(text) for text in read(tmp_path / name)[1]] == [1, len(big)]
 
 
+@pytest.mark.slow
 def test_nine_million_empty_lines(tmp_path):
     (tmp_path / "a.txt").write_bytes(b"\n" * 9_000_000 + b"one\n")  # more than a block of them
     assert read(tmp_path / "a.txt") == ([9_000_000], ["one"])

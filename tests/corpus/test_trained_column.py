@@ -167,7 +167,7 @@ def masks_of(paths: list[Path]) -> list[list[bool]]:
     return [[label != -100 for label in json.loads(line)["labels"]] for line in lines]
 
 
-@pytest.mark.parametrize("executor", ["threads", "processes"])
+@pytest.mark.parametrize("executor", ["threads", pytest.param("processes", marks=pytest.mark.slow)])
 def test_any_way_of_counting_finds_the_same(tmp_path, executor):
     paths = many(tmp_path)
     masks = masks_of(paths)

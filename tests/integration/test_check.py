@@ -467,6 +467,7 @@ def test_more_annotations_than_github_shows(files: Path, run: Run):
     assert errors[-1][2] == "and 7 more: see the job's summary"
 
 
+@pytest.mark.slow
 def test_a_check_of_standard_input(tmp_path: Path):
     result = subprocess.run(
         [sys.executable, "-m", "batchstat", "check", "-", "--max-padding", "99%"],

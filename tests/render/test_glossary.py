@@ -211,6 +211,7 @@ def test_several_names():
             explain_all(words)
 
 
+@pytest.mark.slow
 def test_what_names_mean_is_there_without_docstrings(capsys):
     """Under python -OO, which drops them: what explain, help and schemas show is data. It does all
     that -O does, too.

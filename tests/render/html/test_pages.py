@@ -182,6 +182,7 @@ def test_a_long_label_does_not_fill_a_page(tmp_path: Path):
     assert len(html) < 300_000
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("order", ["file", "shuffled"])
 def test_100_000_lengths_in_order_fit_a_page(order):
     lengths = np.random.default_rng(0).integers(1, 60_000, 100_000)

@@ -119,7 +119,7 @@ def test_the_digest_holds_the_tokens_that_begin_and_end(tmp_path):
     assert len(digests) == 2
 
 
-@pytest.mark.parametrize("executor", ["threads", "processes"])
+@pytest.mark.parametrize("executor", ["threads", pytest.param("processes", marks=pytest.mark.slow)])
 def test_other_processes_count_them_too(tmp_path, executor):
     saved(trained(*FAMILIES["gpt2, roberta"]), TEMPLATES["begun"], tmp_path / "t", begins=True)
     rows = [{"prompt": f"p {i}", "completion": f"c {i}"} for i in range(5)]

@@ -59,7 +59,11 @@ def corpus(tmp_path, monkeypatch) -> list[Path]:
 
 @pytest.mark.parametrize(
     ("executor", "workers", "seconds"),
-    [("threads", 1, 0.0), ("threads", 3, 0.001), ("processes", 2, 0.0)],
+    [
+        ("threads", 1, 0.0),
+        ("threads", 3, 0.001),
+        pytest.param("processes", 2, 0.0, marks=pytest.mark.slow),
+    ],
 )
 def test_the_same_texts_are_checked_by_every_executor(
     corpus, tmp_path, monkeypatch, executor, workers, seconds

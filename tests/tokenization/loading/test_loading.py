@@ -117,6 +117,7 @@ def test_a_path_that_is_not_there(name):
         load_tokenizer(name)
 
 
+@pytest.mark.slow
 def test_a_hub_name_without_a_network():
     """The failure as a user meets it, in a process that has never reached the hub."""
     code = (
