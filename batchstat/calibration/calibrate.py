@@ -125,7 +125,7 @@ def calibrate(
     has_memory = all(point.peak is not None for point in measured.points)
     # Bytes before a step; without them no memory is fitted.
     fixed = training_device.fixed if has_memory else None
-    time, memory = fit_calibration(measured.points, setup, fixed, training_device.gradients)
+    time, memory = fit_calibration(measured.points, fixed, training_device.gradients)
     return Calibration(
         created=created,
         setup=setup,

@@ -15,7 +15,7 @@ class BatchCost:
         per_token: work of each token of its rows, padding included.
         per_pair: work of each pair of tokens that attention computes: width² pairs per row, or
             length² per sample where attention stays within samples.
-        per_shape: work of each (rows, width) that an epoch has, once, such as its compilation.
+        per_shape: work of each (rows, width) that an epoch has, once, such as to compile it.
         memory: what a batch takes in memory; None where that is not known.
     """
 

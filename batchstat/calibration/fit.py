@@ -9,9 +9,14 @@ import numpy as np
 import numpy.typing as npt
 
 from batchstat.calibration.measured import MemoryFit, Point, TimeFit
-from batchstat.calibration.setup import Setup
+from batchstat.calibration.shapes import Shape
 
 Floats = npt.NDArray[np.float64]
+
+_LEAST_SLOWDOWN = 1.1
+"""Three of four shapes take this many times as long at first where new shapes cost time at all: a
+first run also finds caches cold, whatever its shape.
+"""
 
 
 def non_negative_least_squares(columns: Floats, values: Floats) -> Floats:
@@ -47,17 +52,32 @@ def non_negative_least_squares(columns: Floats, values: Floats) -> Floats:
     return coefficients
 
 
+def columns_of(shapes: Sequence[Shape]) -> Floats:
+    """Return (n_shapes, 3) numbers: a batch, its tokens and its pairs, each to be given a cost."""
+    return np.array([[1.0, shape.tokens, shape.pairs] for shape in shapes])
+
+
+def fit_seconds(shapes: Sequence[Shape], seconds: Floats) -> Floats:
+    """Return (3,) seconds of a batch, a token and a pair, with which relative errors are least.
+
+    Args:
+        shapes: n_batches shapes.
+        seconds: (n_batches,) what each took.
+    """
+    # Divided by the measured seconds, every batch should come to 1.
+    return non_negative_least_squares(columns_of(shapes) / seconds[:, None], np.ones(len(seconds)))
+
+
 def fit_calibration(
-    points: Sequence[Point], setup: Setup, fixed: int | None, gradients: int | None = None
+    points: Sequence[Point], fixed: int | None, gradients: int | None = None
 ) -> tuple[TimeFit, MemoryFit | None]:
     """Fit the seconds and the bytes of a batch to its tokens and pairs of tokens.
 
-    Seconds are divided by the measured ones, so that relative errors count, of small batches too;
-    bytes are not, since the largest batches decide what fits.
+    Relative errors count for seconds, of small batches too; not for bytes, since the largest
+    batches decide what fits.
 
     Args:
         points: the measured batches, at least one.
-        setup: says whether shapes are compiled.
         fixed: bytes of weights and optimizer state before a step; None where they are not known,
             and no memory is fitted.
         gradients: bytes of gradients; None where they are not known.
@@ -66,24 +86,36 @@ def fit_calibration(
         The fit of seconds, and that of bytes; None for the second where `fixed` is None.
     """
     shapes = [point.shape for point in points]
-    # (n_points, 3): what the time of a batch, of a token and of a pair are multiplied by.
-    columns = np.array([[1.0, shape.tokens, shape.pairs] for shape in shapes])
+    columns = columns_of(shapes)
     seconds = np.array([point.seconds for point in points])
-    # Divided by the measured seconds, every batch should come to 1.
-    coefficients = non_negative_least_squares(columns / seconds[:, None], np.ones(len(points)))
+    coefficients = fit_seconds(shapes, seconds)
     residual, worst = _residual(columns @ coefficients, seconds, coefficients)
-    # The first run of a shape compiles it: so much longer it takes than later ones.
-    compile_seconds = [point.first_seconds - point.seconds for point in points]
     time = TimeFit(
         per_step=float(np.median([point.update_seconds for point in points])),
         per_batch=float(coefficients[0]),
         per_token=float(coefficients[1]),
         per_pair=float(coefficients[2]),
-        per_shape=max(0.0, float(np.median(compile_seconds))) if setup.compile else 0.0,
+        per_shape=_per_shape(seconds, np.array([point.first_seconds for point in points])),
         residual=residual,
         worst=worst,
     )
     return time, None if fixed is None else _fit_memory(points, columns, fixed, gradients)
+
+
+def _per_shape(seconds: Floats, first_seconds: Floats) -> float:
+    """Return the seconds that the first batch of a shape takes beyond later ones; 0 without any.
+
+    torch.compile compiles each shape. Without it, an H200 took 0.11 s more for each (torch 2.11,
+    sdpa with a mask): there cuDNN's attention, which torch prefers on such GPUs, plans each shape.
+
+    Args:
+        seconds: (n_points,) of later batches of each shape.
+        first_seconds: (n_points,) of the first one.
+    """
+    if float(np.quantile(first_seconds / seconds, 0.25)) < _LEAST_SLOWDOWN:
+        return 0.0
+    # The median: a few first runs also allocate memory, for more than a second.
+    return max(0.0, float(np.median(first_seconds - seconds)))
 
 
 def _fit_memory(

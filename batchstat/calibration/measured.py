@@ -46,7 +46,8 @@ class Point:
         seconds: time of the forward and backward pass, the median of several runs.
         update_seconds: time of the optimizer's update, the median of several runs; 0 where
             `seconds` includes it.
-        first_seconds: time of the first forward and backward pass, which also compiles.
+        first_seconds: time of the first forward and backward pass of this shape, for which it may
+            be compiled; `seconds` where that is not known.
         peak: bytes at the peak of the forward and backward pass; None where they are not known.
         update_peak: bytes at the peak of the update.
     """
@@ -79,7 +80,8 @@ class TimeFit:
         per_batch: seconds of a batch, whatever is in it.
         per_token: seconds of a token.
         per_pair: seconds of a pair of tokens that attend to each other.
-        per_shape: seconds to compile for a (rows, width), once.
+        per_shape: seconds that the first batch of a (rows, width) takes beyond later ones, to
+            compile it, or for what the device's libraries plan for each shape.
         residual: root mean square of (fitted − measured) / measured, over the points.
         worst: the largest of these, without sign.
     """

@@ -35,12 +35,12 @@ class WarmUp(NamedTuple):
     """The first run of a shape.
 
     Attributes:
-        seconds: of the forward and backward pass.
+        seconds: of the forward and backward pass; None where watching the memory slowed it.
         peak: bytes at the peak of the forward and backward pass; None where these are not known.
         update_peak: bytes at the peak of the optimizer's update.
     """
 
-    seconds: float
+    seconds: float | None
     peak: int | None
     update_peak: int | None
 
@@ -116,7 +116,7 @@ class _ShapeRuns:
     """The runs of one shape.
 
     Attributes:
-        first: the first one, which may compile.
+        first: the first one, which may compile the shape.
         timings: those after it.
         ran_out_later: whether one of these ran out of memory, so that the shape does not count.
     """
@@ -137,7 +137,7 @@ class _ShapeRuns:
             **asdict(shape),
             seconds=seconds,
             update_seconds=median(each.update_seconds for each in self.timings),
-            first_seconds=self.first.seconds,
+            first_seconds=seconds if self.first.seconds is None else self.first.seconds,
             peak=self.first.peak,
             update_peak=self.first.update_peak,
         )

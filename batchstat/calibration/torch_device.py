@@ -115,7 +115,7 @@ class TorchDevice:
             update_peak = peaks.restart()
         # The update has dropped the gradients: what is left is weights and optimizer state.
         self.fixed = peaks.alive()
-        return WarmUp(seconds, peak, update_peak)
+        return WarmUp(None if peaks.slow_down else seconds, peak, update_peak)
 
     def run(self, shape: Shape) -> Timing:
         """Run and time a step on a shape that ran before, without watching its memory.
@@ -197,10 +197,12 @@ class _Peaks(NamedTuple):
     Attributes:
         restart: returns the bytes at the peak since the last call.
         alive: returns the bytes of what is in use now.
+        slow_down: whether to know them, every operation is looked at.
     """
 
     restart: Callable[[], int | None]
     alive: Callable[[], int | None]
+    slow_down: bool = False
 
 
 @contextmanager
@@ -227,7 +229,7 @@ def _peaks(device: torch.device, steps: Steps) -> Iterator[_Peaks]:
         yield _Peaks(lambda: None, lambda: None)
     else:
         with TensorMemory(tensors) as memory:
-            yield _Peaks(memory.restart, bytes_of_tensors)
+            yield _Peaks(memory.restart, bytes_of_tensors, slow_down=True)
 
 
 def _keeps_account(device: torch.device) -> bool:

@@ -51,7 +51,7 @@ class Edges(Record):
     total_tokens: Positive = told("Tokens of all samples padded to their edges.")
     cost: AtLeastOne = told(
         "Cost of all samples padded to their edges / of the samples as they are. By time, short "
-        "batches and compiling are in the first, and full batches in the second.",
+        "batches and new shapes are in the first, and full batches in the second.",
         key="relative_cost",
     )
 
@@ -72,7 +72,7 @@ class BucketTime(Record):
     wanted: Positive = told("How many were asked for.", key="buckets")
     edges: tuple[Positive, ...] = told("Those found; it may be fewer.")
     batch_seconds: Amount = told("Of the batches of all epochs, by the slowest rank in each step.")
-    compile_seconds: Amount = told("Of compiling each shape, once.")
+    shape_seconds: Amount = told("What the first batch of each shape takes longer.")
     shapes: Positive = told("Distinct (rows, width) of the batches, short ones included.")
     is_extrapolated: bool = told("Whether a batch is larger or wider than all that were measured.")
     fits_memory: bool | None = told(
@@ -81,13 +81,13 @@ class BucketTime(Record):
     )
 
     @property
-    @told_of("batch_seconds + compile_seconds.", after="edges")
+    @told_of("batch_seconds + shape_seconds.", after="edges")
     def seconds(self) -> Amount:
-        return self.batch_seconds + self.compile_seconds
+        return self.batch_seconds + self.shape_seconds
 
 
 @described("Upper edges of buckets. Keys may be added within this schema.")
-class BucketsFile(Compared, number="batchstat.buckets/4"):
+class BucketsFile(Compared, number="batchstat.buckets/5"):
     cost: Annotated[str, among(COSTS)] = told(
         "What the optimal edges minimise: linear is padding, quadratic is attention, model is a "
         "transformer's cost, time is by a calibration."

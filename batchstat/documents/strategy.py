@@ -105,7 +105,7 @@ class Strategy(Document):
     )
     seconds: Amount | None = told(
         "Time of the epoch by the calibration, with the slowest rank of each step, and without "
-        "what ranks spend on communication; of the first epoch where shapes are compiled. Null "
+        "what ranks spend on communication; of the first epoch where new shapes cost time. Null "
         "without a calibration that has times."
     )
     cost: Amount | None = told("Cost of that time on all ranks; null without --cost-per-hour.")

@@ -42,7 +42,7 @@ COSTS: Mapping[str, str] = {
     "linear": "Of a row in proportion to its width: padding.",
     "quadratic": "Of a row in proportion to the square of its width: attention.",
     "model": "Of a row by the shape of the transformer that --model names.",
-    "time": "Time of batches and compiling, by the device that --calibration names.",
+    "time": "Time of batches and new shapes, by the device that --calibration names.",
 }
 """What bucket edges can minimise."""
 

@@ -17,7 +17,7 @@ from typing import NamedTuple
 import numpy as np
 
 from batchstat.calibration.calibration import MOST_NOISE, Calibration, load_calibration
-from batchstat.calibration.fit import fit_calibration, non_negative_least_squares
+from batchstat.calibration.fit import Floats, columns_of, fit_calibration, fit_seconds
 from batchstat.calibration.measured import Hardware, Point
 from batchstat.calibration.setup import Setup
 from batchstat.calibration.shapes import Shape
@@ -37,13 +37,20 @@ _LEAST_SPREAD = 1.5
 """Tokens of the largest point / tokens of the smallest. Below it the time of a token and the fixed
 time of a batch cannot be told apart.
 """
+_LEAST_SLOWDOWN = 1.1
+"""Time of a batch of a new shape / time of one whose shape came before. Below it, new shapes are
+batches like others.
+"""
 
 
 class _Timed(NamedTuple):
-    """A batch and the seconds of its forward and backward."""
+    """A batch, the seconds of its forward and backward, and whether the run had no batch of its
+    rows and width before, on any of the ranks that it waits for.
+    """
 
     shape: Shape
     seconds: float
+    is_new: bool = False
 
 
 def read_calibration(calibration: Calibration | str | Path) -> tuple[Calibration, str | None]:
@@ -106,7 +113,7 @@ def recorded_calibration(recording: Recording) -> Calibration:
     first = recording.ranks[0]
     setup = Setup(model=str(first.begun["program"]) or "a command", is_recorded=True)
     # The second value, the fit of memory, is None without the bytes of weights (`fixed`).
-    time, _ = fit_calibration(points, setup, fixed=None)
+    time, _ = fit_calibration(points, fixed=None)
     if time.residual > MOST_NOISE:
         raise InputError(
             f"the times in {name} are ±{time.residual:.0%} from what batches of their size should "
@@ -143,24 +150,30 @@ def _timed_batches_and_updates(ranks: Sequence[RecordedRank]) -> tuple[list[_Tim
         # The first batch of the step on all ranks, then the second, and so on; None where a rank
         # has no more.
         turns = zip_longest(*(steps.get(step, []) for steps in steps_of_ranks))
-        largest = [
-            max(filter(None, turn), key=lambda timed: (timed.shape.tokens, timed.shape.pairs))
-            for turn in turns
-        ]
+        largest = [_largest([timed for timed in turn if timed is not None]) for turn in turns]
         batches += largest
         # A step ends on rank 0, and its batches may be of others: the difference may be below 0.
         updates.append(max(0.0, period - sum(timed.seconds for timed in largest)))
     return batches, updates
 
 
+def _largest(turn: Sequence[_Timed]) -> _Timed:
+    """Return the largest of the batches that ranks compute at once; all wait for a new shape."""
+    largest = max(turn, key=lambda timed: (timed.shape.tokens, timed.shape.pairs))
+    return largest._replace(is_new=any(timed.is_new for timed in turn))
+
+
 def _computed_steps(rank: RecordedRank) -> dict[int, list[_Timed]]:
     """Return the timed batches of each computed step; the first step that was recorded is 0."""
     steps: dict[int, list[_Timed]] = {}
+    seen: set[tuple[int, int]] = set()
     for batch in rank.batches:
         if batch.began is not None and batch.ended is not None:
             (part,) = batch.parts  # batches of several forwards were refused before
             shape = Shape(part.rows, part.width, _samples_per_row(part))
-            timed = _Timed(shape, batch.ended - batch.began)
+            size = (part.rows, part.width)
+            timed = _Timed(shape, batch.ended - batch.began, is_new=size not in seen)
+            seen.add(size)
             steps.setdefault(batch.step - rank.batches[0].step, []).append(timed)
     return steps
 
@@ -187,6 +200,8 @@ def _points(name: str, timed: list[_Timed], update: float) -> tuple[Point, ...]:
     Raises:
         InputError: too few batches, or all of about the same size.
     """
+    if of_new_shape := _seconds_of_new_shape(timed):
+        timed = [batch for batch in timed if not batch.is_new]
     batches = sorted(timed, key=lambda batch: (batch.shape.tokens, batch.shape.width))
     n_points = min(len(batches) // _BATCHES_PER_POINT, _MOST_POINTS)
     if n_points < _LEAST_POINTS:
@@ -196,13 +211,8 @@ def _points(name: str, timed: list[_Timed], update: float) -> tuple[Point, ...]:
         )
     # A point has the size of the largest batch of its group. The batches of a group differ in size,
     # so their seconds are compared as a share of what their size should take by a fit of all.
-    # (n_batches, 3): time = a + b x tokens + c x pairs.
-    columns = np.array([[1.0, batch.shape.tokens, batch.shape.pairs] for batch in batches])
-    # At least a microsecond: a coarse clock may not have moved.
-    times = np.array([max(batch.seconds, 1e-6) for batch in batches])
-    # Divided by the seconds, so that relative errors are least.
-    fitted = columns @ non_negative_least_squares(columns / times[:, None], np.ones(len(batches)))
-    ratios = times / fitted
+    fitted = _fitted_seconds(batches, batches)
+    ratios = _seconds(batches) / fitted
     # Indices of the batches of each group, the largest batch last.
     groups = np.array_split(np.arange(len(batches)), n_points)
     smallest_point, largest_point = batches[groups[0][-1]].shape, batches[groups[-1][-1]].shape
@@ -221,9 +231,38 @@ def _points(name: str, timed: list[_Timed], update: float) -> tuple[Point, ...]:
                 **asdict(batches[largest].shape),
                 seconds=seconds,
                 update_seconds=update,
-                first_seconds=seconds,  # the first step, which compiles, is left out
+                first_seconds=seconds + of_new_shape,
                 peak=None,
                 update_peak=None,
             )
         )
     return tuple(points)
+
+
+def _seconds_of_new_shape(timed: Sequence[_Timed]) -> float:
+    """Return what a batch of a new shape takes beyond one whose shape came before; 0 where that
+    cannot be told, or is little.
+
+    An H200 takes 0.1 s more for each new shape: of short batches, most of their time.
+    """
+    new = [batch for batch in timed if batch.is_new]
+    seen = [batch for batch in timed if not batch.is_new]
+    sizes = sorted(batch.shape.tokens for batch in seen)
+    if len(seen) < _LEAST_POINTS * _BATCHES_PER_POINT or len(new) < _BATCHES_PER_POINT:
+        return 0.0
+    if sizes[-1] < _LEAST_SPREAD * sizes[0]:
+        return 0.0
+    times, expected = _seconds(new), _fitted_seconds(seen, new)
+    is_slower = float(np.median(times / expected)) >= _LEAST_SLOWDOWN
+    return float(np.median(times - expected)) if is_slower else 0.0
+
+
+def _seconds(batches: Sequence[_Timed]) -> Floats:
+    """Return (n_batches,) seconds: at least a microsecond, as a coarse clock may not have moved."""
+    return np.array([max(batch.seconds, 1e-6) for batch in batches])
+
+
+def _fitted_seconds(measured: Sequence[_Timed], of: Sequence[_Timed]) -> Floats:
+    """Return (len(of),) seconds that batches of these sizes take by a fit of measured ones."""
+    coefficients = fit_seconds([batch.shape for batch in measured], _seconds(measured))
+    return np.asarray(columns_of([batch.shape for batch in of]) @ coefficients)

@@ -152,4 +152,6 @@ def _device_line(calibration: Mapping[str, Any]) -> str:
     if calibration["is_estimate"]:
         return f"{text}; an estimate of memory, nothing was measured"
     text += "; its measurement was interrupted" if not calibration["is_complete"] else ""
-    return f"{text}; time of the first epoch, which compiles" if calibration["compile"] else text
+    if not (seconds := calibration["seconds_per_shape"]):
+        return text
+    return f"{text}; {duration(seconds)} for each new shape, in the first epoch"

@@ -26,7 +26,7 @@ class OnDevice:
 
     Attributes:
         seconds: time of the epoch, by the slowest rank in each step; of the first epoch, where
-            shapes are compiled.
+            new shapes cost time.
         cost: of all ranks for that time.
         rank_idle_time: share of the ranks' time spent waiting for the slowest one.
         is_extrapolated: whether a batch is larger or wider than all that were measured, or rows are
@@ -108,9 +108,10 @@ class Device:
             return None
         return seconds / _SECONDS_PER_HOUR * world_size * self.cost_per_hour
 
-    def compile_seconds(self, shapes: int) -> float:
-        """Return the time of compiling this many shapes (rows, width); 0 if nothing compiles."""
-        return self.cost.per_shape * shapes / PER_SECOND
+    @property
+    def seconds_per_shape(self) -> float:
+        """What the first batch of each (rows, width) takes longer than later ones."""
+        return self.cost.per_shape / PER_SECOND if self.is_timed else 0.0
 
     def tokens_that_fit(self, max_length: int) -> int | None:
         """Return the largest `tokens_per_batch` whose batches all fit, with rows of at most

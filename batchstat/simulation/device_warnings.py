@@ -1,5 +1,6 @@
 """Warnings about a calibrated device: what does not fit on it, and what is extrapolated."""
 
+import math
 from collections.abc import Iterator, Sequence
 
 from batchstat.calibration.calibration import Calibration
@@ -12,12 +13,15 @@ DOES_NOT_FIT = "device/does-not-fit"
 
 _GIB = 2**30
 
+_LEAST_SHARE_OF_SHAPES = 0.1
+"""Share of a row's time from which new shapes are named."""
+
 
 def device_warnings(
     rows: Sequence[StrategyResult], device: Device | None, max_length: int
 ) -> Iterator[Finding]:
     """Yield warnings about noisy times, rows that do not fit in memory, gradients that the peaks
-    leave out, and extrapolated rows.
+    leave out, rows with many new shapes, and extrapolated rows.
 
     Args:
         rows: the rows of a report.
@@ -46,6 +50,12 @@ def device_warnings(
             "peaks lack the gradients that gradient accumulation keeps, which are not known of "
             f"{device.calibration.setup.model}",
         )
+    if slowed := [each for row in rows if (each := _slowed_by_shapes(row, device))]:
+        yield Finding(
+            "device/new-shapes",
+            f"the first batch of each (rows, width) takes {device.seconds_per_shape:.2g} s longer, "
+            f"in this epoch's time {', '.join(slowed)}: --pad-to-multiple-of 64 makes fewer",
+        )
     extrapolated = [row.label for row in rows if row.on_device.is_extrapolated]
     if extrapolated:
         rows_unknown = [row for row in rows if row.on_device.fits_memory is None]
@@ -60,6 +70,15 @@ def device_warnings(
             f"{calibration.most_tokens:,} tokens and rows of at most {calibration.widest:,}"
             f"{no_packed}{unknown}: {', '.join(extrapolated)}",
         )
+
+
+def _slowed_by_shapes(row: StrategyResult, device: Device) -> str:
+    """Return how much of a row's time is that of new shapes, in words; empty if little is."""
+    shapes = row.counts.distinct_shapes
+    share = device.seconds_per_shape * shapes / (row.on_device.seconds or math.inf)
+    if share < _LEAST_SHARE_OF_SHAPES:
+        return ""
+    return f"{share:.0%} with {row.label} ({shapes:,} shapes)"
 
 
 def unfitting(rows: Sequence[StrategyResult], device: Device) -> str:

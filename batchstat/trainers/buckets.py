@@ -54,7 +54,7 @@ def find_buckets(
             with a model, else `linear`.
         model: the transformer's shape, or what `load_model` takes, such as `llama-3-8b`.
         calibration: the device that trains, or the file that `batchstat calibrate` wrote of it.
-        epochs: number of epochs after which training ends: shapes are compiled once.
+        epochs: number of epochs after which training ends: shapes are new in the first.
         current: what is trained: a strategy, or a trainer's configuration, such as `sft.yaml`,
             whose samples and settings are then used.
         settings: the fields of `batchstat.Settings`. Edges are multiples of `pad_to_multiple_of`,

@@ -6,8 +6,8 @@ python tests/benchmarks/recording.py [--device cpu] [--rounds 5] [--steps 200] [
 Needs torch. A small network trains on padded batches of a loader, in turns with the
 recorder and without, in the same process; each number is the median of the rounds. With `--device
 cuda` the times are those of the device, which must not be slowed: the recorder waits for nothing.
-It prints a table, and fails where a step of 8 rows of 128 tokens takes more than 0.2 ms of
-processor time.
+It prints a table, and fails where a step of 8 rows of 128 tokens takes more processor time than 0.2
+ms on a CPU, or 1 ms with CUDA, whose copies and events are the processor's work too.
 """
 
 import argparse
@@ -28,8 +28,8 @@ from batchstat.recording.recorder.watching import record_here
 
 SHAPES = ((8, 128), (8, 512), (16, 2048), (64, 4096))
 """Rows and width of a batch; the first is held to `MOST`."""
-MOST = 0.2
-"""Milliseconds of processor time of a step."""
+MOST = {"cpu": 0.2, "cuda": 1.0}
+"""Milliseconds of processor time of a step, by device: 0.53 with CUDA on slow processors."""
 VOCABULARY = 64
 
 
@@ -139,7 +139,7 @@ def main() -> None:
                 f"| {row['more_processor_ms']:.2f} ms | {row['more_ms']:.2f} ms "
                 f"| {row['bytes_per_step']:,.0f} bytes |"
             )
-    if rows[0]["more_processor_ms"] > MOST:
+    if rows[0]["more_processor_ms"] > MOST[arguments.device]:
         sys.exit(f"a step of {SHAPES[0]} takes {rows[0]['more_processor_ms']:.3f} ms more")
 
 

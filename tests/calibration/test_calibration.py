@@ -29,7 +29,7 @@ from tables import in_turn
 def calibration_of(device: KnownDevice, widest: int = 512, **more) -> Calibration:
     setup = Setup(model="known", shape=CostModel(hidden=64, layers=2))
     measured = measure_device(device, widest, **more)
-    time, memory = fit_calibration(measured.points, setup, device.fixed, device.gradients)
+    time, memory = fit_calibration(measured.points, device.fixed, device.gradients)
     return Calibration(
         created="2026-01-01T00:00:00+00:00",
         setup=setup,

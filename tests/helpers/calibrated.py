@@ -59,7 +59,7 @@ def calibration(
         for shape in shapes
         if fits is None or constants.peak(shape.tokens) <= fits
     )
-    time, memory = fit_calibration(points, measured, constants.fixed, gradients)
+    time, memory = fit_calibration(points, constants.fixed, gradients)
     return Calibration(
         created="2026-01-02T03:04:05+00:00",
         setup=measured,

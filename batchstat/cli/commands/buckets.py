@@ -44,14 +44,14 @@ class Buckets:
     )
     calibration: Path | None = option(
         None,
-        "Find the number of buckets with the least time, compiling included, by this file of "
+        "Find the number of buckets with the least time, new shapes included, by this file of "
         "batchstat calibrate.",
         "Batching",
         "FILE",
         is_common=True,
     )
     epochs: int = option(
-        1, "Number of epochs over which compiling pays, with --calibration.", "Batching", "N"
+        1, "Epochs that share the time of new shapes, with --calibration.", "Batching", "N"
     )
 
     def __post_init__(self) -> None:

@@ -123,10 +123,10 @@ def time_table(report: BucketReport) -> Table:
     """Return the table of the time by the number of buckets; the number with the least time is
     bold.
     """
-    rows = table("buckets", "shapes", "batches", "compiling", f"time{_margin(report)}")
+    rows = table("buckets", "shapes", "batches", "new shapes", f"time{_margin(report)}")
     for time in report.times:
         style = "bold" if time.wanted == report.recommended else ""
-        seconds = (_seconds(time.batch_seconds), _seconds(time.compile_seconds), _time(time))
+        seconds = (_seconds(time.batch_seconds), _seconds(time.shape_seconds), _time(time))
         cells = (f"{time.wanted}", f"{time.shapes:,}", *seconds)
         rows.add_row(*(Text(cell, style=style) for cell in cells))
     return rows
@@ -145,14 +145,14 @@ def _seconds(number: float) -> str:
 
 
 def _fastest(report: BucketReport) -> str:
-    """Return the number of buckets with the least time, that time, and whether it has compiling in
-    it.
+    """Return the number of buckets with the least time, that time, and whether new shapes take a
+    part of it.
     """
     best = next(each for each in report.times if each.wanted == report.recommended)
     buckets, epochs = counted(best.wanted, "bucket"), counted(report.epochs, "epoch")
     facts = [f"{buckets} with the least time: {_time(best)}{_margin(report)} for {epochs}"]
-    no_compiling = "the calibration has no time to compile a shape"
-    facts.append("compiling included" if best.compile_seconds else no_compiling)
+    is_free = "the calibration has no time for a new shape"
+    facts.append("new shapes included" if best.shape_seconds else is_free)
     if best.is_extrapolated:
         facts.append(f"{EXTRAPOLATED} extrapolated")
     if best.fits_memory is False:

@@ -90,7 +90,7 @@ def _time(fit: TimeFit) -> str:
         f"{fit.per_pair * 1e9:.3g} ns per pair of tokens in a row",
     ]
     parts += [f"{duration(fit.per_step)} per update"] if fit.per_step else []
-    parts += [f"{duration(fit.per_shape)} to compile a shape"] if fit.per_shape else []
+    parts += [f"{duration(fit.per_shape)} for each new shape"] if fit.per_shape else []
     return f"{' + '.join(parts)}: ±{percent(fit.residual)}, at most {percent(fit.worst)} off"
 
 

@@ -1,5 +1,5 @@
 """What bucket edges minimise: a cost of samples by the edge above them, or the time of batches and
-of compiling their shapes.
+of their new shapes.
 """
 
 from collections.abc import Iterable, Iterator
@@ -69,18 +69,17 @@ class SampleCost:
 
 @dataclass(frozen=True)
 class BatchTime:
-    """The time of an epoch's batches, and of compiling their shapes.
+    """The time of an epoch's batches, and of their new shapes.
 
     A bucket makes full batches, and one short batch of the samples that are left, all as wide as
-    its edge. That is two shapes to compile: a full batch and the short one. The time is exact on
-    one rank with one batch per step, if every sample is drawn once and no batch is dropped. Else it
-    is close: it takes batches as shared evenly by the ranks, and the time of an update as shared
-    evenly by the batches of its step.
+    its edge: two shapes, each new once. The time is exact on one rank with one batch per step, if
+    every sample is drawn once and no batch is dropped. Else it is close: it takes batches as shared
+    evenly by the ranks, and the time of an update as shared evenly by the batches of its step.
 
     Attributes:
         cost: what a batch costs.
         settings: the budget, ranks and batches per step.
-        epochs: number of epochs after which training ends: shapes are compiled once for all.
+        epochs: number of epochs after which training ends: shapes are new in the first.
     """
 
     cost: BatchCost
@@ -118,7 +117,7 @@ class BatchTime:
         batches = full_batches + np.minimum(left_over, 1)  # one is short if samples are left
         # All full batches have one shape, and the short batch has another.
         shapes = np.minimum(full_batches, 1) + np.minimum(left_over, 1)
-        # Every rank compiles each shape, once in all epochs.
+        # Each shape is new to every rank, once in all epochs.
         per_shape = self.cost.per_shape * self.settings.world_size / self.epochs
         training = self._row_time(edge) * samples + self._batch_overhead * batches
         return np.asarray(training + per_shape * shapes, dtype=np.float64)
@@ -200,7 +199,7 @@ def batch_time(device: Device, basis: ResolvedSettings, epochs: int) -> BatchTim
             "time with batchstat calibrate"
         )
     cost = calibration.cost
-    # The fit may have found no time anywhere but in compiling, which says nothing about edges.
+    # The fit may have found no time but that of new shapes, which says nothing about edges.
     if not (cost.per_batch or cost.per_step or cost.per_token or cost.per_pair):
         raise InputError(
             f"the calibration of {calibration.setup.model} has no time per batch, token or pair: "
@@ -237,13 +236,13 @@ def simulate_times(
             row = make_row(rows_as_wide_as(edges).request(basis), shares, cost, device)
         except NoBatchError:
             continue
-        compiling = row.counts.distinct_shapes * cost.per_shape  # picoseconds, as all compute here
+        of_new_shapes = row.counts.distinct_shapes * cost.per_shape  # picoseconds, as all compute
         yield BucketTime(
             wanted=number,
             edges=edges,
-            # The compute of one epoch includes compiling, which later epochs do not repeat.
-            batch_seconds=epochs * (row.counts.compute - compiling) / PER_SECOND,
-            compile_seconds=compiling / PER_SECOND,
+            # The compute of one epoch includes new shapes, of which later epochs have none.
+            batch_seconds=epochs * (row.counts.compute - of_new_shapes) / PER_SECOND,
+            shape_seconds=of_new_shapes / PER_SECOND,
             shapes=row.counts.distinct_shapes,
             is_extrapolated=row.on_device.is_extrapolated,
             fits_memory=row.on_device.fits_memory,

@@ -88,7 +88,7 @@ def search_buckets(
     numbers = {*NUMBERS, wanted}
     if device is not None:
         edge_cost = batch_time(device, basis, epochs)
-        # Where shapes are compiled, one bucket may take the least time.
+        # Where new shapes cost time, one bucket may take the least.
         numbers.add(1)
     edges_by_rule = dict(
         _find_edges(widths, numbers, edge_cost, min_bucket_samples, basis.pad_to_multiple_of)

@@ -186,9 +186,9 @@ class RankMeter:
         # With dummy batches, a rank without a unit runs an empty step: all ranks run as many.
         is_even = self._settings.remainder == "dummy"
         fewest_steps = self._steps_of_ranks.max() if is_even else self._steps_of_ranks.min()
-        # Every rank compiles every shape. `Counter.update` adds; a copy leaves the meter as it is.
-        compiling, sums = self._cost.per_shape * shapes, Counter(self._sums)
-        sums.update(compute=compiling, compute_of_ranks=compiling * self._settings.world_size)
+        # Every shape is new to every rank. `Counter.update` adds; a copy leaves the meter as it is.
+        of_shapes, sums = self._cost.per_shape * shapes, Counter(self._sums)
+        sums.update(compute=of_shapes, compute_of_ranks=of_shapes * self._settings.world_size)
         return RankCounts(
             **sums,
             world_size=self._settings.world_size,

@@ -128,10 +128,10 @@ class Preflight:
         row, device = self.simulation.row, self.simulation.device
         if device is None or row.on_device.seconds is None:
             return None
-        # Shapes are compiled in the first epoch alone.
-        compiling = device.compile_seconds(row.counts.distinct_shapes)
+        # Shapes are new in the first epoch alone.
+        of_new_shapes = device.seconds_per_shape * row.counts.distinct_shapes
         epochs = self.total_steps / row.counts.steps
-        return compiling + (row.on_device.seconds - compiling) * epochs
+        return of_new_shapes + (row.on_device.seconds - of_new_shapes) * epochs
 
     @property
     def total_cost(self) -> float | None:

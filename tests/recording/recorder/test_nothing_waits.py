@@ -1,4 +1,4 @@
-"""A device is not waited for. No GPU is at hand: tensors of the meta device stand in for its own,
+"""A device is not waited for. Tests have no GPU: tensors of the meta device stand in for its own,
 since none of their numbers can be read, and fakes for its streams and events.
 """
 

@@ -85,6 +85,31 @@ def test_a_batch_in_ten_that_meets_a_stall_does_not_matter(tmp_path):
         assert own == pytest.approx(planted(point.rows, point.width), rel=0.15)
 
 
+@pytest.mark.parametrize("ranks", [1, 2])
+@pytest.mark.parametrize("per_shape", [0.0, 0.1])
+def test_new_shapes_are_told_from_batches(tmp_path, ranks, per_shape):
+    """An H200 takes 0.1 s more for each; all ranks wait for it."""
+    numbers = [np.random.default_rng(seed).integers(1, 40, 300) for seed in range(ranks)]
+    of_ranks = [[[8 * n] * 4 for n in each.tolist()] for each in numbers]
+    seen: list[set[int]] = [set() for _ in of_ranks]
+    slowest = []
+    for turn in zip(*of_ranks, strict=True):
+        widths = [lengths[0] for lengths in turn]
+        is_new = any(width not in known for width, known in zip(widths, seen, strict=True))
+        for width, known in zip(widths, seen, strict=True):
+            known.add(width)
+        slowest.append(planted(4, max(widths)) + per_shape * is_new)
+    ends = list(np.cumsum(slowest) + PER_STEP * np.arange(1, len(slowest) + 1))
+    files = []
+    for rank, batches in enumerate(of_ranks):
+        waits = iter(slowest)
+        files.append(lines(batches, lambda *_, w=waits: next(w), rank, ranks, ends=ends))
+    time = recorded_calibration(read_recording(recorded(tmp_path, *files))).time
+    assert time is not None
+    found = (time.per_batch, time.per_token, time.per_pair, time.per_shape)
+    assert found == pytest.approx((PER_BATCH, PER_TOKEN, PER_PAIR, per_shape), rel=0.02)
+
+
 def test_the_rank_that_computes_most_is_the_one_that_counts(tmp_path):
     """The others wait for it in their backward, and are as slow."""
     both = [lengths_of(240, seed) for seed in (1, 2)]
