@@ -40,6 +40,11 @@ def by_name(path: Path) -> str:
     return path.relative_to(ROOT).as_posix()
 
 
+def shows_plots(page: str) -> bool:
+    """Whether an example needs plots: drawing takes most of the time of a command."""
+    return any("plot" in example.text for example in refresh.examples(page))
+
+
 WITH_TORCH = [
     path
     for path in refresh.PAGES
@@ -55,16 +60,18 @@ WITHOUT_TORCH = [
 @pytest.mark.parametrize("path", WITHOUT_TORCH, ids=by_name)
 def test_the_examples_of_a_page_run(path, tmp_path, run: Run):
     page = text_of(path)
-    run_command = in_process(run, draws="plot" in page)
+    run_command = in_process(run, draws=shows_plots(page))
     assert refresh.refreshed(page, tmp_path, torch=False, run_command=run_command) == page
 
 
 @pytest.mark.torch
 @posix
 @pytest.mark.parametrize("path", WITH_TORCH, ids=by_name)
-def test_the_examples_of_a_page_run_with_torch(path, tmp_path):
+def test_the_examples_of_a_page_run_with_torch(path, tmp_path, run: Run):
     needs("torch")
-    assert refresh.refreshed(text_of(path), tmp_path, torch=True) == text_of(path)
+    page = text_of(path)
+    run_command = in_process(run, draws=shows_plots(page))
+    assert refresh.refreshed(page, tmp_path, torch=True, run_command=run_command) == page
 
 
 @pytest.mark.parametrize(

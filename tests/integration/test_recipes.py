@@ -18,6 +18,7 @@ import pytest
 
 import batchstat
 from batchstat import BatchSampler, ClassBalancedSampler, RankSampler, StreamBatcher
+from chat_tokenizer import chat_tokenizer
 from conftest import ROOT, SAMPLE_DATA, environment, needs
 from tables import in_pairs
 
@@ -416,23 +417,8 @@ def test_batches_of_a_stream_fit_the_budget():
 
 
 def small(path):
-    """A tokenizer of 300 entries with a chat template, as transformers saves it: backward through a
-    vocabulary of 30,000, such as the built-in one's, takes most of the time of a script.
-    """
-    from tokenizers import Tokenizer, models, pre_tokenizers, trainers
-    from transformers import PreTrainedTokenizerFast
-
-    from batchstat.tokenization.builtin import CHAT_TEMPLATE
-
-    own = Tokenizer(models.BPE())
-    own.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
-    letters = pre_tokenizers.ByteLevel.alphabet()
-    trainer = trainers.BpeTrainer(
-        vocab_size=300, initial_alphabet=letters, special_tokens=["[PAD]"], show_progress=False
-    )
-    own.train_from_iterator([SAMPLE_DATA.joinpath("corpus.txt").read_text("utf-8")], trainer)
-    made = PreTrainedTokenizerFast(tokenizer_object=own, pad_token="[PAD]", eos_token="[PAD]")
-    made.chat_template = CHAT_TEMPLATE
+    """The folder of a small tokenizer, as transformers saves it."""
+    made = chat_tokenizer(entries=300)
     made.model_max_length = 512
     made.save_pretrained(path)
     return path
@@ -516,8 +502,9 @@ def test_what_recipe_prints_runs(run, tmp_path):
         folder.mkdir()
         file, *columns = CORPORA[corpus]
         write_some(folder, file)
-        flags = ["--tokenizer", tokenizer] if corpus != "text" else []
-        flags = [*columns, *flags, "--no-plots"]
+        # The built-in one once: its vocabulary takes most of the time of a tiny model.
+        is_builtin = (framework, corpus) == ("torch", "text")
+        flags = [*columns, *([] if is_builtin else ["--tokenizer", tokenizer]), "--no-plots"]
         settings = ["--tokens-per-batch", 2048, "--strategy", strategy]
         if corpus == "classes":
             settings += ["--sampler", "downsampling", "--pad-to-multiple-of", 8]

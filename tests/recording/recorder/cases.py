@@ -60,17 +60,9 @@ class Logged:
 
 
 def tokenizer_of() -> Any:
-    from tokenizers import Tokenizer
-    from transformers import PreTrainedTokenizerFast
+    from chat_tokenizer import chat_tokenizer
 
-    from batchstat.tokenization.builtin import CHAT_TEMPLATE, definition
-
-    return PreTrainedTokenizerFast(
-        tokenizer_object=Tokenizer.from_str(definition()),
-        eos_token="<|im_end|>",
-        pad_token="<|endoftext|>",
-        chat_template=CHAT_TEMPLATE,
-    )
+    return chat_tokenizer()
 
 
 def llama(size: int) -> Any:

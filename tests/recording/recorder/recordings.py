@@ -77,10 +77,11 @@ def run_case(
 ) -> Recorded:
     """Train a case by `batchstat run`."""
     command = [sys.executable, "-m", "batchstat", "run", *options, "-o", str(folder / "run")]
+    paths = [str(HERE.parents[2]), str(HERE.parents[1] / "helpers")]
     ended = subprocess.run(
         [*command, *launcher, str(HERE / "cases.py"), case],
         cwd=folder,
-        env=environment(OWN_LOG=str(folder / "log"), PYTHONPATH=str(HERE.parents[2])),
+        env=environment(OWN_LOG=str(folder / "log"), PYTHONPATH=os.pathsep.join(paths)),
         capture_output=True,
         encoding="utf-8",
         timeout=300,

@@ -20,7 +20,7 @@ pytestmark = [
 
 SCRIPT = f"""
 import json, sys
-sys.path.insert(0, {str(Path(__file__).parent)!r})
+sys.path[:0] = [{str(Path(__file__).parent)!r}, {str(Path(__file__).parents[2] / "helpers")!r}]
 from cases import OPTIONS, llama, tokenizer_of
 from datasets import Dataset
 from trl import SFTConfig, SFTTrainer
