@@ -1,6 +1,7 @@
 """Small tokenizers whose texts are counted by pieces, and characters that might disagree."""
 
 import unicodedata
+from itertools import chain
 
 import pyarrow as pa
 from tokenizers import (
@@ -17,6 +18,7 @@ from tokenizers import (
 from batchstat.tokenization.counting.piece_counter import PieceCounter
 from batchstat.tokenization.counting.split_patterns import CL100K, QWEN2
 from conftest import SAMPLE_DATA
+from small_tokenizers import BY_CATEGORY, EVERY
 
 SPECIAL = ["<pad>", "[UNK]", "<|end|>", "[MASK]"]
 
@@ -144,7 +146,7 @@ def assert_equal_counts(tokenizer: Tokenizer, counter: PieceCounter, texts: list
     )
 
 
-EVERY = [chr(code) for code in range(0x110000) if not 0xD800 <= code < 0xE000]
-SPACES = [c for c in EVERY if c.isspace() or unicodedata.category(c) in ("Zs", "Zl", "Zp", "Cf")]
+_SPACES = [BY_CATEGORY[each] for each in ("Zs", "Zl", "Zp", "Cf")]
+SPACES = [*filter(str.isspace, BY_CATEGORY["Cc"]), *chain(*_SPACES)]
 CONTROLS = [c for c in EVERY[:0x300] if unicodedata.category(c) == "Cc"]
 MARKS = [c for c in EVERY[:0x3100] if unicodedata.combining(c)][::7]
