@@ -53,8 +53,8 @@ def device_warnings(
     if slowed := [each for row in rows if (each := _slowed_by_shapes(row, device))]:
         yield Finding(
             "device/new-shapes",
-            f"the first batch of each (rows, width) takes {device.seconds_per_shape:.2g} s longer, "
-            f"in this epoch's time {', '.join(slowed)}: --pad-to-multiple-of 64 makes fewer",
+            f"new shapes, at {device.seconds_per_shape:.2g} s each, are a part of the first epoch: "
+            f"{', '.join(slowed)}; --pad-to-multiple-of 64 makes fewer",
         )
     extrapolated = [row.label for row in rows if row.on_device.is_extrapolated]
     if extrapolated:
@@ -78,7 +78,7 @@ def _slowed_by_shapes(row: StrategyResult, device: Device) -> str:
     share = device.seconds_per_shape * shapes / (row.on_device.seconds or math.inf)
     if share < _LEAST_SHARE_OF_SHAPES:
         return ""
-    return f"{share:.0%} with {row.label} ({shapes:,} shapes)"
+    return f"{share:.0%} of {row.label} ({shapes:,} shapes)"
 
 
 def unfitting(rows: Sequence[StrategyResult], device: Device) -> str:

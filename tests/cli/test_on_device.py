@@ -169,7 +169,7 @@ def test_new_shapes_are_in_the_time_of_the_first_epoch(cli, device):
     assert named
     for row in report["strategies"]:
         share = 0.11 * row["distinct_shapes"] / row["seconds"]
-        said = f"{share:.0%} with {row['label']} ({row['distinct_shapes']} shapes)"
+        said = f"{share:.0%} of {row['label']} ({row['distinct_shapes']} shapes)"
         assert (said in warning["message"]) == (share >= 0.1)
 
 
