@@ -44,7 +44,7 @@ def corpus(tmp_path_factory: pytest.TempPathFactory) -> Path:
     rows = [{"text": rng.choice(lines), "y": rng.choice("abc")} for _ in range(20_000)]
     block = "".join(json.dumps(row) + "\n" for row in rows)
     with (folder / "x-large.jsonl").open("w", encoding="utf-8") as file:
-        for i in range(int(2.05 * splits.SPLIT_BYTES) // len(block)):
+        for i in range(int(2.3 * splits.SPLIT_BYTES) // len(block)):
             file.write(block)
             file.write(json.dumps({"text": f"number {i}", "y": None}) + "\n\n")
     table = pa.table({"text": [row["text"] for row in rows], "y": [row["y"] for row in rows]})
