@@ -3,7 +3,7 @@ import os
 import re
 import subprocess
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from contextlib import ExitStack, chdir
 from functools import cache
 from importlib import import_module
@@ -29,6 +29,7 @@ from batchstat.planning.strategies.base import NOT_PACKED, Strategy
 from batchstat.planning.strategies.registry import STRATEGIES
 from batchstat.planning.windows import plan_windows
 from batchstat.tokenization.loading import load as loading
+from warm_python import WarmPython
 
 # Nothing is timed: how fast the machine is today is no property of the code. Every run draws other
 # examples, so that 20 of them, which take a fifth of the time of 100, miss nothing for long.
@@ -239,6 +240,18 @@ def write_jsonl(path: Path, records: list[dict[str, object]]) -> Path:
     """The records, one a line, in a file."""
     path.write_text("".join(json.dumps(record) + "\n" for record in records))
     return path
+
+
+@pytest.fixture(scope="session")
+def warm_python() -> Iterator[WarmPython]:
+    """Runs scripts that need torch, accelerate, Lightning or transformers; see `WarmPython`."""
+    for library in ("torch", "accelerate", "lightning", "transformers"):
+        needs(library)
+    if not hasattr(os, "fork"):
+        pytest.skip("processes are forked")
+    warm = WarmPython(environment(PYTHONPATH=str(ROOT), CUDA_VISIBLE_DEVICES=""))
+    yield warm
+    warm.end()
 
 
 @pytest.fixture(scope="session")

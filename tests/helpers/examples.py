@@ -1,6 +1,8 @@
 """Commands of the documentation, run in the process of the tests."""
 
+import re
 import shlex
+from collections.abc import Iterator
 from pathlib import Path
 
 import refresh
@@ -8,19 +10,36 @@ import refresh
 from conftest import Run
 
 _DRAWING = ("profile", "compare", "balance", "buckets")
+_NEEDS_A_SHELL = set("\n|&;<>$*")
+# What a line leaves to the next but files: a folder, a variable, the rest of a loop or a document.
+_KEEPS_A_STATE = re.compile(r"<<|^(?:cd|export|for|while|if)\b|^\w+=", re.MULTILINE)
 
 
 def in_process(run: Run, *, draws: bool = False) -> refresh.RunCommand:
-    """What runs a line of an example: here if no shell has to interpret it, and without plots
-    unless they are looked at, which changes nothing that is printed.
+    """What runs a line of an example, or several: batchstat here, where each start of a process
+    takes a second, and the rest in a shell. Without plots unless they are looked at, which changes
+    nothing that is printed.
     """
 
-    def run_command(command: str, folder: Path) -> str:
-        # A line that goes on after a backslash is one, as for a shell.
-        line = command.removeprefix(refresh.STOPS).strip().replace("\\\n", " ")
-        program, *arguments = shlex.split(line, comments=True)
-        if program != "batchstat" or set("\n|&;<>$*") & set(line):
-            return refresh.in_shell(command, folder)
+    def run_command(script: str, folder: Path) -> str:
+        text = script.removeprefix(refresh.STOPS).replace("\\\n", " ")
+        if _KEEPS_A_STATE.search(text):
+            return refresh.in_shell(script, folder)
+        return "".join(run_line(line, folder) for line in lines_of(text))
+
+    def run_line(line: str, folder: Path) -> str:
+        # All before a pipe, or a file, that takes what is printed; warnings are not.
+        command, mark, rest = (each.strip() for each in re.split(r"([|>]|$)", line, maxsplit=1))
+        is_plain = command.startswith("batchstat ") and not set(command) & _NEEDS_A_SHELL
+        if not is_plain or "2>" in line:
+            return refresh.in_shell(line, folder)
+        printed = run_batchstat(shlex.split(command)[1:], folder)
+        if not mark:
+            return printed
+        (folder / ".printed").write_text(printed, encoding="utf-8")
+        return refresh.in_shell(f"cat .printed {mark} {rest}", folder)
+
+    def run_batchstat(arguments: list[str], folder: Path) -> str:
         undrawn = ["--no-plots"] if arguments[0] in _DRAWING and not draws else []
         at = arguments.index("--") if "--" in arguments else len(arguments)
         result = run(*arguments[:at], *undrawn, *arguments[at:], cwd=folder)
@@ -28,3 +47,11 @@ def in_process(run: Run, *, draws: bool = False) -> refresh.RunCommand:
         return result.stdout
 
     return run_command
+
+
+def lines_of(script: str) -> Iterator[str]:
+    """Yield the lines of a script without their comments."""
+    for line in script.splitlines():
+        command = re.sub(r"(?:^|\s)#.*", "", line).strip()
+        if command:
+            yield command

@@ -21,6 +21,7 @@ from batchstat import BatchSampler, ClassBalancedSampler, RankSampler, StreamBat
 from chat_tokenizer import chat_tokenizer
 from conftest import ROOT, SAMPLE_DATA, environment, needs
 from tables import in_pairs
+from warm_python import WarmPython
 
 LENGTHS = np.random.default_rng(0).integers(2, 60, 203)
 SETTINGS = {"tokens_per_batch": 256, "read_ahead": 50}
@@ -218,28 +219,10 @@ os._exit(0)
 """
 
 
-def on_two_ranks(code, folder) -> list[str]:
-    """What each of two processes prints that meet in a folder; both are ended, whatever happens."""
-    processes = [
-        subprocess.Popen(
-            [
-                *(sys.executable, "-c", code + AT_ONCE),
-                *(str(ROOT / "tests"), str(rank), str(folder / "meeting")),
-            ],
-            stdout=subprocess.PIPE,
-            stderr=subprocess.PIPE,
-            text=True,
-            env=environment(PYTHONPATH=str(ROOT), OMP_NUM_THREADS="1"),
-        )
-        for rank in range(2)
-    ]
-    try:
-        ended = [process.communicate(timeout=240) for process in processes]
-    finally:
-        for process in processes:
-            process.kill()
-    assert [process.returncode for process in processes] == [0, 0], ended
-    return [printed for printed, _ in ended]
+def on_two_ranks(warm_python: WarmPython, code: str, folder: Path) -> list[str]:
+    """What each of two processes prints that meet in a folder."""
+    (script := folder / "script.py").write_text(code + AT_ONCE, encoding="utf-8")
+    return warm_python.run(script, ROOT / "tests", ranks=2)
 
 
 RANK = """
@@ -250,8 +233,8 @@ sys.path[:0] = [sys.argv[1], f"{sys.argv[1]}/helpers", f"{sys.argv[1]}/integrati
 from test_recipes import LENGTHS, SETTINGS, TEXTS, padded
 from batchstat import BatchSampler
 
-rank = int(sys.argv[2])
-dist.init_process_group("gloo", init_method="file://" + sys.argv[3], rank=rank, world_size=2)
+dist.init_process_group("gloo")
+rank = dist.get_rank()
 torch.manual_seed(0)
 model = DistributedDataParallel(torch.nn.Linear(1, 2).double())
 optimizer = torch.optim.SGD(model.parameters(), lr=1e-5)
@@ -281,10 +264,10 @@ dist.destroy_process_group()
 
 
 @pytest.mark.torch
-def test_two_processes_end_together_on_the_batches_that_were_simulated(tmp_path):
+def test_two_processes_end_together_on_the_batches_that_were_simulated(warm_python, tmp_path):
     """DistributedDataParallel over gloo, class-balanced: no hang, and every rank's batches."""
     needs("torch")
-    ended = on_two_ranks(RANK, tmp_path)
+    ended = on_two_ranks(warm_python, RANK, tmp_path)
     found = eval(ended[0])  # noqa: S307, a list that this test printed
     labels = [sample["labels"] if i % 7 else 2 for i, sample in enumerate(TEXTS)]
     for rank, shapes in enumerate(found):
@@ -310,8 +293,8 @@ import torch, torch.distributed as dist
 sys.path[:0] = [sys.argv[1], f"{sys.argv[1]}/helpers", f"{sys.argv[1]}/integration"]
 from batchstat import BatchSampler
 
-rank = int(sys.argv[2])
-dist.init_process_group("gloo", init_method="file://" + sys.argv[3], rank=rank, world_size=2)
+dist.init_process_group("gloo")
+rank = dist.get_rank()
 right = torch.arange(49) % 3 == 0
 found = []
 # Repeats marked by a mask: every rank takes as many steps, and each sample counts once.
@@ -337,10 +320,10 @@ dist.destroy_process_group()
 
 
 @pytest.mark.torch
-def test_an_exact_accuracy_over_ranks(tmp_path):
+def test_an_exact_accuracy_over_ranks(warm_python, tmp_path):
     """49 samples on 2 ranks, each of them counted once: by a mask, and by uneven ranks."""
     needs("torch")
-    ended = on_two_ranks(EVALUATE, tmp_path)
+    ended = on_two_ranks(warm_python, EVALUATE, tmp_path)
     assert eval(ended[0]) == [[17.0, 49.0], [17.0, 49.0]]  # noqa: S307
 
 
@@ -472,29 +455,9 @@ TRIED = [
 ]
 
 
-# Each script in a process of its own, which has imported already what takes most of its time.
-EACH = """
-import os, runpy, sys
-import accelerate, lightning.pytorch, torch, transformers
-for folder in sys.argv[1:]:
-    child = os.fork()
-    if child == 0:
-        os.chdir(folder)
-        printed = os.open("printed", os.O_WRONLY | os.O_CREAT)
-        os.dup2(printed, 1)
-        os.dup2(printed, 2)
-        runpy.run_path("train.py", run_name="__main__")
-        sys.exit()
-    print(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]))
-"""
-
-
 @pytest.mark.torch
-@pytest.mark.skipif(os.name == "nt", reason="processes are forked")
-def test_what_recipe_prints_runs(run, tmp_path):
+def test_what_recipe_prints_runs(run, warm_python, tmp_path):
     """The printed script trains on as many batches as compare says."""
-    for library in ("torch", "accelerate", "lightning"):
-        needs(library)
     tokenizer = small(tmp_path / "tokenizer")
     batches: dict[Path, int] = {}
     for framework, corpus, strategy in TRIED:
@@ -505,7 +468,8 @@ def test_what_recipe_prints_runs(run, tmp_path):
         # The built-in one once: its vocabulary takes most of the time of a tiny model.
         is_builtin = (framework, corpus) == ("torch", "text")
         flags = [*columns, *([] if is_builtin else ["--tokenizer", tokenizer]), "--no-plots"]
-        settings = ["--tokens-per-batch", 2048, "--strategy", strategy]
+        # The attention of a packed row takes time in proportion to the square of its tokens.
+        settings = ["--tokens-per-batch", 512, "--strategy", strategy]
         if corpus == "classes":
             settings += ["--sampler", "downsampling", "--pad-to-multiple-of", 8]
         compared = run("compare", file, *flags, *settings, "--json", cwd=folder)
@@ -514,17 +478,8 @@ def test_what_recipe_prints_runs(run, tmp_path):
         printed = run("recipe", framework, *settings, cwd=folder)
         assert printed.returncode == 0, printed.stderr
         (folder / "train.py").write_text(printed.stdout, encoding="utf-8")
-    trained = subprocess.run(
-        [sys.executable, "-c", EACH, *batches],
-        capture_output=True,
-        encoding="utf-8",
-        env=environment(PYTHONPATH=str(ROOT), CUDA_VISIBLE_DEVICES=""),
-        timeout=900,
-    )
-    assert trained.returncode == 0, trained.stderr
-    for (folder, number), code in zip(batches.items(), trained.stdout.splitlines(), strict=True):
-        text = (folder / "printed").read_text(encoding="utf-8")
-        assert code == "0", text
+    for folder, number in batches.items():
+        [text] = warm_python.run(folder / "train.py")
         assert f"{number} batches" in text, folder.name
     scripts = [folder / "train.py" for folder in batches]
     linted = subprocess.run(
@@ -535,90 +490,61 @@ def test_what_recipe_prints_runs(run, tmp_path):
     assert "No module named ruff" in linted.stderr or linted.returncode == 0, linted.stdout
 
 
-def launched(folder) -> "subprocess.CompletedProcess[str]":
-    """train.py, on two processes."""
-    command = ["-m", "torch.distributed.run", "--standalone", "--nproc-per-node", "2", "train.py"]
-    return subprocess.run(
-        [sys.executable, *command],
-        cwd=folder,
+def by_torchrun(script: Path) -> str:
+    """What two processes of a script print."""
+    launch = ["-m", "torch.distributed.run", "--standalone", "--nproc-per-node", "2"]
+    trained = subprocess.run(
+        [sys.executable, *launch, script],
+        cwd=script.parent,
         capture_output=True,
         encoding="utf-8",
-        env=environment(PYTHONPATH=str(ROOT), CUDA_VISIBLE_DEVICES="", OMP_NUM_THREADS="1"),
+        env=environment(PYTHONPATH=str(ROOT), CUDA_VISIBLE_DEVICES=""),
         timeout=300,
     )
+    assert trained.returncode == 0, trained.stderr
+    return trained.stdout
 
 
 @pytest.mark.torch
 @pytest.mark.parametrize("framework", ["torch", "trainer"])
-def test_a_recipe_on_two_processes(run, tmp_path, framework):
-    """As its first lines say how to start it; each process has as many batches."""
-    needs("torch")
-    needs("accelerate")
+def test_a_recipe_on_two_processes(run, warm_python, tmp_path, framework):
+    """As its first lines say how to start it, once; each process has as many batches."""
     reviews = [SAMPLE_DATA / "reviews.csv", "--text-column", "review", "--label-column", "label"]
     run("profile", *reviews, "--tokenizer", small(tmp_path / "tokenizer"), "--no-plots")
     settings = ["--tokens-per-batch", 2048, "--world-size", 2, "--gradient-accumulation-steps", 2]
     printed = run("recipe", framework, *settings).stdout
     assert "torchrun --nproc-per-node 2 train.py" in printed
-    (tmp_path / "train.py").write_text(printed, encoding="utf-8")
-    trained = launched(tmp_path)
-    assert trained.returncode == 0, trained.stderr
+    (script := tmp_path / "train.py").write_text(printed, encoding="utf-8")
+    is_launched = framework == "torch"
+    text = by_torchrun(script) if is_launched else "".join(warm_python.run(script, ranks=2))
     compared = json.loads(
         run("compare", *settings, "--strategy", "token-budget", "--no-plots", "--json").stdout
     )
     each = compared["strategies"][0]["batches"] // 2
     for rank in range(2):
         where = "rank {}, epoch 0" if framework == "torch" else "rank {}"
-        assert f"{where.format(rank)}: {each} batches" in trained.stdout
+        assert f"{where.format(rank)}: {each} batches" in text
 
 
 @pytest.mark.torch
 @pytest.mark.parametrize("framework", ["torch", "accelerate"])
-def test_steps_of_unlike_numbers_of_batches_on_two_processes(run, tmp_path, framework):
+def test_steps_of_unlike_numbers_of_batches_on_two_processes(run, warm_python, tmp_path, framework):
     """`grouped` gives ranks unlike numbers of batches in a step; gradients meet once a step."""
-    needs("torch")
-    needs("accelerate")
     lines = (SAMPLE_DATA / "corpus.txt").read_text(encoding="utf-8").splitlines(keepends=True)
     (tmp_path / "some.txt").write_text("".join(lines[:60]), encoding="utf-8")
     run("profile", "some.txt", "--tokenizer", small(tmp_path / "tokenizer"), "--no-plots")
     flags = ["--strategy", "asym", "--batch-size", 7, "--world-size", 2]
     printed = run("recipe", framework, *flags).stdout
-    (tmp_path / "train.py").write_text(printed, encoding="utf-8")
-    trained = launched(tmp_path)
-    assert trained.returncode == 0, trained.stderr
+    (script := tmp_path / "train.py").write_text(printed, encoding="utf-8")
     results = tmp_path / "batchstat-results" / "lengths.parquet"
-    for rank in range(2):
+    for rank, text in enumerate(warm_python.run(script, ranks=2)):
         sampler = BatchSampler(results, "asym", batch_size=7, rank=rank, world_size=2)
-        assert f"rank {rank}, epoch 0: {len(sampler)} batches" in trained.stdout
-
-
-def assert_pass(scripts: dict[Path, str]) -> None:
-    """Scripts, each in its folder, run to their ends in a process of their own: one for all, since
-    importing torch and transformers takes most of the time of each.
-    """
-    program = """
-import os, sys
-for folder in sys.argv[1:]:
-    os.chdir(folder)
-    with open("script.py", encoding="utf-8") as file:
-        exec(compile(file.read(), f"{folder}/script.py", "exec"), {"__name__": "script"})
-"""
-    for folder, script in scripts.items():
-        (folder / "script.py").write_text(script, encoding="utf-8")
-    ran = subprocess.run(
-        [sys.executable, "-c", program, *scripts],
-        capture_output=True,
-        encoding="utf-8",
-        env=environment(PYTHONPATH=str(ROOT)),
-        timeout=300,
-    )
-    assert ran.returncode == 0, ran.stderr
+        assert f"rank {rank}, epoch 0: {len(sampler)} batches" in text
 
 
 @pytest.mark.torch
-def test_labels_are_of_the_tokens_that_were_counted_as_trained(run, tmp_path):
+def test_labels_are_of_the_tokens_that_were_counted_as_trained(run, warm_python, tmp_path):
     """After the shift of a causal model, each batch has as many labels as its plan says."""
-    needs("torch")
-    scripts = {}
     for corpus in ("answers", "chats", "assistants"):
         for strategy in ("token-budget", "padding-free"):
             folder = tmp_path / f"{corpus}-{strategy}"
@@ -628,7 +554,7 @@ def test_labels_are_of_the_tokens_that_were_counted_as_trained(run, tmp_path):
             assert run("profile", file, *columns, "--no-plots", cwd=folder).returncode == 0
             settings = ["--max-length", 400, "--tokens-per-batch", 2000, "--strategy", strategy]
             printed = run("recipe", *settings, cwd=folder).stdout
-            scripts[folder] = (
+            script = (
                 printed[: printed.index("# A tiny model")]
                 + printed[printed.index("sampler = BatchSampler") : printed.index("sampler.check")]
                 + """
@@ -639,14 +565,13 @@ for batch in known:
 assert sum(batch.trained_tokens for batch in known) > 100
 """
             )
-    assert_pass(scripts)
+            (folder / "script.py").write_text(script, encoding="utf-8")
+            warm_python.run(folder / "script.py")
 
 
 @pytest.mark.torch
-def test_chats_are_encoded_as_they_were_counted(run, tmp_path):
+def test_chats_are_encoded_as_they_were_counted(run, warm_python, tmp_path):
     """With the built-in template, and with one of the user's."""
-    needs("torch")
-    scripts = {}
     for name, flags in (("builtin", []), ("own", ["--chat-template", "chat.jinja"])):
         folder = tmp_path / name
         folder.mkdir()
@@ -655,7 +580,7 @@ def test_chats_are_encoded_as_they_were_counted(run, tmp_path):
         chats = [SAMPLE_DATA / "chat.jsonl", "--messages-column", "messages", "--no-plots"]
         assert run("profile", *chats, *flags, cwd=folder).returncode == 0
         printed = run("recipe", *flags, cwd=folder).stdout
-        scripts[folder] = (
+        script = (
             printed[: printed.index("# A tiny model")]
             + """
 from batchstat.profiling.parquet import read_file
@@ -665,7 +590,8 @@ lengths = read_file(LENGTHS).lengths
 assert [len(encode(sample)) for sample in samples] == [min(n, 512) for n in lengths]
 """
         )
-    assert_pass(scripts)
+        (folder / "script.py").write_text(script, encoding="utf-8")
+        warm_python.run(folder / "script.py")
 
 
 def test_a_recipe_is_refused_without_the_template_that_counted(run, tmp_path):
@@ -762,8 +688,8 @@ sys.path[:0] = [sys.argv[1], f"{sys.argv[1]}/helpers", f"{sys.argv[1]}/integrati
 from test_recipes import LENGTHS, SETTINGS, TEXTS, padded
 from batchstat import BatchSampler
 
-rank = int(sys.argv[2])
-dist.init_process_group("gloo", init_method="file://" + sys.argv[3], rank=rank, world_size=2)
+dist.init_process_group("gloo")
+rank = dist.get_rank()
 model = DistributedDataParallel(torch.nn.Linear(1, 2))
 sampler = BatchSampler(LENGTHS, remainder="uneven", rank=rank, world_size=2, **SETTINGS)
 loader = torch.utils.data.DataLoader(TEXTS, batch_sampler=sampler, collate_fn=padded)
@@ -781,10 +707,11 @@ dist.destroy_process_group()
 
 
 @pytest.mark.torch
-def test_uneven_ranks_join(tmp_path):
+def test_uneven_ranks_join(warm_python, tmp_path):
     """torch's Join: every sample once, a rank with a batch less waits for nobody."""
     needs("torch")
-    (batches_0, seen_0), (batches_1, seen_1) = eval(on_two_ranks(JOIN, tmp_path)[0])  # noqa: S307
+    ended = on_two_ranks(warm_python, JOIN, tmp_path)
+    (batches_0, seen_0), (batches_1, seen_1) = eval(ended[0])  # noqa: S307
     assert (batches_0, seen_0 + seen_1) == (batches_1 + 1, 203)
 
 

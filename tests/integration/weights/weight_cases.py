@@ -7,6 +7,7 @@ import os
 import subprocess
 import sys
 import tempfile
+from collections.abc import Callable
 from dataclasses import asdict, dataclass, replace
 from functools import cache
 from itertools import product
@@ -166,19 +167,29 @@ def compared(case: Case, gradients: list[np.ndarray]) -> Found:
     )
 
 
-def run(cases: list[Case], timeout: float) -> list[Found]:
+Launch = Callable[..., object]
+"""Runs a script with its arguments on a number of `ranks` in a folder, and fails where it does."""
+
+
+def by_torchrun(script: Path, *arguments: object, ranks: int, folder: Path, timeout: int) -> None:
+    launch = ["-m", "torch.distributed.run", "--standalone", "--nproc-per-node", str(ranks)]
+    done = subprocess.run(
+        [sys.executable, *launch, script, *map(str, arguments)],
+        cwd=folder,
+        capture_output=True,
+        encoding="utf-8",
+        env=os.environ | ENVIRONMENT,
+        timeout=timeout,
+    )
+    assert done.returncode == 0, done.stderr
+
+
+def run(cases: list[Case], timeout: int, launch: Launch = by_torchrun) -> list[Found]:
     """Compute the gradients of cases that have the same number of ranks, in a process per rank."""
-    launch = ["-m", "torch.distributed.run", "--standalone", "--nproc-per-node"]
-    with tempfile.TemporaryDirectory() as folder:
-        (asked := Path(folder, "cases.json")).write_text(json.dumps([asdict(c) for c in cases]))
-        done = subprocess.run(
-            [sys.executable, *launch, str(cases[0].ranks), HERE / "weight_loops.py", asked],
-            cwd=folder,
-            capture_output=True,
-            encoding="utf-8",
-            env=os.environ | ENVIRONMENT,
-            timeout=timeout,
-        )
-        assert done.returncode == 0, done.stderr
-        found = [Found(**each) for each in json.loads(Path(folder, "found.json").read_text())]
+    with tempfile.TemporaryDirectory() as name:
+        folder = Path(name)
+        (asked := folder / "cases.json").write_text(json.dumps([asdict(c) for c in cases]))
+        placed = {"ranks": cases[0].ranks, "folder": folder}
+        launch(HERE / "weight_loops.py", asked, **placed, timeout=timeout)
+        found = [Found(**each) for each in json.loads((folder / "found.json").read_text())]
     return [replace(each, case=case) for each, case in zip(found, cases, strict=True)]

@@ -4,6 +4,7 @@ import json
 import os
 import subprocess
 import sys
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 from unittest.mock import patch
@@ -12,8 +13,13 @@ from batchstat.recording.recorder.reading import settle
 from batchstat.recording.recording import RecordedBatch, Recording, read_recording
 from batchstat.trainers.preflight.recorded import record
 from conftest import environment
+from warm_python import WarmPython
 
 HERE = Path(__file__).parent
+PATHS = [HERE.parents[2], HERE.parents[1], HERE.parents[1] / "helpers"]
+Tried = tuple[str, str, bool]
+"""A case, the folder to record it in, and whether it is a dry run."""
+
 Batch = tuple[int, list[int]]
 """The width of a batch, with that of a decoder, and the real tokens of each sample."""
 
@@ -72,16 +78,36 @@ def record_case(case: str, folder: Path, **options: Any) -> Recorded:
     return Recorded(folder)
 
 
+def record_on_two_ranks(warm_python: WarmPython, folder: Path, tried: Sequence[Tried]) -> None:
+    """Train cases one after another on the same two processes, each recorded in its folder."""
+    script = folder / "ranks.py"
+    script.write_text(
+        f"""
+import json, sys
+from pathlib import Path
+from torch import distributed
+sys.path[:0] = {[str(HERE), *map(str, PATHS)]}
+from recordings import record_case
+
+distributed.init_process_group("gloo")
+for case, name, dry_run in json.loads({json.dumps(tried)!r}):
+    record_case(case, Path(name), dry_run=dry_run)
+"""
+    )
+    for _, name, _ in tried:
+        (folder / name).mkdir()
+    warm_python.run(script, ranks=2)
+
+
 def run_case(
     case: str, folder: Path, *options: str, launcher: tuple[str, ...] = (), code: int = 0
 ) -> Recorded:
     """Train a case by `batchstat run`."""
     command = [sys.executable, "-m", "batchstat", "run", *options, "-o", str(folder / "run")]
-    paths = [str(HERE.parents[2]), str(HERE.parents[1] / "helpers")]
     ended = subprocess.run(
         [*command, *launcher, str(HERE / "cases.py"), case],
         cwd=folder,
-        env=environment(OWN_LOG=str(folder / "log"), PYTHONPATH=os.pathsep.join(paths)),
+        env=environment(OWN_LOG=str(folder / "log"), PYTHONPATH=os.pathsep.join(map(str, PATHS))),
         capture_output=True,
         encoding="utf-8",
         timeout=300,

@@ -6,7 +6,7 @@ from collections import Counter
 from pathlib import Path
 
 import pytest
-from recordings import Recorded, record_case, run_case
+from recordings import Recorded, record_case, record_on_two_ranks, run_case
 
 import batchstat
 from batchstat.recording.recorded_batches import number_dispatched
@@ -62,9 +62,8 @@ def test_each_batch_as_it_was_collated_and_in_a_dry_run(case, tmp_path, capsys):
     check(case, full)  # which settles what only all batches tell
 
 
-@pytest.mark.parametrize("case", ["trainer", "bfd", "accelerate", "dispatcher"])
-def test_each_batch_of_two_ranks(case, tmp_path):
-    recorded = run_case(case, tmp_path, launcher=TORCHRUN)
+def check_ranks(case: str, recorded: Recorded) -> None:
+    """The batches of two ranks are those that were collated, and have every sample."""
     assert [rank.rank for rank in recorded.recording.ranks] == [0, 1]
     for rank in (0, 1):
         if case == "dispatcher":  # its first rank collates, and cuts in two
@@ -78,12 +77,28 @@ def test_each_batch_of_two_ranks(case, tmp_path):
         rows = [len(real) for rank in ranks for _, real in recorded.collated(rank)]
         assert sum(samples.values()) == sum(rows) - evaluated * len(ranks)
     assert sorted(samples) == list(range(len(samples)))
-    if case in ("trainer", "dispatcher"):  # a loop of a Trainer's, and one of the script's own
-        (tmp_path / "dry").mkdir()
-        dry = run_case(case, tmp_path / "dry", "--dry-run", launcher=TORCHRUN)
-        assert samples_of(dry) == samples
+
+
+def test_each_batch_of_two_ranks_that_torchrun_starts(tmp_path):
+    check_ranks("accelerate", run_case("accelerate", tmp_path, launcher=TORCHRUN))
+
+
+def test_each_batch_of_two_ranks(warm_python, tmp_path):
+    """Dry as well, of a loop of a Trainer's and of one of the script's own."""
+    whole = ["trainer", "bfd", "dispatcher"]
+    dry = ["trainer", "dispatcher"]
+    tried = [
+        *((case, case, False) for case in whole),
+        *((case, f"dry {case}", True) for case in dry),
+    ]
+    record_on_two_ranks(warm_python, tmp_path, tried)
+    for case in whole:
+        check_ranks(case, Recorded(tmp_path / case))
+    for case in dry:
+        recorded, dry_run = Recorded(tmp_path / case), Recorded(tmp_path / f"dry {case}")
+        assert samples_of(dry_run) == samples_of(recorded)
         for rank in (0, 1):
-            assert dry.batches(rank) == recorded.batches(rank)
+            assert dry_run.batches(rank) == recorded.batches(rank)
 
 
 def samples_of(recorded: Recorded) -> Counter[int]:

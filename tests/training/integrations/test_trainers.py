@@ -4,8 +4,6 @@ Each test is skipped where its library is not installed.
 """
 
 import json
-import subprocess
-import sys
 from inspect import cleandoc
 from itertools import chain
 from math import ceil
@@ -20,7 +18,7 @@ from batchstat.profiling.parquet import save_lengths
 from batchstat.training.integrations import huggingface, lightning
 from batchstat.training.integrations.huggingface import STATE_FILE, with_batches
 from batchstat.training.integrations.lightning import BatchLoader
-from conftest import ROOT, SAMPLE_DATA, environment, needs, write_jsonl
+from conftest import ROOT, SAMPLE_DATA, needs, write_jsonl
 
 pytestmark = pytest.mark.torch
 
@@ -472,21 +470,10 @@ os._exit(0)
 
 
 @pytest.mark.parametrize("library", ["hugging_face", "lightning"])
-def test_two_processes_have_the_batches_of_their_ranks(tmp_path, library):
+def test_two_processes_have_the_batches_of_their_ranks(warm_python, tmp_path, library):
     """Nothing shards the batches of a rank again, and both end and resume together."""
-    needs("torch")
-    needs("accelerate" if library == "hugging_face" else "lightning")
-    script = tmp_path / "train.py"
-    script.write_text(RANKS)
-    launch = ["-m", "torch.distributed.run", "--standalone", "--nproc-per-node", "2"]
-    trained = subprocess.run(
-        [sys.executable, *launch, script, str(ROOT / "tests"), str(tmp_path), library],
-        capture_output=True,
-        encoding="utf-8",
-        env=environment(PYTHONPATH=str(ROOT), CUDA_VISIBLE_DEVICES="", OMP_NUM_THREADS="1"),
-        timeout=300,
-    )
-    assert trained.returncode == 0, trained.stderr
+    (script := tmp_path / "train.py").write_text(RANKS)
+    warm_python.run(script, ROOT / "tests", tmp_path, library, ranks=2)
     for rank in range(2):
         found = json.loads((tmp_path / f"rank{rank}.json").read_text())
         records, batches, steps = planned(2, rank=rank, world_size=2)
