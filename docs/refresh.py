@@ -50,6 +50,8 @@ for example in doctest.DocTestParser().get_examples(sys.argv[1]):
 
 RunCommand = Callable[[str, Path], str]
 """Runs a command line in a folder and returns its standard output."""
+RunPython = Callable[[list[str], Path], str]
+"""The same of a program: its text, and its arguments."""
 
 
 @dataclass(frozen=True)
@@ -124,6 +126,11 @@ def in_shell(command: str, folder: Path) -> str:
     return run(["sh", "-c", command], folder)
 
 
+def in_python(program: list[str], folder: Path) -> str:
+    """Return what a program of Python prints."""
+    return run([sys.executable, "-c", *program], folder)
+
+
 def console(example: Example, folder: Path, run_command: RunCommand = in_shell) -> str:
     """Run the commands of a console, and return its text as it has to be."""
     lines = []
@@ -135,7 +142,14 @@ def console(example: Example, folder: Path, run_command: RunCommand = in_shell) 
     return "".join(f"{line}\n" for line in lines)
 
 
-def refreshed(page: str, folder: Path, *, torch: bool, run_command: RunCommand = in_shell) -> str:
+def refreshed(
+    page: str,
+    folder: Path,
+    *,
+    torch: bool,
+    run_command: RunCommand = in_shell,
+    run_python: RunPython = in_python,
+) -> str:
     """Run all examples of a page, and return its text with what its consoles and sessions show now.
 
     Args:
@@ -143,6 +157,7 @@ def refreshed(page: str, folder: Path, *, torch: bool, run_command: RunCommand =
         folder: an empty folder.
         torch: whether to run examples that need torch.
         run_command: what runs the commands of consoles, and scripts.
+        run_python: what runs programs and sessions.
     """
     shutil.copytree(ROOT / "sample_data", folder / "sample_data")
     for name in ("device.json", "train.py"):
@@ -155,13 +170,13 @@ def refreshed(page: str, folder: Path, *, torch: bool, run_command: RunCommand =
             parts += [page[end : example.start], console(example, folder, run_command)]
             end = example.start + len(example.text)
         elif example.kind == "pycon":
-            session = run([sys.executable, "-c", _SESSION, example.text], folder)
+            session = run_python([_SESSION, example.text], folder)
             parts += [page[end : example.start], session]
             end = example.start + len(example.text)
         elif example.kind == "sh":
             run_command(f"{STOPS}{example.text}", folder)
         else:
-            run([sys.executable, "-c", example.text], folder)
+            run_python([example.text], folder)
     return "".join([*parts, page[end:]])
 
 

@@ -71,7 +71,7 @@ class Rule(Document):
 class BucketTime(Record):
     wanted: Positive = told("How many were asked for.", key="buckets")
     edges: tuple[Positive, ...] = told("Those found; it may be fewer.")
-    batch_seconds: Amount = told("Of the batches of all epochs, by the slowest rank in each step.")
+    batch_seconds: Amount = told("Of the batches of all epochs, by the slowest rank.")
     shape_seconds: Amount = told("What the first batch of each shape takes longer.")
     shapes: Positive = told("Distinct (rows, width) of the batches, short ones included.")
     is_extrapolated: bool = told("Whether a batch is larger or wider than all that were measured.")

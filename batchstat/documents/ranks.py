@@ -8,22 +8,25 @@ from batchstat.planning.rules import DISTRIBUTIONS, REMAINDERS
 from batchstat.records import Amount, Count, Positive, Record, among, told
 
 
-@described("The step in which most tokens are waited for.")
+@described("The step in which most tokens are waited for, or the micro-batch where `wait` says so.")
 class WorstStep(Record):
-    step: Count = told("Counted from 0.")
+    step: Count = told("Counted from 0; that of the micro-batch.")
     rank: Count = told("The slowest.")
     tokens: Count = told("Total tokens of that rank.")
     mean_tokens: Amount = told("Total tokens of the mean rank.")
-    rows: Positive = told("Rows of the largest batch that this rank has in the step.")
+    rows: Positive = told("Rows of the largest batch that this rank has in it.")
     width: Count = told("Tokens to which they are padded.")
-    ranks_without: Count = told("How many ranks have no batch in the step.")
+    ranks_without: Count = told("How many ranks have no batch in it.")
 
 
 @described("Some consecutive steps.")
 class TimelinePoint(Document):
     first_step: Count = told("Counted from 0.")
     steps: Positive = told("How many steps it stands for.")
-    slowest_tokens: Count = told("The most total tokens of any rank in any of these steps.")
+    slowest_tokens: Count = told(
+        "Total tokens of the slowest rank, the most of any of these steps; where ranks wait in "
+        "each micro-batch, the sum over those of the step."
+    )
     mean_tokens: Amount = told("Mean total tokens per rank and step.")
 
 

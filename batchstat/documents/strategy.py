@@ -91,8 +91,8 @@ class Strategy(Document):
     )
     compute: Count = told(
         "Estimated work of the epoch: total tokens, or operations where a model is named, or "
-        "picoseconds where a calibration has times; with several ranks, the slowest one of each "
-        "step."
+        "picoseconds where a calibration has times; with several ranks, the slowest one "
+        "wherever they wait for each other (`wait`)."
     )
     shuffling: Annotated[str, among(SHUFFLING)] = told(
         "How random batches are: full, partial (lengths differ somewhat between batches), sorted "
@@ -104,9 +104,9 @@ class Strategy(Document):
         "comparison."
     )
     seconds: Amount | None = told(
-        "Time of the epoch by the calibration, with the slowest rank of each step, and without "
-        "what ranks spend on communication; of the first epoch where new shapes cost time. Null "
-        "without a calibration that has times."
+        "Time of the epoch by the calibration, with the slowest rank wherever ranks wait for each "
+        "other, and without what they spend on communication; of the first epoch where new shapes "
+        "cost time. Null without a calibration that has times."
     )
     cost: Amount | None = told("Cost of that time on all ranks; null without --cost-per-hour.")
     peak_bytes: Count | None = told(
@@ -167,7 +167,7 @@ class Strategy(Document):
     )
     rank_idle: Ratio = told(
         "Ratio of the ranks' time in which they wait for the slowest one: 1 - mean rank's cost / "
-        "slowest rank's, both summed over steps, where cost is total tokens."
+        "slowest rank's, both summed over steps, or micro-batches by `wait`; cost is total tokens."
     )
     rank_idle_quadratic: Ratio = told(
         "The same where cost is attention's: the square of the width."

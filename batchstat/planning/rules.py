@@ -38,6 +38,12 @@ REMAINDERS: Mapping[str, str] = {
     "accelerate's even_batches. With drop_last, what does not divide evenly is dropped. Where "
     "batches have no fixed number of rows, as repeat.",
 }
+WAITS: Mapping[str, str] = {
+    "step": "At the end of each step: DDP, as the Trainer and accelerate use it, and ZeRO-1.",
+    "micro-batch": "In each batch: FSDP, ZeRO-2 and ZeRO-3, pipelines, DDP without no_sync.",
+}
+"""Where ranks wait for each other."""
+
 COSTS: Mapping[str, str] = {
     "linear": "Of a row in proportion to its width: padding.",
     "quadratic": "Of a row in proportion to the square of its width: attention.",

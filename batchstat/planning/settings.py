@@ -24,6 +24,7 @@ from batchstat.planning.rules import (
     OVERFLOWS,
     REMAINDERS,
     SHUFFLED,
+    WAITS,
 )
 from batchstat.words import short
 
@@ -57,6 +58,7 @@ class SettingsOptions(TypedDict, total=False):
     balance_by: str
     remainder: str
     gradient_accumulation_steps: int
+    wait: str
     loss: str | None
     pad_to_multiple_of: int
     drop_last: bool
@@ -147,6 +149,13 @@ class Settings:
         values=REMAINDERS,
     )
     gradient_accumulation_steps: int = _ranks(1, "Batches per optimizer step, on each rank.")
+    wait: str = _ranks(
+        "step",
+        "Where ranks wait for each other: at the end of each step (DDP), or in each micro-batch "
+        "(FSDP, ZeRO-2, ZeRO-3, DDP without no_sync).",
+        "PLACE",
+        values=WAITS,
+    )
     loss: str | None = _ranks(
         None,
         "How the losses of tokens become that of a step, for the weight of a trained token: "

@@ -34,6 +34,7 @@ class RecordedBatch:
         ended: when its backward ended, likewise.
         is_counted: whether the model divides the loss by the number of trained tokens of the step.
         is_step_counted: whether the Trainer gave its step that number.
+        ranks_meet: whether ranks wait for each other in it, by what wraps the model.
     """
 
     step: int
@@ -45,6 +46,7 @@ class RecordedBatch:
     ended: float | None = None
     is_counted: bool = False
     is_step_counted: bool = False
+    ranks_meet: bool = False
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -105,6 +107,20 @@ class Recording:
     others: int = 0
     of_other_runs: int = 0
     processes: Sequence[Mapping[str, Any]] = field(default=())
+
+    @property
+    def wait(self) -> str | None:
+        """Where ranks wait for each other, one of `WAITS`; None where no batch shows it."""
+        of_ranks = [rank.batches for rank in self.ranks]
+        if not any(batch.ranks_meet for batches in of_ranks for batch in batches):
+            return None
+        # A batch that another of its step comes after.
+        is_often = any(
+            one.ranks_meet and one.step == other.step
+            for batches in of_ranks
+            for one, other in pairwise(batches)
+        )
+        return "micro-batch" if is_often else "step"
 
     @property
     def is_dry(self) -> bool:
@@ -310,6 +326,7 @@ def _batches(lines: list[dict[str, Any]]) -> Iterator[RecordedBatch]:
             ended=ended,
             is_counted="counted" in line,
             is_step_counted="step_counted" in line,
+            ranks_meet="meet" in line,
         )
 
 

@@ -25,8 +25,8 @@ class OnDevice:
     """What an epoch of one row takes on a calibrated device; None where that is not known.
 
     Attributes:
-        seconds: time of the epoch, by the slowest rank in each step; of the first epoch, where
-            new shapes cost time.
+        seconds: time of the epoch, by the slowest rank wherever ranks meet; of the first epoch,
+            where new shapes cost time.
         cost: of all ranks for that time.
         rank_idle_time: share of the ranks' time spent waiting for the slowest one.
         is_extrapolated: whether a batch is larger or wider than all that were measured, or rows are

@@ -19,6 +19,7 @@ from batchstat.planning.settings import ResolvedSettings
 from batchstat.planning.strategies.spec import RowRequest
 from batchstat.simulation.device import Device, OnDevice
 from batchstat.simulation.meters.counts import PlanCounts
+from batchstat.simulation.meters.rank_idle import meetings_per_step, sum_in_groups
 
 if TYPE_CHECKING:
     from batchstat.recording.collated import LoaderFacts
@@ -30,7 +31,8 @@ class Timeline(NamedTuple):
 
     Attributes:
         edges: (n_points + 1,) the first step of each point; last, the number of steps.
-        slowest: (n_points,) the most total tokens of any rank in any step of the point.
+        slowest: (n_points,) total tokens of the slowest rank in a step, the most of the point's
+            steps; where ranks meet often in a step, the sum of the slowest before each meeting.
         mean: (n_points,) mean total tokens per rank and step.
     """
 
@@ -39,19 +41,25 @@ class Timeline(NamedTuple):
     mean: npt.NDArray[np.float64]
 
     @classmethod
-    def of(cls, steps: npt.NDArray[np.integer], most: int) -> "Timeline":
+    def of(
+        cls, meetings: npt.NDArray[np.integer], most: int, meetings_per_step: int = 1
+    ) -> "Timeline":
         """Sum up steps in at most `most` points: 250 steps in at most 100 points give 84 points,
         of 3 steps each, but for the last.
 
         Args:
-            steps: (n_steps, world_size) total tokens of each rank in each step.
+            meetings: (n_meetings, world_size) total tokens of each rank before each meeting.
             most: the most points.
+            meetings_per_step: how often ranks meet in a step; the last step may have fewer.
         """
-        per_point = -(-len(steps) // most)  # rounded up
-        edges = np.append(np.arange(0, len(steps), per_point), len(steps))
-        # reduceat joins the steps from each edge up to the next one.
-        slowest = np.maximum.reduceat(steps.max(axis=1), edges[:-1])
-        mean = np.add.reduceat(steps.mean(axis=1), edges[:-1]) / np.diff(edges)
+        slowest_of_steps = sum_in_groups(meetings.max(axis=1), meetings_per_step)
+        steps = len(slowest_of_steps)
+        per_point = -(-steps // most)  # rounded up
+        edges = np.append(np.arange(0, steps, per_point), steps)
+        # reduceat joins the steps from each edge up to the next one, and their meetings.
+        slowest = np.maximum.reduceat(slowest_of_steps, edges[:-1])
+        first_meetings = edges[:-1] * meetings_per_step
+        mean = np.add.reduceat(meetings.mean(axis=1), first_meetings) / np.diff(edges)
         return cls(edges, slowest, mean)
 
     @property
@@ -77,7 +85,8 @@ class StrategyResult:
         seeds: results under several seeds; None if only one was tried.
         interval: interval for the padding ratio; None if the whole corpus was simulated.
         trained: its trained tokens and their weights; None if these are unknown.
-        steps: (n_steps, world_size) total tokens of each rank in each step; None for one rank.
+        meetings: (n_meetings, world_size) total tokens of each rank before each meeting of the
+            ranks, in steps or micro-batches (`wait`); None for one rank.
         first_batches: the first batches of its plan; None outside of a comparison.
         dropped_again: number of samples that both this epoch and the next one drop; None where it
             drops none, or does not draw all of the corpus.
@@ -91,7 +100,7 @@ class StrategyResult:
     seeds: SeedSpread | None = None
     interval: Interval | None = None
     trained: TrainedCounts | None = None
-    steps: "npt.NDArray[np.integer] | None" = field(default=None, compare=False, repr=False)
+    meetings: "npt.NDArray[np.integer] | None" = field(default=None, compare=False, repr=False)
     first_batches: BatchPlan | None = field(default=None, compare=False, repr=False)
     dropped_again: int | None = None
     on_device: OnDevice = field(default_factory=OnDevice)
@@ -150,7 +159,13 @@ class StrategyResult:
     @property
     def timeline(self) -> Timeline | None:
         """Its steps in at most 100 points; None for one rank."""
-        return None if self.steps is None else Timeline.of(self.steps, 100)
+        return self.timeline_of(100)
+
+    def timeline_of(self, most: int) -> Timeline | None:
+        """Return its steps in at most `most` points; None for one rank."""
+        if self.meetings is None:
+            return None
+        return Timeline.of(self.meetings, most, meetings_per_step(self.request.settings))
 
     @property
     def distribute(self) -> str:

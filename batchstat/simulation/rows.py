@@ -125,7 +125,7 @@ def make_row(
     Raises:
         InputError: there is no batch, or no token.
     """
-    counts, widths, steps = measure(request, shares, cost=cost)
+    counts, widths, meetings = measure(request, shares, cost=cost)
     trained, on_device = None, OnDevice()
     if device is not None:
         on_device = device.epoch(request, counts, widths.max, shares.epoch.stats.max)
@@ -138,7 +138,7 @@ def make_row(
         # Four bins from each power of two to the next.
         widths=widths.histogram(log_edges(widths.min, widths.max, per_octave=4)),
         # One rank waits for no other: its steps make no timeline.
-        steps=steps if request.settings.world_size > 1 else None,
+        meetings=meetings if request.settings.world_size > 1 else None,
         trained=trained,
         dropped_again=count_dropped_again(request, shares, counts),
         on_device=on_device,

@@ -45,8 +45,8 @@ def fingerprint(samples: Samples, request: RowRequest) -> dict[str, Any]:
     resumes only where all of these are the same.
     """
     settings = asdict(request.settings)
-    # The position has the epoch, and the name of the loss is only for reports.
-    del settings["epoch"], settings["loss"]
+    # The position has the epoch; the name of the loss and where ranks wait are for reports alone.
+    del settings["epoch"], settings["loss"], settings["wait"]
     classes, trained = samples.classes, samples.trained
     return {
         "lengths": digest(samples.records, samples.lengths),

@@ -28,6 +28,7 @@ _NOT_STREAMED = (
     "sampler",
     "keep_labels",
     "gradient_accumulation_steps",
+    "wait",
     "balance_by",
     "loss",
 )

@@ -1,13 +1,18 @@
 """Commands of the documentation, run in the process of the tests."""
 
+import os
 import re
 import shlex
+import sys
 from collections.abc import Iterator
+from contextlib import chdir, redirect_stdout
+from io import StringIO
 from pathlib import Path
+from unittest.mock import patch
 
 import refresh
 
-from conftest import Run
+from conftest import Run, environment
 
 _DRAWING = ("profile", "compare", "balance", "buckets")
 _NEEDS_A_SHELL = set("\n|&;<>$*")
@@ -47,6 +52,16 @@ def in_process(run: Run, *, draws: bool = False) -> refresh.RunCommand:
         return result.stdout
 
     return run_command
+
+
+def python_in_process(program: list[str], folder: Path) -> str:
+    """Return what a program prints that runs here, where batchstat is imported already."""
+    text, *arguments = program
+    printed, names = StringIO(), {"__name__": "__main__"}
+    argv = patch.object(sys, "argv", ["-c", *arguments])
+    with chdir(folder), redirect_stdout(printed), argv, patch.dict(os.environ, environment()):
+        exec(compile(text, "page", "exec"), names)  # noqa: S102
+    return printed.getvalue()
 
 
 def lines_of(script: str) -> Iterator[str]:

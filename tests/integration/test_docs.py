@@ -25,7 +25,7 @@ from batchstat.planning.rules import LOSSES
 from batchstat.planning.samplers import SAMPLERS
 from batchstat.planning.strategies.registry import STRATEGIES
 from conftest import ROOT, Run, needs
-from examples import in_process
+from examples import in_process, python_in_process
 from tables import in_turn
 
 DOCS = [path for path in refresh.PAGES if path.parent != ROOT]
@@ -60,8 +60,11 @@ WITHOUT_TORCH = [
 @pytest.mark.parametrize("path", WITHOUT_TORCH, ids=by_name)
 def test_the_examples_of_a_page_run(path, tmp_path, run: Run):
     page = text_of(path)
-    run_command = in_process(run, draws=shows_plots(page))
-    assert refresh.refreshed(page, tmp_path, torch=False, run_command=run_command) == page
+    here = {
+        "run_command": in_process(run, draws=shows_plots(page)),
+        "run_python": python_in_process,
+    }
+    assert refresh.refreshed(page, tmp_path, torch=False, **here) == page
 
 
 @pytest.mark.torch
@@ -70,8 +73,11 @@ def test_the_examples_of_a_page_run(path, tmp_path, run: Run):
 def test_the_examples_of_a_page_run_with_torch(path, tmp_path, run: Run):
     needs("torch")
     page = text_of(path)
-    run_command = in_process(run, draws=shows_plots(page))
-    assert refresh.refreshed(page, tmp_path, torch=True, run_command=run_command) == page
+    here = {
+        "run_command": in_process(run, draws=shows_plots(page)),
+        "run_python": python_in_process,
+    }
+    assert refresh.refreshed(page, tmp_path, torch=True, **here) == page
 
 
 @pytest.mark.parametrize(

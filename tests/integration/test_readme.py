@@ -15,7 +15,7 @@ from batchstat.planning.samplers import SAMPLERS
 from batchstat.planning.strategies.registry import STRATEGIES
 from batchstat.simulation.compare.candidates import DEFAULT_STRATEGIES
 from conftest import ROOT, SAMPLE_DATA, Run
-from examples import in_process
+from examples import in_process, python_in_process
 
 README = (ROOT / "README.md").read_text(encoding="utf-8")
 
@@ -35,7 +35,8 @@ def test_the_first_two_commands_install_and_run(tmp_path: Path, run: Run):
 
 @pytest.mark.skipif(os.name == "nt", reason="written for a POSIX shell")
 def test_the_examples_run(tmp_path: Path, run: Run):
-    made = refresh.refreshed(README, tmp_path, torch=False, run_command=in_process(run))
+    here = {"run_command": in_process(run), "run_python": python_in_process}
+    made = refresh.refreshed(README, tmp_path, torch=False, **here)
     assert made == README
 
 

@@ -26,7 +26,7 @@ from batchstat.planning.order import make_order
 from batchstat.planning.plan import BatchPlan
 from batchstat.planning.rank_plans import plan_shares
 from batchstat.planning.rng import distribution_rng, window_rng
-from batchstat.planning.rules import OVERFLOWS
+from batchstat.planning.rules import OVERFLOWS, WAITS
 from batchstat.planning.samples import Samples
 from batchstat.planning.settings import Settings
 from batchstat.planning.shares import StreamedEpoch, make_shares
@@ -113,6 +113,7 @@ def test_measured_in_groups(spec, data):
         distribute=data.draw(st.sampled_from(["batches", "balanced"])),
         remainder=data.draw(st.sampled_from(["repeat", "drop", "uneven", "dummy"])),
         gradient_accumulation_steps=data.draw(st.integers(1, 3)),
+        wait=data.draw(st.sampled_from(sorted(WAITS))),
         pad_to_multiple_of=data.draw(st.sampled_from([1, 8])),
         drop_last=data.draw(st.booleans()),
     ).resolve(60, None)
@@ -152,7 +153,7 @@ def test_measured_in_groups(spec, data):
     assert one.widths.values.tolist() == other.widths.values.tolist()
     assert one.widths.counts.tolist() == other.widths.counts.tolist()
     if world_size > 1:
-        assert one.steps.tolist() == other.steps.tolist()
+        assert one.meetings.tolist() == other.meetings.tolist()
 
 
 def same(one: Any, other: Any) -> None:

@@ -49,9 +49,10 @@ class Epoch:
         turns = [batches[first : first + ranks] for first in range(0, len(batches), ranks)]
         self.seconds = constants.shape * len({(rows, width) for rows, width, _ in batches})
         self.busy = self.seconds * ranks
-        for first in range(0, len(turns), size):
-            of_ranks = [constants.step] * ranks
-            for turn in turns[first : first + size]:
+        together = 1 if basis.wait == "micro-batch" else size
+        for first in range(0, len(turns), together):
+            of_ranks = [0 if first % size else constants.step] * ranks
+            for turn in turns[first : first + together]:
                 for rank, (rows, width, pairs) in enumerate(turn):
                     of_ranks[rank] += constants.seconds(rows * width, pairs)
             self.seconds += max(of_ranks)
@@ -62,8 +63,11 @@ class Epoch:
 
 
 @pytest.mark.parametrize("compiles", [False, True])
-@pytest.mark.parametrize(("ranks", "accumulation"), [(1, 1), (1, 3), (3, 1), (4, 2)])
-def test_an_epoch_takes_what_its_batches_take(ranks, accumulation, compiles):
+@pytest.mark.parametrize(
+    ("ranks", "accumulation", "wait"),
+    [(1, 1, "step"), (1, 3, "micro-batch"), (3, 1, "step"), (4, 2, "step"), (4, 3, "micro-batch")],
+)
+def test_an_epoch_takes_what_its_batches_take(ranks, accumulation, wait, compiles):
     constants = Constants(shape=0.7 if compiles else 0.0)
     comparison = batchstat.compare(
         LENGTHS,
@@ -72,6 +76,7 @@ def test_an_epoch_takes_what_its_batches_take(ranks, accumulation, compiles):
         tokens_per_batch=2000,
         world_size=ranks,
         gradient_accumulation_steps=accumulation,
+        wait=wait,
         calibration=calibration(constants, compile=compiles),
         cost_per_hour=3.5,
     )

@@ -124,7 +124,7 @@ def test_what_is_trained_on_is_what_was_simulated(
             tokens[batch.step, rank] += len(batch.rows) * batch.width
             assert sum(batch.rows) == len(batch.records)
     if world_size > 1:
-        assert np.array_equal(tokens, row.steps)
+        assert np.array_equal(tokens, row.meetings)
 
 
 @in_pairs(

@@ -50,19 +50,47 @@ def unwrapped(module: Any) -> Any:
     """Return the model inside wrappers such as DistributedDataParallel or torch.compile; a model
     without a wrapper is returned as it is.
     """
+    return wrappers(module)[-1]
+
+
+def wrappers(module: Any) -> list[Any]:
+    """Return a module, the wrapper or model inside it, and so on; last, the model."""
+    found = [module]
     for _ in range(MOST_DEPTH):  # a compiled model may be wrapped in DistributedDataParallel too
         kind = type(module).__name__
         # torch.compile returns an OptimizedModule. Told by its class: a model of the user's own may
         # have a layer by the name of `module`.
         if kind != "OptimizedModule" and kind not in _WRAPPERS:
-            return module
+            break
         # Not getattr, which an OptimizedModule answers from the model inside.
         inner_name = "_orig_mod" if kind == "OptimizedModule" else "module"
         inner = module.__dict__.get("_modules", {}).get(inner_name)
         if inner is None:
-            return module
+            break
         module = inner
-    return module
+        found.append(module)
+    return found
+
+
+def ranks_meet(module: Any) -> bool:
+    """Return whether ranks wait for each other in this forward of a model, or in its backward.
+
+    With DistributedDataParallel they do outside of `no_sync`; with sharded weights or gradients
+    always. False for a model that no known wrapper spreads over ranks.
+    """
+    for each in wrappers(module):
+        kinds = {kind.__name__ for kind in type(each).__mro__}
+        if "FSDPModule" in kinds:  # of FSDP2, which gives a model a class of its own
+            return True
+        if "FullyShardedDataParallel" in kinds:  # with NO_SHARD it has no_sync as well
+            is_sharded = not str(getattr(each, "sharding_strategy", "")).endswith("NO_SHARD")
+            return is_sharded or bool(getattr(each, "_sync_gradients", True))
+        if "DeepSpeedEngine" in kinds:
+            ends_step: bool = each.is_gradient_accumulation_boundary()
+            return ends_step or each.zero_optimization_stage() > 1
+        if "DistributedDataParallel" in kinds:
+            return bool(each.require_backward_grad_sync)
+    return False
 
 
 def enters_graph(arguments: Mapping[str, Any]) -> bool:

@@ -11,7 +11,14 @@ import weakref
 from collections.abc import Mapping
 from typing import Any
 
-from .arguments import WholeNumbers, arguments_by_name, as_array, enters_graph, unwrapped
+from .arguments import (
+    WholeNumbers,
+    arguments_by_name,
+    as_array,
+    enters_graph,
+    ranks_meet,
+    unwrapped,
+)
 from .devices import Clock, Copies, Moment, copied
 from .loaders import Fetched, Loaders
 from .read_batches import ReadBatch
@@ -96,6 +103,7 @@ class Forward:
         is_counted: whether its loss divides by the number of trained tokens of the step.
         began: when it began.
         training: whether the model is in training mode.
+        ranks_meet: whether ranks wait for each other in it, or in its backward.
         came_back: whether a gradient has come back to an output.
         is_watched: whether any output was found that a gradient could come back to.
         arrays: the whole numbers among its arguments, as arrays; None while a device has them.
@@ -107,6 +115,7 @@ class Forward:
         self.model, self.began = model, began
         self.fetched: Fetched | None = None
         self.is_counted = self.came_back = self.is_watched = self.training = False
+        self.ranks_meet = False
         self.has_ids = True
         # Copies that a device still makes, and what was read of the arrays: None without.
         self._copies: Copies | None = None
@@ -253,6 +262,7 @@ class Forwards:
         has_count = arguments.get("num_items_in_batch") is not None
         forward.is_counted = has_count and model.uses_count
         forward.training = bool(getattr(module, "training", True))
+        forward.ranks_meet = ranks_meet(module)
         return numbers, forward
 
     def model_of(self, module: Any) -> Model:

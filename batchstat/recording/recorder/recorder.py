@@ -159,6 +159,8 @@ class Recorder:
             line["counted"] = 1
         if self.is_step_counted:
             line["step_counted"] = 1
+        if any(forward.ranks_meet for forward in forwards):
+            line["meet"] = 1
         # [calls, tokens] of forwards that build no graph: some ran before this batch.
         if self.forwards.unused[0]:
             line["unused"], self.forwards.unused = self.forwards.unused, [0, 0]

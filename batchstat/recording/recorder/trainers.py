@@ -83,6 +83,13 @@ def facts_of(trainer: Any) -> dict[str, Any]:
     # size of the part for one GPU.
     size = getattr(trainer, "_train_batch_size", arguments[_BATCH_SIZE])
     arguments[_BATCH_SIZE] = int(size)
+    # `accelerate launch` may shard a model of which the arguments say nothing.
+    state = getattr(accelerator, "state", None)
+    if getattr(state, "fsdp_plugin", None) is not None:
+        arguments["fsdp"] = arguments.get("fsdp") or True
+    stage = getattr(getattr(state, "deepspeed_plugin", None), "zero_stage", None)
+    if stage is not None:
+        arguments["deepspeed"] = {"zero_optimization": {"stage": int(stage)}}
     return {
         "kind": type(trainer).__name__,
         "framework": "trl" if "SFTConfig" in argument_classes else "transformers",

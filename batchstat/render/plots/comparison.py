@@ -93,7 +93,7 @@ def _padding(figure: Figure, comparison: Comparison, rows: list[StrategyResult])
     style.count_axis(axes.xaxis, style.short)
     # With several ranks, speed-ups do not follow from the bars, which have the tokens of all ranks.
     quantity = subtitles.compared_quantity(comparison)  # time or compute
-    of_ranks = f"; {quantity} counts the slowest rank of each step"
+    of_ranks = f"; {quantity} counts the slowest rank of each {comparison.basis.wait}"
     remark = of_ranks if comparison.basis.world_size > 1 else ""
     axes.set_xlabel(f"tokens per epoch{remark}", loc="left")
     # The legend: only parts that some bar has.

@@ -8,7 +8,6 @@ from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 from matplotlib.patches import Patch
 
-from batchstat.lengths.arrays import Ints
 from batchstat.render.plots import style, subtitles
 from batchstat.render.plots.style import Picture
 from batchstat.render.screens.layout import rank_idle
@@ -39,19 +38,20 @@ def _ranks(figure: Figure, comparison: Comparison) -> None:
     # "of the time" is said once, after the first share.
     title = ", ".join([f"Ranks wait for the slowest: {first} of the time", *second])
     # With many steps, a point stands for several of them, and the legend says how.
-    has_merged_steps = any(len(row.steps) > _MOST_POINTS for row in rows if row.steps is not None)
+    timelines = [row.timeline_of(_MOST_POINTS) for row in rows]
+    has_merged_steps = any(line is not None and line.steps_per_point > 1 for line in timelines)
     of_slowest = ", largest of each point" if has_merged_steps else ""
     of_mean = ", mean of each point" if has_merged_steps else ""
     style.titled(figure, title, subtitles.of_comparison(comparison))
     all_axes = figure.subplots(1, len(rows), sharey=True, squeeze=False)[0]
     highest = 1  # tokens of the slowest rank in any step of both charts
-    for axes, row in zip(all_axes, rows, strict=True):
-        assert row.steps is not None  # a run on several ranks has them
-        _steps(axes, row, row.steps)
+    for axes, row, timeline in zip(all_axes, rows, timelines, strict=True):
+        assert timeline is not None  # a run on several ranks has one
+        _steps(axes, row, timeline)
         name = subtitles.name_with_marks(comparison, row, 34)
         idle = f"{percent(rank_idle(row))} idle, distribute {row.distribute}"
         axes.set_title(f"{name}\n{idle}", fontsize=9)
-        highest = max(highest, int(row.steps.max()))
+        highest = max(highest, int(timeline.slowest.max()))
     all_axes[0].set_ylim(0, 1.05 * highest)
     all_axes[0].set_ylabel("tokens per rank and step")
     style.count_axis(all_axes[0].yaxis, style.short)
@@ -64,17 +64,16 @@ def _ranks(figure: Figure, comparison: Comparison) -> None:
     style.key_below(figure, handles, columns=4)
 
 
-def _steps(axes: Axes, row: StrategyResult, steps: Ints) -> None:
+def _steps(axes: Axes, row: StrategyResult, timeline: Timeline) -> None:
     """Draw one row's steps: the mean rank as an area, the slowest rank as a line above it, and
     between them the wait.
 
     Args:
         axes: the chart.
         row: the row.
-        steps: (n_steps, world_size) tokens of each rank in each step. With many steps, a point
-            stands for several: it has the largest of the slowest, and the mean of the means.
+        timeline: its steps. With many, a point stands for several: it has the largest of the
+            slowest, and the mean of the means.
     """
-    timeline = Timeline.of(steps, _MOST_POINTS)
     # `edges` are the first steps of the points. A step has its number in its middle, so it begins
     # half a step before.
     slowest, mean, borders = timeline.slowest, timeline.mean, timeline.edges - 0.5
@@ -83,11 +82,12 @@ def _steps(axes: Axes, row: StrategyResult, steps: Ints) -> None:
     look: dict[str, Any] = {"color": style.VERMILION, "linewidth": 1.2, "label": "slowest rank"}
     # Without a baseline, the line does not go down to 0 at its ends.
     axes.stairs(slowest, borders, baseline=None, **look)
-    # The step in which ranks wait longest, and the tokens of its slowest rank.
+    # The step in which ranks wait longest, on the line of the slowest rank.
     worst = row.counts.ranks.worst
+    point = worst.step // timeline.steps_per_point
     look = {"color": style.INK, "markersize": 5, "clip_on": False, "label": "worst"}
-    axes.plot(worst.step, worst.tokens, "v", **look)
-    axes.set_xlim(-0.5, len(steps) - 0.5)
+    axes.plot(worst.step, slowest[point], "v", **look)
+    axes.set_xlim(-0.5, timeline.edges[-1] - 0.5)
     style.count_axis(axes.xaxis)
     size = timeline.steps_per_point
     axes.set_xlabel("step" if size == 1 else f"step; each point: {counted(size, 'step')}")

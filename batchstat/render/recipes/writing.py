@@ -160,8 +160,9 @@ def _shared_values(
     if refused is not None:
         raise OptionError(refused)
     # The launcher of the script sets the ranks; the script itself counts epochs and has the loss.
+    # Where ranks wait changes no batch.
     written_settings = non_defaults(settings, Settings)
-    for name in ("world_size", "epoch", "loss"):
+    for name in ("world_size", "epoch", "loss", "wait"):
         written_settings.pop(name, None)
     return {
         "framework": framework,

@@ -272,6 +272,7 @@ def basis_line(
         (order or f"order {basis.order}{seed}{epoch}", with_order),
         (ranks, with_defaults or "world_size" in not_default),
         (f"gradient_accumulation_steps {accumulation}", accumulation > 1),
+        (f"wait {basis.wait}", basis.world_size > 1 and accumulation > 1),
         (f"loss {basis.loss}", basis.loss is not None),
         (f"widths multiples of {basis.pad_to_multiple_of}", "pad_to_multiple_of" in not_default),
         (f"at most {basis.max_samples or 0:,} samples per batch", basis.max_samples),

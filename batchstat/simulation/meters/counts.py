@@ -113,8 +113,8 @@ class PlanCounts:
 
     @property
     def compute(self) -> int:
-        """Estimated work of the epoch, by the slowest rank in each step: total tokens, or the
-        operations of the cost model it was measured with.
+        """Estimated work of the epoch, by the slowest rank wherever ranks meet: total tokens, or
+        the operations of the cost model it was measured with.
         """
         return self.ranks.compute
 

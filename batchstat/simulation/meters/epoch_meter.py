@@ -34,12 +34,13 @@ class Measurement(NamedTuple):
     Attributes:
         counts: all counts.
         widths: statistics of the batches' widths.
-        steps: (n_steps, world_size) total tokens of each rank in each step.
+        meetings: (n_meetings, world_size) total tokens of each rank before each meeting of the
+            ranks, in steps or micro-batches.
     """
 
     counts: PlanCounts
     widths: LengthStats
-    steps: Ints
+    meetings: Ints
 
 
 class EpochMeter:
@@ -74,7 +75,7 @@ class EpochMeter:
         self._repeats = False
         self._widths: LengthStats | None = None
         self._shapes = np.empty(0, dtype=np.int64)
-        self._steps: list[Ints] = []
+        self._meetings: list[Ints] = []
 
     def add(self, batches: BatchTable, turns: Ints, numbers: Ints | None = None) -> None:
         """Add the next round of batches.
@@ -101,7 +102,7 @@ class EpochMeter:
         # Only several ranks have a timeline, and millions of steps of one would be kept for
         # nothing.
         if self._settings.world_size > 1:
-            self._steps.append(tokens_of_ranks)
+            self._meetings.append(tokens_of_ranks)
         self._units.add(batches, turns, numbers)
         self._note_largest(distributed, turns)
         self._note_batches(distributed)
@@ -263,8 +264,10 @@ class EpochMeter:
             sample_coverage=coverage,
         )
         assert self._widths is not None
-        steps = np.concatenate(self._steps) if self._steps else np.empty((0, 0), dtype=np.int64)
-        return Measurement(counts, self._widths, steps)
+        # None of one rank, whose meetings are not kept.
+        none = np.empty((0, 0), dtype=np.int64)
+        meetings = np.concatenate(self._meetings) if self._meetings else none
+        return Measurement(counts, self._widths, meetings)
 
 
 def _shapes(batches: BatchTable) -> Ints:

@@ -1,7 +1,8 @@
-"""Rank idle: the cost of each step on its slowest rank against the mean rank.
+"""Rank idle: what is computed between two meetings of the ranks, on the slowest rank against the
+mean rank.
 
 A unit is the batches that reach one rank together. In a turn, each rank gets a unit; a step has
-`gradient_accumulation_steps` turns.
+`gradient_accumulation_steps` turns. Ranks meet once in each step, or in each turn (`wait`).
 """
 
 from collections import Counter
@@ -14,24 +15,24 @@ from batchstat.documents.ranks import WorstStep
 from batchstat.lengths.arrays import Ints
 from batchstat.lengths.exact import add_exactly, total
 from batchstat.planning.batch_table import BatchTable
-from batchstat.planning.settings import ResolvedSettings
+from batchstat.planning.settings import ResolvedSettings, Settings
 
 
 @dataclass(frozen=True)
 class RankCounts:
-    """What the steps of an epoch cost the ranks. In each step the others wait for the slowest rank.
+    """What an epoch costs the ranks. Wherever they meet, the others wait for the slowest.
 
     Attributes:
         world_size: number of ranks.
         min_steps: fewest steps of any rank.
         max_steps: most steps of any rank.
         tokens: total tokens of all ranks.
-        slowest_tokens: sum over steps of the slowest rank's total tokens.
+        slowest_tokens: sum over meetings of the slowest rank's total tokens.
         squares: cost of attention of all ranks.
-        slowest_squares: sum over steps of the slowest rank's cost of attention.
-        compute: sum over steps of the slowest rank's compute, in the unit of the `BatchCost`.
-        compute_of_ranks: sum over steps of the compute of all ranks.
-        worst: the step in which ranks wait the most, in tokens.
+        slowest_squares: sum over meetings of the slowest rank's cost of attention.
+        compute: sum over meetings of the slowest rank's compute, in the unit of the `BatchCost`.
+        compute_of_ranks: sum over meetings of the compute of all ranks.
+        worst: the meeting at which ranks wait the most, in tokens.
     """
 
     world_size: int
@@ -52,7 +53,7 @@ class RankCounts:
 
     @property
     def idle(self) -> float:
-        """1 − mean rank's total tokens / slowest rank's total tokens, both summed over steps."""
+        """1 − mean rank's total tokens / slowest rank's total tokens, both summed over meetings."""
         return 1 - self.tokens / (self.world_size * self.slowest_tokens)
 
     @property
@@ -78,8 +79,9 @@ class RankMeter:
         # Sums of `RankCounts`, by the names of its fields.
         self._sums: Counter[str] = Counter()
         self._steps_of_ranks = np.zeros(settings.world_size, dtype=np.int64)
-        self._steps = 0
-        # The most tokens that the mean rank waits in a step, and that step.
+        self._meetings_per_step = meetings_per_step(settings)
+        self._meetings = 0
+        # The most tokens that the mean rank waits at a meeting, and that meeting.
         self._most_waited = -1.0
         self._worst: WorstStep | None = None
 
@@ -92,36 +94,39 @@ class RankMeter:
             attended_pairs: (n_batches,) pairs of tokens that attention computes.
 
         Returns:
-            (n_steps, world_size) total tokens of each rank in each step.
+            (n_meetings, world_size) total tokens of each rank before each meeting.
         """
         accumulation = self._settings.gradient_accumulation_steps
-        # For each step and rank (n_steps, world_size): total tokens, and pairs of tokens.
-        tokens = sum_by_step(turns, batches.sum_by_unit(batches.total_tokens), accumulation)
-        pairs = sum_by_step(turns, batches.sum_by_unit(attended_pairs), accumulation)
+        together = accumulation // self._meetings_per_step
+        # For each meeting and rank (n_meetings, world_size): total tokens, and pairs of tokens.
+        tokens = sum_by_step(turns, batches.sum_by_unit(batches.total_tokens), together)
+        pairs = sum_by_step(turns, batches.sum_by_unit(attended_pairs), together)
         slowest_tokens = tokens.max(axis=1)
         batch_counts = np.zeros_like(tokens)
         # How many batches a rank runs only matters where a batch costs something whatever it holds.
         if self._cost.per_batch:
-            batch_counts = sum_by_step(turns, np.diff(batches.unit_offsets), accumulation)
+            batch_counts = sum_by_step(turns, np.diff(batches.unit_offsets), together)
+        # What a step costs whatever it holds, it costs once, however often ranks meet in it.
+        of_steps = self._cost.per_step * -(-len(turns) // accumulation)
         self._sums.update(
             tokens=total(tokens),
             slowest_tokens=total(slowest_tokens),
             squares=total(pairs),
             slowest_squares=total(pairs.max(axis=1)),
-            compute=self._slowest_compute(batch_counts, tokens, pairs),
-            compute_of_ranks=tokens.size * self._cost.per_step
+            compute=of_steps + self._slowest_compute(batch_counts, tokens, pairs),
+            compute_of_ranks=of_steps * self._settings.world_size
             + self._compute(total(batch_counts), total(tokens), total(pairs)),
         )
         # A rank runs the steps in which it has a unit. In a recording, that may be any of them.
         units = sum_by_step(turns, np.ones(batches.n_units, dtype=np.int64), accumulation)
         self._steps_of_ranks += np.count_nonzero(units, axis=0)
-        # (n_steps,) tokens of the slowest rank beyond those of the mean rank.
+        # (n_meetings,) tokens of the slowest rank beyond those of the mean rank.
         waited = slowest_tokens - tokens.mean(axis=1, dtype=np.float64)
         worst = int(np.argmax(waited))
         if waited[worst] > self._most_waited:
             self._most_waited = float(waited[worst])
             self._worst = self._describe(worst, turns, batches, tokens)
-        self._steps += len(tokens)
+        self._meetings += len(tokens)
         return tokens
 
     def _compute(self, batches: int, tokens: int, pairs: int) -> int:
@@ -130,54 +135,53 @@ class RankMeter:
         return cost.per_batch * batches + cost.per_token * tokens + cost.per_pair * pairs
 
     def _slowest_compute(self, batches: Ints, tokens: Ints, pairs: Ints) -> int:
-        """Return the sum over steps of the slowest rank's compute. The sum is exact: floats only
-        decide which rank is the slowest.
+        """Return the sum over meetings of the slowest rank's compute, without that of steps. The
+        sum is exact: floats only decide which rank is the slowest.
 
         Args:
-            batches: (n_steps, world_size) batches of each rank in each step.
-            tokens: (n_steps, world_size) total tokens.
-            pairs: (n_steps, world_size) pairs of tokens that attention computes.
+            batches: (n_meetings, world_size) batches of each rank before each meeting.
+            tokens: (n_meetings, world_size) total tokens.
+            pairs: (n_meetings, world_size) pairs of tokens that attention computes.
         """
         cost = self._cost
-        per_steps = cost.per_step * len(tokens)  # what each step costs whatever it holds
         # The usual case: the rank with the most tokens is the slowest, without floats.
         if not cost.per_batch and not cost.per_pair:
-            return per_steps + cost.per_token * total(tokens.max(axis=1))
+            return cost.per_token * total(tokens.max(axis=1))
         compute_of_ranks = (
             cost.per_batch * batches.astype(np.float64)
             + cost.per_token * tokens.astype(np.float64)
             + cost.per_pair * pairs.astype(np.float64)
         )
-        # An index of one element of each step: that of its slowest rank.
+        # An index of one element of each meeting: that of its slowest rank.
         of_slowest = (np.arange(len(tokens)), compute_of_ranks.argmax(axis=1))
         sums = (total(numbers[of_slowest]) for numbers in (batches, tokens, pairs))
-        return per_steps + self._compute(*sums)
+        return self._compute(*sums)
 
-    def _describe(self, step: int, turns: Ints, batches: BatchTable, tokens: Ints) -> WorstStep:
-        """Describe a step: its slowest rank, and the largest batch of that rank, since that is what
-        a user can make smaller.
+    def _describe(self, meeting: int, turns: Ints, batches: BatchTable, tokens: Ints) -> WorstStep:
+        """Describe a meeting: its slowest rank, and the largest batch of that rank, since that is
+        what a user can make smaller.
 
         Args:
-            step: index of the step among those of `tokens`.
+            meeting: index of the meeting among those of `tokens`.
             turns: (n_turns, world_size) the unit of each rank; −1 where it has none.
             batches: the batches of the units.
-            tokens: (n_steps, world_size) total tokens of each rank in each step.
+            tokens: (n_meetings, world_size) total tokens of each rank before each meeting.
         """
-        rank = int(tokens[step].argmax())
-        accumulation = self._settings.gradient_accumulation_steps
-        turns_of_step = turns[step * accumulation : (step + 1) * accumulation]
-        units_of_rank = turns_of_step[:, rank]
-        # The batches of the slowest rank in this step.
+        rank = int(tokens[meeting].argmax())
+        together = self._settings.gradient_accumulation_steps // self._meetings_per_step
+        turns_before = turns[meeting * together : (meeting + 1) * together]
+        units_of_rank = turns_before[:, rank]
+        # The batches of the slowest rank before this meeting.
         of_rank = batches.take(units_of_rank[units_of_rank >= 0])
         largest = int(of_rank.total_tokens.argmax())
         return WorstStep(
-            step=self._steps + step,
+            step=(self._meetings + meeting) // self._meetings_per_step,
             rank=rank,
-            tokens=int(tokens[step, rank]),
-            mean_tokens=total(tokens[step]) / tokens.shape[1],
+            tokens=int(tokens[meeting, rank]),
+            mean_tokens=total(tokens[meeting]) / tokens.shape[1],
             rows=int(of_rank.rows[largest]),
             width=int(of_rank.widths[largest]),
-            ranks_without=int(np.count_nonzero((turns_of_step < 0).all(axis=0))),
+            ranks_without=int(np.count_nonzero((turns_before < 0).all(axis=0))),
         )
 
     def counts(self, shapes: int) -> RankCounts:
@@ -198,6 +202,11 @@ class RankMeter:
         )
 
 
+def meetings_per_step(settings: Settings) -> int:
+    """Return how often ranks wait for each other in a step."""
+    return settings.gradient_accumulation_steps if settings.wait == "micro-batch" else 1
+
+
 def sum_by_step(turns: Ints, numbers: Ints, gradient_accumulation_steps: int) -> Ints:
     """Add up a number that each unit has, such as its tokens, over the units that a rank gets in a
     step.
@@ -215,13 +224,14 @@ def sum_by_step(turns: Ints, numbers: Ints, gradient_accumulation_steps: int) ->
     # copy is made. `initial` is for an array without turns.
     if turns.min(initial=0) < 0:
         numbers_of_turns = np.where(turns < 0, 0, numbers_of_turns)
-    if gradient_accumulation_steps == 1:
-        return numbers_of_turns
-    # reduceat adds the turns from the first one of each step up to the next.
-    first_turns = np.arange(0, len(numbers_of_turns), gradient_accumulation_steps)
-    most_turns = min(gradient_accumulation_steps, len(numbers_of_turns))
-    # `add_exactly` keeps sums exact that do not fit 64 bits; no sum has more than `most_turns`
-    # numbers.
-    return add_exactly(
-        numbers_of_turns, lambda part: np.add.reduceat(part, first_turns, axis=0), most_turns
-    )
+    return sum_in_groups(numbers_of_turns, gradient_accumulation_steps)
+
+
+def sum_in_groups(numbers: Ints, size: int) -> Ints:
+    """Add up each `size` consecutive rows of an array; of the last ones, as many as there are."""
+    if size == 1:
+        return numbers
+    # reduceat adds the rows from the first one of each group up to the next.
+    first_rows, most_rows = np.arange(0, len(numbers), size), min(size, len(numbers))
+    # `add_exactly` keeps sums exact that do not fit 64 bits; no sum has more than `most_rows`.
+    return add_exactly(numbers, lambda part: np.add.reduceat(part, first_rows, axis=0), most_rows)

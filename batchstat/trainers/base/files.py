@@ -1,8 +1,7 @@
 """Read a trainer's configuration: JSON or YAML, of a framework that is known."""
 
-import json
-import stat
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from glob import has_magic
 from pathlib import Path
 from typing import Any
@@ -12,18 +11,14 @@ from batchstat.findings import Finding
 from batchstat.parameters import one_of
 from batchstat.storage.addresses import local_path
 from batchstat.storage.shown import is_remote
+from batchstat.trainers.base.key_files import read_keys
 from batchstat.trainers.base.keys import check_spelling
-from batchstat.trainers.base.named import PICKLE, SUFFIXES
 from batchstat.trainers.base.not_read import NOT_READ, NotRead, trainer_not_read
 from batchstat.trainers.base.references import Resolved, check_resolved, resolve_references
 from batchstat.trainers.base.setup import Framework, TrainingSetup
+from batchstat.trainers.base.waits import wait_of
 from batchstat.trainers.registry import CONFIGURATIONS
-from batchstat.words import short
 
-_MOST_BYTES = 4 << 20
-"""Bytes of a configuration: so many of YAML take some ten seconds to read."""
-_MOST_VALUES = 100_000
-"""Values of a configuration, those that YAML repeats counted as often as they stand there."""
 _DTYPES = {"bf16": "bfloat16", "fp16": "float16"}
 """Keys that, where they are true, decide the dtype that is computed in; with torch's name of it."""
 _KNOWN_SHARE = 0.5
@@ -48,7 +43,8 @@ def read_setup(
     """
     path = local_path(path)
     where = path.as_posix()
-    content = resolve_references(_read_keys(path))
+    content = resolve_references(read_keys(path))
+    _refuse_launcher(path, content.values)
     if framework is None:
         framework = _recognise_framework(where, content)
     else:
@@ -96,10 +92,13 @@ def setup_of(
             )
         )
     checkpointing = values.get(framework.checkpointing)
+    batching = rules.batching
+    if (wait := wait_of(values, path.parent)) is not None:
+        batching = replace(batching, settings={**batching.settings, "wait": wait})
     return TrainingSetup(
         config=rules.config,
         corpus=rules.corpus,
-        batching=rules.batching,
+        batching=batching,
         schedule=rules.schedule,
         warnings=tuple(warnings),
         framework=name,
@@ -151,6 +150,22 @@ def _recognise_framework(where: str, content: Resolved) -> str:
     return name
 
 
+def _refuse_launcher(path: Path, values: Mapping[str, Any]) -> None:
+    """Raise OptionError if the keys are of what starts a trainer, with what they say of ranks."""
+    titles = {"distributed_type": "accelerate's", "zero_optimization": "DeepSpeed's"}
+    title = next((title for key, title in titles.items() if key in values), None)
+    if title is None:
+        return
+    ranks = values.get("num_processes")
+    flags = [f"--world-size {ranks}"] if isinstance(ranks, int) else []
+    if (wait := wait_of(values, path.parent)) is not None:
+        flags.append(f"--wait {wait}")
+    says = f", with {' '.join(flags)}, as it says" if flags else ""
+    raise OptionError(
+        f"{path.as_posix()} is {title} configuration, not a trainer's: name the trainer's{says}"
+    )
+
+
 def _refuse_not_read(where: str, trainer: NotRead | None) -> None:
     """Raise OptionError if the configuration is of a trainer that is recognised, but not read."""
     if trainer is None:
@@ -194,102 +209,3 @@ def _check_framework(where: str, name: str, content: Resolved) -> None:
                 f"{where} is not a configuration of {name}, which has no {unknown_keys[0]}, but of "
                 f"{other_name} ({other.title}): pass --framework {other_name}, or name another file"
             )
-
-
-def _read_keys(path: Path) -> dict[str, Any]:
-    """Return the keys of a JSON or YAML file with their values, references not yet resolved.
-
-    Raises:
-        OptionError: the file is not a configuration: a pickle, a folder, no JSON or YAML.
-        InputError: the file cannot be opened or decoded.
-    """
-    where = path.as_posix()
-    if path.suffix == PICKLE:
-        raise OptionError(
-            f"{where} is a pickle, which could run any code: save it as JSON, with "
-            "open('training_args.json', 'w').write(training_args.to_json_string())"
-        )
-    try:
-        if path.is_dir():  # raises OSError for a name that is too long
-            raise OptionError(f"{where} is a folder: name the configuration in it")
-        if path.suffix not in SUFFIXES:
-            raise OptionError(f"{where}: a trainer's configuration ends in {', '.join(SUFFIXES)}")
-        _check_file(path)
-        text = path.read_text(encoding="utf-8-sig")  # Windows editors begin it with a BOM
-    except FileNotFoundError:
-        raise InputError(f"no such file: {where}") from None
-    except (OSError, UnicodeDecodeError) as error:
-        # An OSError has its reason in strerror; the other error is about the encoding.
-        reason = getattr(error, "strerror", None) or "it is not UTF-8: save it as that"
-        raise InputError(f"{where} cannot be read: {reason}") from None
-    try:
-        content = json.loads(text) if path.suffix == ".json" else _parse_yaml(text)
-        _count_values(content, {})
-    except (ValueError, RecursionError) as error:  # RecursionError: lists in lists, ever deeper
-        reason = " ".join(str(error).split())[:200]
-        kind = "JSON" if path.suffix == ".json" else "YAML"
-        raise OptionError(f"{where} is not valid {kind}: {reason}: correct it") from None
-    if not isinstance(content, dict):
-        shown = "empty" if content is None else short(content)
-        raise OptionError(
-            f"{where} contains no settings, it is {shown}: pass the trainer's configuration file"
-        )
-    return content
-
-
-def _check_file(path: Path) -> None:
-    """Raise OptionError for a pipe, a device or a file that is too large, before it is read:
-    reading a pipe would wait for its writer, and a device has no end.
-    """
-    where, facts = path.as_posix(), path.stat()
-    if not stat.S_ISREG(facts.st_mode):
-        raise OptionError(f"{where} is not a regular file: name the trainer's configuration")
-    if facts.st_size > _MOST_BYTES:
-        raise OptionError(
-            f"{where} has {facts.st_size:,} bytes, more than a configuration has "
-            f"({_MOST_BYTES:,}): name the trainer's configuration"
-        )
-
-
-def _count_values(value: Any, counted: dict[int, int]) -> int:
-    """Count the values in a table or list, so that a hostile file is refused: an alias of YAML can
-    repeat a list in a list in a list, where a few lines stand for more values than fit in memory,
-    and can put a list into itself. `[1, [2, 3]]` has 5 values: 3 numbers and 2 lists.
-
-    Args:
-        value: any value of a configuration.
-        counted: by the id of each table or list that was met before, how many values it has; 0
-            while these are being counted.
-
-    Raises:
-        ValueError: there are more than `_MOST_VALUES`, or a table or list contains itself.
-    """
-    if not isinstance(value, dict | list):
-        return 1
-    if id(value) not in counted:
-        counted[id(value)] = 0
-        parts = value.values() if isinstance(value, dict) else value
-        counted[id(value)] = 1 + sum(_count_values(part, counted) for part in parts)
-    count = counted[id(value)]
-    if count == 0:  # this call is for one of its own parts, which have not all been counted
-        raise ValueError("a table or list is in itself")
-    if count > _MOST_VALUES:
-        raise ValueError(f"more than {_MOST_VALUES:,} values")
-    return count
-
-
-def _parse_yaml(text: str) -> Any:
-    """Return what a YAML text contains. Raises ValueError with the line and column of a mistake."""
-    import yaml
-
-    try:
-        return yaml.safe_load(text)
-    except yaml.MarkedYAMLError as error:
-        mark = error.problem_mark
-        place = "" if mark is None else f", line {mark.line + 1}, column {mark.column + 1}"
-        # PyYAML splits such a sentence: "expected a single document" is the context, and "but found
-        # another document" the problem.
-        context = f"{error.context} " if str(error.problem).startswith("but ") else ""
-        raise ValueError(f"{context}{error.problem}{place}") from None
-    except yaml.YAMLError as error:
-        raise ValueError(str(error)) from None

@@ -47,6 +47,8 @@ def observe_recording(recording: Recording, settings: Mapping[str, Any]) -> Obse
         "gradient_accumulation_steps": batches.per_step,
         "loss": _loss_of(recording, trainer),
     }
+    if recording.wait is not None:  # else what the arguments of its Trainer say
+        recorded_settings["wait"] = recording.wait
     # The trainer's collator pads to a multiple of this number.
     if first.trainer is not None and first.trainer["multiple"] > 1:
         recorded_settings["pad_to_multiple_of"] = first.trainer["multiple"]

@@ -213,7 +213,7 @@ def _warnings(config: SftConfig) -> Iterator[Finding]:
     if config.accelerate_config is not None and config.num_processes is None:
         yield Finding(
             "config/unread-file",
-            "accelerate_config decides the number of ranks, and is not read: pass its "
+            "accelerate_config decides the number of ranks, which is not read: pass its "
             "num_processes with --world-size",
         )
     if config.packing and config.packing_strategy == "wrapped":

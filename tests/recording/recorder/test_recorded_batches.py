@@ -70,6 +70,7 @@ def check_ranks(case: str, recorded: Recorded) -> None:
             assert len(recorded.batches(rank)) == len(recorded.collated(0))
         else:
             check(case, recorded, rank)
+    assert recorded.recording.wait == "step"  # transformers and accelerate take no_sync
     samples = samples_of(recorded)
     evaluated = 8 if case == "trainer" else 0
     if case != "bfd":  # of whose rows several are laid end to end

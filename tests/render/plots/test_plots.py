@@ -144,7 +144,7 @@ def test_the_plot_of_ranks_has_the_true_maxima(n, world_size):
     assert len(every) == len(rows)
     for axes, label in zip(every, rows, strict=True):
         [row] = [each for each in made.strategies if each.label == label]
-        steps, worst = row.steps, row.counts.ranks.worst
+        steps, worst = row.meetings, row.counts.ranks.worst
         assert steps.shape == (row.counts.steps, world_size)
         *_, mean, slowest = axes.patches
         assert (mean.get_label(), slowest.get_label()) == ("mean rank", "slowest rank")
@@ -156,7 +156,7 @@ def test_the_plot_of_ranks_has_the_true_maxima(n, world_size):
         ends = [i - 0.5 for i in (*range(0, len(steps), size), len(steps))]
         assert slowest.get_data().edges.tolist() == ends
         marked = line_of(axes, "worst")
-        assert marked.get_xydata().tolist() == [[worst.step, worst.tokens]]
+        assert marked.get_xydata().tolist() == [[worst.step, parts[worst.step // size].max()]]
         assert (f"each point: {size} steps" in axes.get_xlabel()) == (size > 1)
     assert rank_plots(batchstat.compare(lengths)) == {}
 

@@ -318,7 +318,8 @@ const charts = (() => {
     fill("waited", slowest, mean);
     fill("mean-rank", mean, [[box.left, box.bottom], [box.right, box.bottom]]);
     line(svg, "line slowest-rank", slowest);
-    const at = [across(worst.step + 0.5), up.scale(worst.tokens)];
+    const top = timeline.findLast((point) => point.first_step <= worst.step).slowest_tokens;
+    const at = [across(worst.step + 0.5), up.scale(top)];
     path(svg, "worst", `M${at[0] - 5},${at[1] - 9}h10l-5,8z`);
     const centres = timeline.map((point) => across(point.first_step + point.steps / 2));
     plot.columns(svg, box, centres, timeline.map((point) => ({

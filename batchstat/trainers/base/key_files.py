@@ -1,0 +1,114 @@
+"""Read the keys of a configuration in JSON or YAML, of whichever program it is."""
+
+import json
+import stat
+from pathlib import Path
+from typing import Any
+
+from batchstat.errors import InputError, OptionError
+from batchstat.trainers.base.named import PICKLE, SUFFIXES
+from batchstat.words import short
+
+_MOST_BYTES = 4 << 20
+"""Bytes of a configuration: so many of YAML take some ten seconds to read."""
+_MOST_VALUES = 100_000
+"""Values of a configuration, those that YAML repeats counted as often as they stand there."""
+
+
+def read_keys(path: Path) -> dict[str, Any]:
+    """Return the keys of a JSON or YAML file with their values, references not yet resolved.
+
+    Raises:
+        OptionError: the file is not a configuration: a pickle, a folder, no JSON or YAML.
+        InputError: the file cannot be opened or decoded.
+    """
+    where = path.as_posix()
+    if path.suffix == PICKLE:
+        raise OptionError(
+            f"{where} is a pickle, which could run any code: save it as JSON, with "
+            "open('training_args.json', 'w').write(training_args.to_json_string())"
+        )
+    try:
+        if path.is_dir():  # raises OSError for a name that is too long
+            raise OptionError(f"{where} is a folder: name the configuration in it")
+        if path.suffix not in SUFFIXES:
+            raise OptionError(f"{where}: a trainer's configuration ends in {', '.join(SUFFIXES)}")
+        _check_file(path)
+        text = path.read_text(encoding="utf-8-sig")  # Windows editors begin it with a BOM
+    except FileNotFoundError:
+        raise InputError(f"no such file: {where}") from None
+    except (OSError, UnicodeDecodeError) as error:
+        # An OSError has its reason in strerror; the other error is about the encoding.
+        reason = getattr(error, "strerror", None) or "it is not UTF-8: save it as that"
+        raise InputError(f"{where} cannot be read: {reason}") from None
+    try:
+        content = json.loads(text) if path.suffix == ".json" else _parse_yaml(text)
+        _count_values(content, {})
+    except (ValueError, RecursionError) as error:  # RecursionError: lists in lists, ever deeper
+        reason = " ".join(str(error).split())[:200]
+        kind = "JSON" if path.suffix == ".json" else "YAML"
+        raise OptionError(f"{where} is not valid {kind}: {reason}: correct it") from None
+    if not isinstance(content, dict):
+        shown = "empty" if content is None else short(content)
+        raise OptionError(
+            f"{where} contains no settings, it is {shown}: pass the trainer's configuration file"
+        )
+    return content
+
+
+def _check_file(path: Path) -> None:
+    """Raise OptionError for a pipe, a device or a file that is too large, before it is read:
+    reading a pipe would wait for its writer, and a device has no end.
+    """
+    where, facts = path.as_posix(), path.stat()
+    if not stat.S_ISREG(facts.st_mode):
+        raise OptionError(f"{where} is not a regular file: name the trainer's configuration")
+    if facts.st_size > _MOST_BYTES:
+        raise OptionError(
+            f"{where} has {facts.st_size:,} bytes, more than a configuration has "
+            f"({_MOST_BYTES:,}): name the trainer's configuration"
+        )
+
+
+def _count_values(value: Any, counted: dict[int, int]) -> int:
+    """Count the values in a table or list, so that a hostile file is refused: an alias of YAML can
+    repeat a list in a list in a list, where a few lines stand for more values than fit in memory,
+    and can put a list into itself. `[1, [2, 3]]` has 5 values: 3 numbers and 2 lists.
+
+    Args:
+        value: any value of a configuration.
+        counted: by the id of each table or list that was met before, how many values it has; 0
+            while these are being counted.
+
+    Raises:
+        ValueError: there are more than `_MOST_VALUES`, or a table or list contains itself.
+    """
+    if not isinstance(value, dict | list):
+        return 1
+    if id(value) not in counted:
+        counted[id(value)] = 0
+        parts = value.values() if isinstance(value, dict) else value
+        counted[id(value)] = 1 + sum(_count_values(part, counted) for part in parts)
+    count = counted[id(value)]
+    if count == 0:  # this call is for one of its own parts, which have not all been counted
+        raise ValueError("a table or list is in itself")
+    if count > _MOST_VALUES:
+        raise ValueError(f"more than {_MOST_VALUES:,} values")
+    return count
+
+
+def _parse_yaml(text: str) -> Any:
+    """Return what a YAML text contains. Raises ValueError with the line and column of a mistake."""
+    import yaml
+
+    try:
+        return yaml.safe_load(text)
+    except yaml.MarkedYAMLError as error:
+        mark = error.problem_mark
+        place = "" if mark is None else f", line {mark.line + 1}, column {mark.column + 1}"
+        # PyYAML splits such a sentence: "expected a single document" is the context, and "but found
+        # another document" the problem.
+        context = f"{error.context} " if str(error.problem).startswith("but ") else ""
+        raise ValueError(f"{context}{error.problem}{place}") from None
+    except yaml.YAMLError as error:
+        raise ValueError(str(error)) from None

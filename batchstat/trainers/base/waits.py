@@ -1,0 +1,95 @@
+"""Where ranks wait for each other, by the keys that say how a model is spread over them: of a
+trainer, of accelerate, or of DeepSpeed.
+
+Sharded weights (FSDP, ZeRO-3) are gathered in each forward, and ZeRO-2 reduces the gradients of
+each backward, so that ranks meet in every micro-batch, whatever is accumulated. DDP, ZeRO-1 and
+FSDP with NO_SHARD meet where a step ends. Checked against transformers 5.24
+(`TrainingArguments._process_fsdp_args`), accelerate 1.15 (`FullyShardedDataParallelPlugin`) and
+DeepSpeed (`DeepSpeedEngine.allreduce_gradients`).
+"""
+
+from collections.abc import Mapping
+from contextlib import suppress
+from pathlib import Path
+from typing import Any
+
+from batchstat.errors import BatchstatError
+from batchstat.trainers.base.key_files import read_keys
+
+_LEAST_STAGE = 2
+"""The first stage of ZeRO whose ranks meet in each backward."""
+_UNSHARDED = {"no_shard", "3"}
+"""A sharding strategy of FSDP that is DDP: its name, and its number in accelerate's files."""
+
+_OF_TRL = {
+    **dict.fromkeys(("single_gpu", "multi_gpu", "zero1"), "step"),
+    **dict.fromkeys(("fsdp1", "fsdp2", "zero2", "zero3"), "micro-batch"),
+}
+"""Files of accelerate that TRL has, by the names that its `accelerate_config` takes."""
+
+
+def wait_of(values: Mapping[str, Any], folder: Path) -> str | None:
+    """Return where ranks wait for each other: the setting `wait`; None where the keys do not say
+    it, or are in a file that cannot be read.
+
+    Args:
+        values: the keys of a trainer's configuration, or of a file of accelerate or DeepSpeed.
+            Of a trainer, `fsdp`, `fsdp_config`, `deepspeed` and `accelerate_config` count.
+        folder: the folder of the configuration, for files that it names.
+    """
+    if profile := values.get("accelerate_config"):  # TRL's: a file of accelerate, or a name
+        named = _OF_TRL.get(str(profile))
+        return named or wait_of(_table(profile, folder), folder)
+    kind = str(values.get("distributed_type", "")).upper()  # accelerate's
+    deepspeed = _table(values.get("deepspeed") or values.get("deepspeed_config"), folder)
+    if "zero_optimization" in values:
+        deepspeed = values
+    if deepspeed:
+        return _wait_of_deepspeed(deepspeed, folder)
+    sharding = _table(values.get("fsdp_config"), folder)
+    # axolotl takes fsdp_config without fsdp, which transformers does not read by itself.
+    is_sharded = values.get("fsdp") or kind == "FSDP" or (sharding and "base_model" in values)
+    if is_sharded:
+        return _wait_of_fsdp(values.get("fsdp"), sharding)
+    if kind:
+        return "micro-batch" if kind == "MEGATRON_LM" else "step"
+    return None
+
+
+def _wait_of_deepspeed(keys: Mapping[str, Any], folder: Path) -> str | None:
+    """Return where ranks of DeepSpeed wait, by its own keys or by accelerate's."""
+    # accelerate's table has either a stage, or the name of a file of DeepSpeed.
+    if named := keys.get("deepspeed_config_file"):
+        keys = _table(named, folder) or {}
+    stage = keys.get("zero_stage", (keys.get("zero_optimization") or {}).get("stage"))
+    if "pipeline" in keys:
+        return "micro-batch"
+    if not isinstance(stage, int):  # such as "auto": the command decides
+        return "step" if keys and stage is None else None
+    return "micro-batch" if stage >= _LEAST_STAGE else "step"
+
+
+def _wait_of_fsdp(fsdp: object, keys: Mapping[str, Any]) -> str:
+    """Return where ranks of FSDP wait.
+
+    Args:
+        fsdp: true, or the options of earlier versions, such as "full_shard auto_wrap".
+        keys: those of `fsdp_config`, which accelerate writes with fsdp_ before them.
+    """
+    options = fsdp if isinstance(fsdp, list) else str(fsdp).split()
+    names = ("sharding_strategy", "reshard_after_forward")
+    strategies = [keys.get(prefix + name) for prefix in ("", "fsdp_") for name in names]
+    is_unsharded = _UNSHARDED & {str(each).lower() for each in [*options, *strategies]}
+    return "step" if is_unsharded else "micro-batch"
+
+
+def _table(value: object, folder: Path) -> Mapping[str, Any]:
+    """Return a table of keys: as it is, or from the JSON or YAML file that is named, from the
+    current folder as the trainers do, else from that of the configuration. Empty if there is none.
+    """
+    if isinstance(value, Mapping):
+        return value
+    for file in (Path(value), folder / value) if isinstance(value, str) and value else ():
+        with suppress(BatchstatError):  # a file that another machine has
+            return read_keys(file)
+    return {}
