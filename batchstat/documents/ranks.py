@@ -8,9 +8,12 @@ from batchstat.planning.rules import DISTRIBUTIONS, REMAINDERS
 from batchstat.records import Amount, Count, Positive, Record, among, told
 
 
-@described("The step in which most tokens are waited for, or the micro-batch where `wait` says so.")
+@described(
+    "The step in which most tokens are waited for; where ranks wait in each micro-batch, its "
+    "micro-batch of the longest wait."
+)
 class WorstStep(Record):
-    step: Count = told("Counted from 0; that of the micro-batch.")
+    step: Count = told("Counted from 0.")
     rank: Count = told("The slowest.")
     tokens: Count = told("Total tokens of that rank.")
     mean_tokens: Amount = told("Total tokens of the mean rank.")

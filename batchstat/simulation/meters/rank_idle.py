@@ -32,7 +32,7 @@ class RankCounts:
         slowest_squares: sum over meetings of the slowest rank's cost of attention.
         compute: sum over meetings of the slowest rank's compute, in the unit of the `BatchCost`.
         compute_of_ranks: sum over meetings of the compute of all ranks.
-        worst: the meeting at which ranks wait the most, in tokens.
+        worst: the step in which ranks wait the most, in tokens, by its longest wait.
     """
 
     world_size: int
@@ -80,8 +80,8 @@ class RankMeter:
         self._sums: Counter[str] = Counter()
         self._steps_of_ranks = np.zeros(settings.world_size, dtype=np.int64)
         self._meetings_per_step = meetings_per_step(settings)
-        self._meetings = 0
-        # The most tokens that the mean rank waits at a meeting, and that meeting.
+        self._steps = 0
+        # The most tokens that the mean rank waits in a step, and that step.
         self._most_waited = -1.0
         self._worst: WorstStep | None = None
 
@@ -122,11 +122,15 @@ class RankMeter:
         self._steps_of_ranks += np.count_nonzero(units, axis=0)
         # (n_meetings,) tokens of the slowest rank beyond those of the mean rank.
         waited = slowest_tokens - tokens.mean(axis=1, dtype=np.float64)
-        worst = int(np.argmax(waited))
-        if waited[worst] > self._most_waited:
-            self._most_waited = float(waited[worst])
-            self._worst = self._describe(worst, turns, batches, tokens)
-        self._meetings += len(tokens)
+        per_step = self._meetings_per_step
+        waited_in_steps = np.add.reduceat(waited, np.arange(0, len(waited), per_step))
+        worst = int(np.argmax(waited_in_steps))
+        if waited_in_steps[worst] > self._most_waited:
+            self._most_waited = float(waited_in_steps[worst])
+            longest = np.argmax(waited[worst * per_step : (worst + 1) * per_step])
+            meeting = worst * per_step + int(longest)
+            self._worst = self._describe(meeting, turns, batches, tokens)
+        self._steps += len(waited_in_steps)
         return tokens
 
     def _compute(self, batches: int, tokens: int, pairs: int) -> int:
@@ -175,7 +179,7 @@ class RankMeter:
         of_rank = batches.take(units_of_rank[units_of_rank >= 0])
         largest = int(of_rank.total_tokens.argmax())
         return WorstStep(
-            step=(self._meetings + meeting) // self._meetings_per_step,
+            step=self._steps + meeting // self._meetings_per_step,
             rank=rank,
             tokens=int(tokens[meeting, rank]),
             mean_tokens=total(tokens[meeting]) / tokens.shape[1],
