@@ -36,6 +36,9 @@ KEYS = [
     ({"deepspeed": {"pipeline": {"stages": 2}}}, MICRO),
     ({"deepspeed": {"fp16": {"enabled": True}}}, "step"),
     ({"deepspeed": "nowhere.json"}, None),
+    ({"deepspeed": {"zero_optimization": True}}, "step"),
+    ({"deepspeed": ["zero2.json"]}, None),
+    ({"fsdp": True, "fsdp_config": 3}, MICRO),
     # TRL
     ({"accelerate_config": "multi_gpu"}, "step"),
     ({"accelerate_config": "zero2"}, MICRO),
@@ -83,6 +86,13 @@ def test_a_file_that_is_named_is_read_from_here_or_from_beside_the_configuration
     assert wait_of({"deepspeed": name}, Path("elsewhere")) is None
     monkeypatch.chdir(tmp_path)
     assert wait_of({"deepspeed": name}, Path("elsewhere")) == MICRO
+
+
+def test_a_file_that_names_itself_is_read_once(tmp_path):
+    (tmp_path / "a.yaml").write_text("accelerate_config: a.yaml\n")
+    assert wait_of({"accelerate_config": "a.yaml"}, tmp_path) is None
+    (tmp_path / "b.yaml").write_text("deepspeed_config_file: b.yaml\n")
+    assert wait_of({"deepspeed_config": "b.yaml"}, tmp_path) == "step"
 
 
 @pytest.mark.parametrize("text", ["", "[1, 2]", "{", "\xff", "just text"])

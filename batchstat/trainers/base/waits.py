@@ -5,7 +5,7 @@ Sharded weights (FSDP, ZeRO-3) are gathered in each forward, and ZeRO-2 reduces 
 each backward, so that ranks meet in every micro-batch, whatever is accumulated. DDP, ZeRO-1 and
 FSDP with NO_SHARD meet where a step ends. Checked against transformers 5.24
 (`TrainingArguments._process_fsdp_args`), accelerate 1.15 (`FullyShardedDataParallelPlugin`) and
-DeepSpeed (`DeepSpeedEngine.allreduce_gradients`).
+DeepSpeed 0.19.8 (`DeepSpeedEngine.allreduce_gradients`).
 """
 
 from collections.abc import Mapping
@@ -37,9 +37,10 @@ def wait_of(values: Mapping[str, Any], folder: Path) -> str | None:
             Of a trainer, `fsdp`, `fsdp_config`, `deepspeed` and `accelerate_config` count.
         folder: the folder of the configuration, for files that it names.
     """
-    if profile := values.get("accelerate_config"):  # TRL's: a file of accelerate, or a name
-        named = _OF_TRL.get(str(profile))
-        return named or wait_of(_table(profile, folder), folder)
+    if profile := values.get("accelerate_config"):  # TRL's: a name, or a file of accelerate
+        if str(profile) in _OF_TRL:
+            return _OF_TRL[str(profile)]
+        values = _table(profile, folder)
     kind = str(values.get("distributed_type", "")).upper()  # accelerate's
     deepspeed = _table(values.get("deepspeed") or values.get("deepspeed_config"), folder)
     if "zero_optimization" in values:
@@ -60,12 +61,17 @@ def _wait_of_deepspeed(keys: Mapping[str, Any], folder: Path) -> str | None:
     """Return where ranks of DeepSpeed wait, by its own keys or by accelerate's."""
     # accelerate's table has either a stage, or the name of a file of DeepSpeed.
     if named := keys.get("deepspeed_config_file"):
-        keys = _table(named, folder) or {}
-    stage = keys.get("zero_stage", (keys.get("zero_optimization") or {}).get("stage"))
+        keys = _table(named, folder)
+    if not keys:
+        return None
     if "pipeline" in keys:
         return "micro-batch"
+    zero = keys.get("zero_optimization")
+    stage = keys.get("zero_stage", zero.get("stage") if isinstance(zero, Mapping) else None)
+    if stage is None:  # without ZeRO, as stage 0
+        return "step"
     if not isinstance(stage, int):  # such as "auto": the command decides
-        return "step" if keys and stage is None else None
+        return None
     return "micro-batch" if stage >= _LEAST_STAGE else "step"
 
 
