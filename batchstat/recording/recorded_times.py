@@ -106,7 +106,7 @@ def recorded_calibration(recording: Recording) -> Calibration:
             f"{name} has no times of batches: a backward computes several forwards: measure them "
             "with batchstat calibrate"
         )
-    batches, updates = _timed_batches_and_updates(recording)
+    batches, updates = _timed_batches_and_updates(recording.ranks)
     if not updates:  # the first step is not counted
         raise InputError(f"{name} has no times: fewer than two steps were computed")
     points = _points(name, batches, median(updates))
@@ -134,43 +134,32 @@ def recorded_calibration(recording: Recording) -> Calibration:
     )
 
 
-def _timed_batches_and_updates(recording: Recording) -> tuple[list[_Timed], list[float]]:
+def _timed_batches_and_updates(ranks: Sequence[RecordedRank]) -> tuple[list[_Timed], list[float]]:
     """Return the timed batches of all steps but the first, and the seconds of each step beyond its
     batches.
 
-    Where ranks wait for each other in each batch, only the largest batch of a turn counts; where
-    they wait at the end of a step, the batches of the rank that has most. The first step is left
-    out, since it also allocates memory and compiles what later steps use.
+    In each turn of the ranks, only the largest batch counts: the other ranks wait for it. The first
+    step is left out, since it also allocates memory and compiles what later steps use.
     """
-    ranks = recording.ranks
     steps_of_ranks = [_computed_steps(rank) for rank in ranks]
     # From the end of one step to the end of the next.
     periods = [after - before for before, after in pairwise(ranks[0].step_ends)]
     batches: list[_Timed] = []
     updates: list[float] = []
     for step, period in enumerate(periods, 1):  # the end of step 0 begins the first period
-        of_ranks = [steps.get(step, []) for steps in steps_of_ranks]
-        if recording.wait == "step":
-            largest = max(of_ranks, key=_work)
-        else:
-            # The first batch of the step on all ranks, then the second, and so on; None where a
-            # rank has no more.
-            turns = zip_longest(*of_ranks)
-            largest = [_largest([timed for timed in turn if timed is not None]) for turn in turns]
+        # The first batch of the step on all ranks, then the second, and so on; None where a rank
+        # has no more.
+        turns = zip_longest(*(steps.get(step, []) for steps in steps_of_ranks))
+        largest = [_largest([timed for timed in turn if timed is not None]) for turn in turns]
         batches += largest
         # A step ends on rank 0, and its batches may be of others: the difference may be below 0.
         updates.append(max(0.0, period - sum(timed.seconds for timed in largest)))
     return batches, updates
 
 
-def _work(batches: Sequence[_Timed]) -> tuple[int, int]:
-    """Return what makes batches slow: their tokens, then the pairs of tokens."""
-    return sum(each.shape.tokens for each in batches), sum(each.shape.pairs for each in batches)
-
-
 def _largest(turn: Sequence[_Timed]) -> _Timed:
     """Return the largest of the batches that ranks compute at once; all wait for a new shape."""
-    largest = max(turn, key=lambda timed: _work([timed]))
+    largest = max(turn, key=lambda timed: (timed.shape.tokens, timed.shape.pairs))
     return largest._replace(is_new=any(timed.is_new for timed in turn))
 
 
